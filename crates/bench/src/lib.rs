@@ -1,0 +1,3 @@
+//! What the benchmarks compare fsage with.
+
+#![forbid(unsafe_code)]

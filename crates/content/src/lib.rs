@@ -1,0 +1,3 @@
+//! Self-describing file data: make it, recognise it, verify it.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! The agent: works on the target, beside the file system under test.
+
+fn main() {}

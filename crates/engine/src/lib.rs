@@ -1,0 +1,12 @@
+//! What works beside the file system under test: workloads, the executor, traces, layout and probes.
+//! The binary `fsage-agent` serves it over a byte stream ([`protocol`]).
+
+#![forbid(unsafe_code)]
+
+pub mod layout;
+pub mod load;
+pub mod operation;
+pub mod protocol;
+pub mod quantity;
+pub mod size;
+pub mod workload;

@@ -1,0 +1,213 @@
+//! A load: a workload run in a directory, with what stops it, what is recorded and what comes out.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::layout::{FreeSpace, LayoutSummary};
+use crate::operation::OperationKind;
+use crate::size::Bytes;
+use crate::workload::spec::WorkloadSpec;
+
+/// How file data reaches the volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteMode {
+    /// `write(2)` through the page cache.
+    #[default]
+    Buffered,
+    /// `O_DIRECT`; sizes are rounded up to whole 4 KiB blocks.
+    Direct,
+    /// Space is taken by `fallocate` while ageing; every live file is written in place at the end.
+    Fast,
+}
+
+/// When a load ends. The first condition that is met stops it; at least one must be given.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StopSpec {
+    /// After this many operations over all threads (failed ones count, probes do not).
+    pub operations: Option<u64>,
+    /// After this much data was written by operations.
+    pub bytes: Option<Bytes>,
+    /// After this many seconds of load (pauses and probes do not count).
+    pub seconds: Option<f64>,
+    /// When the volume has no space for an operation.
+    pub full: bool,
+    /// When the volume's measured age reaches this; looked at at every probe.
+    pub age: Option<AgeTarget>,
+}
+
+/// A measured age. Every bound that is given must be met.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgeTarget {
+    /// Mean extents per file, at least.
+    pub extents_per_file: Option<f64>,
+    /// Share of files in more than one extent (0..=1), at least.
+    pub fragmented_share: Option<f64>,
+    /// Median size of a free extent, at most.
+    pub free_extent_median: Option<Bytes>,
+    /// Data written by operations divided by the volume's size, at least.
+    pub volume_overwrites: Option<f64>,
+    /// Extents per file and free extents both changed by less than this share (0..=1) over the last
+    /// five probes.
+    pub converged: Option<f64>,
+}
+
+/// Everything a target needs to know to run a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadSpec {
+    /// What is done.
+    pub workload: WorkloadSpec,
+    /// An existing directory; everything is made below it.
+    pub directory: PathBuf,
+    /// Threads (1..=64). Each owns its part of the tree and its own random stream.
+    pub threads: u32,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// When it ends.
+    pub stop: StopSpec,
+    /// How data is written.
+    #[serde(default)]
+    pub write_mode: WriteMode,
+    /// Operations between two probes with the load stopped; 0: none but the last.
+    #[serde(default)]
+    pub probe_every: u64,
+    /// Whether a probe also walks the layout of every file (needed by `stop.age`, costs time).
+    #[serde(default)]
+    pub probe_layout: bool,
+    /// Run `fstrim` at every probe.
+    #[serde(default)]
+    pub trim: bool,
+    /// Send the trace as Parquet chunks.
+    #[serde(default)]
+    pub trace: bool,
+}
+
+/// The order statistics of one kind of operation over some stretch of the load. Latencies in
+/// nanoseconds, of successful operations only, open and close included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencySummary {
+    /// Operations measured.
+    pub count: u64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+}
+
+/// One step of the evolution of latency: at most about 2,000 of them a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tick {
+    /// Operations done when the tick ended, over all threads.
+    pub operations: u64,
+    /// Nanoseconds of load when it ended (pauses and probes left out).
+    pub elapsed_ns: u64,
+    /// Latencies within the tick; kinds without a success are absent.
+    pub latency: BTreeMap<OperationKind, LatencySummary>,
+}
+
+/// What a probe saw, with the load stopped and the file system synced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Probe {
+    /// Operations done so far.
+    pub operations: u64,
+    /// Nanoseconds of load so far.
+    pub elapsed_ns: u64,
+    /// Bytes of the volume in use (blocks − free blocks, as `statfs` has them).
+    pub used_bytes: u64,
+    /// Size of the file system as `statfs` has it.
+    pub total_bytes: u64,
+    /// Live files of the workload.
+    pub files: u64,
+    /// Bytes the kernel wrote to the device since the load began; absent when it does not say.
+    pub device_bytes_written: Option<u64>,
+    /// Free space by extent size; absent where it cannot be known.
+    pub free_space: Option<FreeSpace>,
+    /// Layout of the files, when `probe_layout` is set.
+    pub layout: Option<LayoutSummary>,
+    /// Latencies since the last probe.
+    pub latency: BTreeMap<OperationKind, LatencySummary>,
+    /// The same as one HdrHistogram interval-log line a kind (tag = the kind's name, ns).
+    pub interval_log: Vec<String>,
+}
+
+/// Why a load ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// `stop.operations`.
+    Operations,
+    /// `stop.bytes`.
+    Bytes,
+    /// `stop.seconds`.
+    Seconds,
+    /// `stop.full`.
+    Full,
+    /// `stop.age`.
+    Age,
+    /// The user, a signal or the lab asked.
+    Asked,
+}
+
+/// What a load leaves. This is also what `fsage age --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadResult {
+    /// Operations tried (successes and failures; a pick that finds no object is not an operation).
+    pub operations: u64,
+    /// Picks that found no object to work on: never timed, never counted above.
+    pub missed: u64,
+    /// Nanoseconds of load, pauses and probes left out.
+    pub elapsed_ns: u64,
+    /// Failed operations by errno name (`"ENOSPC": 12`).
+    pub failed: BTreeMap<String, u64>,
+    /// Successes by kind.
+    pub succeeded: BTreeMap<OperationKind, u64>,
+    /// Bytes written by operations (in fast mode: bytes allocated).
+    pub bytes_written: u64,
+    /// Bytes read by operations.
+    pub bytes_read: u64,
+    /// User CPU time of the load's threads.
+    pub cpu_user_ns: u64,
+    /// System CPU time of the load's threads.
+    pub cpu_sys_ns: u64,
+    /// Bytes the kernel wrote to the device meanwhile, up to the final sync; absent when it does not say.
+    pub device_bytes_written: Option<u64>,
+    /// Of these, those written before materialising began (fast mode; else the same).
+    pub device_bytes_before_materialise: Option<u64>,
+    /// Nanoseconds that materialising took (0 when not in fast mode).
+    pub materialise_ns: u64,
+    /// Digest of the logical tree: hex, 32 characters.
+    pub digest: String,
+    /// Why the digest need not agree with another file system's (out of space, fullness feedback);
+    /// empty when it must.
+    pub digest_caveats: Vec<String>,
+    /// Why it ended.
+    pub stopped_by: StopReason,
+    /// Latencies over the whole load.
+    pub latency: BTreeMap<OperationKind, LatencySummary>,
+    /// Layout of every file at the end.
+    pub layout: LayoutSummary,
+    /// Free space at the end; absent where it cannot be known.
+    pub free_space: Option<FreeSpace>,
+    /// Measured cost of fsage itself: nanoseconds an operation spent outside system calls.
+    pub overhead_ns_per_operation: f64,
+    /// Live files, directories and links.
+    pub files: u64,
+    /// Sum of the sizes of the live files.
+    pub live_bytes: u64,
+}

@@ -1,0 +1,270 @@
+//! What lab and agent say to each other.
+//!
+//! A frame is `length: u32 LE` (bytes after this field), `kind: u8`, `id: u64 LE`, payload. `id` is the
+//! request's; everything about a request carries it. Order on the stream is the order of sending.
+//!
+//! | kind | direction | payload |
+//! | --- | --- | --- |
+//! | 0 request | lab → agent | JSON [`Request`] |
+//! | 1 event | agent → lab | JSON [`Event`], any number before the reply |
+//! | 2 reply | agent → lab | JSON [`Reply`], one for each request |
+//! | 3 chunk | agent → lab | raw bytes of the trace |
+//! | 4 failure | agent → lab | JSON [`Failure`], instead of a reply |
+//!
+//! The agent ends, undoing nothing but stopping its own children, when its input ends: what it took
+//! from the host is in the lab's lease journal. Requests run one at a time, except `Pause`, `Resume`
+//! and `Stop`, which act on the running one at once.
+
+#![allow(missing_docs, reason = "fields of requests and replies are described on the variant")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::layout::{FreeSpace, LayoutSummary};
+use crate::load::{LoadResult, LoadSpec, Probe, Tick};
+
+/// Version of this protocol; both sides must have the same. Changes: 1 first.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Longest frame accepted, in bytes after the length field.
+pub const FRAME_LIMIT: u32 = 64 << 20;
+
+/// What the lab asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// First on every stream.
+    Hello { protocol: u32 },
+    /// What this host is and can do.
+    HostFacts,
+    /// Run an external program. `argv[0]` is looked up in PATH and /usr/sbin, /sbin.
+    RunTool { argv: Vec<String>, timeout_ms: u64 },
+    /// Make a sparse file of `size_bytes` (when given) and attach it as a loop device.
+    LoopAttach { file: PathBuf, size_bytes: Option<u64>, sector_bytes: u32, direct_io: bool },
+    /// Detach every loop device whose backing file is `file`; none is not an error.
+    LoopDetach { file: PathBuf },
+    /// Remove a file; a missing one is not an error.
+    RemoveFile { file: PathBuf },
+    /// Make a directory and its parents.
+    MakeDirectory { directory: PathBuf },
+    /// Remove an empty directory; a missing one is not an error.
+    RemoveDirectory { directory: PathBuf },
+    /// What is known about a block device, for the safety rules.
+    BlockFacts { device: PathBuf },
+    /// Mount; options as for mount(8) `-o`.
+    Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> },
+    /// Unmount; not mounted is not an error.
+    Unmount { point: PathBuf },
+    /// Write a sysfs or procfs setting; the reply has the old value.
+    Set { path: PathBuf, value: String },
+    /// Write back and drop the page cache, dentries and inodes.
+    DropCaches,
+    /// `syncfs`.
+    Sync { directory: PathBuf },
+    /// `FITRIM` of the whole file system.
+    Trim { directory: PathBuf },
+    /// Run a load: `Event::Tick`, `Event::Probe`, `Event::Progress` and chunks, then `Reply::Load`.
+    Load { load: Box<LoadSpec> },
+    /// Run the operations of a trace again below a directory.
+    Replay { trace: PathBuf, directory: PathBuf },
+    /// Layout of a directory tree; `threads` 0: one a CPU.
+    Scan { directory: PathBuf, threads: u32, one_file_system: bool },
+    /// Free space of the file system that holds `directory`.
+    FreeSpace { directory: PathBuf },
+    /// `statfs`.
+    Usage { directory: PathBuf },
+    /// Check every block of self-describing data below a directory.
+    Verify { directory: PathBuf },
+    /// Hold the running load at its next operation.
+    Pause,
+    /// Go on.
+    Resume,
+    /// End the running load; its reply comes as usual, stopped by `asked`.
+    Stop,
+    /// End the agent after its reply.
+    Goodbye,
+}
+
+/// What the agent says while a request runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A step of the latency evolution.
+    Tick { tick: Tick },
+    /// A probe.
+    Probe { probe: Box<Probe> },
+    /// How far it is, at least twice a second while it moves. `share` in 0..=1 where the end is known.
+    Progress { operations: u64, elapsed_ns: u64, share: Option<f64>, note: String },
+    /// Something the user should know; stored with the trial.
+    Warning { warning: Warning },
+}
+
+/// What comes back when a request succeeded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// To `Hello`.
+    Hello { protocol: u32, version: String, pid: u32 },
+    /// To `HostFacts`.
+    HostFacts { facts: Box<HostFacts> },
+    /// To `RunTool`; a non-zero exit status is a reply, not a failure. Output is cut to its last 64 KiB.
+    Tool { argv: Vec<String>, status: i32, stdout: String, stderr: String, elapsed_ns: u64 },
+    /// To `LoopAttach`.
+    Device { device: PathBuf },
+    /// To `BlockFacts`.
+    BlockFacts { facts: Box<BlockFacts> },
+    /// To `Set`.
+    Setting { old: String },
+    /// To `Trim`.
+    Trimmed { bytes: u64 },
+    /// To `Load` and `Replay`.
+    Load { result: Box<LoadResult> },
+    /// To `Scan`.
+    Layout { layout: Box<LayoutSummary>, elapsed_ns: u64 },
+    /// To `FreeSpace`.
+    FreeSpace { free_space: Box<FreeSpace>, elapsed_ns: u64 },
+    /// To `Usage`.
+    Usage { used_bytes: u64, total_bytes: u64, available_bytes: u64, file_system: String },
+    /// To `Verify`.
+    Verified { result: Box<VerifyResult> },
+    /// To everything else.
+    Done,
+}
+
+/// What comes back when a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What failed, with its object, lower case, causes joined by `: `.
+    pub message: String,
+    /// What to do next; may be empty.
+    pub hint: String,
+    /// The errno behind it, where there is one.
+    pub errno: Option<i32>,
+    /// What kind of failure it is, which settles the exit code.
+    pub kind: FailureKind,
+}
+
+/// Kinds of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// A bug or something unforeseen: exit 1.
+    Internal,
+    /// The request makes no sense: exit 2.
+    Usage,
+    /// The host lacks something: exit 3.
+    Missing,
+    /// It was tried and did not work: exit 4.
+    Failed,
+    /// Data is not what it must be: exit 5.
+    Damage,
+}
+
+/// A typed warning; charts and tables show it beside the number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Warning {
+    /// One of `cpu-bound`, `stolen-time`, `other-io`, `thermal`, `cache-too-large`, `too-few-samples`,
+    /// `clock`, `fragmentation-estimate`, `trace-lost`, `digest-caveat`, `fsck`.
+    pub kind: String,
+    /// One sentence with the numbers.
+    pub message: String,
+}
+
+/// The host, as the report's setup table shows it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HostFacts {
+    /// `uname -r`.
+    pub kernel: String,
+    /// Machine type (`x86_64`).
+    pub machine: String,
+    /// `PRETTY_NAME` of os-release.
+    pub distribution: String,
+    /// CPU model name.
+    pub cpu_model: String,
+    /// CPUs this process may use.
+    pub cpus: u32,
+    /// `MemTotal`.
+    pub memory_bytes: u64,
+    /// Boot id, to recognise leases of an earlier boot.
+    pub boot_id: String,
+    /// Effective user is root.
+    pub root: bool,
+    /// Block and nodev file systems the kernel has now.
+    pub kernel_file_systems: Vec<String>,
+    /// Program → version line, for every program fsage may call that was found.
+    pub tools: BTreeMap<String, String>,
+    /// Feature → what was found (`loop`, `fuse`, `io_uring`, `tracefs`, `cgroup`, `schedulers`, `clocksource`…).
+    pub features: BTreeMap<String, String>,
+    /// Virtual machine kind, empty on bare metal.
+    pub virtualisation: String,
+}
+
+/// A block device, as the safety rules need it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BlockFacts {
+    /// Canonical path (`/dev/sda`).
+    pub path: PathBuf,
+    /// Size.
+    pub size_bytes: u64,
+    /// Logical sector size.
+    pub sector_bytes: u32,
+    /// Model, serial and firmware where known.
+    pub model: String,
+    /// Serial number, empty when unknown.
+    pub serial: String,
+    /// Rotational, by the kernel's word.
+    pub rotational: bool,
+    /// Current and possible I/O schedulers.
+    pub scheduler: String,
+    /// All schedulers it can have.
+    pub schedulers: Vec<String>,
+    /// Where it or a partition of it is mounted.
+    pub mounted_at: Vec<PathBuf>,
+    /// It or a partition of it is swap.
+    pub swap: bool,
+    /// Holders (device-mapper, md) and partitions.
+    pub holders: Vec<String>,
+    /// Partitions.
+    pub partitions: Vec<String>,
+    /// What signature it carries (`ext4`, `gpt`, `LVM2`, `fsage`), empty when none is known.
+    pub signature: String,
+    /// `O_EXCL` open worked.
+    pub exclusive: bool,
+    /// Backing file, when it is a loop device.
+    pub backing_file: Option<PathBuf>,
+}
+
+/// What `verify` found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct VerifyResult {
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Blocks that are what they must be.
+    pub good_blocks: u64,
+    /// Blocks by what is wrong (`stale`, `torn`, `misplaced`, `foreign`, `zero`, `unreadable`).
+    pub bad_blocks: BTreeMap<String, u64>,
+    /// At most 100 findings: path, offset, what.
+    pub findings: Vec<VerifyFinding>,
+    /// Files that hold no self-describing data at all (not ours): counted, not damage.
+    pub foreign_files: u64,
+}
+
+/// One block that is not what it must be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyFinding {
+    /// Path below the verified directory.
+    pub path: String,
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// What is wrong, in words.
+    pub what: String,
+}

@@ -1,0 +1,179 @@
+//! The workload as a study or a command line describes it: plain data that touches nothing.
+//!
+//! `resolve` in the workload's own module turns a spec into a validated value with private fields.
+//! Sizes are written as a number of bytes or as text with a unit (`"64KiB"`).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::operation::OperationKind;
+use crate::size::Bytes;
+
+/// A workload, told apart by `kind`. A new workload is a variant here, a file beside this one and a
+/// line in the registry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum WorkloadSpec {
+    /// A random mix of operations over a set of file slots (Petrovič 2017 §4.4).
+    Drift(DriftSpec),
+}
+
+/// Parameters of `drift`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DriftSpec {
+    /// File slots over all threads: the greatest number of files alive at once. At least 1 a thread.
+    pub slots: u64,
+    /// Relative weight of each operation; operations not named have weight 0. Not all may be 0.
+    pub weights: BTreeMap<OperationKind, f64>,
+    /// Which slot an operation picks.
+    pub choice: ChoiceSpec,
+    /// How large a created file is.
+    pub file_size: SizeSpec,
+    /// How much an append, a random write or a random read moves.
+    pub io_size: SizeSpec,
+    /// The directory tree.
+    pub directories: DirectorySpec,
+    /// Chance in 0..=1 that a writing operation is followed by `fsync`.
+    pub fsync_probability: f64,
+    /// Chance in 0..=1 that a writing operation is followed by `fdatasync`.
+    pub fdatasync_probability: f64,
+    /// While fewer than this share of the slots (0..=1) are live, creates are favoured.
+    pub fill_until: f64,
+    /// How much creates are favoured then: their weight is multiplied by this (at least 1).
+    pub fill_bias: f64,
+    /// Random reads and writes per operation of that kind (at least 1).
+    pub random_accesses: u32,
+    /// How much of the volume is to be in use, and how that is kept. Absent: left to the mix.
+    pub utilisation: Option<UtilisationSpec>,
+}
+
+/// How a slot is picked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ChoiceSpec {
+    /// Every slot alike.
+    Uniform,
+    /// Normal around slot 0, taken modulo the slot count.
+    Gaussian {
+        /// Standard deviation as a share of the slot count (above 0).
+        deviation: f64,
+    },
+    /// As `gaussian`, with a centre that advances: a user works on one set of files for a while.
+    Moving {
+        /// Standard deviation as a share of the slot count (above 0).
+        deviation: f64,
+        /// Slots the centre advances for each tick of simulated time.
+        velocity: f64,
+        /// Operations a tick of simulated time lasts (at least 1).
+        tick_operations: u64,
+    },
+}
+
+/// A distribution of sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SizeSpec {
+    /// Always the same.
+    Fixed {
+        /// The size (at least 1 byte).
+        size: Bytes,
+    },
+    /// Every size from `min` to `max` alike.
+    Uniform {
+        /// Smallest size (at least 1 byte).
+        min: Bytes,
+        /// Largest size.
+        max: Bytes,
+    },
+    /// ln(size / 1 byte) is normal with `mu` and `sigma`, cut to `min..=max`.
+    Lognormal {
+        /// Mean of ln(bytes).
+        mu: f64,
+        /// Standard deviation of ln(bytes) (above 0).
+        sigma: f64,
+        /// Smallest size.
+        min: Bytes,
+        /// Largest size.
+        max: Bytes,
+    },
+    /// The body of the file-size distribution of Agrawal et al. 2007, a lognormal, cut at `max`.
+    Agrawal {
+        /// Largest size.
+        max: Bytes,
+    },
+    /// A table of `[upper bound in bytes, weight]` rows; inside a row sizes are uniform.
+    Table {
+        /// Rows in rising order of their bound.
+        rows: Vec<(Bytes, f64)>,
+    },
+}
+
+/// The directory tree that files are spread over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DirectorySpec {
+    /// Directories over all threads (at least 1 a thread).
+    pub count: u64,
+    /// Sub-directories a directory has (at least 1).
+    pub fan_out: u64,
+    /// Levels below the thread's own directory (at least 1).
+    pub depth: u32,
+}
+
+/// Use of the volume and how it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum UtilisationSpec {
+    /// When use passes `max`, random files are deleted until `free` of the volume is released
+    /// (Petrovič 2017 §5.3). Looked at with the load stopped, every `check_operations`.
+    Maintain {
+        /// Share of the volume (0..=1) that may be in use.
+        max: f64,
+        /// Share of the volume (0..=1) released when it is passed.
+        free: f64,
+        /// Operations between two looks (at least 1).
+        check_operations: u64,
+    },
+    /// The mix of operations is steered so that use stays within ±1 % of `target`.
+    Hold {
+        /// Share of the volume (0..=1) to be in use.
+        target: f64,
+    },
+}
+
+impl Default for DriftSpec {
+    fn default() -> Self {
+        use OperationKind as K;
+        Self {
+            slots: 10_000,
+            weights: BTreeMap::from([
+                (K::Create, 10.0),
+                (K::Append, 4.0),
+                (K::RandomWrite, 2.0),
+                (K::Truncate, 2.0),
+                (K::Read, 2.0),
+                (K::RandomRead, 1.0),
+                (K::Delete, 8.0),
+            ]),
+            choice: ChoiceSpec::Uniform,
+            file_size: SizeSpec::Agrawal { max: Bytes(1 << 30) },
+            io_size: SizeSpec::Uniform { min: Bytes(4 << 10), max: Bytes(64 << 10) },
+            directories: DirectorySpec::default(),
+            fsync_probability: 0.0,
+            fdatasync_probability: 0.0,
+            fill_until: 0.5,
+            fill_bias: 4.0,
+            random_accesses: 1,
+            utilisation: None,
+        }
+    }
+}
+
+impl Default for DirectorySpec {
+    fn default() -> Self {
+        Self { count: 100, fan_out: 10, depth: 2 }
+    }
+}

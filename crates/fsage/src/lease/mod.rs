@@ -1,0 +1,2 @@
+//! See [`record`].
+pub mod record;

@@ -1,0 +1,16 @@
+//! The lab: reads studies, plans trials, drives agents, stores, computes and reports. It never touches the
+//! file system under test itself.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod filesystem;
+pub mod lease;
+pub mod report;
+pub mod run;
+pub mod stats;
+pub mod store;
+pub mod study;
+pub mod target;
+pub mod tools;
+pub mod volume;

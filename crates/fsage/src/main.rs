@@ -1,0 +1,3 @@
+//! The `fsage` command.
+
+fn main() {}

@@ -1,0 +1,111 @@
+//! The store's files.
+//!
+//! `trial.json` is one [`TrialRecord`]; readers accept older versions of the same major number and ignore
+//! keys they do not know; writers never change the meaning of a key.
+
+use std::collections::BTreeMap;
+
+use fsage_engine::layout::LayoutSummary;
+use fsage_engine::load::{LoadResult, Probe, Tick};
+use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of the store. 1: first.
+pub const STORE_VERSION: u32 = 1;
+
+/// What became of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialStatus {
+    /// Every stage ran; what it measured counts.
+    Complete,
+    /// It was tried and failed; running the study again tries it again.
+    Failed,
+}
+
+/// A number with a name, a unit and its samples. Names are dotted, lower case and end in their unit
+/// unless they are shares or counts:
+///
+/// | name | what |
+/// | --- | --- |
+/// | `latency.OP.mean_ns`, `.p50_ns`, `.p99_ns`, `.p999_ns`, `.max_ns` | over the whole `age` stage; OP is an operation |
+/// | `age.operations_per_s`, `age.elapsed_s`, `age.device_bytes`, `age.overhead_ns` | cost of ageing |
+/// | `use.share` | use of the volume at the last probe (also one sample a probe in `use.share_over_time`) |
+/// | `free.extents`, `free.median_bytes`, `free.largest_bytes` | free space at the end |
+/// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Metric {
+    /// Dotted name.
+    pub name: String,
+    /// `ns`, `s`, `bytes`, `count`, `share`, `1/s`.
+    pub unit: String,
+    /// Every sample of this trial (mostly one).
+    pub samples: Vec<f64>,
+    /// Whether a larger value is worse (`true`), better (`false`), or neither (absent).
+    #[serde(default)]
+    pub larger_is_worse: Option<bool>,
+}
+
+/// One finished stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum StageRecord {
+    /// An `age` stage.
+    Age {
+        /// The stage's name.
+        name: String,
+        /// What the load left.
+        result: Box<LoadResult>,
+        /// Steps of the latency evolution.
+        ticks: Vec<Tick>,
+        /// Probes in order.
+        probes: Vec<Probe>,
+    },
+}
+
+/// `trials/<id>/trial.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialRecord {
+    /// [`STORE_VERSION`] of the writer.
+    pub version: u32,
+    /// Hash of the resolved spec: 16 hex characters.
+    pub id: String,
+    /// Study name.
+    pub study: String,
+    /// Dotted path → value, of the matrix' factors only.
+    pub factors: BTreeMap<String, serde_json::Value>,
+    /// 0-based repeat.
+    pub repeat: u32,
+    /// Seed of this trial.
+    pub seed: u64,
+    /// What became of it.
+    pub status: TrialStatus,
+    /// Error text with causes, when failed.
+    #[serde(default)]
+    pub error: String,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Wall time.
+    pub elapsed_ns: u64,
+    /// Where it ran.
+    pub host: HostFacts,
+    /// The device under test.
+    pub device: BlockFacts,
+    /// Every command and setting, in order, as a shell would read them.
+    pub commands: Vec<String>,
+    /// The resolved spec.
+    pub spec: serde_json::Value,
+    /// Stages in order.
+    pub stages: Vec<StageRecord>,
+    /// Numbers.
+    pub metrics: Vec<Metric>,
+    /// Typed warnings.
+    pub warnings: Vec<Warning>,
+    /// Result of the check after the last unmount (`clean`, `not checked: …`, or what it said).
+    #[serde(default)]
+    pub check: String,
+    /// Final layout, for quick access.
+    #[serde(default)]
+    pub layout: Option<LayoutSummary>,
+}

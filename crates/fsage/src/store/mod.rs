@@ -1,0 +1,2 @@
+//! See [`format`].
+pub mod format;

@@ -1,0 +1,2 @@
+//! See [`spec`].
+pub mod spec;

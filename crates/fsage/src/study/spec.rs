@@ -1,0 +1,272 @@
+//! A study as its TOML says it: plain data that touches nothing.
+//!
+//! `[matrix]`, `[profile.*]` and `--set` change it by dotted paths before it is resolved. In a path a
+//! stage is named by its `name`: `stage.age.workload.slots`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fsage_engine::load::{StopSpec, WriteMode};
+use fsage_engine::size::Bytes;
+use fsage_engine::workload::spec::WorkloadSpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The whole study file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StudySpec {
+    /// Name in paths: lower case, digits and dashes.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What the study answers.
+    pub question: String,
+    /// The publication whose method it follows, if any.
+    #[serde(default)]
+    pub citation: String,
+    /// Seed of every random choice; each repeat derives its own.
+    #[serde(default)]
+    pub seed: u64,
+    /// Trials for each cell of the matrix (at least 1).
+    #[serde(default = "one")]
+    pub repeats: u32,
+    /// Where trials run.
+    #[serde(default)]
+    pub target: TargetSpec,
+    /// The device under test.
+    pub volume: VolumeSpec,
+    /// The file system under test.
+    #[serde(rename = "file_system")]
+    pub file_system: FileSystemSpec,
+    /// What a trial does, in order.
+    pub stage: Vec<StageSpec>,
+    /// Dotted path → the values it takes; the cells are the cross product.
+    #[serde(default)]
+    pub matrix: BTreeMap<String, Vec<serde_json::Value>>,
+    /// Name → dotted path → value: overrides taken together (`--quick` is the profile `quick`).
+    #[serde(default)]
+    pub profile: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    /// File systems described in TOML alone: name → description.
+    #[serde(default)]
+    pub driver: BTreeMap<String, DriverSpec>,
+    /// Published findings to check.
+    #[serde(default)]
+    pub claim: Vec<ClaimSpec>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Where trials run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TargetSpec {
+    /// This host.
+    #[default]
+    Local,
+}
+
+/// The device under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum VolumeSpec {
+    /// A sparse file under a loop device.
+    Loop {
+        /// Size of the file.
+        size: Bytes,
+        /// Where the file is made; absent: in the store.
+        #[serde(default)]
+        directory: Option<PathBuf>,
+        /// Bypass the host's page cache.
+        #[serde(default = "yes")]
+        direct_io: bool,
+        /// Logical sector size, 512 or 4096.
+        #[serde(default = "sector")]
+        sector_bytes: u32,
+        /// I/O scheduler (`none`, `mq-deadline`, …); absent: left alone.
+        #[serde(default)]
+        scheduler: Option<String>,
+    },
+    /// A real block device; written to only when the command line repeats it with `--erase`.
+    Device {
+        /// A stable path (`/dev/disk/by-id/…`).
+        path: PathBuf,
+        /// I/O scheduler; absent: left alone.
+        #[serde(default)]
+        scheduler: Option<String>,
+    },
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn sector() -> u32 {
+    4096
+}
+
+/// The file system under test. The tables named after drivers hold options that apply to that one only,
+/// so that a matrix over `file_system.kind` can keep options for each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileSystemSpec {
+    /// `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`, or a name under `[driver]`.
+    pub kind: String,
+    /// Driver name → its options.
+    #[serde(default)]
+    pub options: BTreeMap<String, FileSystemOptions>,
+}
+
+/// Options of one driver. `mkfs` keys are the driver's typed parameters (`fsage study schema` and
+/// docs/file-systems.md list them); `mount` is a list of `-o` options.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FileSystemOptions {
+    /// Parameter → value.
+    pub mkfs: BTreeMap<String, serde_json::Value>,
+    /// Mount options (`noatime`, `discard`, …).
+    pub mount: Vec<String>,
+}
+
+/// A file system without a driver of its own. In the commands `{device}` and `{point}` stand for the
+/// volume and the mount point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriverSpec {
+    /// Type given to mount(2); absent: the driver's name.
+    #[serde(default)]
+    pub mount_type: Option<String>,
+    /// Command that makes it.
+    pub mkfs: Vec<String>,
+    /// Command that checks it; exit status 0 is clean. Absent: not checked, and the report says so.
+    #[serde(default)]
+    pub fsck: Option<Vec<String>>,
+    /// Mount options always given.
+    #[serde(default)]
+    pub mount: Vec<String>,
+    /// Allocation unit in bytes.
+    #[serde(default = "sector")]
+    pub block_bytes: u32,
+    /// Package that has the programs, for the hint when they are missing.
+    #[serde(default)]
+    pub package: String,
+}
+
+/// One stage. A new kind is a variant here and a file under `run/stage/`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum StageSpec {
+    /// Run a workload to age the file system.
+    Age(AgeStage),
+}
+
+/// Parameters of the `age` stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgeStage {
+    /// Name in dotted paths; absent: `age`.
+    #[serde(default = "age_name")]
+    pub name: String,
+    /// What is done.
+    pub workload: WorkloadSpec,
+    /// Threads (1..=64).
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// When it ends.
+    pub stop: StopSpec,
+    /// How data is written.
+    #[serde(default)]
+    pub write_mode: WriteMode,
+    /// Operations between two probes; 0: one at the end.
+    #[serde(default)]
+    pub probe_every: u64,
+    /// Whether probes walk the layout of every file.
+    #[serde(default)]
+    pub probe_layout: bool,
+    /// Run `fstrim` at every probe.
+    #[serde(default)]
+    pub trim: bool,
+    /// Record the trace.
+    #[serde(default)]
+    pub trace: bool,
+    /// Check every block of data at the end.
+    #[serde(default)]
+    pub verify: bool,
+}
+
+fn age_name() -> String {
+    "age".to_owned()
+}
+
+/// A published finding and how to check it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimSpec {
+    /// Short name.
+    pub id: String,
+    /// Author, year, section or table.
+    pub source: String,
+    /// What the publication says, in one sentence.
+    pub statement: String,
+    /// The published number, as text (`"11.40 ms → 11.84 ms"`).
+    #[serde(default)]
+    pub published: String,
+    /// How it is checked; absent: not tested here.
+    #[serde(default)]
+    pub check: Option<ClaimCheck>,
+    /// Why it is not tested here, when `check` is absent.
+    #[serde(default)]
+    pub not_tested: String,
+}
+
+/// A check of a claim. Cells are chosen by factor values: dotted path → value; factors not named vary
+/// freely and pair up between both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ClaimCheck {
+    /// metric(numerator) / metric(denominator), paired over the other factors and repeats.
+    Ratio {
+        /// Metric name.
+        metric: String,
+        /// Factor values of the numerator.
+        numerator: BTreeMap<String, serde_json::Value>,
+        /// Factor values of the denominator.
+        denominator: BTreeMap<String, serde_json::Value>,
+        /// Holds when the ratio's whole interval is above this…
+        #[serde(default)]
+        above: Option<f64>,
+        /// … and below this.
+        #[serde(default)]
+        below: Option<f64>,
+    },
+    /// A metric's own value in the chosen cells.
+    Value {
+        /// Metric name.
+        metric: String,
+        /// Factor values.
+        #[serde(default, rename = "where")]
+        cells: BTreeMap<String, serde_json::Value>,
+        /// Holds when the whole interval is above this…
+        #[serde(default)]
+        above: Option<f64>,
+        /// … and below this.
+        #[serde(default)]
+        below: Option<f64>,
+    },
+    /// Ratio of a latency's mean over the last quarter of the run to that over the second quarter.
+    Trend {
+        /// Operation name (`create`).
+        operation: String,
+        /// Factor values.
+        #[serde(default, rename = "where")]
+        cells: BTreeMap<String, serde_json::Value>,
+        /// Holds when the whole interval is above this…
+        #[serde(default)]
+        above: Option<f64>,
+        /// … and below this.
+        #[serde(default)]
+        below: Option<f64>,
+    },
+}

@@ -1,0 +1,1 @@
+//! The kernel's interfaces, and the only unsafe code of the project.
