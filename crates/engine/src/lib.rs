@@ -8,5 +8,8 @@ pub mod load;
 pub mod operation;
 pub mod protocol;
 pub mod quantity;
+pub mod replay;
 pub mod size;
+pub mod trace;
+pub mod verify;
 pub mod workload;

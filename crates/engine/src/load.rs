@@ -8,8 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::{FreeSpace, LayoutSummary};
 use crate::operation::OperationKind;
+use crate::protocol::Warning;
 use crate::size::Bytes;
 use crate::workload::spec::WorkloadSpec;
+
+mod control;
+mod error;
+mod run;
+
+pub use control::Control;
+pub use error::LoadError;
+pub use run::run;
 
 /// How file data reaches the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
@@ -210,4 +219,31 @@ pub struct LoadResult {
     pub files: u64,
     /// Sum of the sizes of the live files.
     pub live_bytes: u64,
+}
+
+/// Where what a load says goes while it runs. Called from the thread that called [`run`], never while
+/// an operation is timed in that thread.
+pub trait LoadSink {
+    /// A step of the latency evolution.
+    fn tick(&mut self, tick: Tick);
+    /// A probe.
+    fn probe(&mut self, probe: Probe);
+    /// How far it is, at least twice a second; `share` in 0..=1 where the end is known.
+    fn progress(&mut self, operations: u64, elapsed_ns: u64, share: Option<f64>, note: &str);
+    /// Something the user should know.
+    fn warning(&mut self, warning: Warning);
+    /// The next bytes of the Parquet file that is the trace.
+    fn trace_chunk(&mut self, chunk: &[u8]);
+}
+
+/// A sink that keeps nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoSink;
+
+impl LoadSink for NoSink {
+    fn tick(&mut self, _: Tick) {}
+    fn probe(&mut self, _: Probe) {}
+    fn progress(&mut self, _: u64, _: u64, _: Option<f64>, _: &str) {}
+    fn warning(&mut self, _: Warning) {}
+    fn trace_chunk(&mut self, _: &[u8]) {}
 }

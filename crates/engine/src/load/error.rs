@@ -1,0 +1,124 @@
+//! Why a load could not be run.
+
+use std::path::PathBuf;
+
+use crate::protocol::FailureKind;
+
+/// Why a load could not be run, or could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The directory is missing, is no directory, or cannot be written.
+    #[error("cannot work in directory {}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        errno: i32,
+    },
+    /// A thread's directory is there already and holds something.
+    #[error("{} is left from an earlier load and is not empty", path.display())]
+    Leftover {
+        /// The thread's directory.
+        path: PathBuf,
+    },
+    /// The specification makes no sense.
+    #[error("{what}")]
+    Spec {
+        /// What makes no sense, with the key and the value.
+        what: String,
+    },
+    /// The workload could not be resolved.
+    #[error("workload: {what}")]
+    Workload {
+        /// Why.
+        what: String,
+    },
+    /// A system call outside the operations failed.
+    #[error("{call} on {}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))]
+    System {
+        /// Which call.
+        call: &'static str,
+        /// Its object.
+        path: PathBuf,
+        /// Why.
+        errno: i32,
+    },
+    /// The device or file system stopped answering: operation after operation failed alike.
+    #[error("{} stopped working: {consecutive} operations in a row failed with {}", path.display(), std::io::Error::from_raw_os_error(*errno))]
+    DeviceFailed {
+        /// The directory of the load.
+        path: PathBuf,
+        /// With what they failed.
+        errno: i32,
+        /// How many.
+        consecutive: u32,
+    },
+    /// The layout of the files or of the free space could not be found out.
+    #[error("layout of {}: {what}", path.display())]
+    Layout {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
+    /// The trace could not be written.
+    #[error("trace: {what}")]
+    Trace {
+        /// Why.
+        what: String,
+    },
+    /// A thread of the load ended by a panic: a bug.
+    #[error("a thread of the load panicked")]
+    Panicked,
+}
+
+impl LoadError {
+    /// The next step for the user; empty when there is nothing to say.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Directory { path, errno } => match rustix::io::Errno::from_raw_os_error(*errno) {
+                rustix::io::Errno::NOENT => format!("make it first: mkdir -p {}", path.display()),
+                rustix::io::Errno::ROFS => {
+                    "the file system is mounted read-only; remount it: mount -o remount,rw".to_owned()
+                }
+                rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => {
+                    "run as a user who may write there, or as root".to_owned()
+                }
+                _ => String::new(),
+            },
+            Self::Leftover { path } => {
+                format!("remove it (rm -r {}) or name another directory", path.display())
+            }
+            Self::DeviceFailed { .. } => {
+                "look at dmesg: the device may be gone or full underneath".to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// What kind of failure this is, which settles the exit code.
+    #[must_use]
+    pub const fn kind(&self) -> FailureKind {
+        match self {
+            Self::Spec { .. } | Self::Workload { .. } | Self::Leftover { .. } => FailureKind::Usage,
+            Self::Panicked => FailureKind::Internal,
+            Self::Directory { .. }
+            | Self::System { .. }
+            | Self::DeviceFailed { .. }
+            | Self::Layout { .. }
+            | Self::Trace { .. } => FailureKind::Failed,
+        }
+    }
+
+    /// The errno behind it, where there is one.
+    #[must_use]
+    pub const fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Directory { errno, .. } | Self::System { errno, .. } | Self::DeviceFailed { errno, .. } => {
+                Some(*errno)
+            }
+            _ => None,
+        }
+    }
+}
