@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod filesystem;
 pub mod lease;
+pub mod plan;
 pub mod report;
 pub mod run;
 pub mod stats;

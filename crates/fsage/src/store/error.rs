@@ -1,0 +1,95 @@
+//! What can go wrong with a store.
+
+use std::path::PathBuf;
+
+/// What went wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no plan in the folder.
+    #[error("{path} is not a store")]
+    NotAStore {
+        /// Folder.
+        path: PathBuf,
+    },
+    /// Another run holds it.
+    #[error("store {path} is locked by {holder}")]
+    Locked {
+        /// Folder.
+        path: PathBuf,
+        /// `pid 123 on host since 2026-01-01T00:00:00Z`.
+        holder: String,
+    },
+    /// The store was made by a version of fsage that this one does not know.
+    #[error("{path} has store version {found}, this fsage reads up to {known}")]
+    Version {
+        /// Folder.
+        path: PathBuf,
+        /// In the store.
+        found: u32,
+        /// Known here.
+        known: u32,
+    },
+    /// It holds another study.
+    #[error("store {path} holds another study: {difference}")]
+    OtherStudy {
+        /// Folder.
+        path: PathBuf,
+        /// In words.
+        difference: String,
+    },
+    /// No space is left on the file system that holds the store.
+    #[error("no space left for {path}; complete trials are kept")]
+    Full {
+        /// File.
+        path: PathBuf,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {action} {path}")]
+    Io {
+        /// `read`, `write`, `rename`…
+        action: &'static str,
+        /// File.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is not what it must be.
+    #[error("{path} is damaged: {reason}")]
+    Damaged {
+        /// File.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    /// Exit code of the command.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotAStore { .. } | Self::OtherStudy { .. } | Self::Version { .. } => 2,
+            Self::Locked { .. } | Self::Full { .. } => 3,
+            Self::Io { .. } => 1,
+            Self::Damaged { .. } => 5,
+        }
+    }
+
+    /// The next step, where one is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotAStore { .. } => {
+                Some("give the folder that `fsage run` printed, such as store/aging".into())
+            }
+            Self::Locked { .. } => Some("wait for that run to end, or give another --store".into()),
+            Self::Version { .. } => {
+                Some("use the fsage that made it, or run the study into a new --store".into())
+            }
+            Self::OtherStudy { .. } => Some("give another folder with --store".into()),
+            Self::Full { .. } => Some("free some space, then run the same command again: it resumes".into()),
+            Self::Damaged { .. } => Some("run the study again: only what is damaged is redone".into()),
+            Self::Io { .. } => None,
+        }
+    }
+}
