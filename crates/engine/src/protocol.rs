@@ -234,6 +234,9 @@ pub struct BlockFacts {
     pub partitions: Vec<String>,
     /// What signature it carries (`ext4`, `gpt`, `LVM2`, `fsage`), empty when none is known.
     pub signature: String,
+    /// Label (volume name) of the file system behind `signature` (ext*, xfs, btrfs), empty when it has none or
+    /// none is known. `fsage` says that the volume is a previous run's and may be overwritten.
+    pub label: String,
     /// `O_EXCL` open worked.
     pub exclusive: bool,
     /// Backing file, when it is a loop device.

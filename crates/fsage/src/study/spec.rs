@@ -131,7 +131,7 @@ pub struct FileSystemOptions {
 }
 
 /// A file system without a driver of its own. In the commands `{device}` and `{point}` stand for the
-/// volume and the mount point.
+/// volume and the mount point, and `{NAME}` for the parameter NAME.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriverSpec {
@@ -146,6 +146,20 @@ pub struct DriverSpec {
     /// Mount options always given.
     #[serde(default)]
     pub mount: Vec<String>,
+    /// Command that mounts it, for file systems that mount(2) alone cannot mount (FUSE: `["ntfs-3g",
+    /// "{device}", "{point}"]`); mount options are added as `-o LIST`. Absent: mount(2).
+    #[serde(default)]
+    pub mount_command: Option<Vec<String>>,
+    /// Commands run after each mount (tunables).
+    #[serde(default)]
+    pub after_mount: Vec<Vec<String>>,
+    /// Parameter → default value; its `{NAME}` in a command is replaced by the value, which
+    /// `file_system.options.<driver>.mkfs.NAME` overrides. Values are text, numbers or booleans.
+    #[serde(default)]
+    pub parameter: BTreeMap<String, serde_json::Value>,
+    /// Smallest volume it works on; absent: any.
+    #[serde(default)]
+    pub minimum_size: Option<Bytes>,
     /// Allocation unit in bytes.
     #[serde(default = "sector")]
     pub block_bytes: u32,
