@@ -1,3 +1,7 @@
 //! The `fsage` command.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    fsage::cli::main(std::env::args_os())
+}

@@ -1,1 +1,164 @@
-//! To come.
+//! The command line: one file a command. [`Cli`] is the one table that the parser, `--help`, the man pages
+//! and the completions come from.
+//!
+//! Commands parse, call the room that does the work, and show what came back; they decide nothing about
+//! file systems. Results go to standard output, everything else to standard error.
+
+pub mod age;
+pub mod clean;
+pub mod completions;
+pub mod doctor;
+pub mod explain;
+pub mod replay;
+pub mod report;
+pub mod run;
+pub mod scan;
+pub mod study;
+pub mod terminal;
+pub mod verify;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+
+pub use explain::{Explain, Problem};
+use terminal::{ColorChoice, Terminal};
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 ok, 1 internal error, 2 usage, 3 the host lacks something, 4 a trial failed, 5 damage was found.
+Start with `fsage doctor`, then `sudo fsage run studies/aging.toml --quick`.";
+
+/// A laboratory for Linux file systems: how much slower does age make them, on this device, with evidence.
+#[derive(Debug, Parser)]
+#[command(name = "fsage", version, about, long_about = None, after_help = AFTER_HELP)]
+#[command(max_term_width = 100, propagate_version = true, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What applies to every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Global {
+    /// Print the result as JSON on standard output, and an error as a JSON object on standard error
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say nothing on standard error but errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// When to use colours; `auto` also honours NO_COLOR
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: ColorChoice,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a study: every trial that is not complete yet, in random order (needs root)
+    Run(run::RunArgs),
+    /// Check, list or describe study files
+    Study(study::StudyArgs),
+    /// Age a directory of a mounted file system with a workload
+    Age(age::AgeArgs),
+    /// Tell how fragmented a mounted file system or a directory is; changes nothing
+    Scan(scan::ScanArgs),
+    /// Check every block of data that fsage wrote below a directory
+    Verify(verify::VerifyArgs),
+    /// Run the operations of a recorded trace again in a directory
+    Replay(replay::ReplayArgs),
+    /// Write the report of a store as one HTML file
+    Report(report::ReportArgs),
+    /// Give back what a killed run left behind: mounts, loop devices, processes, settings (needs root)
+    Clean(clean::CleanArgs),
+    /// Tell what this host can do, what is missing, and the one command that installs it
+    Doctor(doctor::DoctorArgs),
+    /// Print the completion script of a shell
+    #[command(hide = true)]
+    Completions(completions::CompletionsArgs),
+}
+
+/// Runs the program with these arguments, the first being its name.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(parse_failed(&error, &args)),
+    };
+    let terminal = Terminal::new(cli.global.json, cli.global.quiet, cli.global.color);
+    match dispatch(cli.command, &terminal) {
+        Ok(code) => ExitCode::from(code),
+        Err(problem) => {
+            terminal.error(&problem);
+            ExitCode::from(problem.exit_code)
+        }
+    }
+}
+
+fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
+    match command {
+        Command::Run(args) => run::run(&args, terminal),
+        Command::Study(args) => study::run(&args, terminal),
+        Command::Age(args) => age::run(&args, terminal),
+        Command::Scan(args) => scan::run(&args, terminal),
+        Command::Verify(args) => verify::run(&args, terminal),
+        Command::Replay(args) => replay::run(&args, terminal),
+        Command::Report(args) => report::run(&args, terminal),
+        Command::Clean(args) => clean::run(&args, terminal),
+        Command::Doctor(args) => doctor::run(&args, terminal),
+        Command::Completions(args) => completions::run(&args, terminal),
+    }
+}
+
+/// Shows help, the version, or what is wrong with the arguments (exit code 2).
+fn parse_failed(error: &clap::Error, args: &[OsString]) -> u8 {
+    let help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if help || !args.iter().any(|arg| arg == "--json") {
+        let _ = error.print();
+    } else {
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let hint = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        let mut problem = Problem::new(explain::EXIT_USAGE, message);
+        problem.hint = Some(hint.unwrap_or("see `fsage --help`").to_owned());
+        Terminal::new(true, false, ColorChoice::Never).error(&problem);
+    }
+    if help && error.exit_code() == 0 { explain::EXIT_OK } else { explain::EXIT_USAGE }
+}
+
+/// The command as clap knows it, for man pages and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Root is needed and not there.
+///
+/// # Errors
+/// Exit code 3 when the effective user is not root.
+pub(crate) fn require_root(what: &str) -> Result<(), Problem> {
+    if effective_user() == Some(0) {
+        return Ok(());
+    }
+    let line: Vec<String> = std::env::args().collect();
+    Err(Problem::new(explain::EXIT_MISSING, format!("{what} needs root"))
+        .hint(format!("run `sudo {}`", line.join(" "))))
+}
+
+/// Effective user id, from `/proc/self/status`.
+pub(crate) fn effective_user() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
