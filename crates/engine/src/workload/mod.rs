@@ -23,6 +23,13 @@ pub trait Workload: Send {
     /// operation). Cost matters: called once an operation, must not allocate.
     fn next(&mut self, feedback: &Feedback) -> Option<Operation>;
 
+    /// A delete of a random live file, for upkeep (`Maintain`, and getting out of a full volume); nothing when
+    /// no file is left. Its outcome comes through [`Workload::completed`] as any other's. It is not counted
+    /// as an operation of the load.
+    fn release(&mut self) -> Option<Operation> {
+        None
+    }
+
     /// Tells how the operation went; the model changes only on success.
     fn completed(&mut self, operation: &Operation, outcome: &Outcome);
 }
