@@ -1,5 +1,14 @@
 //! Where files and free space lie on the volume.
 
+mod error;
+mod free;
+mod histogram;
+mod scan;
+
+pub use error::LayoutError;
+pub use free::free_space;
+pub use scan::{ScanOptions, scan};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,1 +1,25 @@
 //! The kernel's interfaces, and the only unsafe code of the project.
+//!
+//! Each module is one interface. Where the kernel answers with a buffer, making the request (which needs
+//! `unsafe`) and decoding the answer (a pure function over bytes, fuzzed) are kept apart. Every ioctl number
+//! is computed from the type of its argument ([`ioctl`]).
+
+pub mod aligned;
+pub mod block;
+pub mod btrfs;
+mod bytes;
+pub mod clock;
+pub mod errno;
+mod error;
+pub mod fiemap;
+pub mod fitrim;
+pub mod fsmap;
+mod ioctl;
+pub mod loopdev;
+pub mod mount;
+pub mod process;
+pub mod signal;
+mod sync;
+
+pub use error::{Error, Result};
+pub use sync::syncfs;

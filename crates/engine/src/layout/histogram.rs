@@ -1,0 +1,62 @@
+//! Counting sizes by power of two.
+
+use super::SizeHistogram;
+
+impl SizeHistogram {
+    /// Counts one item of `size` bytes.
+    pub fn add(&mut self, size: u64) {
+        let bucket = usize::try_from(size.max(1).ilog2()).unwrap_or(0);
+        if bucket >= self.count.len() {
+            self.count.resize(bucket + 1, 0);
+            self.bytes.resize(bucket + 1, 0);
+        }
+        self.count[bucket] += 1;
+        self.bytes[bucket] += size;
+    }
+
+    /// Adds all that another one counted.
+    pub fn merge(&mut self, other: &Self) {
+        let buckets = self.count.len().max(other.count.len());
+        self.count.resize(buckets, 0);
+        self.bytes.resize(buckets, 0);
+        for (mine, theirs) in self.count.iter_mut().zip(&other.count) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.bytes.iter_mut().zip(&other.bytes) {
+            *mine += theirs;
+        }
+    }
+
+    /// Items counted.
+    #[must_use]
+    pub fn total_count(&self) -> u64 {
+        self.count.iter().sum()
+    }
+
+    /// Sum of the sizes counted.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_goes_into_the_bucket_of_its_highest_bit() {
+        let mut histogram = SizeHistogram::default();
+        for size in [0, 1, 2, 3, 4096, 8191, 8192] {
+            histogram.add(size);
+        }
+        assert_eq!((histogram.count[0], histogram.bytes[0]), (2, 1));
+        assert_eq!((histogram.count[1], histogram.bytes[1]), (2, 5));
+        assert_eq!((histogram.count[12], histogram.bytes[12]), (2, 4096 + 8191));
+        assert_eq!((histogram.count[13], histogram.count.len()), (1, 14));
+        let mut both = SizeHistogram::default();
+        both.add(u64::MAX);
+        both.merge(&histogram);
+        assert_eq!((both.total_count(), both.count.len(), both.count[63]), (8, 64, 1));
+    }
+}

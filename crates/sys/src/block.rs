@@ -1,0 +1,68 @@
+//! Block devices (`linux/fs.h`).
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+
+use crate::ioctl::Request;
+use crate::{Error, Result};
+
+/// The header says `size_t`, the kernel always writes 64 bits.
+const BLKGETSIZE64: Request<u64> = Request::historic(
+    "BLKGETSIZE64",
+    rustix::ioctl::opcode::from_components(rustix::ioctl::Direction::Read, 0x12, 114, size_of::<usize>()),
+);
+const BLKFLSBUF: Request<()> = Request::historic("BLKFLSBUF", rustix::ioctl::opcode::none(0x12, 97));
+
+/// Size of the device.
+///
+/// # Errors
+/// `ENOTTY` when `fd` is no block device.
+pub fn size_bytes(fd: BorrowedFd<'_>) -> Result<u64> {
+    let mut size = 0;
+    // SAFETY: BLKGETSIZE64 writes one u64.
+    unsafe { BLKGETSIZE64.call(fd, &raw mut size) }?;
+    Ok(size)
+}
+
+/// The device's logical sector: the unit of direct I/O.
+///
+/// # Errors
+/// `ENOTTY` when `fd` is no block device.
+pub fn sector_bytes(fd: BorrowedFd<'_>) -> Result<u32> {
+    rustix::fs::ioctl_blksszget(fd).map_err(Error::call("BLKSSZGET"))
+}
+
+/// The device's physical sector: what it writes without reading before.
+///
+/// # Errors
+/// `ENOTTY` when `fd` is no block device.
+pub fn physical_sector_bytes(fd: BorrowedFd<'_>) -> Result<u32> {
+    rustix::fs::ioctl_blkpbszget(fd).map_err(Error::call("BLKPBSZGET"))
+}
+
+/// Writes out and drops the device's own page cache.
+///
+/// # Errors
+/// `EACCES` without `CAP_SYS_ADMIN`, `ENOTTY` when `fd` is no block device.
+pub fn flush_buffers(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: BLKFLSBUF ignores its argument.
+    unsafe { BLKFLSBUF.call_value(fd, 0) }.map(drop)
+}
+
+/// Opens a block device for reading and writing, only if nobody else holds it: not mounted, not swap, not part of
+/// something stacked on it. Holding the result keeps others (who ask likewise) out.
+///
+/// # Errors
+/// `EBUSY` when in use; `ENOTBLK` when it is no block device.
+pub fn open_exclusive(path: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+    let fd = open(path, flags, Mode::empty()).map_err(Error::path("open", path))?;
+    let status = fstat(&fd).map_err(Error::path("fstat", path))?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::BlockDevice {
+        let source = std::io::Error::from_raw_os_error(libc::ENOTBLK);
+        return Err(Error::Path { call: "open", path: path.to_owned(), source });
+    }
+    Ok(fd)
+}

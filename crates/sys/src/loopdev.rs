@@ -1,0 +1,196 @@
+//! Loop devices by ioctl (`linux/loop.h`), without losetup.
+//!
+//! Devices are identified by the device and inode number of the file behind them, never by its name: names are cut, reused and differ between
+//! mount namespaces.
+
+use std::fs;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::ioctl::Request;
+use crate::{Error, Result};
+
+/// How to attach a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachOptions {
+    /// The file. It must exist, with a length that is a multiple of `sector_bytes`.
+    pub file: PathBuf,
+    /// Size of the device in bytes, from the start of the file; 0 takes the whole file.
+    pub size: u64,
+    /// Logical sector of the device: 512, 1024, 2048 or 4096.
+    pub sector_bytes: u32,
+    /// Whether to go round the page cache of the file system that holds the file. Where that one cannot (tmpfs),
+    /// attaching fails rather than measuring a cache.
+    pub direct_io: bool,
+}
+
+/// `struct loop_info64`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+const LOOP_CTL_GET_FREE: Request<()> = Request::historic("LOOP_CTL_GET_FREE", 0x4C82);
+const LOOP_CONFIGURE: Request<LoopConfig> = Request::historic("LOOP_CONFIGURE", 0x4C0A);
+const LOOP_CLR_FD: Request<()> = Request::historic("LOOP_CLR_FD", 0x4C01);
+const LOOP_GET_STATUS64: Request<LoopInfo> = Request::historic("LOOP_GET_STATUS64", 0x4C05);
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+/// Between asking for a free device and taking it anyone may take it; each try asks again.
+const TRIES: u32 = 64;
+
+const EMPTY_INFO: LoopInfo = LoopInfo {
+    device: 0,
+    inode: 0,
+    rdevice: 0,
+    offset: 0,
+    size_limit: 0,
+    number: 0,
+    encrypt_type: 0,
+    encrypt_key_size: 0,
+    flags: 0,
+    file_name: [0; 64],
+    crypt_name: [0; 64],
+    encrypt_key: [0; 32],
+    init: [0; 2],
+};
+
+/// Attaches a file to a free loop device and returns the device's path. No partition scan, no autoclear.
+///
+/// # Errors
+/// [`Error::NoLoopDevice`] when all tries lost their race; `EINVAL` when direct I/O or the sector size does not fit the file;
+/// `EPERM`/`EACCES` without root.
+pub fn attach(options: &AttachOptions) -> Result<PathBuf> {
+    let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+    flags.set(OFlags::DIRECT, options.direct_io);
+    let file = open(&options.file, flags, Mode::empty()).map_err(Error::path("open", &options.file))?;
+    let control_path = Path::new("/dev/loop-control");
+    let control = open(control_path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(Error::path("open", control_path))?;
+    for attempt in 0..TRIES {
+        // SAFETY: LOOP_CTL_GET_FREE takes no argument.
+        let number = unsafe { LOOP_CTL_GET_FREE.call_value(control.as_fd(), 0) }?;
+        let path = PathBuf::from(format!("/dev/loop{number}"));
+        match configure(&path, file.as_fd(), options) {
+            Ok(()) => return Ok(path),
+            // EBUSY: taken by another; ENXIO, ENOENT: removed again, or its node is not there yet.
+            Err(error) if matches!(error.errno(), libc::EBUSY | libc::ENXIO | libc::ENOENT) => {
+                std::thread::sleep(Duration::from_millis(u64::from(attempt.min(20))));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::NoLoopDevice { path: options.file.clone(), tries: TRIES })
+}
+
+fn configure(device: &Path, file: BorrowedFd<'_>, options: &AttachOptions) -> Result<()> {
+    let fd =
+        open(device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))?;
+    let mut info = LoopInfo { size_limit: options.size, ..EMPTY_INFO };
+    if options.direct_io {
+        info.flags = LO_FLAGS_DIRECT_IO;
+    }
+    // The name is for people who list the devices; the last byte stays NUL.
+    let name = options.file.as_os_str().as_encoded_bytes();
+    let kept = name.len().min(info.file_name.len() - 1);
+    info.file_name[..kept].copy_from_slice(&name[..kept]);
+    let mut config = LoopConfig {
+        fd: file.as_raw_fd().cast_unsigned(),
+        block_size: options.sector_bytes,
+        info,
+        reserved: [0; 8],
+    };
+    // SAFETY: LOOP_CONFIGURE reads exactly one `loop_config`, which this is; the file is open while the call lasts.
+    unsafe { LOOP_CONFIGURE.call(fd.as_fd(), &raw mut config) }.map(drop)
+}
+
+/// Detaches the device from its file. If something still uses it, the kernel detaches it when that ends.
+///
+/// # Errors
+/// `ENXIO` when nothing was attached.
+pub fn detach(device: &Path) -> Result<()> {
+    let fd =
+        open(device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))?;
+    // SAFETY: LOOP_CLR_FD takes no argument.
+    unsafe { LOOP_CLR_FD.call_value(fd.as_fd(), 0) }.map(drop)
+}
+
+/// The loop devices that `file` is behind, in order of their number; empty if it does not exist.
+///
+/// # Errors
+/// When `/sys/block` or the file cannot be read.
+pub fn by_backing_file(file: &Path) -> Result<Vec<PathBuf>> {
+    let wanted = match fs::metadata(file) {
+        Ok(metadata) => (metadata.dev(), metadata.ino()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::path("stat", file)(error)),
+    };
+    let mut numbers = Vec::new();
+    for number in attached()? {
+        if identity(number) == Some(wanted) {
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers.into_iter().map(|number| PathBuf::from(format!("/dev/loop{number}"))).collect())
+}
+
+/// Numbers of all loop devices that have a file.
+fn attached() -> Result<Vec<u32>> {
+    let folder = Path::new("/sys/block");
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::path("readdir", folder))? {
+        let entry = entry.map_err(Error::path("readdir", folder))?;
+        let name = entry.file_name();
+        let number =
+            name.to_str().and_then(|name| name.strip_prefix("loop")).and_then(|number| number.parse().ok());
+        if let Some(number) = number
+            && entry.path().join("loop/backing_file").exists()
+        {
+            numbers.push(number);
+        }
+    }
+    Ok(numbers)
+}
+
+/// Device and inode number of the file behind a device; `None` when it was detached meanwhile.
+fn identity(number: u32) -> Option<(u64, u64)> {
+    let path = format!("/dev/loop{number}");
+    let asked = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok().and_then(|fd| {
+        let mut info = EMPTY_INFO;
+        // SAFETY: LOOP_GET_STATUS64 writes exactly one `loop_info64`, which this is.
+        unsafe { LOOP_GET_STATUS64.call(fd.as_fd(), &raw mut info) }.ok()?;
+        Some((info.device, info.inode))
+    });
+    // Without the right to open the device, the name that the kernel knows leads to the file, if it still has that name.
+    asked.or_else(|| {
+        let name = fs::read_to_string(format!("/sys/block/loop{number}/loop/backing_file")).ok()?;
+        let metadata = fs::metadata(name.strip_suffix('\n')?).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    })
+}

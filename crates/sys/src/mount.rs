@@ -1,0 +1,109 @@
+//! Mounting and unmounting (`mount(2)`), without the mount program: nothing is looked up in fstab, nothing is written to utab.
+
+use std::ffi::CString;
+use std::path::Path;
+
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use crate::{Error, Result};
+
+/// What `mount(2)` takes for a list of options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Those that the kernel knows for every file system.
+    pub flags: MountFlags,
+    /// The rest, for the file system, separated by commas.
+    pub data: String,
+}
+
+/// Splits options as mount(8) does: generic ones become flags, those meant for fstab and its readers (`nofail`, `x-…`, `_netdev`, …) are dropped, the
+/// rest goes to the file system in the order given. Later options win over earlier ones. An element may hold several, separated by commas.
+#[must_use]
+pub fn parse(options: &[String]) -> Options {
+    let mut flags = MountFlags::empty();
+    let mut data: Vec<&str> = Vec::new();
+    for option in options.iter().flat_map(|option| option.split(',')).map(str::trim) {
+        if let Some((_, set, clear)) = GENERIC.iter().find(|(name, ..)| *name == option) {
+            flags = (flags - *clear) | *set;
+        } else if !option.is_empty() && !IGNORED.contains(&option) && !option.starts_with("x-") {
+            data.push(option);
+        }
+    }
+    Options { flags, data: data.join(",") }
+}
+
+const NONE: MountFlags = MountFlags::empty();
+const ATIME: MountFlags = MountFlags::NOATIME.union(MountFlags::RELATIME).union(MountFlags::STRICTATIME);
+
+/// Name, flags set, flags cleared.
+#[rustfmt::skip]
+const GENERIC: [(&str, MountFlags, MountFlags); 29] = [
+    ("defaults", NONE, NONE),
+    ("ro", MountFlags::RDONLY, NONE),
+    ("rw", NONE, MountFlags::RDONLY),
+    ("nosuid", MountFlags::NOSUID, NONE),
+    ("suid", NONE, MountFlags::NOSUID),
+    ("nodev", MountFlags::NODEV, NONE),
+    ("dev", NONE, MountFlags::NODEV),
+    ("noexec", MountFlags::NOEXEC, NONE),
+    ("exec", NONE, MountFlags::NOEXEC),
+    ("sync", MountFlags::SYNCHRONOUS, NONE),
+    ("async", NONE, MountFlags::SYNCHRONOUS),
+    ("dirsync", MountFlags::DIRSYNC, NONE),
+    ("mand", MountFlags::PERMIT_MANDATORY_FILE_LOCKING, NONE),
+    ("nomand", NONE, MountFlags::PERMIT_MANDATORY_FILE_LOCKING),
+    ("noatime", MountFlags::NOATIME, ATIME),
+    ("atime", NONE, ATIME),
+    ("relatime", MountFlags::RELATIME, ATIME),
+    ("norelatime", NONE, MountFlags::RELATIME),
+    ("strictatime", MountFlags::STRICTATIME, ATIME),
+    ("nostrictatime", NONE, MountFlags::STRICTATIME),
+    ("nodiratime", MountFlags::NODIRATIME, NONE),
+    ("diratime", NONE, MountFlags::NODIRATIME),
+    ("lazytime", MountFlags::LAZYTIME, NONE),
+    ("nolazytime", NONE, MountFlags::LAZYTIME),
+    ("silent", MountFlags::SILENT, NONE),
+    ("loud", NONE, MountFlags::SILENT),
+    ("bind", MountFlags::BIND, NONE),
+    ("rbind", MountFlags::BIND.union(MountFlags::REC), NONE),
+    ("remount", MountFlags::from_bits_retain(32), NONE),
+];
+
+/// Addressed to fstab's readers.
+const IGNORED: [&str; 10] =
+    ["auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "comment"];
+
+/// Mounts `device` at `point` with the options as [`parse`] takes them.
+///
+/// # Errors
+/// What `mount(2)` gives: `ENODEV` for a file system that the kernel lacks, `EINVAL` for an option it does not know or a volume that
+/// holds something else, `EUCLEAN` for damage. The kernel log says more.
+pub fn mount(device: &Path, point: &Path, fstype: &str, options: &[String]) -> Result<()> {
+    let options = parse(options);
+    let argument = |what, text: &str| Error::Argument { what, path: text.into() };
+    let data = CString::new(options.data.as_str())
+        .map_err(|_| argument("NUL byte in mount options", &options.data))?;
+    if data.as_bytes().len() >= 4096 {
+        return Err(argument("mount options longer than a page", &options.data));
+    }
+    let data = (!data.is_empty()).then_some(data.as_c_str());
+    rustix::mount::mount(device, point, fstype, options.flags, data).map_err(Error::path("mount", point))
+}
+
+/// Unmounts what is mounted at `point`; a symbolic link there is not followed.
+///
+/// # Errors
+/// `EBUSY` while files are open or something is mounted below; `EINVAL` when it is no mount point.
+pub fn unmount(point: &Path) -> Result<()> {
+    rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).map_err(Error::path("umount", point))
+}
+
+/// Takes the mount out of the tree at once and lets the kernel finish it when the last user is gone. Only for cleaning up: afterwards
+/// nobody can tell when the device is free.
+///
+/// # Errors
+/// As [`unmount`], but for `EBUSY`.
+pub fn unmount_lazily(point: &Path) -> Result<()> {
+    let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
+    rustix::mount::unmount(point, flags).map_err(Error::path("umount", point))
+}

@@ -1,0 +1,65 @@
+//! Children that do not outlive us.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, setsid};
+
+/// Makes the child die (`SIGKILL`) when the **thread** that starts it ends, however it ends (`PR_SET_PDEATHSIG`).
+/// Start such children from a thread that lives as long as they should. A set-user-ID program clears it.
+pub fn die_with_parent(command: &mut Command) {
+    let parent = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died between fork and prctl: then nobody sends the signal any more.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+    };
+    // SAFETY: between fork and exec it makes two system calls, and neither allocates nor takes locks.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Puts the child into a session and process group of its own, so that a terminal's Ctrl-C reaches only us
+/// and that a signal to the negative of its pid reaches it with all its children.
+pub fn own_session(command: &mut Command) {
+    let prepare = || setsid().map(drop).map_err(io::Error::from);
+    // SAFETY: between fork and exec it makes one system call, and neither allocates nor takes locks.
+    unsafe { command.pre_exec(prepare) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::process::Stdio;
+
+    #[test]
+    fn own_session_leads_a_new_session() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$; cut -d' ' -f6 /proc/self/stat"]).stdout(Stdio::piped());
+        own_session(&mut command);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), lines.next());
+    }
+
+    #[test]
+    fn a_child_dies_with_the_thread_that_started_it() {
+        let start = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "echo started; exec sleep 600"]).stdout(Stdio::piped());
+            die_with_parent(&mut command);
+            let mut child = command.spawn().unwrap();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            assert_eq!(line, "started\n");
+            (child, output)
+        };
+        let (mut child, mut output) = std::thread::spawn(start).join().unwrap();
+        // The pipe ends when the last process that could write to it is gone.
+        assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
+        assert!(!child.wait().unwrap().success());
+    }
+}
