@@ -17,6 +17,8 @@
 
 #![allow(missing_docs, reason = "fields of requests and replies are described on the variant")]
 
+pub mod frame;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -56,10 +58,17 @@ pub enum Request {
     BlockFacts { device: PathBuf },
     /// Mount; options as for mount(8) `-o`.
     Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> },
-    /// Unmount; not mounted is not an error.
+    /// Unmount whatever is mounted there, waiting some seconds while it is busy; not mounted is not an error.
     Unmount { point: PathBuf },
     /// Write a sysfs or procfs setting; the reply has the old value.
     Set { path: PathBuf, value: String },
+    /// Write `old` back to a setting, but only where it still is `new`; one that is gone is not an error.
+    Restore { path: PathBuf, old: String, new: String },
+    /// Kill a process an earlier agent was (and everything that agent started), if `start_ticks` says that
+    /// it is still that one, and wait until it is gone; a missing one is not an error.
+    EndProcess { pid: u32, start_ticks: u64, timeout_ms: u64 },
+    /// Kill what is in a control group and remove it; a missing one is not an error.
+    RemoveControlGroup { path: PathBuf },
     /// Write back and drop the page cache, dentries and inodes.
     DropCaches,
     /// `syncfs`.
@@ -106,8 +115,8 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// To `Hello`.
-    Hello { protocol: u32, version: String, pid: u32 },
+    /// To `Hello`. `start_ticks` is field 22 of the agent's /proc/PID/stat, `boot_id` the target's.
+    Hello { protocol: u32, version: String, pid: u32, start_ticks: u64, boot_id: String },
     /// To `HostFacts`.
     HostFacts { facts: Box<HostFacts> },
     /// To `RunTool`; a non-zero exit status is a reply, not a failure. Output is cut to its last 64 KiB.
