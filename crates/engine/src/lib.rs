@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
+pub mod host;
 pub mod layout;
 pub mod load;
 pub mod operation;

@@ -1,2 +1,20 @@
-//! See [`record`].
+//! What is taken from the host and how it is given back, whatever happens in between.
+//!
+//! Fault model: `kill -9` of the lab, the agent, or both at any instruction; a reboot at any instruction.
+//! - A lease is on disk (fsynced) before its thing is taken, so that whatever exists has its lease.
+//! - The first lease of every run is the agent's process ([`Journal::attach`]). Cleaning ends that process
+//!   and all it started, and waits until they are gone, before it releases anything else: nothing can be
+//!   taken behind its back by a tool that still runs.
+//! - Release goes in reverse order; each step is harmless when the thing is already gone, so that cleaning
+//!   can itself be killed and done again.
+//! - A journal is locked by the process that has it open; `clean` refuses a store that is in use.
+
+mod clean;
+mod error;
+mod journal;
 pub mod record;
+mod registry;
+
+pub use clean::{CleanReport, CleanSummary, StoreOutcome, StoreReport, clean, clean_stores};
+pub use error::LeaseError;
+pub use journal::{Journal, LeaseId};

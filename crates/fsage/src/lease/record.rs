@@ -1,6 +1,8 @@
 //! What a lease is. The journal (`leases.jsonl` in the store) has one JSON record a line, fsynced before
 //! the thing is taken; a `released` record follows when it is given back.
 
+#![allow(missing_docs, reason = "fields of leases are described on the variant")]
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};

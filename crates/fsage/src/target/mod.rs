@@ -1,1 +1,59 @@
-//! To come.
+//! Where trials run: starts an agent there and talks with it.
+//!
+//! A [`Session`] is one agent. It takes one request at a time; a [`Control`] can pause, resume or stop the
+//! load that runs meanwhile, from any thread. When the agent dies the call returns [`TargetError::Lost`]
+//! only after the agent and everything it started are gone (or a time limit has passed), so that what
+//! they held can be released.
+
+mod error;
+mod local;
+mod script;
+mod session;
+
+use fsage_engine::protocol::Event;
+
+pub use error::TargetError;
+pub use script::Script;
+pub use session::{Control, Session};
+
+/// Where trials run.
+#[derive(Debug, Clone, Copy)]
+pub struct Target;
+
+impl Target {
+    /// Starts an agent on this host. The agent dies with this process, whatever kills it.
+    ///
+    /// # Errors
+    /// No agent binary is found, it does not start, or it speaks another version of the protocol.
+    pub fn local() -> Result<Session, TargetError> {
+        local::start()
+    }
+
+    /// A session whose answers come from `script`, for tests of what stands above it.
+    #[must_use]
+    pub fn scripted(script: Box<Script>) -> Session {
+        Session::scripted(script)
+    }
+}
+
+/// What comes in while a request runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Incoming {
+    /// An event.
+    Event(Event),
+    /// The next bytes of the trace.
+    Chunk(Vec<u8>),
+}
+
+/// Which process an agent is, so that it can be told from a later one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentIdentity {
+    /// Process id on the target.
+    pub pid: u32,
+    /// Field 22 of /proc/PID/stat on the target.
+    pub start_ticks: u64,
+    /// Boot id of the target.
+    pub boot_id: String,
+    /// The agent's version.
+    pub version: String,
+}

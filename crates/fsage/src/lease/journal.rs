@@ -1,0 +1,242 @@
+//! The journal: `leases.jsonl` in the store, one [`LeaseRecord`] a line, fsynced line by line.
+//!
+//! A torn last line is the mark of a crash while it was written: its lease was not taken yet (or its
+//! release will be done again), so it is cut off. Any other line that cannot be read is skipped and
+//! reported. Opening a journal without outstanding leases empties it, so that it does not grow for ever.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::error::LeaseError;
+use super::record::{Lease, LeaseRecord, LeaseState};
+use super::registry;
+use crate::target::Session;
+
+/// The journal's name in the store.
+pub const FILE_NAME: &str = "leases.jsonl";
+
+/// Names a lease within its journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseId(u64);
+
+/// The open, locked journal of one store.
+#[derive(Debug)]
+pub struct Journal {
+    store: PathBuf,
+    path: PathBuf,
+    file: File,
+    boot_id: String,
+    next_number: u64,
+    outstanding: Vec<LeaseRecord>,
+    damaged_lines: usize,
+    registered: bool,
+}
+
+impl Journal {
+    /// Opens (or makes) the journal of `store`, an existing folder, and locks it until it is dropped.
+    ///
+    /// # Errors
+    /// Another process has it open; the folder is missing; reading or writing fails.
+    pub fn open(store: &Path) -> Result<Self, LeaseError> {
+        let store = store
+            .canonicalize()
+            .ok()
+            .filter(|path| path.is_dir())
+            .ok_or_else(|| LeaseError::NoStore { store: store.to_owned() })?;
+        let path = store.join(FILE_NAME);
+        let failed = |what| {
+            let path = path.clone();
+            move |source| LeaseError::Journal { what, path, source }
+        };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(&path).map_err(failed("open"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LeaseError::Locked { by: holder(&file), store });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed("read"))?;
+        let content = parse(&bytes);
+        let keep =
+            if content.outstanding.is_empty() && content.damaged_lines == 0 { 0 } else { content.whole };
+        if keep < bytes.len() {
+            file.set_len(keep as u64).and_then(|()| file.sync_all()).map_err(failed("cut"))?;
+        }
+        file.seek(SeekFrom::Start(keep as u64)).map_err(failed("seek in"))?;
+        File::open(&store).and_then(|folder| folder.sync_all()).map_err(failed("sync the folder of"))?;
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Ok(Self {
+            boot_id: boot_id.trim().to_owned(),
+            next_number: content.last_number + 1,
+            outstanding: content.outstanding,
+            damaged_lines: content.damaged_lines,
+            registered: false,
+            store,
+            path,
+            file,
+        })
+    }
+
+    /// Leases the agent itself. Must come before everything that the session is going to take.
+    ///
+    /// # Errors
+    /// As [`Journal::take`].
+    pub fn attach(&mut self, session: &Session) -> Result<LeaseId, LeaseError> {
+        let identity = session.identity();
+        if !identity.boot_id.is_empty() {
+            self.boot_id.clone_from(&identity.boot_id);
+        }
+        self.take(Lease::Process { pid: identity.pid, start_ticks: identity.start_ticks })
+    }
+
+    /// Writes down that `lease` is about to be taken. Take it only when this has returned.
+    ///
+    /// # Errors
+    /// The journal cannot be written (then nothing may be taken); a file that exists, or a mount point
+    /// where something is mounted, that no outstanding lease of this journal covers; a relative path.
+    pub fn take(&mut self, lease: Lease) -> Result<LeaseId, LeaseError> {
+        self.check(&lease)?;
+        if !self.registered {
+            registry::add(&self.store)?;
+            self.registered = true;
+        }
+        let boot_id = self.boot_id.clone();
+        let record = LeaseRecord { number: self.next_number, boot_id, state: LeaseState::Taken, lease };
+        self.append(&record)?;
+        self.next_number += 1;
+        let id = LeaseId(record.number);
+        self.outstanding.push(record);
+        Ok(id)
+    }
+
+    /// Writes down that the lease was given back: call it when that is done. Twice is once.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn release(&mut self, id: LeaseId) -> Result<(), LeaseError> {
+        let Some(at) = self.outstanding.iter().position(|record| record.number == id.0) else {
+            return Ok(());
+        };
+        let mut record = self.outstanding.remove(at);
+        record.state = LeaseState::Released;
+        self.append(&record)?;
+        if self.outstanding.is_empty() {
+            registry::remove(&self.store);
+            self.registered = false;
+        }
+        Ok(())
+    }
+
+    /// What was taken and not given back, in the order of taking.
+    #[must_use]
+    pub fn outstanding(&self) -> &[LeaseRecord] {
+        &self.outstanding
+    }
+
+    /// Lines, other than a torn last one, that could not be read when the journal was opened.
+    #[must_use]
+    pub const fn damaged_lines(&self) -> usize {
+        self.damaged_lines
+    }
+
+    /// The store it belongs to.
+    #[must_use]
+    pub fn store(&self) -> &Path {
+        &self.store
+    }
+
+    pub(super) const fn id_of(record: &LeaseRecord) -> LeaseId {
+        LeaseId(record.number)
+    }
+
+    fn check(&self, lease: &Lease) -> Result<(), LeaseError> {
+        let path = match lease {
+            Lease::File { path }
+            | Lease::Directory { path }
+            | Lease::Loop { file: path }
+            | Lease::Mount { point: path }
+            | Lease::Setting { path, .. }
+            | Lease::ControlGroup { path } => path,
+            Lease::Process { .. } => return Ok(()),
+        };
+        if path.is_relative() {
+            return Err(LeaseError::Relative { path: path.clone() });
+        }
+        let ours = self.outstanding.iter().any(|record| record.lease == *lease);
+        let present = |what| LeaseError::Present { path: path.clone(), what };
+        match lease {
+            Lease::File { .. } if !ours && path.symlink_metadata().is_ok() => Err(present("there")),
+            Lease::Mount { .. } if !ours && fsage_engine::host::mount::is_mount_point(path) => {
+                Err(present("mounted"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, record: &LeaseRecord) -> Result<(), LeaseError> {
+        let failed = |what| {
+            let path = self.path.clone();
+            move |source| LeaseError::Journal { what, path, source }
+        };
+        let mut line = serde_json::to_vec(record).map_err(|error| failed("write")(error.into()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(failed("write"))?;
+        self.file.sync_data().map_err(failed("sync"))
+    }
+}
+
+/// What a journal's bytes say.
+#[derive(Debug, Default)]
+struct Content {
+    outstanding: Vec<LeaseRecord>,
+    last_number: u64,
+    damaged_lines: usize,
+    /// Bytes of whole lines.
+    whole: usize,
+}
+
+fn parse(bytes: &[u8]) -> Content {
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let mut content = Content { whole, ..Content::default() };
+    let lines = bytes.get(..whole).unwrap_or_default().split(|&byte| byte == b'\n');
+    for line in lines.filter(|line| !line.is_empty()) {
+        let Ok(record) = serde_json::from_slice::<LeaseRecord>(line) else {
+            content.damaged_lines += 1;
+            continue;
+        };
+        content.last_number = content.last_number.max(record.number);
+        match record.state {
+            LeaseState::Taken => content.outstanding.push(record),
+            LeaseState::Released => content.outstanding.retain(|taken| taken.number != record.number),
+        }
+    }
+    content
+}
+
+/// Who holds the lock on `file`, by /proc/locks: the kernel's word, which cannot be stale.
+fn holder(file: &File) -> String {
+    let unknown = || "another process".to_owned();
+    let Ok(metadata) = file.metadata() else { return unknown() };
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let suffix = format!(":{}", metadata.ino());
+    // `1: FLOCK  ADVISORY  WRITE 1234 fe:00:131085 0 EOF`
+    let pid = locks.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let flock = fields.next() == Some("FLOCK");
+        let pid = fields.nth(2)?;
+        (flock && fields.next()?.ends_with(&suffix)).then(|| pid.to_owned())
+    });
+    let Some(pid) = pid else { return unknown() };
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).replace('\0', " ");
+    match command.trim() {
+        "" => format!("process {pid}"),
+        command => format!("process {pid} ({command})"),
+    }
+}

@@ -1,0 +1,134 @@
+//! Why an agent could not be started or asked.
+
+use std::path::PathBuf;
+
+use fsage_engine::protocol::frame::FrameError;
+use fsage_engine::protocol::{Failure, FailureKind, PROTOCOL_VERSION};
+
+/// Why an agent could not be started, or what it answered instead of a reply.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// No agent binary was found.
+    #[error("the program fsage-agent was not found (looked at {})", list(looked))]
+    Missing {
+        /// Where it was looked for.
+        looked: Vec<PathBuf>,
+    },
+    /// It did not start.
+    #[error("cannot start {}", path.display())]
+    Start {
+        /// The binary.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It speaks another version of the protocol.
+    #[error("the agent {version} speaks protocol {theirs}, this program speaks {PROTOCOL_VERSION}")]
+    Version {
+        /// The agent's protocol.
+        theirs: u32,
+        /// The agent's version.
+        version: String,
+    },
+    /// The agent, or the connection to it, died.
+    #[error("the agent was lost during {request} ({status}); last seen: {last}{}", tail(stderr))]
+    Lost {
+        /// Name of the request that ran.
+        request: String,
+        /// How the agent ended.
+        status: String,
+        /// The last thing it said.
+        last: String,
+        /// Last lines of its standard error.
+        stderr: String,
+    },
+    /// The request could not be sent.
+    #[error("cannot ask the agent for {request}")]
+    Send {
+        /// Name of the request.
+        request: String,
+        /// Why.
+        source: FrameError,
+    },
+    /// The agent answered with something that is no answer to the request.
+    #[error("the agent answered {request} with {answer}")]
+    Unexpected {
+        /// Name of the request.
+        request: String,
+        /// What came.
+        answer: String,
+    },
+    /// The request failed on the target.
+    #[error("{request} failed")]
+    Failed {
+        /// Name of the request.
+        request: String,
+        /// What the agent said.
+        #[source]
+        failure: Failure,
+    },
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn tail(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") }
+}
+
+impl TargetError {
+    /// What kind of failure this is, which settles the exit code.
+    #[must_use]
+    pub const fn kind(&self) -> FailureKind {
+        match self {
+            Self::Missing { .. } | Self::Start { .. } => FailureKind::Missing,
+            Self::Version { .. } => FailureKind::Usage,
+            Self::Lost { .. } => FailureKind::Failed,
+            Self::Send { .. } | Self::Unexpected { .. } => FailureKind::Internal,
+            Self::Failed { failure, .. } => failure.kind,
+        }
+    }
+
+    /// The next step for the user; `None` when there is nothing to say.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Missing { .. } => {
+                Some("install fsage-agent beside fsage, or name it with FSAGE_AGENT".to_owned())
+            }
+            Self::Start { .. } => Some("check that the file is executable here".to_owned()),
+            Self::Version { .. } => Some("install fsage and fsage-agent of the same version".to_owned()),
+            Self::Lost { .. } => {
+                Some("run the study again: it resumes; `fsage clean` releases what is left".to_owned())
+            }
+            Self::Failed { failure, .. } if !failure.hint.is_empty() => Some(failure.hint.clone()),
+            Self::Send { .. } | Self::Unexpected { .. } | Self::Failed { .. } => None,
+        }
+    }
+
+    /// The errno behind it, where there is one.
+    #[must_use]
+    pub const fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Failed { failure, .. } => failure.errno,
+            _ => None,
+        }
+    }
+
+    /// Whether the session is of no more use.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. } | Self::Send { .. })
+    }
+}
+
+impl crate::cli::explain::Explain for TargetError {
+    fn exit_code(&self) -> u8 {
+        crate::cli::explain::exit_code_of(self.kind())
+    }
+
+    fn hint(&self) -> Option<String> {
+        Self::hint(self)
+    }
+}
