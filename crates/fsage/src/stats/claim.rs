@@ -1,0 +1,301 @@
+//! Judging a study's claims. A claim holds or does not only when the whole interval lies on one side;
+//! everything else is "no evidence", which is not the same as "no effect".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::bootstrap::{Bootstrap, Interval};
+use super::evidence::{Basis, Estimate, Evidence, level, ratio, trend};
+use crate::study::spec::{ClaimCheck, ClaimSpec};
+
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The whole interval lies where the claim says.
+    Holds,
+    /// The whole interval lies elsewhere.
+    DoesNot,
+    /// The interval lies on both sides of a bound, or there is none.
+    NoEvidence {
+        /// Why, in a sentence.
+        reason: String,
+    },
+    /// Nothing to judge by.
+    NotTested {
+        /// Why, in a sentence.
+        reason: String,
+    },
+}
+
+/// A claim with what was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What was measured, where anything was.
+    pub measured: Option<Estimate>,
+    /// What `measured` is, in words: `latency.create.mean_ns: 0.99 over 0.8`.
+    pub quantity: String,
+    /// Unit of `measured`; empty for ratios.
+    pub unit: String,
+    /// Where it must lie for the claim to hold: `above 1`.
+    pub condition: String,
+}
+
+type Cells = BTreeMap<String, Value>;
+
+/// Judges one claim by the complete trials.
+#[must_use]
+pub fn judge(claim: &ClaimSpec, trials: &[Evidence], bootstrap: &Bootstrap) -> Judgement {
+    let not_tested = |reason: &str, quantity: String, condition: String| Judgement {
+        verdict: Verdict::NotTested { reason: reason.to_owned() },
+        measured: None,
+        quantity,
+        unit: String::new(),
+        condition,
+    };
+    let Some(check) = &claim.check else {
+        let reason =
+            if claim.not_tested.is_empty() { "the study has no check for it" } else { &claim.not_tested };
+        return not_tested(reason, String::new(), String::new());
+    };
+    let (above, below) = bounds(check);
+    let condition = condition(above, below);
+    let quantity = quantity(check);
+    if above.is_none() && below.is_none() {
+        return not_tested("the check gives no bound", quantity, condition);
+    }
+    match measure(check, trials, bootstrap) {
+        Err(reason) => not_tested(&reason, quantity, condition),
+        Ok((estimate, unit)) => Judgement {
+            verdict: verdict(&estimate, above, below),
+            measured: Some(estimate),
+            quantity,
+            unit,
+            condition,
+        },
+    }
+}
+
+const fn bounds(check: &ClaimCheck) -> (Option<f64>, Option<f64>) {
+    match check {
+        ClaimCheck::Ratio { above, below, .. }
+        | ClaimCheck::Value { above, below, .. }
+        | ClaimCheck::Trend { above, below, .. } => (*above, *below),
+    }
+}
+
+fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> Verdict {
+    let Some(Interval { low, high }) = estimate.interval else {
+        let reason = match estimate.basis {
+            Basis::Single => "a single value has no interval; repeat the study (`repeats`) to get one",
+            _ => "no interval could be computed",
+        };
+        return Verdict::NoEvidence { reason: reason.to_owned() };
+    };
+    let inside = above.is_none_or(|bound| low > bound) && below.is_none_or(|bound| high < bound);
+    let outside = above.is_some_and(|bound| high <= bound) || below.is_some_and(|bound| low >= bound);
+    match (inside, outside) {
+        (true, _) => Verdict::Holds,
+        (_, true) => Verdict::DoesNot,
+        _ => Verdict::NoEvidence { reason: "the interval lies on both sides of the bound".to_owned() },
+    }
+}
+
+fn measure(
+    check: &ClaimCheck,
+    trials: &[Evidence],
+    bootstrap: &Bootstrap,
+) -> Result<(Estimate, String), String> {
+    if trials.is_empty() {
+        return Err("no trial is complete".to_owned());
+    }
+    match check {
+        ClaimCheck::Ratio { metric, numerator, denominator, .. } => {
+            let pairs = pairs(trials, numerator, denominator);
+            if pairs.is_empty() {
+                return Err(missing(trials, &[numerator, denominator]));
+            }
+            ratio(&pairs, metric, bootstrap)
+                .map(|estimate| (estimate, String::new()))
+                .ok_or_else(|| format!("no trial measured `{metric}`, or it was 0"))
+        }
+        ClaimCheck::Value { metric, cells, .. } => {
+            let chosen = chosen(trials, cells)?;
+            let unit = chosen
+                .iter()
+                .find_map(|trial| trial.metrics.get(metric))
+                .map_or_else(String::new, |series| series.unit.clone());
+            level(&chosen, metric, bootstrap)
+                .map(|estimate| (estimate, unit))
+                .ok_or_else(|| format!("no trial measured `{metric}`"))
+        }
+        ClaimCheck::Trend { operation, cells, .. } => {
+            let chosen = chosen(trials, cells)?;
+            trend(&chosen, operation, bootstrap)
+                .map(|estimate| (estimate, String::new()))
+                .ok_or_else(|| format!("no trial has enough `{operation}` over time"))
+        }
+    }
+}
+
+fn chosen<'a>(trials: &'a [Evidence], cells: &Cells) -> Result<Vec<&'a Evidence>, String> {
+    let chosen: Vec<_> = trials.iter().filter(|trial| trial.matches(cells)).collect();
+    if chosen.is_empty() { Err(missing(trials, &[cells])) } else { Ok(chosen) }
+}
+
+/// Pairs of trials that agree in repeat and in every factor that neither side names.
+#[must_use]
+pub fn pairs<'a>(
+    trials: &'a [Evidence],
+    numerator: &Cells,
+    denominator: &Cells,
+) -> Vec<(&'a Evidence, &'a Evidence)> {
+    let named: BTreeSet<&String> = numerator.keys().chain(denominator.keys()).collect();
+    let agree = |a: &Evidence, b: &Evidence| {
+        a.repeat == b.repeat
+            && a.factors
+                .iter()
+                .filter(|(path, _)| !named.contains(path))
+                .all(|(path, value)| b.factors.get(path) == Some(value))
+    };
+    let mut pairs = Vec::new();
+    for a in trials.iter().filter(|trial| trial.matches(numerator)) {
+        for b in trials.iter().filter(|trial| trial.matches(denominator)) {
+            if agree(a, b) {
+                pairs.push((a, b));
+            }
+        }
+    }
+    pairs
+}
+
+/// Says which side or value no complete trial has.
+fn missing(trials: &[Evidence], sides: &[&Cells]) -> String {
+    for cells in sides {
+        if !trials.iter().any(|trial| trial.matches(cells)) {
+            return format!("no complete trial has {}", describe(cells));
+        }
+    }
+    "no two complete trials differ in just these factors".to_owned()
+}
+
+fn describe(cells: &Cells) -> String {
+    if cells.is_empty() {
+        return "all trials".to_owned();
+    }
+    let parts: Vec<String> = cells
+        .iter()
+        .map(|(path, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{} = {value}", path.rsplit('.').next().unwrap_or(path))
+        })
+        .collect();
+    parts.join(", ")
+}
+
+fn quantity(check: &ClaimCheck) -> String {
+    match check {
+        ClaimCheck::Ratio { metric, numerator, denominator, .. } => {
+            format!("{metric}: ({}) ÷ ({})", describe(numerator), describe(denominator))
+        }
+        ClaimCheck::Value { metric, cells, .. } => format!("{metric}: {}", describe(cells)),
+        ClaimCheck::Trend { operation, cells, .. } => {
+            format!("latency of {operation}: last quarter ÷ second quarter ({})", describe(cells))
+        }
+    }
+}
+
+fn condition(above: Option<f64>, below: Option<f64>) -> String {
+    match (above, below) {
+        (Some(above), Some(below)) => format!("between {above} and {below}"),
+        (Some(above), None) => format!("above {above}"),
+        (None, Some(below)) => format!("below {below}"),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::evidence::tests::trial;
+    use serde_json::json;
+
+    fn claim(above: Option<f64>, below: Option<f64>) -> ClaimSpec {
+        let side = |kind: &str| BTreeMap::from([("file_system.kind".to_owned(), json!(kind))]);
+        ClaimSpec {
+            id: "c".to_owned(),
+            source: "Someone 2000".to_owned(),
+            statement: "xfs is slower".to_owned(),
+            published: String::new(),
+            check: Some(ClaimCheck::Ratio {
+                metric: "m".to_owned(),
+                numerator: side("xfs"),
+                denominator: side("ext4"),
+                above,
+                below,
+            }),
+            not_tested: String::new(),
+        }
+    }
+
+    fn verdict_of(claim: &ClaimSpec, xfs: f64, wave: Option<f64>) -> Verdict {
+        let trials = [trial("xfs", 0, "m", xfs, wave), trial("ext4", 0, "m", 10.0, wave)];
+        judge(claim, &trials, &Bootstrap::default()).verdict
+    }
+
+    #[test]
+    fn a_claim_holds_only_with_its_whole_interval() {
+        let slower = claim(Some(1.0), None);
+        assert_eq!(verdict_of(&slower, 20.0, Some(0.2)), Verdict::Holds);
+        assert_eq!(verdict_of(&slower, 5.0, Some(0.2)), Verdict::DoesNot);
+        assert!(matches!(verdict_of(&slower, 10.05, Some(0.8)), Verdict::NoEvidence { .. }));
+        let between = claim(Some(1.5), Some(2.5));
+        assert_eq!(verdict_of(&between, 20.0, Some(0.2)), Verdict::Holds);
+        assert_eq!(verdict_of(&between, 40.0, Some(0.2)), Verdict::DoesNot);
+    }
+
+    #[test]
+    fn a_single_value_is_no_evidence() {
+        assert!(matches!(verdict_of(&claim(Some(1.0), None), 20.0, None), Verdict::NoEvidence { .. }));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_says_why() {
+        let only = [trial("xfs", 0, "m", 1.0, None)];
+        let judgement = judge(&claim(Some(1.0), None), &only, &Bootstrap::default());
+        assert_eq!(
+            judgement.verdict,
+            Verdict::NotTested { reason: "no complete trial has kind = ext4".to_owned() }
+        );
+        assert_eq!(judgement.quantity, "m: (kind = xfs) ÷ (kind = ext4)");
+        let mut unchecked = claim(None, None);
+        unchecked.check = None;
+        unchecked.not_tested = "needs a hard disk".to_owned();
+        let judgement = judge(&unchecked, &only, &Bootstrap::default());
+        assert_eq!(judgement.verdict, Verdict::NotTested { reason: "needs a hard disk".to_owned() });
+        let empty = judge(&claim(Some(1.0), None), &[], &Bootstrap::default());
+        assert_eq!(empty.verdict, Verdict::NotTested { reason: "no trial is complete".to_owned() });
+    }
+
+    #[test]
+    fn pairs_agree_in_what_is_not_named() {
+        let mut trials = Vec::new();
+        for repeat in 0..2 {
+            for use_share in [0.8, 0.9] {
+                for kind in ["xfs", "ext4"] {
+                    let mut one = trial(kind, repeat, "m", 1.0, None);
+                    one.factors.insert("use".to_owned(), json!(use_share));
+                    trials.push(one);
+                }
+            }
+        }
+        let ClaimCheck::Ratio { numerator, denominator, .. } = claim(None, None).check.unwrap() else {
+            unreachable!()
+        };
+        let pairs = pairs(&trials, &numerator, &denominator);
+        assert_eq!(pairs.len(), 4);
+        assert!(pairs.iter().all(|(a, b)| a.factors["use"] == b.factors["use"] && a.repeat == b.repeat));
+    }
+}
