@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod digest;
 pub mod host;
 pub mod layout;
 pub mod load;
@@ -13,5 +14,6 @@ pub mod quantity;
 pub mod replay;
 pub mod size;
 pub mod trace;
+pub mod tree;
 pub mod verify;
 pub mod workload;

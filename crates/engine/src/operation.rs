@@ -93,7 +93,7 @@ impl OperationKind {
 
 /// Where a name is: a directory of the thread's tree and a number the name is made of. Numbers are never
 /// used twice by a thread.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// Directory number within the thread's tree; 0 is the thread's own top directory.
     pub directory: u32,

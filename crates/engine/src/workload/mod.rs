@@ -3,10 +3,30 @@
 //! A workload sees a model of the tree and the outcome of earlier operations, never the file system. Each
 //! thread has its own workload over its own part of the tree, so the final logical state does not depend
 //! on how threads interleave.
+//!
+//! What an operation may assume and must leave:
+//! - Calls alternate: [`Workload::next`], the operation, [`Workload::completed`]. The model changes in `completed`,
+//!   and only on success; so an operation that fails halfway must leave names and sizes as they were (a failed
+//!   create leaves no file, a failed append the old size). Blocks that it wrote may stay: their version is one
+//!   that no later check takes for wrong.
+//! - Data is made of whole blocks of the content crate: `append` writes from the last block boundary
+//!   (`offset = size & !4095`, `length` counts from there); random writes and overwrites cover whole blocks, and an
+//!   access that reaches beyond `size` is cut there. Every block carries the version of the operation that
+//!   wrote it last, at most [`LiveFile::version`] and at least 1.
+//! - `delete` unlinks `place`, which may be a file, one of its hard links or a symbolic link to it.
 
+mod drift;
+mod error;
 pub mod spec;
 
-use crate::operation::{Operation, Outcome};
+pub use drift::Drift;
+pub use error::WorkloadError;
+
+use self::spec::WorkloadSpec;
+use crate::digest::Digest;
+use crate::load::WriteMode;
+use crate::operation::{Operation, Outcome, Place};
+use crate::tree::{Directory, Shape};
 
 /// What a workload may know of the volume; refreshed by the executor now and then.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -32,4 +52,170 @@ pub trait Workload: Send {
 
     /// Tells how the operation went; the model changes only on success.
     fn completed(&mut self, operation: &Operation, outcome: &Outcome);
+
+    /// Whether the operation last given is upkeep: a `delete` that only makes room, counted apart from the mix.
+    fn is_upkeep(&self) -> bool {
+        false
+    }
+
+    /// Whether no operation is possible any more whatever is picked (only creates have a weight and every
+    /// slot is live, say). Look after a run of misses; not for every operation.
+    fn is_stuck(&self) -> bool {
+        false
+    }
+}
+
+/// What a description is resolved against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResolveContext {
+    /// Size of the volume; 0 when unknown, then nothing is checked against it.
+    pub volume_bytes: u64,
+    /// How data is written: direct mode has sizes in whole blocks only.
+    pub write_mode: WriteMode,
+}
+
+/// A live file of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LiveFile {
+    /// Identity of its content.
+    pub file: u64,
+    /// Its (first) name.
+    pub place: Place,
+    /// Bytes.
+    pub size: u64,
+    /// Version of the newest data; blocks carry it or an earlier one.
+    pub version: u32,
+    /// Names in all: 1 + hard links.
+    pub links: u32,
+}
+
+/// A hard link of the model: one more name of a live file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HardLink {
+    /// Identity of the file's content.
+    pub file: u64,
+    /// The name.
+    pub place: Place,
+}
+
+/// A symbolic link of the model. It may dangle: renaming its target does not change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Symlink {
+    /// The link's own name.
+    pub place: Place,
+    /// Where it points: the target's name when the link was made.
+    pub target: Place,
+}
+
+/// Any workload: enum dispatch for the hot loop. A new workload is a variant here.
+pub enum AnyWorkload {
+    /// [`Drift`].
+    Drift(Box<Drift>),
+}
+
+/// Turns a description into the workload of thread `thread` (0-based) of `threads`. Same arguments, same
+/// operations.
+///
+/// # Errors
+/// The description makes no sense; the error names the key and its limit.
+pub fn resolve(
+    spec: &WorkloadSpec,
+    thread: u32,
+    threads: u32,
+    seed: u64,
+    context: &ResolveContext,
+) -> Result<AnyWorkload, WorkloadError> {
+    match spec {
+        WorkloadSpec::Drift(spec) => Drift::resolve(spec, thread, threads, seed, context)
+            .map(|drift| AnyWorkload::Drift(Box::new(drift))),
+    }
+}
+
+macro_rules! dispatch {
+    ($self:ident, $inner:ident => $call:expr) => {
+        match $self {
+            AnyWorkload::Drift($inner) => $call,
+        }
+    };
+}
+
+impl AnyWorkload {
+    /// Directories to make before the first operation, parents first, without the thread's top directory (number
+    /// 0), which must be made too.
+    #[must_use]
+    pub fn initial_directories(&self) -> Vec<Directory> {
+        dispatch!(self, inner => inner.initial_directories())
+    }
+
+    /// Directories there are now, by number, without the top.
+    pub fn directories(&self) -> impl Iterator<Item = Directory> + '_ {
+        dispatch!(self, inner => inner.directories())
+    }
+
+    /// Live files, each once whatever its links.
+    pub fn live_files(&self) -> impl Iterator<Item = LiveFile> + '_ {
+        dispatch!(self, inner => inner.live_files())
+    }
+
+    /// Hard links: names beyond the first.
+    pub fn hard_links(&self) -> impl Iterator<Item = HardLink> + '_ {
+        dispatch!(self, inner => inner.hard_links())
+    }
+
+    /// Symbolic links.
+    pub fn symlinks(&self) -> impl Iterator<Item = Symlink> + '_ {
+        dispatch!(self, inner => inner.symlinks())
+    }
+
+    /// Live files (cheap).
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        dispatch!(self, inner => inner.files())
+    }
+
+    /// Sum of the live files' sizes (a walk over all files).
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.live_files().map(|file| file.size).sum()
+    }
+
+    /// Bytes of the live files in whole 4 KiB blocks, space reserved by `fallocate` included (cheap).
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        dispatch!(self, inner => inner.live_bytes())
+    }
+
+    /// Digest of the thread's logical tree: directories, files with place, size, content and version, links.
+    /// The load's is the [`Digest::merge`] of all threads'. A walk over everything.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        dispatch!(self, inner => inner.digest())
+    }
+
+    /// The shape the thread's tree must have on disk ([`crate::tree::walk`]). A walk over everything.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        dispatch!(self, inner => inner.shape())
+    }
+}
+
+impl Workload for AnyWorkload {
+    #[inline]
+    fn next(&mut self, feedback: &Feedback) -> Option<Operation> {
+        dispatch!(self, inner => inner.next(feedback))
+    }
+
+    #[inline]
+    fn completed(&mut self, operation: &Operation, outcome: &Outcome) {
+        dispatch!(self, inner => inner.completed(operation, outcome));
+    }
+
+    #[inline]
+    fn is_upkeep(&self) -> bool {
+        dispatch!(self, inner => inner.is_upkeep())
+    }
+
+    fn is_stuck(&self) -> bool {
+        dispatch!(self, inner => inner.is_stuck())
+    }
 }

@@ -1,0 +1,85 @@
+//! Why a workload's description makes no sense.
+
+/// Why a workload's description makes no sense. Each names the key as it stands in TOML.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum WorkloadError {
+    /// A number outside its range.
+    #[error("{key} = {value} is out of range: it must be {limit}")]
+    Range {
+        /// The key.
+        key: String,
+        /// What it says.
+        value: String,
+        /// What it may say, in words.
+        limit: String,
+    },
+    /// Two numbers that contradict each other.
+    #[error("{key} = {value} contradicts {other_key} = {other_value}: {rule}")]
+    Contradiction {
+        /// The one key.
+        key: String,
+        /// What it says.
+        value: String,
+        /// The other key.
+        other_key: String,
+        /// What that says.
+        other_value: String,
+        /// What must hold between them.
+        rule: String,
+    },
+    /// A size that the volume cannot hold.
+    #[error("{key} = {value} is larger than the volume, which has {volume}")]
+    LargerThanVolume {
+        /// The key.
+        key: String,
+        /// What it says.
+        value: crate::size::Bytes,
+        /// Size of the volume.
+        volume: crate::size::Bytes,
+    },
+    /// No operation has a weight.
+    #[error("weights are all 0: there is nothing to do")]
+    NoWeights,
+    /// Operations that work on files, and none that makes them.
+    #[error("weights.create is 0: without files no other operation finds an object")]
+    NoCreate,
+    /// A table without rows.
+    #[error("{key} is empty")]
+    EmptyTable {
+        /// The key.
+        key: String,
+    },
+    /// More directories than fit the tree.
+    #[error(
+        "directories.count = {count} needs {needed} directories a thread, but directories.fan_out = {fan_out} and directories.depth = {depth} have room for {room}"
+    )]
+    TreeTooSmall {
+        /// `directories.count`.
+        count: u64,
+        /// What each thread would need.
+        needed: u64,
+        /// `directories.fan_out`.
+        fan_out: u64,
+        /// `directories.depth`.
+        depth: u32,
+        /// Directories a tree of that shape has.
+        room: u64,
+    },
+}
+
+impl WorkloadError {
+    /// The next step for the user; empty when the message says it all.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NoWeights => {
+                "give at least create a weight: weights = { create = 10, delete = 8 }".to_owned()
+            }
+            Self::NoCreate => "give create a weight above 0".to_owned(),
+            Self::LargerThanVolume { .. } => "use a smaller size or a larger volume".to_owned(),
+            Self::TreeTooSmall { .. } => "raise directories.fan_out or directories.depth".to_owned(),
+            Self::EmptyTable { .. } => "give at least one row: rows = [[\"4KiB\", 1.0]]".to_owned(),
+            Self::Range { .. } | Self::Contradiction { .. } => String::new(),
+        }
+    }
+}
