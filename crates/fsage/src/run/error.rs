@@ -1,5 +1,6 @@
 //! What ends a whole run (a failed trial does not).
 
+use crate::cli::explain::Explain;
 use crate::store::StoreError;
 use crate::study::StudyError;
 
@@ -20,10 +21,8 @@ pub enum RunError {
     },
 }
 
-impl RunError {
-    /// Exit code of the command.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
+impl Explain for RunError {
+    fn exit_code(&self) -> u8 {
         match self {
             Self::Study(e) => e.exit_code(),
             Self::Store(e) => e.exit_code(),
@@ -31,9 +30,7 @@ impl RunError {
         }
     }
 
-    /// The next step, where one is known.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Study(e) => e.hint(),
             Self::Store(e) => e.hint(),

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::cli::explain::Explain;
+
 /// What went wrong with a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -63,10 +65,8 @@ pub enum StoreError {
     },
 }
 
-impl StoreError {
-    /// Exit code of the command.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
+impl Explain for StoreError {
+    fn exit_code(&self) -> u8 {
         match self {
             Self::NotAStore { .. } | Self::OtherStudy { .. } | Self::Version { .. } => 2,
             Self::Locked { .. } | Self::Full { .. } => 3,
@@ -75,9 +75,7 @@ impl StoreError {
         }
     }
 
-    /// The next step, where one is known.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::NotAStore { .. } => {
                 Some("give the folder that `fsage run` printed, such as store/aging".into())

@@ -1,36 +1,125 @@
 //! What can be wrong with a study.
 
+use std::fmt;
 use std::path::PathBuf;
+
+use super::document::Place;
+use crate::cli::explain::{EXIT_USAGE, Explain};
 
 /// What is wrong with a study.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
     /// The file cannot be read.
-    #[error("cannot read study {path}")]
+    #[error("cannot read study {}", path.display())]
     Read {
         /// File.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
-    /// This build cannot do it.
-    #[error("{what} is not supported by this build")]
-    Unsupported {
-        /// What.
-        what: String,
+    /// Neither a file nor a shipped study.
+    #[error("there is no study {}", path.display())]
+    NotFound {
+        /// As given.
+        path: PathBuf,
+        /// What to do.
+        hint: String,
+    },
+    /// The text is not TOML.
+    #[error("{place}: not TOML: {message}\n{}", place.excerpt())]
+    Syntax {
+        /// Where.
+        place: Place,
+        /// Why.
+        message: String,
+    },
+    /// There is no such profile.
+    #[error("there is no profile `{profile}` in {}", path.display())]
+    NoProfile {
+        /// Asked for.
+        profile: String,
+        /// File.
+        path: PathBuf,
+        /// What to do.
+        hint: String,
+    },
+    /// A `--set` that is not `path=value`.
+    #[error("`--set {text}` is not path=value")]
+    NotAnAssignment {
+        /// As given.
+        text: String,
+    },
+    /// Keys or values that make no sense; at least one fault.
+    #[error("{}", Faults(faults))]
+    Invalid {
+        /// In document order.
+        faults: Vec<Fault>,
     },
 }
 
-impl StudyError {
-    /// Exit code of the command: 2, the input is wrong.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        2
+/// One thing that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where it was written; absent for `--set`.
+    pub place: Option<Place>,
+    /// What put the value there when it was not the study itself (`--set a=b`, `profile quick`).
+    pub origin: String,
+    /// Dotted path.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        if !self.origin.is_empty() {
+            write!(f, "{}: ", self.origin)?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "`{}`: ", self.path)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.place {
+            Some(place) => write!(f, "\n{}", place.excerpt()),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Faults<'a>(&'a [Fault]);
+
+impl fmt::Display for Faults<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            fault.fmt(f)?;
+            // The first hint is the error's own; the others stand with their fault.
+            if let (true, Some(hint)) = (index > 0, &fault.hint) {
+                write!(f, "\nhint: {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Explain for StudyError {
+    fn exit_code(&self) -> u8 {
+        EXIT_USAGE
     }
 
-    /// The next step, where one is known.
-    #[must_use]
-    pub const fn hint(&self) -> Option<String> {
-        None
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotFound { hint, .. } | Self::NoProfile { hint, .. } => Some(hint.clone()),
+            Self::NotAnAssignment { .. } => Some("write --set volume.size=2GiB".to_owned()),
+            Self::Invalid { faults } => faults.first().and_then(|f| f.hint.clone()),
+            Self::Read { .. } | Self::Syntax { .. } => None,
+        }
     }
 }

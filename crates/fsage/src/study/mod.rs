@@ -3,14 +3,24 @@
 //! Order: text → profile → `--set` → matrix → one [`Cell`] for each combination of factor values. Every
 //! cell is checked before anything is taken from the host.
 
+mod document;
 mod error;
+mod expand;
+pub mod identity;
+pub mod path;
+mod schema;
+mod source;
 pub mod spec;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use error::StudyError;
+pub use document::{Place, parse_value};
+pub use error::{Fault, StudyError};
+pub use schema::{nearest, schema};
 use serde::{Deserialize, Serialize};
+pub use source::{StudyEntry, list};
 use spec::StudySpec;
 
 /// What the command line changes in a study.
@@ -46,35 +56,53 @@ pub struct Cell {
     pub spec: StudySpec,
 }
 
-/// A study that can be run by its name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StudyEntry {
-    /// What to give to `fsage run`.
-    pub name: String,
-    /// One line.
-    pub title: String,
-    /// File; absent for a study shipped within the program.
-    pub path: Option<PathBuf>,
-    /// Why it cannot be run; empty when it can.
-    pub error: String,
-}
-
 /// Reads and checks a study. `path` is a file or the name of a shipped study.
 ///
 /// # Errors
 /// What is wrong, with the line where it can be known.
-pub fn load(path: &Path, _overrides: &Overrides) -> Result<Study, StudyError> {
-    Err(StudyError::Unsupported { what: format!("loading {}", path.display()) })
+pub fn load(path: &Path, overrides: &Overrides) -> Result<Study, StudyError> {
+    let (file, text) = source::read(path)?;
+    parse(&file, text, overrides)
 }
 
-/// The studies shipped with fsage and those in `directory` (`./studies`), by name.
-#[must_use]
-pub fn list(_directory: &Path) -> Vec<StudyEntry> {
-    Vec::new()
+/// The same for a text that is already there; `file` is only named in errors.
+///
+/// # Errors
+/// What is wrong, with the line where it can be known.
+pub fn parse(file: &Path, text: String, overrides: &Overrides) -> Result<Study, StudyError> {
+    let document = document::Document::parse(file, &text)?;
+    let mut layers = expand::Layers::new(&document)?;
+    layers.apply(file, overrides)?;
+    let spec = layers.spec()?;
+    let cells = layers.cells(&spec)?;
+    Ok(Study { path: file.to_owned(), text, overrides: overrides.clone(), spec, cells })
 }
 
-/// JSON Schema of a study file, for editors.
-#[must_use]
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(StudySpec).to_value()
+/// What `fsage study check` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StudyCheck {
+    /// Study name.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// Trials without a profile, and with each.
+    pub trials: BTreeMap<String, usize>,
+    /// Claims that are checked, of how many.
+    pub claims: (usize, usize),
+}
+
+/// Reads and checks a study with each of its profiles; `full` stands for none.
+///
+/// # Errors
+/// As [`load`].
+pub fn check(path: &Path) -> Result<StudyCheck, StudyError> {
+    let full = load(path, &Overrides::default())?;
+    let count = |study: &Study| study.cells.len() * usize::try_from(study.spec.repeats).unwrap_or(usize::MAX);
+    let mut trials = BTreeMap::from([("full".to_owned(), count(&full))]);
+    for profile in full.spec.profile.keys() {
+        let study = load(path, &Overrides { profile: Some(profile.clone()), set: Vec::new() })?;
+        trials.insert(profile.clone(), count(&study));
+    }
+    let claims = (full.spec.claim.iter().filter(|c| c.check.is_some()).count(), full.spec.claim.len());
+    Ok(StudyCheck { name: full.spec.name, title: full.spec.title, trials, claims })
 }

@@ -1,0 +1,204 @@
+//! From a document to cells: profile, `--set` and matrix, each value traced back to what put it there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::document::{Document, Segments, parse_value};
+use super::error::Fault;
+use super::schema::{self, Problem};
+use super::spec::StudySpec;
+use super::{Cell, Overrides, StudyError, identity, path, validate};
+
+/// Cells of a study, at most; more is taken for a mistake.
+const CELL_LIMIT: usize = 10_000;
+
+/// A study's values and what put them there.
+pub(super) struct Layers<'a> {
+    document: &'a Document,
+    value: Value,
+    origins: Vec<Origin>,
+}
+
+struct Origin {
+    path: Segments,
+    /// `profile quick`, `--set a=b`, or empty for the matrix of the study itself.
+    name: String,
+    /// Where it is in the document.
+    written: Segments,
+}
+
+impl<'a> Layers<'a> {
+    pub(super) fn new(document: &'a Document) -> Result<Self, StudyError> {
+        let layers = Self { document, value: document.value.clone(), origins: Vec::new() };
+        layers.reject(schema::check(&layers.value))?;
+        Ok(layers)
+    }
+
+    /// Applies the profile, then each `--set`.
+    pub(super) fn apply(&mut self, file: &std::path::Path, overrides: &Overrides) -> Result<(), StudyError> {
+        if let Some(name) = &overrides.profile {
+            let profiles = self.value.get("profile").and_then(Value::as_object).cloned().unwrap_or_default();
+            let values =
+                profiles.get(name).and_then(Value::as_object).ok_or_else(|| StudyError::NoProfile {
+                    profile: name.clone(),
+                    path: file.to_owned(),
+                    hint: if profiles.is_empty() {
+                        "the study has no profile: leave it out".to_owned()
+                    } else {
+                        format!(
+                            "it has {}",
+                            profiles.keys().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ")
+                        )
+                    },
+                })?;
+            for (path, value) in values {
+                let written = vec!["profile".to_owned(), name.clone(), path.clone()];
+                self.set(path, value.clone(), format!("profile {name}"), written)?;
+            }
+        }
+        for text in &overrides.set {
+            let (path, value) =
+                text.split_once('=').ok_or_else(|| StudyError::NotAnAssignment { text: text.clone() })?;
+            self.set(path.trim(), parse_value(value.trim()), format!("--set {text}"), Vec::new())?;
+        }
+        self.reject(schema::check(&self.value))
+    }
+
+    fn set(&mut self, dotted: &str, value: Value, name: String, written: Segments) -> Result<(), StudyError> {
+        let at = path::resolve(&self.value, dotted)
+            .and_then(|segments| path::set(&mut self.value, &segments, value).map(|()| segments));
+        match at {
+            Ok(path) => {
+                self.origins.push(Origin { path, name, written });
+                Ok(())
+            }
+            Err(error) => Err(StudyError::Invalid {
+                faults: vec![Fault {
+                    place: self.document.place(&written),
+                    origin: name,
+                    path: dotted.to_owned(),
+                    message: error.to_string(),
+                    hint: None,
+                }],
+            }),
+        }
+    }
+
+    /// The study with everything applied.
+    pub(super) fn spec(&self) -> Result<StudySpec, StudyError> {
+        let spec = self.deserialize(&self.value)?;
+        self.reject(validate::study(&spec, &self.value))?;
+        Ok(spec)
+    }
+
+    fn deserialize(&self, value: &Value) -> Result<StudySpec, StudyError> {
+        serde_json::from_value(value.clone()).map_err(|e| StudyError::Invalid {
+            faults: vec![Fault {
+                place: None,
+                origin: self.document.file().display().to_string(),
+                path: String::new(),
+                message: e.to_string(),
+                hint: None,
+            }],
+        })
+    }
+
+    /// The cross product of the matrix, each cell checked; cells that are the same are kept once.
+    pub(super) fn cells(&mut self, spec: &StudySpec) -> Result<Vec<Cell>, StudyError> {
+        let mut combinations: Vec<BTreeMap<String, Value>> = vec![BTreeMap::new()];
+        for (path, values) in &spec.matrix {
+            if combinations.len().saturating_mul(values.len()) > CELL_LIMIT {
+                let written = ["matrix".to_owned(), path.clone()];
+                return self
+                    .reject(vec![Problem::new(&written, format!("more than {CELL_LIMIT} cells"))])
+                    .map(|()| Vec::new());
+            }
+            combinations = combinations
+                .iter()
+                .flat_map(|c| {
+                    values.iter().map(|v| {
+                        let mut c = c.clone();
+                        c.insert(path.clone(), v.clone());
+                        c
+                    })
+                })
+                .collect();
+        }
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for factors in combinations {
+            let cell = self.cell(factors)?;
+            if seen.insert(identity::canonical(&cell.spec)) {
+                cells.push(cell);
+            }
+        }
+        self.reject(idle_factors(spec, &cells))?;
+        Ok(cells)
+    }
+
+    fn cell(&mut self, factors: BTreeMap<String, Value>) -> Result<Cell, StudyError> {
+        let base = self.value.clone();
+        let known = self.origins.len();
+        self.value["matrix"] = Value::Object(Map::new());
+        let result = self.fill(&factors);
+        self.value = base;
+        self.origins.truncate(known);
+        result.map(|spec| Cell { factors, spec })
+    }
+
+    fn fill(&mut self, factors: &BTreeMap<String, Value>) -> Result<StudySpec, StudyError> {
+        for (path, value) in factors {
+            let written = vec!["matrix".to_owned(), path.clone()];
+            self.set(path, value.clone(), String::new(), written)?;
+        }
+        self.reject(schema::check(&self.value))?;
+        let spec = self.deserialize(&self.value)?;
+        self.reject(validate::cell(&spec))?;
+        Ok(spec)
+    }
+
+    /// Turns problems into faults: the place is that of the override which put the value there, if any.
+    fn reject(&self, problems: Vec<Problem>) -> Result<(), StudyError> {
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let faults = problems
+            .into_iter()
+            .map(|problem| {
+                let origin = self
+                    .origins
+                    .iter()
+                    .rev()
+                    .find(|o| problem.path.starts_with(&o.path) || o.path.starts_with(&problem.path));
+                let written = origin.map_or(&problem.path, |o| &o.written);
+                Fault {
+                    place: self.document.place(written),
+                    origin: origin.map(|o| o.name.clone()).unwrap_or_default(),
+                    path: path::display(&self.value, &problem.path),
+                    message: problem.message,
+                    hint: problem.hint,
+                }
+            })
+            .collect();
+        Err(StudyError::Invalid { faults })
+    }
+}
+
+/// Factors whose values make no difference to any cell.
+fn idle_factors(spec: &StudySpec, cells: &[Cell]) -> Vec<Problem> {
+    let varied = |path: &String| {
+        let values: BTreeSet<String> =
+            cells.iter().filter_map(|c| c.factors.get(path)).map(Value::to_string).collect();
+        values.len() > 1
+    };
+    spec.matrix
+        .iter()
+        .filter(|(path, values)| values.len() > 1 && !varied(path))
+        .map(|(path, _)| Problem {
+            path: vec!["matrix".to_owned(), path.clone()],
+            message: "its values change nothing in any trial".to_owned(),
+            hint: Some("vary something of the volume, the file system or a stage".to_owned()),
+        })
+        .collect()
+}

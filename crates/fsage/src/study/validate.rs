@@ -1,0 +1,247 @@
+//! Values that fit the schema and still make no sense: each problem names its path and the limit.
+
+mod workload;
+
+use std::collections::BTreeSet;
+
+use fsage_engine::load::StopSpec;
+use fsage_engine::operation::OperationKind;
+use fsage_engine::size::Bytes;
+use serde_json::Value;
+
+use super::schema::{Problem, nearest};
+use super::spec::{AgeStage, ClaimCheck, StageSpec, StudySpec, VolumeSpec};
+
+/// Repeats, at most; more is taken for a mistake.
+const REPEAT_LIMIT: u32 = 10_000;
+
+/// File systems with a driver of their own.
+const DRIVERS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+/// Collects problems below a path.
+pub(super) struct Checker {
+    path: Vec<String>,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Checker {
+    fn new(path: &[&str]) -> Self {
+        Self { path: path.iter().map(|s| (*s).to_owned()).collect(), problems: Vec::new() }
+    }
+
+    pub(super) fn fail(&mut self, key: &str, message: impl Into<String>) {
+        let mut path = self.path.clone();
+        path.extend(key.split('.').filter(|s| !s.is_empty()).map(str::to_owned));
+        self.problems.push(Problem { path, message: message.into(), hint: None });
+    }
+
+    pub(super) fn require(&mut self, right: bool, key: &str, message: impl FnOnce() -> String) {
+        if !right {
+            self.fail(key, message());
+        }
+    }
+
+    pub(super) fn at_least(&mut self, key: &str, value: u64, least: u64) {
+        self.require(value >= least, key, || format!("{value} is too small: at least {least}"));
+    }
+
+    /// A share in 0..=1.
+    pub(super) fn share(&mut self, key: &str, value: f64) {
+        self.require((0.0..=1.0).contains(&value), key, || format!("{value} is not a share: 0 to 1"));
+    }
+
+    /// A finite number above 0.
+    pub(super) fn positive(&mut self, key: &str, value: f64) {
+        self.require(value.is_finite() && value > 0.0, key, || format!("{value} must be above 0"));
+    }
+}
+
+/// Problems of the study as a whole, matrix not expanded.
+pub(super) fn study(spec: &StudySpec, value: &Value) -> Vec<Problem> {
+    let mut check = Checker::new(&[]);
+    let name_right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    check.require(!spec.name.is_empty() && spec.name.chars().all(name_right), "name", || {
+        format!("`{}` must be lower-case letters, digits and dashes", spec.name)
+    });
+    check.at_least("repeats", u64::from(spec.repeats), 1);
+    check.require(spec.repeats <= REPEAT_LIMIT, "repeats", || {
+        format!("{} is too large: at most {REPEAT_LIMIT}", spec.repeats)
+    });
+    check.require(!spec.stage.is_empty(), "stage", || "a study needs at least one [[stage]]".to_owned());
+    let mut names = BTreeSet::new();
+    for (index, stage) in spec.stage.iter().enumerate() {
+        let StageSpec::Age(age) = stage;
+        check.require(names.insert(&age.name), &format!("stage.{index}.name"), || {
+            format!("there are two stages `{}`: give each its own name", age.name)
+        });
+    }
+    for (path, values) in &spec.matrix {
+        let written = vec!["matrix".to_owned(), path.clone()];
+        if values.is_empty() {
+            check.problems.push(Problem::new(&written, "the list is empty: give at least one value"));
+        }
+        for (index, value) in values.iter().enumerate() {
+            if values[..index].contains(value) {
+                check.problems.push(Problem::new(&written, format!("{value} is there twice")));
+            }
+        }
+    }
+    claims(&mut check, spec, value);
+    check.problems
+}
+
+fn claims(check: &mut Checker, spec: &StudySpec, value: &Value) {
+    let mut ids = BTreeSet::new();
+    for (index, claim) in spec.claim.iter().enumerate() {
+        let at = format!("claim.{index}");
+        check.require(ids.insert(&claim.id), &format!("{at}.id"), || {
+            format!("there are two claims `{}`", claim.id)
+        });
+        check.require(claim.check.is_some() || !claim.not_tested.is_empty(), &at, || {
+            format!("claim `{}` needs a `check`, or `not_tested` with the reason", claim.id)
+        });
+        let Some(test) = &claim.check else { continue };
+        let sides = match test {
+            ClaimCheck::Ratio { numerator, denominator, .. } => {
+                vec![("numerator", numerator), ("denominator", denominator)]
+            }
+            ClaimCheck::Value { cells, .. } | ClaimCheck::Trend { cells, .. } => vec![("where", cells)],
+        };
+        if let ClaimCheck::Trend { operation, .. } = test {
+            check.require(
+                OperationKind::ALL.iter().any(|k| k.name() == operation),
+                &format!("{at}.check.operation"),
+                || format!("`{operation}` is not an operation"),
+            );
+        }
+        for (side, cells) in sides {
+            for (path, wanted) in cells {
+                factor(check, spec, value, &format!("{at}.check.{side}"), path, wanted);
+            }
+        }
+    }
+}
+
+/// A factor value that a claim names must be in the matrix, or have been before a profile changed it.
+fn factor(check: &mut Checker, spec: &StudySpec, value: &Value, at: &str, path: &str, wanted: &Value) {
+    let Some(values) = spec.matrix.get(path) else {
+        let hint =
+            nearest(path, spec.matrix.keys().map(String::as_str)).map(|n| format!("did you mean `{n}`?"));
+        let mut problem_path: Vec<String> = at.split('.').map(str::to_owned).collect();
+        problem_path.push(path.to_owned());
+        let message = "this factor is not in the matrix".to_owned();
+        check.problems.push(Problem { path: problem_path, message, hint });
+        return;
+    };
+    let in_profile = || {
+        value.get("profile").and_then(Value::as_object).is_some_and(|profiles| {
+            profiles.values().any(|p| {
+                p.get(format!("matrix.{path}")).and_then(Value::as_array).is_some_and(|v| v.contains(wanted))
+            })
+        })
+    };
+    // The matrix was changed by a profile or `--set`: cells that are gone make the claim untested, not wrong.
+    let changed =
+        value.pointer("/matrix").and_then(|m| m.get(path)).and_then(Value::as_array) != Some(values);
+    if !values.contains(wanted) && !changed && !in_profile() {
+        check.fail(at, format!("{wanted} is not a value of the factor `{path}`"));
+    }
+}
+
+/// Problems of one cell.
+pub(super) fn cell(spec: &StudySpec) -> Vec<Problem> {
+    let mut problems = volume(&spec.volume);
+    problems.extend(file_system(spec));
+    let bytes = match &spec.volume {
+        VolumeSpec::Loop { size, .. } => Some(*size),
+        VolumeSpec::Device { .. } => None,
+    };
+    for (index, stage) in spec.stage.iter().enumerate() {
+        let StageSpec::Age(age) = stage;
+        let mut check = Checker::new(&["stage", &index.to_string()]);
+        age_stage(&mut check, age, bytes);
+        problems.extend(check.problems);
+    }
+    problems
+}
+
+fn file_system(spec: &StudySpec) -> Vec<Problem> {
+    let kind = &spec.file_system.kind;
+    let known: Vec<&str> = DRIVERS.into_iter().chain(spec.driver.keys().map(String::as_str)).collect();
+    if known.contains(&kind.as_str()) {
+        return Vec::new();
+    }
+    vec![Problem {
+        path: vec!["file_system".to_owned(), "kind".to_owned()],
+        message: format!("there is no driver `{kind}`"),
+        hint: Some(match nearest(kind, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known: {}; or describe it under [driver.{kind}]", known.join(", ")),
+        }),
+    }]
+}
+
+fn volume(spec: &VolumeSpec) -> Vec<Problem> {
+    let mut check = Checker::new(&["volume"]);
+    match spec {
+        VolumeSpec::Loop { size, sector_bytes, .. } => {
+            check.require(size.0 >= 1 << 20, "size", || format!("{size} is too small: at least 1MiB"));
+            check.require(size.0 <= 1 << 60, "size", || format!("{size} is too large: at most 1 EiB"));
+            check.require([512, 4096].contains(sector_bytes), "sector_bytes", || {
+                format!("{sector_bytes} is not a sector size: 512 or 4096")
+            });
+        }
+        VolumeSpec::Device { path, .. } => {
+            check.require(path.is_absolute(), "path", || {
+                format!("{} is not a device: give its full path, best /dev/disk/by-id/…", path.display())
+            });
+        }
+    }
+    check.problems
+}
+
+fn age_stage(check: &mut Checker, age: &AgeStage, volume: Option<Bytes>) {
+    let threads = u64::from(age.threads);
+    check.require((1..=64).contains(&threads), "threads", || format!("{threads} threads: 1 to 64"));
+    stop(check, &age.stop, age.probe_every);
+    check.path.push("workload".to_owned());
+    workload::check(check, &age.workload, threads, volume);
+    check.path.pop();
+}
+
+fn stop(check: &mut Checker, stop: &StopSpec, probe_every: u64) {
+    let any = stop.operations.is_some()
+        || stop.bytes.is_some()
+        || stop.seconds.is_some()
+        || stop.full
+        || stop.age.is_some();
+    check.require(any, "stop", || {
+        "nothing ends this stage: give `operations`, `bytes`, `seconds`, `full` or `age`".to_owned()
+    });
+    if let Some(operations) = stop.operations {
+        check.at_least("stop.operations", operations, 1);
+    }
+    if let Some(bytes) = stop.bytes {
+        check.at_least("stop.bytes", bytes.0, 1);
+    }
+    if let Some(seconds) = stop.seconds {
+        check.positive("stop.seconds", seconds);
+    }
+    let Some(age) = &stop.age else { return };
+    check.require(probe_every > 0, "stop.age", || {
+        "a measured age is looked at by probes: set `probe_every` above 0".to_owned()
+    });
+    if let Some(share) = age.fragmented_share {
+        check.share("stop.age.fragmented_share", share);
+    }
+    if let Some(share) = age.converged {
+        check.share("stop.age.converged", share);
+    }
+    for (key, value) in
+        [("extents_per_file", age.extents_per_file), ("volume_overwrites", age.volume_overwrites)]
+    {
+        if let Some(value) = value {
+            check.positive(&format!("stop.age.{key}"), value);
+        }
+    }
+}

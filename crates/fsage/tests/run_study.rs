@@ -1,0 +1,194 @@
+//! Studies: what is shipped loads, and what is wrong is said with its place.
+
+use std::path::Path;
+
+use fsage::cli::explain::Explain;
+use fsage::study::{Overrides, Study, StudyError, check, list, load, parse};
+
+const SMALL: &str = r#"name = "small"
+title = "t"
+question = "q"
+seed = 1
+
+[volume]
+kind = "loop"
+size = "300MiB"
+
+[file_system]
+kind = "ext4"
+
+[[stage]]
+kind = "age"
+stop.operations = 100
+
+[stage.workload]
+kind = "drift"
+slots = 50
+file_size = { kind = "fixed", size = "8KiB" }
+
+[matrix]
+"file_system.kind" = ["ext4", "xfs"]
+
+[profile.quick]
+stage.age.stop.operations = 10
+"#;
+
+fn read(text: &str, set: &[&str]) -> Result<Study, StudyError> {
+    let overrides = Overrides { profile: None, set: set.iter().map(|s| (*s).to_owned()).collect() };
+    parse(Path::new("small.toml"), text.to_owned(), &overrides)
+}
+
+/// Error text and hint of a study changed by `--set`.
+fn refused(text: &str, set: &[&str]) -> (String, String) {
+    let error = read(text, set).expect_err("must be refused");
+    assert_eq!(error.exit_code(), 2);
+    (error.to_string(), error.hint().unwrap_or_default())
+}
+
+#[test]
+fn shipped_studies_load_with_every_profile() {
+    let names: Vec<String> = list(Path::new("/nowhere"))
+        .into_iter()
+        .map(|e| {
+            assert_eq!(e.error, "", "{}", e.name);
+            e.name
+        })
+        .collect();
+    assert_eq!(names, ["aging", "digest"]);
+    let aging = check(Path::new("aging")).unwrap();
+    assert_eq!(aging.trials["full"], 18);
+    assert_eq!(aging.trials["quick"], 6);
+    assert!(aging.claims.0 > 20 && aging.claims.0 < aging.claims.1);
+    assert_eq!(check(Path::new("studies/digest.toml")).unwrap().trials["quick"], 3);
+}
+
+#[test]
+fn wrong_toml_shows_line_and_column() {
+    let (message, _) = refused("name = \"x\"\ntitle = = 1\n", &[]);
+    assert!(message.starts_with("small.toml:2:9: not TOML: "), "{message}");
+    assert!(message.contains("2 | title = = 1\n  |         ^"), "{message}");
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest_and_its_line() {
+    let text = SMALL.replace("slots = 50", "slotz = 50");
+    let (message, hint) = refused(&text, &[]);
+    assert!(
+        message.starts_with("small.toml:19:1: `stage.age.workload.slotz`: there is no such key"),
+        "{message}"
+    );
+    assert!(message.contains("19 | slotz = 50\n   | ^^^^^"), "{message}");
+    assert_eq!(hint, "did you mean `slots`?");
+}
+
+#[test]
+fn an_unknown_operation_is_an_unknown_key() {
+    let text = SMALL.replace("slots = 50", "slots = 50\nweights = { create = 1, apend = 1 }");
+    let (message, hint) = refused(&text, &[]);
+    assert!(message.contains("`stage.age.workload.weights.apend`"), "{message}");
+    assert_eq!(hint, "did you mean `append`?");
+}
+
+#[test]
+fn a_wrong_kind_names_the_right_ones() {
+    let (message, hint) = refused(&SMALL.replace("kind = \"loop\"", "kind = \"lop\""), &[]);
+    assert!(
+        message.starts_with("small.toml:7:1: `volume.kind`: `lop` is not one of `loop`, `device`"),
+        "{message}"
+    );
+    assert_eq!(hint, "did you mean `loop`?");
+}
+
+#[test]
+fn wrong_sizes_and_types_are_said_at_their_line() {
+    let (message, _) = refused(&SMALL.replace("300MiB", "300 MeB"), &[]);
+    assert!(message.contains("small.toml:8:1: `volume.size`: `300 MeB` is not a size"), "{message}");
+    let (message, _) = refused(&SMALL.replace("slots = 50", "slots = \"many\""), &[]);
+    assert!(message.contains("a whole number, 0 or more, is expected, not the text \"many\""), "{message}");
+}
+
+#[test]
+fn impossible_values_name_path_and_limit() {
+    for (set, wanted) in [
+        ("repeats=0", "`repeats`: 0 is too small: at least 1"),
+        ("stage.age.workload.slots=0", "`stage.age.workload.slots`: 0 file slots are too few"),
+        ("stage.age.workload.weights={create=0}", "`stage.age.workload.weights`: every weight is 0"),
+        ("stage.age.workload.weights.create=-1", "-1 is not a weight"),
+        ("stage.age.workload.file_size.size=1GiB", "1GiB is larger than the volume (300MiB)"),
+        ("stage.age.threads=65", "`stage.age.threads`: 65 threads: 1 to 64"),
+        ("stage.age.stop={}", "nothing ends this stage"),
+        ("stage.age.stop.operations=0", "`stage.age.stop.operations`: 0 is too small"),
+        ("volume.sector_bytes=1000", "1000 is not a sector size"),
+        ("matrix={\"file_system.kind\"=[]}", "`matrix.file_system.kind`: the list is empty"),
+        ("matrix.file_system.kind=[\"ext4\", \"ext4\"]", "is there twice"),
+        ("matrix={title=[\"a\", \"b\"]}", "`matrix.title`: its values change nothing in any trial"),
+        ("matrix={\"stage.old.threads\"=[1]}", "there is no stage `old` (there is `age`)"),
+        ("matrix={\"stage.age.treads\"=[1, 2]}", "`stage.age.treads`: there is no such key"),
+        ("volume.size.x=1", "`volume.size` is a plain value"),
+        ("file_system.kind=zfs", "`file_system.kind`: there is no driver `zfs`"),
+    ] {
+        let set = if set.starts_with("file_system") { vec![set, "matrix={}"] } else { vec![set] };
+        let (message, _) = refused(SMALL, &set);
+        assert!(message.contains(wanted), "{set:?}: {message}");
+    }
+    let (message, _) = refused(SMALL, &["repeats"]);
+    assert_eq!(message, "`--set repeats` is not path=value");
+}
+
+#[test]
+fn two_stages_of_one_name_are_refused() {
+    let text = SMALL.replace(
+        "[matrix]",
+        "[[stage]]\nkind = \"age\"\nstop.operations = 1\nworkload = { kind = \"drift\" }\n[matrix]",
+    );
+    assert!(refused(&text, &[]).0.contains("there are two stages `age`"));
+}
+
+#[test]
+fn profile_then_set_then_matrix() {
+    let overrides = Overrides {
+        profile: Some("quick".into()),
+        set: vec!["stage.age.workload.slots=7".into(), "title=changed = yes".into()],
+    };
+    let study = parse(Path::new("small.toml"), SMALL.to_owned(), &overrides).unwrap();
+    assert_eq!(study.spec.title, "changed = yes");
+    assert_eq!(study.cells.len(), 2);
+    let cell = serde_json::to_value(&study.cells[1].spec).unwrap();
+    assert_eq!(cell["file_system"]["kind"], "xfs");
+    assert_eq!(cell["stage"][0]["stop"]["operations"], 10);
+    assert_eq!(cell["stage"][0]["workload"]["slots"], 7);
+    assert_eq!(study.cells[1].factors["file_system.kind"], "xfs");
+}
+
+#[test]
+fn a_wrong_profile_value_is_shown_at_the_profile() {
+    let text = SMALL.replace("stage.age.stop.operations = 10", "stage.age.stop.operation = 10");
+    let overrides = Overrides { profile: Some("quick".into()), set: Vec::new() };
+    let error = parse(Path::new("small.toml"), text, &overrides).unwrap_err();
+    assert!(error.to_string().starts_with("small.toml:26:"), "{error}");
+    assert_eq!(error.hint().as_deref(), Some("did you mean `operations`?"));
+    let overrides = Overrides { profile: Some("quik".into()), set: Vec::new() };
+    let error = parse(Path::new("small.toml"), SMALL.to_owned(), &overrides).unwrap_err();
+    assert_eq!(error.hint().as_deref(), Some("it has `quick`"));
+}
+
+#[test]
+fn a_claim_about_an_unknown_factor_is_refused() {
+    let claim = "\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"x\"\ncheck = { kind = \"value\", metric = \"m\", where = { \"file_system.kin\" = \"ext4\" } }\n";
+    let (message, hint) = refused(&format!("{SMALL}{claim}"), &[]);
+    assert!(message.contains("this factor is not in the matrix"), "{message}");
+    assert_eq!(hint, "did you mean `file_system.kind`?");
+}
+
+#[test]
+fn a_missing_study_is_named() {
+    let error = load(Path::new("agin"), &Overrides::default()).unwrap_err();
+    assert!(error.hint().unwrap().contains("did you mean `aging`?"), "{error}");
+}
+
+#[test]
+fn the_schema_lists_operations_as_weights() {
+    let schema = fsage::study::schema().to_string();
+    assert!(schema.contains("\"propertyNames\""));
+    assert!(schema.contains("random_write"));
+}
