@@ -4,6 +4,7 @@ mod error;
 mod free;
 mod histogram;
 mod scan;
+mod walk;
 
 pub use error::LayoutError;
 pub use free::free_space;
@@ -79,13 +80,22 @@ pub struct LayoutSummary {
     pub size_bytes: u64,
     /// Bytes mapped but never written (they read as zeros).
     pub unwritten_bytes: u64,
+    /// Mapped bytes that other files use as well (reflinks, snapshots).
+    #[serde(default)]
+    pub shared_bytes: u64,
+    /// Mapped bytes that are stored compressed or encrypted; their extents are never merged.
+    #[serde(default)]
+    pub encoded_bytes: u64,
+    /// Bytes still only in the page cache, without a place on the volume.
+    #[serde(default)]
+    pub delayed_bytes: u64,
     /// Extents by size.
     pub extent_histogram: SizeHistogram,
     /// Files by size.
     pub file_histogram: SizeHistogram,
     /// The most fragmented files: path, extents, bytes. At most 20, worst first.
     pub worst: Vec<WorstFile>,
-    /// Files that could not be looked at, by errno name.
+    /// Files and directories that could not be looked at, by errno name.
     pub failed: std::collections::BTreeMap<String, u64>,
 }
 

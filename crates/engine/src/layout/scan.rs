@@ -1,15 +1,27 @@
-//! Walking a tree and mapping its files.
+//! How the files of a tree lie on the volume.
+//!
+//! The layout score follows Smith & Seltzer 1997 ("File system aging"), §4: the share of blocks that directly follow their
+//! predecessor. Extents that the kernel lists apart although they follow each other both in the file and on the volume are one
+//! (ext4 splits at 32,768 blocks and where written meets unwritten space).
+//!
+//! Limits: a file changed while it is looked at counts as it was at some moment. Encoded (compressed) extents tell no length on the volume, so
+//! they are never merged, and the score leaves out the step from one to the next. On btrfs places are those of its logical address space.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{LayoutError, LayoutSummary};
+use fsage_sys::fiemap::{self, FileExtent, Reader};
+
+use super::walk::{OpenFile, Visitor, walk};
+use super::{LayoutError, LayoutSummary, SizeHistogram, WorstFile};
+use crate::quantity::share;
 
 /// How to scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanOptions {
     /// Threads; 0 takes one for each CPU.
     pub threads: usize,
-    /// Whether to stay on the file system of the starting directory.
+    /// Whether to stay on the file system of the starting directory. Subvolumes of the same mount belong to it.
     pub one_file_system: bool,
 }
 
@@ -19,11 +31,284 @@ impl Default for ScanOptions {
     }
 }
 
-/// Maps all regular files below `root`.
+/// Maps all regular files below `root` (a directory, or a symbolic link to one). Nothing is written out before: data that has no place yet
+/// counts as delayed. Memory stays below 100 MB for any number of files, but for 40 bytes for each file that
+/// has further links not met so far.
 ///
 /// # Errors
-/// When `root` cannot be opened or threads cannot be started.
-pub fn scan(root: &Path, _options: &ScanOptions) -> Result<LayoutSummary, LayoutError> {
-    let _ = std::fs::read_dir(root).map_err(|source| LayoutError::Open { path: root.to_owned(), source })?;
-    Ok(LayoutSummary::default())
+/// When `root` cannot be opened or no thread can be started. Files that cannot be looked at are counted in the result.
+pub fn scan(root: &Path, options: &ScanOptions) -> Result<LayoutSummary, LayoutError> {
+    let mut parts = walk(root, options, Survey::default)?.into_iter();
+    let mut survey = parts.next().unwrap_or_default();
+    for part in parts {
+        survey.merge(part);
+    }
+    Ok(survey.finish())
+}
+
+/// Files named in the result.
+const WORST: usize = 20;
+
+/// What one thread has found.
+#[derive(Default)]
+struct Survey {
+    reader: Reader,
+    /// Everything that is a sum; the ratios are set at the end.
+    sums: LayoutSummary,
+    one_extent_files: u64,
+    /// Steps from a block to the next one, and those that go to the neighbour on the volume.
+    steps: u64,
+    steady_steps: u64,
+    /// Worst first.
+    worst: Vec<WorstFile>,
+    failed: BTreeMap<i32, u64>,
+}
+
+impl Visitor for Survey {
+    fn directory(&mut self) {
+        self.sums.directories += 1;
+    }
+
+    fn failed(&mut self, errno: i32) {
+        *self.failed.entry(errno).or_default() += 1;
+    }
+
+    fn file(&mut self, file: &OpenFile<'_>) {
+        let size = file.size_bytes();
+        self.sums.files += 1;
+        self.sums.size_bytes += size;
+        self.sums.file_histogram.add(size);
+        if size == 0 && file.stat.st_blocks == 0 {
+            return;
+        }
+        let mut layout = FileLayout::default();
+        let histogram = &mut self.sums.extent_histogram;
+        match self.reader.visit(file.fd, |extent| layout.add(extent, histogram)) {
+            Ok(()) => {
+                layout.end_run(histogram);
+                self.add(file, &layout);
+            }
+            Err(error) => {
+                layout.end_run(histogram);
+                self.failed(error.errno());
+            }
+        }
+    }
+}
+
+impl Survey {
+    fn add(&mut self, file: &OpenFile<'_>, layout: &FileLayout) {
+        let sums = &mut self.sums;
+        sums.unwritten_bytes += layout.unwritten_bytes;
+        sums.shared_bytes += layout.shared_bytes;
+        sums.encoded_bytes += layout.encoded_bytes;
+        sums.delayed_bytes += layout.delayed_bytes;
+        if layout.extents == 0 {
+            sums.inline_files += u64::from(layout.is_inline);
+            return;
+        }
+        sums.mapped_files += 1;
+        sums.extents += layout.extents;
+        sums.mapped_bytes += layout.mapped_bytes;
+        self.one_extent_files += u64::from(layout.extents == 1);
+        let blocks = layout.mapped_bytes.div_ceil(file.directory.block_bytes);
+        let steps = blocks.saturating_sub(1).saturating_sub(layout.unknown_steps);
+        self.steps += steps;
+        self.steady_steps += steps.saturating_sub(layout.jumps);
+        self.rank(file, layout.extents);
+    }
+
+    /// Puts the file among the worst if it belongs there. Its path is only made up then.
+    fn rank(&mut self, file: &OpenFile<'_>, extents: u64) {
+        let bytes = file.size_bytes();
+        let is_better =
+            |last: &WorstFile| (last.extents, u64::MAX - last.bytes) > (extents, u64::MAX - bytes);
+        if extents < 2 || (self.worst.len() == WORST && self.worst.last().is_some_and(is_better)) {
+            return;
+        }
+        self.worst.push(WorstFile { path: file.path(), extents, bytes });
+        keep_worst(&mut self.worst);
+    }
+
+    fn merge(&mut self, other: Self) {
+        let (sums, more) = (&mut self.sums, other.sums);
+        sums.files += more.files;
+        sums.mapped_files += more.mapped_files;
+        sums.inline_files += more.inline_files;
+        sums.directories += more.directories;
+        sums.extents += more.extents;
+        sums.mapped_bytes += more.mapped_bytes;
+        sums.size_bytes += more.size_bytes;
+        sums.unwritten_bytes += more.unwritten_bytes;
+        sums.shared_bytes += more.shared_bytes;
+        sums.encoded_bytes += more.encoded_bytes;
+        sums.delayed_bytes += more.delayed_bytes;
+        sums.extent_histogram.merge(&more.extent_histogram);
+        sums.file_histogram.merge(&more.file_histogram);
+        self.one_extent_files += other.one_extent_files;
+        self.steps += other.steps;
+        self.steady_steps += other.steady_steps;
+        self.worst.extend(other.worst);
+        keep_worst(&mut self.worst);
+        for (errno, count) in other.failed {
+            *self.failed.entry(errno).or_default() += count;
+        }
+    }
+
+    fn finish(self) -> LayoutSummary {
+        let mut summary = self.sums;
+        summary.extents_per_file = share(summary.extents, summary.mapped_files);
+        summary.one_extent_share = share(self.one_extent_files, summary.mapped_files);
+        summary.layout_score = if self.steps == 0 { 1.0 } else { share(self.steady_steps, self.steps) };
+        summary.worst = self.worst;
+        for (errno, count) in self.failed {
+            *summary.failed.entry(fsage_sys::errno::name(errno).to_owned()).or_default() += count;
+        }
+        summary
+    }
+}
+
+/// Most extents first, among equals the smaller file; the path makes the order independent of the threads.
+fn keep_worst(worst: &mut Vec<WorstFile>) {
+    worst.sort_by(|a, b| {
+        b.extents.cmp(&a.extents).then(a.bytes.cmp(&b.bytes)).then_with(|| a.path.cmp(&b.path))
+    });
+    worst.truncate(WORST);
+}
+
+/// What is known of one file, extent by extent.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct FileLayout {
+    extents: u64,
+    mapped_bytes: u64,
+    unwritten_bytes: u64,
+    shared_bytes: u64,
+    encoded_bytes: u64,
+    delayed_bytes: u64,
+    is_inline: bool,
+    /// Steps between extents to somewhere else on the volume than the neighbour.
+    jumps: u64,
+    /// Steps that cannot be judged.
+    unknown_steps: u64,
+    /// Length of the merged extent that is not finished.
+    run_bytes: u64,
+    previous: Option<FileExtent>,
+}
+
+impl FileLayout {
+    fn add(&mut self, extent: FileExtent, histogram: &mut SizeHistogram) {
+        let has = |flags: u32| extent.flags & flags != 0;
+        if has(fiemap::DATA_INLINE | fiemap::DATA_TAIL) {
+            self.is_inline = true;
+            return;
+        }
+        if has(fiemap::DELALLOC | fiemap::UNKNOWN) {
+            self.delayed_bytes += extent.length;
+            return;
+        }
+        self.mapped_bytes += extent.length;
+        for (flag, sum) in [
+            (fiemap::UNWRITTEN, &mut self.unwritten_bytes),
+            (fiemap::SHARED, &mut self.shared_bytes),
+            (fiemap::ENCODED, &mut self.encoded_bytes),
+        ] {
+            if has(flag) {
+                *sum += extent.length;
+            }
+        }
+        match self.previous.map(|previous| Step::between(&previous, &extent)) {
+            Some(Step::Same) => {}
+            step => {
+                self.end_run(histogram);
+                self.extents += 1;
+                self.jumps += u64::from(step == Some(Step::Jump));
+                self.unknown_steps += u64::from(step == Some(Step::Unknown));
+            }
+        }
+        self.run_bytes += extent.length;
+        self.previous = Some(extent);
+    }
+
+    fn end_run(&mut self, histogram: &mut SizeHistogram) {
+        if self.run_bytes > 0 {
+            histogram.add(self.run_bytes);
+            self.run_bytes = 0;
+        }
+    }
+}
+
+/// How an extent lies to the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// One extent in two pieces.
+    Same,
+    /// Neighbours on the volume with a hole between them in the file.
+    Hole,
+    /// Elsewhere.
+    Jump,
+    /// Not to be told.
+    Unknown,
+}
+
+impl Step {
+    fn between(previous: &FileExtent, next: &FileExtent) -> Self {
+        if (previous.flags | next.flags) & fiemap::ENCODED != 0 {
+            return Self::Unknown;
+        }
+        if previous.physical.wrapping_add(previous.length) != next.physical {
+            return Self::Jump;
+        }
+        if previous.logical.wrapping_add(previous.length) == next.logical { Self::Same } else { Self::Hole }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(extents: &[(u64, u64, u64, u32)]) -> (FileLayout, SizeHistogram) {
+        let mut layout = FileLayout::default();
+        let mut histogram = SizeHistogram::default();
+        for &(logical, physical, length, flags) in extents {
+            layout.add(FileExtent { logical, physical, length, flags }, &mut histogram);
+        }
+        layout.end_run(&mut histogram);
+        (layout, histogram)
+    }
+
+    #[test]
+    fn neighbours_in_file_and_volume_are_one_extent() {
+        let (file, histogram) = layout(&[
+            (0, 100 << 12, 4096, 0),
+            (4096, 101 << 12, 8192, fiemap::UNWRITTEN),
+            (12288, 103 << 12, 4096, fiemap::LAST),
+        ]);
+        assert_eq!((file.extents, file.jumps, file.mapped_bytes, file.unwritten_bytes), (1, 0, 16384, 8192));
+        assert_eq!((histogram.total_count(), histogram.count[14]), (1, 1));
+    }
+
+    #[test]
+    fn holes_part_extents_but_are_no_jumps() {
+        let (file, _) =
+            layout(&[(0, 100 << 12, 4096, 0), (1 << 20, 101 << 12, 4096, 0), (2 << 20, 50 << 12, 4096, 0)]);
+        assert_eq!((file.extents, file.jumps), (3, 1));
+    }
+
+    #[test]
+    fn inline_and_delayed_data_have_no_extents() {
+        let (file, histogram) =
+            layout(&[(0, 77, 60, fiemap::DATA_INLINE | fiemap::NOT_ALIGNED | fiemap::LAST)]);
+        assert_eq!((file.extents, file.is_inline, histogram.total_count()), (0, true, 0));
+        let (file, _) = layout(&[(0, 0, 8192, fiemap::DELALLOC | fiemap::UNKNOWN)]);
+        assert_eq!((file.extents, file.delayed_bytes, file.mapped_bytes), (0, 8192, 0));
+    }
+
+    #[test]
+    fn encoded_extents_are_neither_merged_nor_judged() {
+        let (file, _) = layout(&[
+            (0, 1 << 20, 131_072, fiemap::ENCODED),
+            (131_072, (1 << 20) + 131_072, 131_072, fiemap::ENCODED),
+        ]);
+        assert_eq!((file.extents, file.jumps, file.unknown_steps, file.encoded_bytes), (2, 0, 1, 262_144));
+    }
 }
