@@ -1,12 +1,22 @@
 //! `fsage age`: a workload in a directory of any mounted file system.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use fsage_engine::load::{AgeTarget, LoadResult, LoadSpec, StopSpec, WriteMode};
+use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::size::Bytes;
 
-use super::explain::{EXIT_INTERNAL, Problem};
+use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use super::progress::Progress;
 use super::terminal::Terminal;
+use super::{load, session, text, workload};
+use crate::target::Incoming;
+
+/// Operations between two probes when a measured age is waited for and nothing else is said.
+const AGE_PROBE: u64 = 20_000;
 
 /// Arguments of `fsage age`.
 #[derive(Debug, Args)]
@@ -81,6 +91,152 @@ pub struct AgeArgs {
 }
 
 /// Ages the directory.
-pub(crate) fn run(_args: &AgeArgs, _terminal: &Terminal) -> Result<u8, Problem> {
-    Err(Problem::new(EXIT_INTERNAL, "`fsage age` is not built in"))
+pub(crate) fn run(args: &AgeArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let spec = load_spec(args)?;
+    let mut trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
+    let mut progress = Progress::new(terminal);
+    progress.stage(&format!("ageing {}", args.directory.display()));
+    let request = Request::Load { load: Box::new(spec) };
+    let reply = session::ask_interruptible(request, terminal, &mut |incoming| match incoming {
+        Incoming::Event(event) => progress.event(&event),
+        Incoming::Chunk(bytes) => {
+            if let Some(trace) = &mut trace {
+                trace.write(&bytes);
+            }
+        }
+    });
+    progress.finish();
+    let reply = reply?;
+    let Reply::Load { result } = reply else { return Err(session::unexpected(&reply)) };
+    if let Some(trace) = trace {
+        trace.finish()?;
+    }
+    show(&result, &args.directory, "aged", terminal)?;
+    Ok(EXIT_OK)
+}
+
+/// Prints what a load left.
+pub(crate) fn show(
+    result: &LoadResult,
+    directory: &Path,
+    verb: &str,
+    terminal: &Terminal,
+) -> Result<(), Problem> {
+    if terminal.json {
+        return terminal.json(result);
+    }
+    terminal.result(&load::summary(result, directory, verb, terminal))
+}
+
+fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
+    let directory = std::path::absolute(&args.directory)
+        .map_err(|error| Problem::new(EXIT_USAGE, "the directory cannot be named").because(&error))?;
+    if !directory.is_dir() {
+        return Err(Problem::new(EXIT_USAGE, format!("`{}` is not a directory", args.directory.display()))
+            .hint("make it first, on the file system that is to be aged"));
+    }
+    if args.seconds.is_some_and(|s| !s.is_finite() || s <= 0.0) {
+        return Err(Problem::new(EXIT_USAGE, "--seconds must be a number above 0"));
+    }
+    let age = age_target(&args.until)?;
+    let walks = age.as_ref().is_some_and(|age| {
+        age.extents_per_file.is_some() || age.fragmented_share.is_some() || age.converged.is_some()
+    });
+    let probe_every = args.probe_every.unwrap_or(if age.is_some() { AGE_PROBE } else { 0 });
+    if age.is_some() && probe_every == 0 {
+        return Err(Problem::new(EXIT_USAGE, "--until looks at every probe, and --probe-every 0 makes none")
+            .hint(format!("leave --probe-every out (then it is {AGE_PROBE}) or give a number above 0")));
+    }
+    Ok(LoadSpec {
+        workload: workload::from_arguments(&args.workload, &args.set)?,
+        directory,
+        threads: args.threads,
+        seed: args.seed,
+        stop: StopSpec {
+            operations: args.operations,
+            bytes: args.bytes,
+            seconds: args.seconds,
+            full: args.until_full,
+            age,
+        },
+        write_mode: match args.write_mode.as_str() {
+            "direct" => WriteMode::Direct,
+            "fast" => WriteMode::Fast,
+            _ => WriteMode::Buffered,
+        },
+        probe_every,
+        probe_layout: walks,
+        trim: args.trim,
+        trace: args.trace.is_some(),
+    })
+}
+
+/// `extents_per_file=2.0` and its sisters as one target.
+fn age_target(until: &[String]) -> Result<Option<AgeTarget>, Problem> {
+    if until.is_empty() {
+        return Ok(None);
+    }
+    let mut table = serde_json::Map::new();
+    for text in until {
+        let (key, value) = workload::split(text, "--until")?;
+        table.insert(key.to_owned(), workload::value(value));
+    }
+    serde_json::from_value(serde_json::Value::Object(table)).map(Some).map_err(|error| {
+        Problem::new(EXIT_USAGE, "--until does not name a measured age").because(&error).hint(
+            "it is one of extents_per_file, fragmented_share, free_extent_median, volume_overwrites, converged",
+        )
+    })
+}
+
+/// The trace as it arrives. The first error is kept until the end: the load's result is worth more.
+#[derive(Debug)]
+struct TraceFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    bytes: u64,
+    error: Option<std::io::Error>,
+}
+
+impl TraceFile {
+    fn create(path: &Path) -> Result<Self, Problem> {
+        let file = File::create(path).map_err(|error| {
+            Problem::new(EXIT_USAGE, format!("cannot write trace `{}`", path.display())).because(&error)
+        })?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), bytes: 0, error: None })
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.error.is_none() {
+            self.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            self.error = self.file.write_all(bytes).err();
+        }
+    }
+
+    fn finish(mut self) -> Result<(), Problem> {
+        let end = self.file.flush().and_then(|()| self.file.get_ref().sync_all()).err();
+        match self.error.or(end) {
+            None => Ok(()),
+            Some(error) => Err(Problem::new(
+                EXIT_FAILED,
+                format!("the trace `{}` broke off after {}", self.path.display(), text::size(self.bytes)),
+            )
+            .because(&error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measured_age_is_read_from_its_flags() {
+        let until = ["extents_per_file=2.0".to_owned(), "free_extent_median=64KiB".to_owned()];
+        let age = age_target(&until).unwrap().unwrap();
+        assert_eq!(age.extents_per_file, Some(2.0));
+        assert_eq!(age.free_extent_median, Some(Bytes(65_536)));
+        assert_eq!(age_target(&["extents=2".to_owned()]).unwrap_err().exit_code, EXIT_USAGE);
+        assert!(age_target(&["extents_per_file".to_owned()]).is_err());
+        assert_eq!(age_target(&[]).unwrap(), None);
+    }
 }

@@ -1,11 +1,17 @@
 //! `fsage clean`: gives back what killed runs left behind.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::explain::{EXIT_INTERNAL, Problem};
+use serde_json::json;
+
+use super::explain::{EXIT_FAILED, EXIT_OK, Problem};
 use super::terminal::Terminal;
+use super::text;
+use crate::lease::record::Lease;
+use crate::lease::{CleanReport, CleanSummary, StoreOutcome, clean_stores};
 
 /// Arguments of `fsage clean`.
 #[derive(Debug, Args)]
@@ -19,6 +25,84 @@ pub struct CleanArgs {
 }
 
 /// Cleans.
-pub(crate) fn run(_args: &CleanArgs, _terminal: &Terminal) -> Result<u8, Problem> {
-    Err(Problem::new(EXIT_INTERNAL, "`fsage clean` is not built in"))
+pub(crate) fn run(args: &CleanArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    super::require_root("giving back mounts and devices")?;
+    let report = clean_stores(&args.stores)?;
+    if terminal.json {
+        terminal.json(&as_json(&report))?;
+    } else {
+        terminal.result(&show(&report))?;
+    }
+    Ok(if report.is_clean() { EXIT_OK } else { EXIT_FAILED })
+}
+
+fn show(report: &CleanReport) -> String {
+    if report.stores.is_empty() {
+        return "nothing to clean\n".to_owned();
+    }
+    let mut text = String::new();
+    for store in &report.stores {
+        let _ = match &store.outcome {
+            StoreOutcome::Cleaned(summary) => writeln!(text, "{}: {}", store.store.display(), words(summary)),
+            StoreOutcome::InUse(by) => {
+                writeln!(text, "{}: in use by {by}, left alone", store.store.display())
+            }
+            StoreOutcome::Failed(why) => writeln!(text, "{}: {why}", store.store.display()),
+        };
+        let StoreOutcome::Cleaned(summary) = &store.outcome else { continue };
+        for lease in &summary.released {
+            let _ = writeln!(text, "  gave back {}", name(lease));
+        }
+        for (lease, why) in &summary.failed {
+            let _ = writeln!(text, "  could not give back {}: {why}", name(lease));
+        }
+    }
+    text
+}
+
+fn words(summary: &CleanSummary) -> String {
+    let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    if summary.released.is_empty() && summary.failed.is_empty() {
+        return match number(summary.expired.len()) {
+            0 => "nothing was left".to_owned(),
+            n => format!("{} ended with an earlier boot", text::plural(n, "lease", "leases")),
+        };
+    }
+    let mut text = format!("{} given back", text::plural(number(summary.released.len()), "lease", "leases"));
+    if !summary.failed.is_empty() {
+        let _ = write!(text, ", {} not", text::count(number(summary.failed.len())));
+    }
+    text
+}
+
+fn name(lease: &Lease) -> String {
+    match lease {
+        Lease::File { path } => format!("file {}", path.display()),
+        Lease::Directory { path } => format!("directory {}", path.display()),
+        Lease::Loop { file } => format!("loop device over {}", file.display()),
+        Lease::Mount { point } => format!("mount {}", point.display()),
+        Lease::Setting { path, old, .. } => format!("setting {} = {old}", path.display()),
+        Lease::Process { pid, .. } => format!("process {pid}"),
+        Lease::ControlGroup { path } => format!("control group {}", path.display()),
+    }
+}
+
+fn as_json(report: &CleanReport) -> serde_json::Value {
+    let stores: Vec<serde_json::Value> = report
+        .stores
+        .iter()
+        .map(|store| match &store.outcome {
+            StoreOutcome::Cleaned(summary) => {
+                let failed: Vec<serde_json::Value> =
+                    summary.failed.iter().map(|(lease, why)| json!({"lease": lease, "why": why})).collect();
+                json!({
+                    "store": store.store, "outcome": "cleaned", "released": summary.released,
+                    "expired": summary.expired, "failed": failed, "damaged_lines": summary.damaged_lines,
+                })
+            }
+            StoreOutcome::InUse(by) => json!({"store": store.store, "outcome": "in-use", "by": by}),
+            StoreOutcome::Failed(why) => json!({"store": store.store, "outcome": "failed", "why": why}),
+        })
+        .collect();
+    json!({"stores": stores, "clean": report.is_clean()})
 }

@@ -4,8 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::explain::{EXIT_INTERNAL, Problem};
+use fsage_engine::protocol::{Reply, Request};
+
+use super::explain::{EXIT_OK, EXIT_USAGE, Problem};
+use super::progress::Progress;
 use super::terminal::Terminal;
+use super::{age, session, verify};
+use crate::target::Incoming;
 
 /// Arguments of `fsage replay`.
 #[derive(Debug, Args)]
@@ -25,6 +30,21 @@ pub struct ReplayArgs {
 }
 
 /// Replays.
-pub(crate) fn run(_args: &ReplayArgs, _terminal: &Terminal) -> Result<u8, Problem> {
-    Err(Problem::new(EXIT_INTERNAL, "`fsage replay` is not built in"))
+pub(crate) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let trace = args.trace.canonicalize().map_err(|error| {
+        Problem::new(EXIT_USAGE, format!("cannot read trace `{}`", args.trace.display())).because(&error)
+    })?;
+    let directory = verify::existing(&args.directory)?;
+    let mut progress = Progress::new(terminal);
+    progress.stage(&format!("replaying {} in {}", args.trace.display(), args.directory.display()));
+    let reply = session::ask_interruptible(Request::Replay { trace, directory }, terminal, &mut |incoming| {
+        if let Incoming::Event(event) = incoming {
+            progress.event(&event);
+        }
+    });
+    progress.finish();
+    let reply = reply?;
+    let Reply::Load { result } = reply else { return Err(session::unexpected(&reply)) };
+    age::show(&result, &args.directory, "replayed in", terminal)?;
+    Ok(EXIT_OK)
 }

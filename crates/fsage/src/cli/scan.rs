@@ -1,16 +1,30 @@
 //! `fsage scan`: how fragmented a mounted file system is, read-only.
 
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::explain::{EXIT_INTERNAL, Problem};
+use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
+use fsage_engine::protocol::{Reply, Request};
+use fsage_engine::quantity::{as_f64, share};
+use serde::Serialize;
+
+use super::explain::{EXIT_OK, Problem};
+use super::progress::Progress;
 use super::terminal::Terminal;
+use super::verdict::{Verdict, judge};
+use super::{histogram, load, session, text, verify};
+use crate::target::{Session, Target, TargetError};
+
+/// Worst files shown on a terminal; JSON has up to 20.
+const WORST: usize = 8;
 
 /// Arguments of `fsage scan`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Own files need no root; the files of others and the free-space map do.
+The verdict's thresholds are in docs/scan.md.
 
 Examples:
   fsage scan ~/src
@@ -28,7 +42,196 @@ pub struct ScanArgs {
     pub one_file_system: bool,
 }
 
+/// What `fsage scan --json` prints.
+#[derive(Debug, Serialize)]
+struct ScanReport {
+    /// What was scanned.
+    path: PathBuf,
+    /// Type of the file system that holds it.
+    file_system: String,
+    /// Bytes of it in use.
+    used_bytes: u64,
+    /// Its size in bytes.
+    total_bytes: u64,
+    /// Time of the walk.
+    elapsed_ns: u64,
+    /// Files and their extents.
+    layout: Box<LayoutSummary>,
+    /// Free space; null when it cannot be known.
+    free_space: Option<Box<FreeSpace>>,
+    /// Why it cannot be known; empty otherwise.
+    free_space_unknown: String,
+    /// In words.
+    verdict: Verdict,
+}
+
 /// Scans.
-pub(crate) fn run(_args: &ScanArgs, _terminal: &Terminal) -> Result<u8, Problem> {
-    Err(Problem::new(EXIT_INTERNAL, "`fsage scan` is not built in"))
+pub(crate) fn run(args: &ScanArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let directory = verify::existing(&args.path)?;
+    let mut session = Target::local()?;
+    let mut progress = Progress::new(terminal);
+    if terminal.live {
+        progress.stage(&format!("scanning {}", args.path.display()));
+    }
+    let report = scan(&mut session, &directory, args);
+    progress.finish();
+    let report = report?;
+    if !report.free_space_unknown.is_empty() {
+        terminal.note(&format!("note: the free space is not shown: {}", report.free_space_unknown));
+    }
+    if terminal.json {
+        terminal.json(&report)?;
+    } else {
+        terminal.result(&show(&report, &args.path, terminal))?;
+    }
+    Ok(EXIT_OK)
+}
+
+fn scan(session: &mut Session, directory: &Path, args: &ScanArgs) -> Result<ScanReport, Problem> {
+    let mut ask = |request: Request| session.call(request, &mut |_| {});
+    let usage = ask(Request::Usage { directory: directory.to_owned() })?;
+    let Reply::Usage { used_bytes, total_bytes, file_system, .. } = usage else {
+        return Err(session::unexpected(&usage));
+    };
+    let walked = ask(Request::Scan {
+        directory: directory.to_owned(),
+        threads: args.threads,
+        one_file_system: args.one_file_system,
+    })?;
+    let Reply::Layout { layout, elapsed_ns } = walked else { return Err(session::unexpected(&walked)) };
+    let (free_space, free_space_unknown) = match ask(Request::FreeSpace { directory: directory.to_owned() }) {
+        Ok(Reply::FreeSpace { free_space, .. }) => (Some(free_space), String::new()),
+        Ok(other) => return Err(session::unexpected(&other)),
+        Err(TargetError::Failed { failure, .. }) => (None, unknown(&failure.message)),
+        Err(error) => return Err(error.into()),
+    };
+    let verdict = judge(&layout, free_space.as_deref());
+    Ok(ScanReport {
+        path: directory.to_owned(),
+        file_system,
+        used_bytes,
+        total_bytes,
+        elapsed_ns,
+        layout,
+        free_space,
+        free_space_unknown,
+        verdict,
+    })
+}
+
+fn unknown(message: &str) -> String {
+    if super::effective_user() == Some(0) {
+        message.to_owned()
+    } else {
+        format!("{message} (it needs root: try again with sudo)")
+    }
+}
+
+fn show(report: &ScanReport, path: &Path, terminal: &Terminal) -> String {
+    let layout = &report.layout;
+    let mut text = format!(
+        "{} {}\n\n",
+        terminal.bold(&path.display().to_string()),
+        terminal.dim(&format!(
+            "{}, {} of {} in use ({}), looked at in {}",
+            report.file_system,
+            text::size(report.used_bytes),
+            text::size(report.total_bytes),
+            text::percent(share(report.used_bytes, report.total_bytes)),
+            text::duration(as_f64(report.elapsed_ns))
+        ))
+    );
+    for sentence in verdict(report, terminal) {
+        let _ = writeln!(text, "  {sentence}");
+    }
+    text.push('\n');
+    for (name, value) in facts(layout) {
+        let _ = writeln!(text, "  {name:<12} {value}");
+    }
+    if let Some(free) = &report.free_space {
+        let _ = writeln!(text, "  {:<12} {}", "free space", load::free_space(free));
+        if !free.caveat.is_empty() {
+            let _ = writeln!(text, "  {:<12} {}", "", terminal.dim(&free.caveat));
+        }
+    }
+    let mut section = |title: &str, rows: &str| {
+        let _ = write!(text, "\n  {}\n{rows}", terminal.bold(title));
+    };
+    section("Used extents by size", &histogram::rows(&layout.extent_histogram, "extents", terminal.unicode));
+    if let Some(free) = &report.free_space {
+        let title = format!("Free extents by size{}", method(free.method));
+        section(&title, &histogram::rows(&free.histogram, "extents", terminal.unicode));
+    }
+    section("Files by size", &histogram::rows(&layout.file_histogram, "files", terminal.unicode));
+    let worst = worst(layout);
+    if !worst.is_empty() {
+        section("Most fragmented files", &worst);
+    }
+    text
+}
+
+const fn method(method: FreeSpaceMethod) -> &'static str {
+    match method {
+        FreeSpaceMethod::Getfsmap => " (GETFSMAP)",
+        FreeSpaceMethod::BtrfsTree => " (btrfs trees)",
+        FreeSpaceMethod::FiemapComplement => " (estimate: what no file covers)",
+    }
+}
+
+/// The sentences, the grade in its colour.
+fn verdict(report: &ScanReport, terminal: &Terminal) -> Vec<String> {
+    let grades = [report.verdict.files, report.verdict.free_space];
+    let paint = |(sentence, grade): (&String, Option<super::verdict::Grade>)| match grade {
+        Some(grade) => {
+            let words = format!("{} fragmented", grade.name());
+            sentence.replacen(&words, &terminal.paint(grade.style(), &words), 1)
+        }
+        None => sentence.clone(),
+    };
+    report.verdict.sentences.iter().zip(grades).map(paint).collect()
+}
+
+fn facts(layout: &LayoutSummary) -> Vec<(&'static str, String)> {
+    let mut files = format!(
+        "{} in {}, {}",
+        text::plural(layout.files, "file", "files"),
+        text::plural(layout.directories, "directory", "directories"),
+        text::size(layout.size_bytes)
+    );
+    if layout.inline_files > 0 {
+        let _ = write!(files, "; {} inline", text::count(layout.inline_files));
+    }
+    let mut facts = vec![("files", files), ("layout", load::layout(layout))];
+    let mut extents = format!(
+        "{}, {} mapped",
+        text::plural(layout.extents, "extent", "extents"),
+        text::size(layout.mapped_bytes)
+    );
+    if layout.unwritten_bytes > 0 {
+        let _ = write!(extents, ", {} of it never written", text::size(layout.unwritten_bytes));
+    }
+    facts.push(("extents", extents));
+    if layout.directories > 0 {
+        facts.push(("directories", format!("{:.1} files each", share(layout.files, layout.directories))));
+    }
+    if !layout.failed.is_empty() {
+        let parts: Vec<String> =
+            layout.failed.iter().map(|(errno, n)| format!("{} {errno}", text::count(*n))).collect();
+        facts.push(("not seen", parts.join(", ")));
+    }
+    facts
+}
+
+fn worst(layout: &LayoutSummary) -> String {
+    let mut text = String::new();
+    for file in layout.worst.iter().filter(|f| f.extents > 1).take(WORST) {
+        let _ = writeln!(
+            text,
+            "    {:>7} extents  {:>9}  {}",
+            text::count(file.extents),
+            text::size(file.bytes),
+            file.path
+        );
+    }
+    text
 }

@@ -1,11 +1,18 @@
 //! `fsage verify`: is the data below a directory what fsage wrote?
 
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::explain::{EXIT_INTERNAL, Problem};
+use fsage_engine::protocol::{Reply, Request, VerifyResult};
+
+use super::explain::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
+use super::{session, text};
+
+/// Findings shown on a terminal; JSON has up to 100.
+const SHOWN: usize = 10;
 
 /// Arguments of `fsage verify`.
 #[derive(Debug, Args)]
@@ -18,6 +25,62 @@ pub struct VerifyArgs {
 }
 
 /// Verifies.
-pub(crate) fn run(_args: &VerifyArgs, _terminal: &Terminal) -> Result<u8, Problem> {
-    Err(Problem::new(EXIT_INTERNAL, "`fsage verify` is not built in"))
+pub(crate) fn run(args: &VerifyArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let directory = existing(&args.directory)?;
+    let reply = session::ask(Request::Verify { directory }, &mut |_| {})?;
+    let Reply::Verified { result } = reply else { return Err(session::unexpected(&reply)) };
+    if terminal.json {
+        terminal.json(&*result)?;
+    } else {
+        terminal.result(&show(&result, &args.directory, terminal))?;
+    }
+    Ok(if bad(&result) == 0 { EXIT_OK } else { EXIT_DAMAGE })
+}
+
+/// The absolute path of a directory that is there.
+///
+/// # Errors
+/// Exit code 2 when there is none.
+pub(crate) fn existing(path: &Path) -> Result<PathBuf, Problem> {
+    let problem = || Problem::new(EXIT_USAGE, format!("cannot look at `{}`", path.display()));
+    let found = path.canonicalize().map_err(|error| problem().because(&error))?;
+    if found.is_dir() {
+        return Ok(found);
+    }
+    Err(Problem::new(EXIT_USAGE, format!("`{}` is not a directory", path.display())))
+}
+
+fn bad(result: &VerifyResult) -> u64 {
+    result.bad_blocks.values().sum()
+}
+
+fn show(result: &VerifyResult, directory: &Path, terminal: &Terminal) -> String {
+    let verdict = if bad(result) > 0 {
+        terminal.paint("1;31", "damaged")
+    } else if result.good_blocks == 0 {
+        terminal.paint("1;33", "nothing of fsage's here")
+    } else {
+        terminal.paint("1;32", "every block is right")
+    };
+    let mut text = format!("{} {verdict}\n\n", terminal.bold(&format!("{}:", directory.display())));
+    let _ = writeln!(
+        text,
+        "  read         {}, {}",
+        text::plural(result.files, "file", "files"),
+        text::size(result.bytes)
+    );
+    let _ = writeln!(text, "  right        {}", text::plural(result.good_blocks, "block", "blocks"));
+    for (what, blocks) in &result.bad_blocks {
+        let _ = writeln!(text, "  {what:<12} {}", text::plural(*blocks, "block", "blocks"));
+    }
+    if result.foreign_files > 0 {
+        let _ = writeln!(text, "  not ours     {}", text::plural(result.foreign_files, "file", "files"));
+    }
+    if !result.findings.is_empty() {
+        text.push('\n');
+    }
+    for finding in result.findings.iter().take(SHOWN) {
+        let _ = writeln!(text, "  {} at {}: {}", finding.path, finding.offset, finding.what);
+    }
+    text
 }

@@ -1,0 +1,160 @@
+//! What a load left, for a terminal.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use fsage_engine::layout::{FreeSpace, LayoutSummary};
+use fsage_engine::load::{LoadResult, StopReason};
+use fsage_engine::quantity::as_f64;
+
+use super::terminal::Terminal;
+use super::text;
+
+/// The whole summary; `verb` is what was done (`aged`, `replayed`).
+#[must_use]
+pub fn summary(result: &LoadResult, directory: &Path, verb: &str, terminal: &Terminal) -> String {
+    let seconds = as_f64(result.elapsed_ns) / 1e9;
+    let per_second = if seconds > 0.0 { as_f64(result.operations) / seconds } else { 0.0 };
+    let mut text = format!(
+        "{} {}\n\n",
+        terminal.bold(&format!("{verb} {}", directory.display())),
+        terminal.dim(&format!("stopped {}", reason(result.stopped_by)))
+    );
+    let mut rows = vec![
+        (
+            "operations",
+            format!(
+                "{} in {} ({})",
+                text::count(result.operations),
+                text::duration(as_f64(result.elapsed_ns)),
+                terminal.bold(&text::rate(per_second))
+            ),
+        ),
+        ("failed", failures(result)),
+        ("written", written(result)),
+        ("read", text::size(result.bytes_read)),
+        ("CPU", cpu(result)),
+    ];
+    rows.push((
+        "files",
+        format!(
+            "{}, {} live, in {}",
+            text::plural(result.files, "file", "files"),
+            text::size(result.live_bytes),
+            text::plural(result.layout.directories, "directory", "directories")
+        ),
+    ));
+    rows.push(("layout", layout(&result.layout)));
+    if let Some(free) = &result.free_space {
+        rows.push(("free space", free_space(free)));
+    }
+    rows.push(("digest", result.digest.clone()));
+    for (name, value) in rows {
+        let _ = writeln!(text, "  {name:<11} {value}");
+    }
+    for caveat in &result.digest_caveats {
+        let _ = writeln!(
+            text,
+            "  {:<11} {}",
+            "",
+            terminal.dim(&format!("may differ between file systems: {caveat}"))
+        );
+    }
+    if !result.latency.is_empty() {
+        let _ = write!(text, "\n{}", latencies(result, terminal));
+    }
+    text
+}
+
+const fn reason(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Operations => "by --operations",
+        StopReason::Bytes => "by --bytes",
+        StopReason::Seconds => "by --seconds",
+        StopReason::Full => "by --until-full: no space left",
+        StopReason::Age => "by --until: the age is reached",
+        StopReason::Asked => "when asked",
+    }
+}
+
+fn failures(result: &LoadResult) -> String {
+    if result.failed.is_empty() {
+        return "none".to_owned();
+    }
+    let parts: Vec<String> =
+        result.failed.iter().map(|(errno, n)| format!("{} {errno}", text::count(*n))).collect();
+    parts.join(", ")
+}
+
+fn written(result: &LoadResult) -> String {
+    let mut text = text::size(result.bytes_written);
+    if let Some(device) = result.device_bytes_written {
+        let _ = write!(text, "; {} reached the device", text::size(device));
+    }
+    if let Some(before) = result.device_bytes_before_materialise.filter(|_| result.materialise_ns > 0) {
+        let _ = write!(
+            text,
+            " ({} before the live files were written, which took {})",
+            text::size(before),
+            text::duration(as_f64(result.materialise_ns))
+        );
+    }
+    text
+}
+
+fn cpu(result: &LoadResult) -> String {
+    let each = |ns: u64| as_f64(ns) / as_f64(result.operations.max(1));
+    format!(
+        "{} user + {} system an operation; fsage itself {}",
+        text::duration(each(result.cpu_user_ns)),
+        text::duration(each(result.cpu_sys_ns)),
+        text::duration(result.overhead_ns_per_operation.max(0.0))
+    )
+}
+
+/// One line about the layout of files.
+#[must_use]
+pub fn layout(layout: &LayoutSummary) -> String {
+    format!(
+        "{:.2} extents a file, {} in one extent, layout score {:.3}",
+        layout.extents_per_file,
+        text::percent(layout.one_extent_share),
+        layout.layout_score
+    )
+}
+
+/// One line about free space.
+#[must_use]
+pub fn free_space(free: &FreeSpace) -> String {
+    format!(
+        "{} in {}, largest {}, median {}{}",
+        text::size(free.bytes),
+        text::plural(free.extents, "extent", "extents"),
+        text::size(free.largest_bytes),
+        text::size(free.median_bytes),
+        if free.caveat.is_empty() { "" } else { " (an estimate)" }
+    )
+}
+
+fn latencies(result: &LoadResult, terminal: &Terminal) -> String {
+    let head = ["operation", "count", "mean", "p50", "p90", "p99", "p99.9", "max"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for (kind, latency) in &result.latency {
+        let ns = |value: u64| text::duration(as_f64(value));
+        rows.push(vec![
+            kind.name().to_owned(),
+            text::count(latency.count),
+            text::duration(latency.mean_ns),
+            ns(latency.p50_ns),
+            ns(latency.p90_ns),
+            ns(latency.p99_ns),
+            ns(latency.p999_ns),
+            ns(latency.max_ns),
+        ]);
+    }
+    let table = text::table(&rows, 2);
+    match table.split_once('\n') {
+        Some((head, body)) => format!("{}\n{body}", terminal.dim(head)),
+        None => table,
+    }
+}

@@ -1,0 +1,128 @@
+//! A workload from `--workload` and `--set`: defaults, changed by dotted paths.
+
+use std::path::Path;
+
+use fsage_engine::workload::spec::{DriftSpec, WorkloadSpec};
+use serde_json::Value;
+
+use super::explain::{EXIT_USAGE, Problem};
+
+/// The workload that the flags describe.
+///
+/// # Errors
+/// Exit code 2: an unknown workload, an unreadable file, a wrong key or value.
+pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Problem> {
+    let spec = match name {
+        "drift" => WorkloadSpec::Drift(DriftSpec::default()),
+        file if Path::new(file).extension().is_some_and(|e| e == "toml") => from_file(Path::new(file))?,
+        other => {
+            return Err(Problem::new(EXIT_USAGE, format!("there is no workload `{other}`")).hint(
+                "it is `drift`, or the path of a TOML file with the keys of a study's workload table",
+            ));
+        }
+    };
+    if set.is_empty() {
+        return Ok(spec);
+    }
+    let mut tree = serde_json::to_value(&spec)
+        .map_err(|error| Problem::new(EXIT_USAGE, "the workload cannot be changed").because(&error))?;
+    for text in set {
+        let (path, new) = split(text, "--set")?;
+        put(&mut tree, path, value(new));
+    }
+    serde_json::from_value(tree).map_err(|error| {
+        Problem::new(EXIT_USAGE, format!("--set {} does not fit the workload", set.join(" --set ")))
+            .because(&error)
+            .hint("docs/workload.md lists every key; sizes are written as 4096, 64KiB or 1GiB")
+    })
+}
+
+fn from_file(path: &Path) -> Result<WorkloadSpec, Problem> {
+    let problem = || Problem::new(EXIT_USAGE, format!("cannot read workload `{}`", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| problem().because(&error))?;
+    toml::from_str(&text).map_err(|error| problem().because(&error))
+}
+
+/// `key=value` in two.
+///
+/// # Errors
+/// Exit code 2 when there is no `=` or nothing before it.
+pub fn split<'a>(text: &'a str, flag: &str) -> Result<(&'a str, &'a str), Problem> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim(), value.trim())),
+        _ => Err(Problem::new(EXIT_USAGE, format!("`{flag} {text}` is not of the form key=value"))),
+    }
+}
+
+/// A TOML value, or the text itself where it is none (`4KiB`, `uniform`).
+#[must_use]
+pub fn value(text: &str) -> Value {
+    format!("v = {text}")
+        .parse::<toml::Table>()
+        .ok()
+        .and_then(|mut table| table.remove("v"))
+        .and_then(|value| serde_json::to_value(value).ok())
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Sets a dotted path. A table with a `kind` starts anew when another kind is put into it, since the keys
+/// of the old kind mean nothing to the new one.
+fn put(tree: &mut Value, path: &str, new: Value) {
+    let mut at = tree;
+    let mut keys = path.split('.').peekable();
+    while let Some(key) = keys.next() {
+        if !at.is_object() {
+            *at = Value::Object(serde_json::Map::new());
+        }
+        let Some(table) = at.as_object_mut() else { return };
+        if keys.peek().is_none() {
+            if key == "kind" && table.get(key) != Some(&new) {
+                table.clear();
+            }
+            table.insert(key.to_owned(), new);
+            return;
+        }
+        at = table.entry(key).or_insert(Value::Null);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_engine::size::Bytes;
+    use fsage_engine::workload::spec::SizeSpec;
+
+    fn set(text: &[&str]) -> Result<WorkloadSpec, Problem> {
+        from_arguments("drift", &text.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn dotted_paths_reach_tables_and_change_their_kind() {
+        let spec = set(&[
+            "slots=20",
+            "weights.create=3.5",
+            "file_size.kind=uniform",
+            "file_size.min=4KiB",
+            "file_size.max=65536",
+        ]);
+        let WorkloadSpec::Drift(drift) = spec.unwrap();
+        assert_eq!(drift.slots, 20);
+        assert_eq!(drift.file_size, SizeSpec::Uniform { min: Bytes(4096), max: Bytes(65_536) });
+        assert!(drift.weights.len() > 1, "other weights stay");
+    }
+
+    #[test]
+    fn a_utilisation_can_be_given_where_there_was_none() {
+        let WorkloadSpec::Drift(drift) = set(&["utilisation.kind=hold", "utilisation.target=0.8"]).unwrap();
+        assert!(drift.utilisation.is_some());
+    }
+
+    #[test]
+    fn wrong_keys_values_and_names_are_usage_errors() {
+        for wrong in [&["slotz=20"][..], &["slots=many"], &["slots"], &["=3"], &["file_size.kind=odd"]] {
+            assert_eq!(set(wrong).unwrap_err().exit_code, EXIT_USAGE, "{wrong:?}");
+        }
+        assert_eq!(from_arguments("drfit", &[]).unwrap_err().exit_code, EXIT_USAGE);
+        assert_eq!(from_arguments("/nonexistent.toml", &[]).unwrap_err().exit_code, EXIT_USAGE);
+    }
+}
