@@ -1,3 +1,24 @@
-//! What the agent does on its host for the lab: one file a group of requests.
+//! What the agent does on its host for the lab, one file a group of requests. Everything here that gives
+//! something back (unmount, detach, remove, restore, end) is harmless when the thing is already gone.
 
+pub mod block;
+pub mod cache;
+mod error;
+pub mod facts;
+pub mod file;
+pub mod loopback;
 pub mod mount;
+pub mod process;
+pub mod setting;
+pub mod signature;
+pub mod tool;
+
+pub use error::HostError;
+pub(crate) use error::chain;
+
+use std::path::Path;
+
+/// A small file of /sys or /proc without its last newline; empty when it cannot be read.
+fn read_trimmed(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
+}

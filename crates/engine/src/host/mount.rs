@@ -1,10 +1,150 @@
 //! Mounts: what is mounted, mounting and unmounting.
+//!
+//! /proc/self/mountinfo, as proc_pid_mountinfo(5) has it: id, parent, major:minor, root, mount point, options, optional
+//! fields, `-`, type, source, super options; blanks in paths are octal escapes.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::HostError;
+
+/// How long unmounting waits for a busy mount point: udev and desktop indexers look into new mounts.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// One mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountEntry {
+    /// Device number of the file system, `major:minor`.
+    pub device_number: String,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// Type (`ext4`).
+    pub file_system: String,
+    /// What is mounted (`/dev/sda1`).
+    pub source: PathBuf,
+}
+
+/// Everything that is mounted in this mount namespace, in order of mounting.
+#[must_use]
+pub fn table() -> Vec<MountEntry> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    text.lines().filter_map(parse).collect()
+}
+
+fn parse(line: &str) -> Option<MountEntry> {
+    let (front, back) = line.split_once(" - ")?;
+    let mut front = front.split(' ').skip(2);
+    let device_number = front.next()?.to_owned();
+    let point = unescape(front.nth(1)?);
+    let mut back = back.split(' ');
+    let file_system = back.next()?.to_owned();
+    Some(MountEntry { device_number, point, file_system, source: unescape(back.next()?) })
+}
+
+/// `\040` and the like back to bytes.
+fn unescape(text: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|_| first == b'\\');
+        let byte = octal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        bytes.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { tail.get(3..).unwrap_or_default() } else { tail };
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
 
 /// Whether something is mounted exactly at `path`.
 #[must_use]
 pub fn is_mount_point(path: &Path) -> bool {
-    let _ = path;
-    false
+    let path = resolved(path);
+    table().iter().any(|entry| entry.point == path)
+}
+
+/// The path as mountinfo has it. Only the folder is resolved, not the last part: asking a mounted file
+/// system about itself fails when its device is gone.
+fn resolved(path: &Path) -> PathBuf {
+    match (path.parent().map(Path::canonicalize), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Mounts a device.
+///
+/// # Errors
+/// What mount(2) refuses; [`FailureKind::Missing`](crate::protocol::FailureKind) for a file system the
+/// kernel does not have.
+pub fn mount(device: &Path, point: &Path, file_system: &str, options: &[String]) -> Result<(), HostError> {
+    let what = || format!("mount {} at {} as {file_system}", device.display(), point.display());
+    fsage_sys::mount::mount(device, point, file_system, options)
+        .map_err(|source| HostError::Kernel { what: what(), source })
+}
+
+/// Unmounts whatever is mounted at `point`, however often; waits some seconds while it is busy.
+///
+/// # Errors
+/// It stays busy, or unmount(2) refuses.
+pub fn unmount(point: &Path) -> Result<(), HostError> {
+    let point = resolved(point);
+    let started = Instant::now();
+    while is_mount_point(&point) {
+        let Err(source) = fsage_sys::mount::unmount(&point) else { continue };
+        let busy = source.errno() == rustix::io::Errno::BUSY.raw_os_error();
+        if busy && started.elapsed() < BUSY_WAIT {
+            std::thread::sleep(Duration::from_millis(20));
+        } else if busy {
+            return Err(HostError::Busy { users: users(&point), point });
+        } else if is_mount_point(&point) {
+            return Err(HostError::Kernel { what: format!("unmount {}", point.display()), source });
+        }
+    }
+    Ok(())
+}
+
+/// Processes with their working directory, root or an open file below `point`: `123 (bash), 456 (vim)`.
+fn users(point: &Path) -> String {
+    let below = |link: PathBuf| std::fs::read_link(link).is_ok_and(|target| target.starts_with(point));
+    let Ok(processes) = std::fs::read_dir("/proc") else { return String::new() };
+    let mut found = Vec::new();
+    for entry in processes.flatten() {
+        let path = entry.path();
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let mut files = std::fs::read_dir(path.join("fd")).into_iter().flatten().flatten();
+        if below(path.join("cwd")) || below(path.join("root")) || files.any(|file| below(file.path())) {
+            found.push(format!("{pid} ({})", super::read_trimmed(path.join("comm"))));
+        }
+    }
+    if found.is_empty() { String::new() } else { format!("used by {}", found.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_mountinfo_are_understood() {
+        let line =
+            "36 35 98:0 /mnt1 /mnt/a\\040b rw,noatime master:1 shared:2 - ext3 /dev/root rw,errors=continue";
+        let entry = parse(line).unwrap();
+        assert_eq!(entry.point, Path::new("/mnt/a b"));
+        assert_eq!((entry.device_number.as_str(), entry.file_system.as_str()), ("98:0", "ext3"));
+        assert_eq!(entry.source, Path::new("/dev/root"));
+        assert!(parse("36 35 98:0 /").is_none());
+        assert_eq!(unescape("a\\"), Path::new("a\\"));
+        assert_eq!(unescape("\\09x"), Path::new("\\09x"));
+    }
+
+    #[test]
+    fn mount_points_are_told_from_folders() {
+        assert!(is_mount_point(Path::new("/proc")));
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_mount_point(folder.path()));
+        unmount(folder.path()).unwrap();
+        unmount(&folder.path().join("missing")).unwrap();
+    }
 }

@@ -1,0 +1,172 @@
+//! What is known about a block device, for the rules that keep others' data safe. Nothing is written.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, major, minor};
+
+use super::{HostError, mount, read_trimmed, setting, signature};
+use crate::protocol::BlockFacts;
+
+/// Everything [`BlockFacts`] has to say about `device`.
+///
+/// # Errors
+/// It is missing, no block device, or cannot be opened for reading.
+pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
+    let path = device.canonicalize().map_err(HostError::file("find device", device))?;
+    let metadata = path.metadata().map_err(HostError::file("look at", &path))?;
+    if !metadata.file_type().is_block_device() {
+        return Err(HostError::Senseless { what: format!("{} is no block device", path.display()) });
+    }
+    let file = File::open(&path).map_err(HostError::file("open", &path))?;
+    let what = || format!("ask {} about itself", path.display());
+    let size_bytes = fsage_sys::block::size_bytes(file.as_fd()).map_err(HostError::kernel(what()))?;
+    let sector_bytes = fsage_sys::block::sector_bytes(file.as_fd()).map_err(HostError::kernel(what()))?;
+    let found = signature::of_file(&file, size_bytes);
+    drop(file);
+    let sysfs = Sysfs::of(metadata.rdev());
+    let parts = sysfs.partitions();
+    let scheduler = read_trimmed(sysfs.disk.join("queue/scheduler"));
+    let backing_file = read_trimmed(sysfs.own.join("loop/backing_file"));
+    Ok(BlockFacts {
+        size_bytes,
+        sector_bytes,
+        model: sysfs.model(),
+        serial: sysfs.serial(),
+        rotational: read_trimmed(sysfs.disk.join("queue/rotational")) == "1",
+        scheduler: setting::chosen(&scheduler).to_owned(),
+        schedulers: scheduler
+            .split_ascii_whitespace()
+            .map(|name| name.trim_matches(['[', ']']))
+            .map(str::to_owned)
+            .collect(),
+        mounted_at: mounted_at(&path, &sysfs, &parts),
+        swap: is_swap(&path, &parts),
+        holders: holders(&sysfs, &parts),
+        partitions: parts.iter().map(|part| part.name.clone()).collect(),
+        signature: found.name,
+        label: found.label,
+        exclusive: opens_exclusively(&path),
+        backing_file: (!backing_file.is_empty()).then(|| PathBuf::from(backing_file)),
+        path,
+    })
+}
+
+/// Whether nobody else has claimed it. For reading: closing a device that was open for writing makes udev
+/// look at it again.
+fn opens_exclusively(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).is_ok()
+}
+
+/// The device's folders in /sys.
+struct Sysfs {
+    number: String,
+    own: PathBuf,
+    /// Of the whole disk, where the queue is; the same as `own` for whole disks.
+    disk: PathBuf,
+}
+
+/// A partition of the device.
+struct Partition {
+    name: String,
+    number: String,
+    folder: PathBuf,
+}
+
+impl Sysfs {
+    fn of(device: u64) -> Self {
+        let number = format!("{}:{}", major(device), minor(device));
+        let link = Path::new("/sys/dev/block").join(&number);
+        let own = link.canonicalize().unwrap_or(link);
+        let whole = own.parent().filter(|_| own.join("partition").exists());
+        let disk = whole.map_or_else(|| own.clone(), Path::to_owned);
+        Self { number, own, disk }
+    }
+
+    fn partitions(&self) -> Vec<Partition> {
+        let Ok(entries) = std::fs::read_dir(&self.own) else { return Vec::new() };
+        let mut found: Vec<Partition> = entries
+            .flatten()
+            .filter(|entry| entry.path().join("partition").exists())
+            .map(|entry| Partition {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                number: read_trimmed(entry.path().join("dev")),
+                folder: entry.path(),
+            })
+            .collect();
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        found
+    }
+
+    fn model(&self) -> String {
+        let parts = ["device/vendor", "device/model", "device/rev", "device/firmware_rev"];
+        let known = parts.map(|part| read_trimmed(self.disk.join(part)));
+        // virtio disks have a number for a vendor.
+        let words: Vec<_> = known.iter().filter(|word| !word.is_empty() && !word.starts_with("0x")).collect();
+        words.into_iter().cloned().collect::<Vec<_>>().join(" ")
+    }
+
+    fn serial(&self) -> String {
+        let files = ["device/serial", "serial", "device/wwid"];
+        let own = files.iter().map(|name| read_trimmed(self.disk.join(name))).find(|text| !text.is_empty());
+        let disk_number = read_trimmed(self.disk.join("dev"));
+        own.or_else(|| {
+            let database = std::fs::read_to_string(format!("/run/udev/data/b{disk_number}")).ok()?;
+            let line = database.lines().find_map(|line| line.strip_prefix("E:ID_SERIAL_SHORT="))?;
+            Some(line.to_owned())
+        })
+        .unwrap_or_default()
+    }
+}
+
+/// Mount points of the device and its partitions: by number, and by name for file systems that have
+/// numbers of their own (btrfs).
+fn mounted_at(path: &Path, sysfs: &Sysfs, parts: &[Partition]) -> Vec<PathBuf> {
+    let paths = all_paths(path, parts);
+    let is_ours = |entry: &mount::MountEntry| {
+        entry.device_number == sysfs.number
+            || parts.iter().any(|part| part.number == entry.device_number)
+            || entry.source.canonicalize().is_ok_and(|source| paths.contains(&source))
+    };
+    mount::table().into_iter().filter(is_ours).map(|entry| entry.point).collect()
+}
+
+fn all_paths(path: &Path, parts: &[Partition]) -> Vec<PathBuf> {
+    let partitions = parts.iter().map(|part| Path::new("/dev").join(&part.name));
+    std::iter::once(path.to_owned()).chain(partitions).collect()
+}
+
+fn is_swap(path: &Path, parts: &[Partition]) -> bool {
+    let paths = all_paths(path, parts);
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    swaps
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_ascii_whitespace().next())
+        .any(|swap| Path::new(swap).canonicalize().is_ok_and(|swap| paths.contains(&swap)))
+}
+
+/// Devices stacked on it or on a partition of it.
+fn holders(sysfs: &Sysfs, parts: &[Partition]) -> Vec<String> {
+    let folders = std::iter::once(&sysfs.own).chain(parts.iter().map(|part| &part.folder));
+    let entries = folders.filter_map(|folder| std::fs::read_dir(folder.join("holders")).ok()).flatten();
+    let mut found: Vec<_> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_block_device_is_refused() {
+        assert!(matches!(facts(Path::new("/dev/null")), Err(HostError::Senseless { .. })));
+        assert!(matches!(facts(Path::new("/dev/no-such")), Err(HostError::File { .. })));
+    }
+}

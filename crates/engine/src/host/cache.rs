@@ -1,0 +1,82 @@
+//! The page cache and the space of mounted file systems.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use super::{HostError, mount};
+
+/// What `statfs` says of a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// Blocks in use.
+    pub used_bytes: u64,
+    /// All blocks.
+    pub total_bytes: u64,
+    /// Blocks that an ordinary user may still take.
+    pub available_bytes: u64,
+    /// Its type (`ext4`).
+    pub file_system: String,
+}
+
+/// Writes everything back, then drops page cache, dentries and inodes of the whole host.
+///
+/// # Errors
+/// No right to.
+pub fn drop_caches() -> Result<(), HostError> {
+    rustix::fs::sync();
+    let path = "/proc/sys/vm/drop_caches";
+    std::fs::write(path, "3").map_err(HostError::file("write", path))
+}
+
+/// Writes back the file system that holds `directory`.
+///
+/// # Errors
+/// The directory cannot be opened, or a write failed.
+pub fn sync(directory: &Path) -> Result<(), HostError> {
+    let file = File::open(directory).map_err(HostError::file("open", directory))?;
+    fsage_sys::syncfs(file.as_fd()).map_err(HostError::kernel(format!("sync {}", directory.display())))
+}
+
+/// Trims the free space of the file system that holds `directory`; returns the bytes trimmed.
+///
+/// # Errors
+/// File system or device cannot.
+pub fn trim(directory: &Path) -> Result<u64, HostError> {
+    let file = File::open(directory).map_err(HostError::file("open", directory))?;
+    fsage_sys::fitrim::trim(file.as_fd()).map_err(HostError::kernel(format!("trim {}", directory.display())))
+}
+
+/// Space of the file system that holds `directory`.
+///
+/// # Errors
+/// The directory cannot be looked at.
+pub fn usage(directory: &Path) -> Result<Usage, HostError> {
+    let failed = |what| move |error: std::io::Error| HostError::file(what, directory)(error);
+    let space = rustix::fs::statvfs(directory).map_err(|error| failed("statfs")(error.into()))?;
+    let path = directory.canonicalize().map_err(failed("find"))?;
+    let table = mount::table();
+    // Of several mounts at the same point the last covers the others, and the last maximum is taken.
+    let holders = table.iter().filter(|entry| path.starts_with(&entry.point));
+    let file_system = holders.max_by_key(|entry| entry.point.components().count());
+    Ok(Usage {
+        used_bytes: space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize,
+        total_bytes: space.f_blocks * space.f_frsize,
+        available_bytes: space.f_bavail * space.f_frsize,
+        file_system: file_system.map(|entry| entry.file_system.clone()).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_adds_up() {
+        let usage = usage(Path::new("/")).unwrap();
+        assert!(usage.total_bytes > 0 && usage.used_bytes <= usage.total_bytes);
+        assert!(usage.available_bytes <= usage.total_bytes - usage.used_bytes);
+        assert!(!usage.file_system.is_empty());
+        assert_eq!(super::usage(Path::new("/proc")).unwrap().file_system, "proc");
+    }
+}

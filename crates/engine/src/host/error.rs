@@ -1,0 +1,154 @@
+//! Why something could not be done on this host.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use crate::protocol::{Failure, FailureKind};
+
+/// Why something could not be done on this host.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The kernel refused.
+    #[error("cannot {what}")]
+    Kernel {
+        /// What was tried, with its object.
+        what: String,
+        /// Why.
+        source: fsage_sys::Error,
+    },
+    /// A file could not be used.
+    #[error("cannot {what} {}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A program is not installed.
+    #[error("the program {program} is not installed")]
+    NoProgram {
+        /// Its name.
+        program: String,
+    },
+    /// A program could not be started.
+    #[error("cannot start {}", path.display())]
+    Start {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A program did not end in time and was killed.
+    #[error("{argv} did not end within {seconds:.1} s and was killed{}", after(stderr))]
+    TimedOut {
+        /// Its command line.
+        argv: String,
+        /// The limit.
+        seconds: f64,
+        /// The end of what it said.
+        stderr: String,
+    },
+    /// A mount point stayed busy.
+    #[error("{} is busy{}", point.display(), after(users))]
+    Busy {
+        /// The mount point.
+        point: PathBuf,
+        /// Who uses it.
+        users: String,
+    },
+    /// A killed process did not end.
+    #[error("process {pid} was killed but is still there after {seconds:.1} s")]
+    Unkillable {
+        /// The process.
+        pid: u32,
+        /// How long it was waited for.
+        seconds: f64,
+    },
+    /// What is asked makes no sense here.
+    #[error("{what}")]
+    Senseless {
+        /// What and why.
+        what: String,
+    },
+    /// The agent is ending and starts nothing any more.
+    #[error("the agent is ending")]
+    Ending,
+}
+
+fn after(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+impl HostError {
+    /// Wraps a failed use of a file; for `map_err`.
+    pub(crate) fn file(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::File { what, path: path.into(), source }
+    }
+
+    /// Wraps a refusal of the kernel; for `map_err`.
+    pub(crate) fn kernel(what: impl Into<String>) -> impl FnOnce(fsage_sys::Error) -> Self {
+        move |source| Self::Kernel { what: what.into(), source }
+    }
+
+    /// The errno behind it, where there is one.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Kernel { source, .. } => Some(source.errno()),
+            Self::File { source, .. } | Self::Start { source, .. } => source.raw_os_error(),
+            Self::Busy { .. } => Some(rustix::io::Errno::BUSY.raw_os_error()),
+            _ => None,
+        }
+    }
+
+    fn kind(&self) -> FailureKind {
+        let denied = |source: &std::io::Error| source.kind() == ErrorKind::PermissionDenied;
+        match self {
+            Self::NoProgram { .. } => FailureKind::Missing,
+            Self::File { source, .. } | Self::Start { source, .. } if denied(source) => FailureKind::Missing,
+            Self::Kernel { source, .. } => match rustix::io::Errno::from_raw_os_error(source.errno()) {
+                rustix::io::Errno::PERM | rustix::io::Errno::ACCESS | rustix::io::Errno::NODEV => {
+                    FailureKind::Missing
+                }
+                _ => FailureKind::Failed,
+            },
+            Self::Senseless { .. } => FailureKind::Usage,
+            _ => FailureKind::Failed,
+        }
+    }
+
+    /// The next step; empty when there is nothing to say.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NoProgram { .. } => "`fsage doctor` names the package that has it".to_owned(),
+            Self::Kernel { source, .. } => source.hint().unwrap_or_default(),
+            Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                "run it as root".to_owned()
+            }
+            Self::Busy { .. } => "close what uses it, then run `fsage clean`".to_owned(),
+            Self::Unkillable { .. } => "look at dmesg: a device may not answer".to_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        let (hint, errno, kind) = (error.hint(), error.errno(), error.kind());
+        Self { message: chain(&error), hint, errno, kind }
+    }
+}
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! Loop devices over files.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fsage_sys::loopdev::{self, AttachOptions};
+
+use super::HostError;
+
+/// How long a detached device may be kept by someone who looks at it (udev does).
+const DETACH_WAIT: Duration = Duration::from_secs(5);
+
+/// Attaches `file`, made sparse with `size_bytes` when that is given.
+///
+/// # Errors
+/// The file cannot be made, or the kernel refuses (no direct I/O there, for one).
+pub fn attach(
+    file: &Path,
+    size_bytes: Option<u64>,
+    sector_bytes: u32,
+    direct_io: bool,
+) -> Result<PathBuf, HostError> {
+    if let Some(size) = size_bytes {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        let made = options.open(file).map_err(HostError::file("make", file))?;
+        made.set_len(size).map_err(HostError::file("set the size of", file))?;
+    }
+    let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io };
+    loopdev::attach(&options)
+        .map_err(HostError::kernel(format!("attach {} as a loop device", file.display())))
+}
+
+/// Detaches every device over `file` (also when the file was removed) and waits until they are free; none is fine.
+///
+/// # Errors
+/// A device stays in use, or the kernel refuses.
+pub fn detach(file: &Path) -> Result<(), HostError> {
+    let started = Instant::now();
+    let what = || format!("detach the loop devices of {}", file.display());
+    loop {
+        let mut devices = loopdev::by_backing_file(file).map_err(HostError::kernel(what()))?;
+        devices.extend(over_removed_file(file));
+        if devices.is_empty() {
+            return Ok(());
+        }
+        for device in &devices {
+            let gone =
+                [rustix::io::Errno::NXIO, rustix::io::Errno::NOENT].map(rustix::io::Errno::raw_os_error);
+            match loopdev::detach(device) {
+                Ok(()) => {}
+                Err(error) if gone.contains(&error.errno()) => {}
+                Err(source) => return Err(HostError::Kernel { what: what(), source }),
+            }
+        }
+        if started.elapsed() > DETACH_WAIT {
+            let users = devices.iter().map(|device| device.display().to_string()).collect::<Vec<_>>();
+            return Err(HostError::Busy { point: file.to_owned(), users: users.join(", ") });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Devices whose file of this name was removed while it was attached: the kernel then adds ` (deleted)`.
+fn over_removed_file(file: &Path) -> Vec<PathBuf> {
+    let wanted = format!("{} (deleted)", file.display());
+    let Ok(devices) = std::fs::read_dir("/sys/block") else { return Vec::new() };
+    let over =
+        |entry: &std::fs::DirEntry| super::read_trimmed(entry.path().join("loop/backing_file")) == wanted;
+    devices.flatten().filter(over).map(|entry| Path::new("/dev").join(entry.file_name())).collect()
+}

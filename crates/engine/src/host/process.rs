@@ -1,0 +1,207 @@
+//! Processes of an earlier agent, and control groups: finding and ending them.
+//!
+//! A process is named by pid **and** start time (field 22 of /proc/PID/stat), so that a later process with
+//! the same number is never touched; signals go through a pidfd opened before that is checked. What an
+//! agent started is found by [`MARKER`] in its environment, which is inherited however often it forks.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::HostError;
+
+/// Environment variable that names the agent a program was started by: [`Identity`] as text.
+pub const MARKER: &str = "FSAGE_AGENT_PROCESS";
+
+/// How long a control group may stay busy after everything in it was killed.
+const GROUP_EMPTIES: Duration = Duration::from_secs(5);
+
+/// A process that cannot be mistaken for a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.pid, self.start_ticks)
+    }
+}
+
+impl Identity {
+    /// This process.
+    #[must_use]
+    pub fn own() -> Self {
+        static OWN: OnceLock<Identity> = OnceLock::new();
+        *OWN.get_or_init(|| {
+            let pid = std::process::id();
+            Self { pid, start_ticks: start_ticks(pid).unwrap_or(0) }
+        })
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        start_ticks(self.pid) == Some(self.start_ticks) && is_alive(self.pid)
+    }
+}
+
+/// Field 22 of /proc/PID/stat; `None` when there is no such process.
+#[must_use]
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    after_name(&stat)?.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// The fields from the third on: the second is a name that may hold anything, parentheses too.
+fn after_name(stat: &str) -> Option<&str> {
+    stat.rsplit_once(')').map(|(_, rest)| rest)
+}
+
+/// Whether any thread of the process still runs. A zombie holds nothing but its number; but while its
+/// leader is one, other threads may still be in a system call.
+#[must_use]
+pub fn is_alive(pid: u32) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    tasks.flatten().any(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = after_name(&stat).and_then(|rest| rest.trim_start().chars().next());
+        state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    })
+}
+
+/// Kills `identity` and everything it started, and waits until they are gone. Gone already is fine.
+///
+/// # Errors
+/// Something is still there when `limit` has passed; the process is this one.
+pub fn end(identity: Identity, limit: Duration) -> Result<(), HostError> {
+    if identity == Identity::own() {
+        return Err(HostError::Senseless { what: "an agent cannot end itself".to_owned() });
+    }
+    let started = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        // The agent first: it could start more. A look round after it is gone misses nothing.
+        let mut left = kill(identity.pid, Some(identity.start_ticks)).then_some(identity.pid);
+        if left.is_none() {
+            for pid in started_by(identity) {
+                left = kill(pid, None).then_some(pid).or(left);
+            }
+        }
+        let Some(pid) = left else { return Ok(()) };
+        if started.elapsed() > limit {
+            return Err(HostError::Unkillable { pid, seconds: started.elapsed().as_secs_f64() });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+/// Kills a process if it is the one that is meant; returns whether it is still there.
+fn kill(pid: u32, ticks: Option<u64>) -> bool {
+    let Some(handle) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    let Ok(fd) = pidfd_open(handle, PidfdFlags::empty()) else { return false };
+    if (ticks.is_some() && start_ticks(pid) != ticks) || !is_alive(pid) {
+        return false;
+    }
+    // Refused (EPERM) or not: it is there, and the caller's time limit decides.
+    let _ = pidfd_send_signal(fd, Signal::KILL);
+    true
+}
+
+/// Living processes whose environment names `identity` as their agent.
+fn started_by(identity: Identity) -> Vec<u32> {
+    let wanted = format!("{MARKER}={identity}");
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|&pid| pid != std::process::id())
+        .filter(|pid| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+        })
+        .filter(|&pid| is_alive(pid))
+        .collect()
+}
+
+/// Kills everything in a control group (version 2) and removes it; a missing one is fine.
+///
+/// # Errors
+/// The path is no control group; it stays busy; no right to.
+pub fn remove_control_group(path: &Path) -> Result<(), HostError> {
+    if !path.starts_with("/sys/fs/cgroup") {
+        return Err(HostError::Senseless { what: format!("{} is no control group", path.display()) });
+    }
+    if !path.exists() {
+        return Ok(());
+    }
+    // Kernels before 5.14 have no cgroup.kill: then removing says that it is busy.
+    let _ = std::fs::write(path.join("cgroup.kill"), "1");
+    let started = Instant::now();
+    loop {
+        match std::fs::remove_dir(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(_) if started.elapsed() < GROUP_EMPTIES => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => return Err(HostError::file("remove control group", path)(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn own_start_is_known_and_self_is_spared() {
+        let own = Identity::own();
+        assert!(own.start_ticks > 0 && own.is_alive());
+        assert!(matches!(end(own, Duration::ZERO), Err(HostError::Senseless { .. })));
+    }
+
+    #[test]
+    fn names_with_parentheses_do_not_confuse() {
+        assert_eq!(after_name("7 (a) b) (c)) S 1 2"), Some(" S 1 2"));
+    }
+
+    #[test]
+    fn a_process_of_another_time_is_spared() {
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id();
+        let ticks = start_ticks(pid).unwrap();
+        end(Identity { pid, start_ticks: ticks + 1 }, Duration::from_secs(5)).unwrap();
+        assert!(child.try_wait().unwrap().is_none());
+        end(Identity { pid, start_ticks: ticks }, Duration::from_secs(5)).unwrap();
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn descendants_are_found_by_their_environment() {
+        let identity = Identity { pid: 4_000_000, start_ticks: 12 };
+        let script = "setsid sleep 600 >/dev/null 2>&1 & echo $!";
+        let output =
+            Command::new("sh").args(["-c", script]).env(MARKER, identity.to_string()).output().unwrap();
+        assert!(output.status.success());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while started_by(identity).is_empty() {
+            assert!(Instant::now() < deadline);
+        }
+        end(identity, Duration::from_secs(5)).unwrap();
+        assert!(started_by(identity).is_empty());
+    }
+
+    #[test]
+    fn only_control_groups_are_removed() {
+        assert!(matches!(remove_control_group(Path::new("/tmp")), Err(HostError::Senseless { .. })));
+        remove_control_group(Path::new("/sys/fs/cgroup/no-such-group")).unwrap();
+    }
+}

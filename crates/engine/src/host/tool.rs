@@ -1,0 +1,263 @@
+//! External programs: looking them up and running them.
+//!
+//! A program runs in a process group of its own within the agent's session, dies with the agent
+//! (`PR_SET_PDEATHSIG`), and carries the agent's identity in its environment, so that even its
+//! grandchildren can be found after `kill -9` of the agent. When it ends, its whole group is ended.
+
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::HostError;
+use super::process::{Identity, MARKER};
+
+/// Output kept of each stream, from its end.
+const TAIL_BYTES: usize = 64 << 10;
+
+/// Folders searched after those of `PATH`: administrators' programs are often not in a user's `PATH`.
+const SYSTEM_FOLDERS: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// The command line, with the program's full path.
+    pub argv: Vec<String>,
+    /// Exit status; 128 + signal when a signal ended it.
+    pub status: i32,
+    /// The last 64 KiB of its standard output, as far as it is UTF-8.
+    pub stdout: String,
+    /// The same of its standard error.
+    pub stderr: String,
+    /// Wall time.
+    pub elapsed_ns: u64,
+}
+
+/// The agent's running children. Once it is ending, none is started any more.
+#[derive(Debug, Default)]
+pub struct Children {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ending: bool,
+    running: Vec<Pid>,
+}
+
+impl Children {
+    /// Kills every running child with its group and lets no other start.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        state.ending = true;
+        for &group in &state.running {
+            // A child is listed until it is reaped, so that its number cannot mean another.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, command: &mut Command) -> Result<(Child, Pid), HostError> {
+        let mut state = self.lock();
+        if state.ending {
+            return Err(HostError::Ending);
+        }
+        let program = PathBuf::from(command.get_program());
+        let child = command.spawn().map_err(|source| HostError::Start { path: program, source })?;
+        let pid = Pid::from_child(&child);
+        state.running.push(pid);
+        Ok((child, pid))
+    }
+
+    /// Waits until the child has ended, ends what it left in its group and reaps it. `None`: time was up.
+    fn wait(&self, child: &mut Child, pid: Pid, limit: Option<Duration>) -> std::io::Result<Option<i32>> {
+        let started = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        let mut timed_out = false;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        while waitid(WaitId::Pid(pid), options)?.is_none() {
+            if !timed_out && limit.is_some_and(|limit| started.elapsed() >= limit) {
+                timed_out = true;
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(5));
+        }
+        let mut state = self.lock();
+        let _ = kill_process_group(pid, Signal::KILL);
+        state.running.retain(|&other| other != pid);
+        let status = child.wait()?;
+        let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+        Ok(if timed_out { None } else { code })
+    }
+}
+
+/// The full path of a program: as given when it has a slash, else from `PATH` and the system's folders.
+#[must_use]
+pub fn look_up(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| is_program(path));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// Runs a program to its end, or for `limit` (`None`: as long as it takes). Its standard input is empty.
+/// Must be called from a thread that lives at least as long as the program: it dies with the thread.
+///
+/// # Errors
+/// It is not installed, cannot be started, or did not end in time. A non-zero status is not an error.
+pub fn run(children: &Children, argv: &[String], limit: Option<Duration>) -> Result<ToolOutput, HostError> {
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(HostError::Senseless { what: "an empty command line".to_owned() });
+    };
+    let path = look_up(program).ok_or_else(|| HostError::NoProgram { program: program.clone() })?;
+    let mut command = Command::new(&path);
+    command
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .env(MARKER, Identity::own().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    fsage_sys::process::die_with_parent(&mut command);
+    let started = Instant::now();
+    let (mut child, pid) = children.start(&mut command)?;
+    let stdout = child.stdout.take().map(Tail::of);
+    let stderr = child.stderr.take().map(Tail::of);
+    let status = children.wait(&mut child, pid, limit).map_err(HostError::file("wait for", &path))?;
+    let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let stdout = stdout.map(Tail::text).unwrap_or_default();
+    let stderr = stderr.map(Tail::text).unwrap_or_default();
+    let Some(status) = status else {
+        let argv = argv.join(" ");
+        let seconds = started.elapsed().as_secs_f64();
+        return Err(HostError::TimedOut { argv, seconds, stderr: stderr.trim().to_owned() });
+    };
+    let mut full = vec![path.display().to_string()];
+    full.extend_from_slice(arguments);
+    Ok(ToolOutput { argv: full, status, stdout, stderr, elapsed_ns })
+}
+
+/// The end of a stream, read by a thread of its own so that the program never waits for us.
+struct Tail {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    ended: Receiver<()>,
+}
+
+impl Tail {
+    fn of(mut stream: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (end, ended) = mpsc::channel();
+        let kept = Arc::clone(&bytes);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            while let Ok(count) = stream.read(&mut buffer)
+                && count > 0
+            {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                if kept.len() > 2 * TAIL_BYTES {
+                    let cut = kept.len() - TAIL_BYTES;
+                    kept.drain(..cut);
+                }
+            }
+            // Nobody waits for it any more when the program left someone who holds the stream open.
+            let _ = end.send(());
+        });
+        Self { bytes, ended }
+    }
+
+    fn text(self) -> String {
+        // The program and its group are gone; only a process that left the group can keep the stream open.
+        let _ = self.ended.recv_timeout(Duration::from_millis(500));
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = bytes.len().saturating_sub(TAIL_BYTES);
+        String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Vec<String> {
+        ["sh", "-c", script].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn output_and_status_come_back() {
+        let children = Children::default();
+        let output = run(&children, &shell("echo out; echo err >&2; exit 3"), None).unwrap();
+        assert_eq!((output.status, output.stdout.as_str(), output.stderr.as_str()), (3, "out\n", "err\n"));
+        let killed = run(&children, &shell("kill -9 $$"), None).unwrap();
+        assert_eq!(killed.status, 137);
+    }
+
+    #[test]
+    fn only_the_end_of_long_output_is_kept() {
+        let output = run(&Children::default(), &shell("seq 200000"), None).unwrap();
+        assert_eq!(output.stdout.len(), TAIL_BYTES);
+        assert!(output.stdout.ends_with("199999\n200000\n"));
+    }
+
+    #[test]
+    fn a_slow_program_is_killed_with_its_children() {
+        let started = Instant::now();
+        let script = "echo tired >&2; sleep 600 & sleep 600";
+        let error = run(&Children::default(), &shell(script), Some(Duration::from_millis(50))).unwrap_err();
+        assert!(matches!(&error, HostError::TimedOut { stderr, .. } if stderr == "tired"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_is_ended() {
+        let output = run(&Children::default(), &shell("sleep 600 >&- 2>&- & echo $!"), None).unwrap();
+        let pid: u32 = output.stdout.trim().parse().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while super::super::process::is_alive(pid) {
+            assert!(Instant::now() < deadline, "process {pid} is still there");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn ending_kills_and_starts_nothing_more() {
+        let children = Arc::new(Children::default());
+        let (running, ready) = (Arc::clone(&children), Arc::clone(&children));
+        let runner = std::thread::spawn(move || run(&running, &shell("sleep 600"), None));
+        while ready.lock().running.is_empty() {
+            std::thread::yield_now();
+        }
+        children.end();
+        assert_eq!(runner.join().unwrap().unwrap().status, 137);
+        assert!(matches!(run(&children, &shell("true"), None), Err(HostError::Ending)));
+    }
+
+    #[test]
+    fn programs_are_looked_up() {
+        assert!(look_up("sh").is_some());
+        assert!(look_up("/bin/sh").is_some());
+        assert!(look_up("no-such-program-anywhere").is_none());
+        let missing = run(&Children::default(), &["no-such-program".to_owned()], None);
+        assert!(matches!(missing, Err(HostError::NoProgram { .. })));
+    }
+}
