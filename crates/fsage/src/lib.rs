@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
-pub mod doctor;
 pub mod filesystem;
 pub mod lease;
 pub mod plan;

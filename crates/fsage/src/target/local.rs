@@ -11,7 +11,10 @@ use std::path::PathBuf;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use fsage_engine::host::HostError;
+use fsage_engine::host::process::{self, Identity};
 
 use super::TargetError;
 use super::session::Session;
@@ -25,10 +28,13 @@ const END: Duration = Duration::from_secs(3);
 /// How long a killed agent may take to leave a system call that cannot be interrupted.
 const KILLED: Duration = Duration::from_secs(30);
 
+/// How long the thread that waits for the agent may take to see its end.
+const REAPED: Duration = Duration::from_secs(1);
+
 /// The agent's process, kept by its thread.
 #[derive(Debug)]
 pub(super) struct Child {
-    pid: u32,
+    identity: Identity,
     ended: Receiver<std::io::Result<ExitStatus>>,
     status: Option<String>,
     stderr: Arc<Mutex<VecDeque<String>>>,
@@ -36,7 +42,7 @@ pub(super) struct Child {
 }
 
 struct Pipes {
-    pid: u32,
+    identity: Identity,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -54,8 +60,10 @@ pub(super) fn start() -> Result<Session, TargetError> {
             let spawned = command(&program).spawn();
             match spawned {
                 Ok(mut child) => {
+                    let pid = child.id();
                     let pipes = Pipes {
-                        pid: child.id(),
+                        // Not reaped before `wait`: the number is still this child's.
+                        identity: Identity { pid, start_ticks: process::start_ticks(pid).unwrap_or(0) },
                         stdin: child.stdin.take(),
                         stdout: child.stdout.take(),
                         stderr: child.stderr.take(),
@@ -77,7 +85,8 @@ pub(super) fn start() -> Result<Session, TargetError> {
     };
     let lines = Arc::new(Mutex::new(VecDeque::new()));
     let reader = keep_last_lines(stderr, Arc::clone(&lines)).map_err(failed)?;
-    let child = Child { pid: pipes.pid, ended, status: None, stderr: lines, stderr_reader: Some(reader) };
+    let child =
+        Child { identity: pipes.identity, ended, status: None, stderr: lines, stderr_reader: Some(reader) };
     let output: Box<dyn Write + Send> = Box::new(BufWriter::new(stdin));
     let input: Box<dyn Read + Send> = Box::new(BufReader::with_capacity(256 << 10, stdout));
     Session::greet(output, input, child)
@@ -86,6 +95,8 @@ pub(super) fn start() -> Result<Session, TargetError> {
 fn command(program: &PathBuf) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    fsage_sys::process::own_session(&mut command);
+    fsage_sys::process::die_with_parent(&mut command);
     command
 }
 
@@ -129,23 +140,27 @@ impl Child {
         }
         // Dropping the writer would block on a full pipe only if the agent did not read; it always reads.
         output.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let status = self.ended.recv_timeout(END).or_else(|_| {
-            self.kill();
-            self.ended.recv_timeout(KILLED)
+        let in_time = self.ended.recv_timeout(END);
+        let left = self.end_all();
+        let status = in_time.or_else(|_| self.ended.recv_timeout(REAPED));
+        self.status = Some(match (status, left) {
+            (_, Err(error)) => error.to_string(),
+            (Ok(Ok(status)), Ok(())) => status.to_string(),
+            (Ok(Err(error)), Ok(())) => format!("exit status not known: {error}"),
+            (Err(_), Ok(())) => "exit status not known".to_owned(),
         });
-        self.status = Some(match status {
-            Ok(Ok(status)) => status.to_string(),
-            Ok(Err(error)) => format!("not known: {error}"),
-            Err(_) => format!("still in a system call {} s after it was killed", KILLED.as_secs()),
-        });
-        if let Some(reader) = self.stderr_reader.take().filter(std::thread::JoinHandle::is_finished) {
-            // It ended by itself; a panic in it costs only the tail.
-            let _ = reader.join();
+        if let Some(reader) = self.stderr_reader.take() {
+            // Everyone who could hold the stream open is gone, unless something could not be killed.
+            let deadline = Instant::now() + REAPED;
+            while !reader.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 
-    fn kill(&self) {
-        let _ = self.pid;
+    /// Ends the agent if it is still there, and what it started in any case.
+    fn end_all(&self) -> Result<(), HostError> {
+        process::end(self.identity, KILLED)
     }
 
     /// What to say about an agent that went away in the middle of `request`.

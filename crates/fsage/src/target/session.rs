@@ -214,7 +214,6 @@ fn name(request: &Request) -> String {
 
 /// The error for a reply of the wrong kind.
 pub(crate) fn unexpected(request: &str, reply: &Reply) -> TargetError {
-    let mut answer = format!("{reply:?}");
-    answer.truncate(answer.floor_char_boundary(200));
+    let answer = format!("{reply:?}").chars().take(200).collect();
     TargetError::Unexpected { request: request.to_owned(), answer }
 }
