@@ -8,13 +8,21 @@ use crate::cli::explain::Explain;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no plan in the folder.
-    #[error("{path} is not a store")]
+    #[error("{} is not a store", path.display())]
     NotAStore {
         /// Folder.
         path: PathBuf,
     },
+    /// The folder holds other things.
+    #[error("{} is not empty and not a store: it has `{found}`", path.display())]
+    NotEmpty {
+        /// Folder.
+        path: PathBuf,
+        /// Something in it.
+        found: String,
+    },
     /// Another run holds it.
-    #[error("store {path} is locked by {holder}")]
+    #[error("store {} is locked by {holder}", path.display())]
     Locked {
         /// Folder.
         path: PathBuf,
@@ -22,7 +30,7 @@ pub enum StoreError {
         holder: String,
     },
     /// The store was made by a version of fsage that this one does not know.
-    #[error("{path} has store version {found}, this fsage reads up to {known}")]
+    #[error("{} has store version {found}, this fsage reads up to {known}", path.display())]
     Version {
         /// Folder.
         path: PathBuf,
@@ -32,7 +40,7 @@ pub enum StoreError {
         known: u32,
     },
     /// It holds another study.
-    #[error("store {path} holds another study: {difference}")]
+    #[error("store {} holds another study: {difference}", path.display())]
     OtherStudy {
         /// Folder.
         path: PathBuf,
@@ -40,13 +48,13 @@ pub enum StoreError {
         difference: String,
     },
     /// No space is left on the file system that holds the store.
-    #[error("no space left for {path}; complete trials are kept")]
+    #[error("no space left for {}; complete trials are kept", path.display())]
     Full {
         /// File.
         path: PathBuf,
     },
     /// A file cannot be read or written.
-    #[error("cannot {action} {path}")]
+    #[error("cannot {action} {}", path.display())]
     Io {
         /// `read`, `write`, `rename`…
         action: &'static str,
@@ -56,7 +64,7 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// A file is not what it must be.
-    #[error("{path} is damaged: {reason}")]
+    #[error("{} is damaged: {reason}", path.display())]
     Damaged {
         /// File.
         path: PathBuf,
@@ -68,7 +76,10 @@ pub enum StoreError {
 impl Explain for StoreError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::NotAStore { .. } | Self::OtherStudy { .. } | Self::Version { .. } => 2,
+            Self::NotAStore { .. }
+            | Self::NotEmpty { .. }
+            | Self::OtherStudy { .. }
+            | Self::Version { .. } => 2,
             Self::Locked { .. } | Self::Full { .. } => 3,
             Self::Io { .. } => 1,
             Self::Damaged { .. } => 5,
@@ -84,7 +95,9 @@ impl Explain for StoreError {
             Self::Version { .. } => {
                 Some("use the fsage that made it, or run the study into a new --store".into())
             }
-            Self::OtherStudy { .. } => Some("give another folder with --store".into()),
+            Self::OtherStudy { .. } | Self::NotEmpty { .. } => {
+                Some("give another folder with --store".into())
+            }
             Self::Full { .. } => Some("free some space, then run the same command again: it resumes".into()),
             Self::Damaged { .. } => Some("run the study again: only what is damaged is redone".into()),
             Self::Io { .. } => None,

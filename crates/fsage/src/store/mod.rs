@@ -1,23 +1,34 @@
 //! The store: the folder of a study's runs.
 //!
 //! A file appears under its name only when it is whole (temporary name, fsync, rename, fsync of the
-//! folder). One run writes at a time, under a lock; readers need none. What cannot be read is reported
-//! and done again, never deleted.
+//! folder); `trial.json` is written last, so that a trial with one has all its files. One run writes at a
+//! time, under a lock; readers need none. What cannot be read is reported and done again, never deleted.
 
 mod error;
+mod file;
 pub mod format;
+mod hlog;
+mod lock;
+mod probes;
+pub mod time;
+mod writer;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub use error::StoreError;
+pub use file::NewFile;
+use serde::de::DeserializeOwned;
+pub use writer::{TrialFolder, Writer};
 
 use crate::plan::Plan;
-use crate::store::format::TrialRecord;
+use crate::store::format::{STORE_VERSION, TrialRecord};
 
-/// A store on disk.
-#[derive(Debug)]
+/// A store on disk, open to be read.
+#[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+    plan: Plan,
 }
 
 /// A trial whose record cannot be read: not complete, to be done again.
@@ -37,7 +48,19 @@ impl Store {
     /// # Errors
     /// Not a store, or one of a version that is not known.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        Ok(Self { root: root.to_owned() })
+        let path = root.join("plan.json");
+        if !path.exists() {
+            return Err(StoreError::NotAStore { path: root.to_owned() });
+        }
+        Ok(Self { root: root.to_owned(), plan: read_plan(&path)? })
+    }
+
+    /// Makes a store for a plan or opens the one that is there, for writing: locked until dropped.
+    ///
+    /// # Errors
+    /// Another run holds it, it holds another study, or the folder cannot be written to.
+    pub fn create(root: &Path, plan: &Plan, study_text: &str) -> Result<Writer, StoreError> {
+        Writer::open(root, plan, study_text)
     }
 
     /// Folder of the store.
@@ -46,28 +69,68 @@ impl Store {
         &self.root
     }
 
-    /// The plan: the study as it was run and its trials.
-    ///
-    /// # Errors
-    /// `plan.json` cannot be read.
-    pub fn plan(&self) -> Result<Plan, StoreError> {
-        Err(StoreError::NotAStore { path: self.root.clone() })
+    /// The plan: the study as it was run (profile and `--set` applied) and its trials.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
     }
 
-    /// Every readable trial, complete and failed ones, in the order of the plan.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    pub fn trials(&self) -> Result<Vec<TrialRecord>, StoreError> {
-        Ok(Vec::new())
+    /// Every readable trial of the plan, complete and failed ones, in the order of the plan.
+    #[must_use]
+    pub fn trials(&self) -> Vec<TrialRecord> {
+        self.read_trials().0
     }
 
     /// Trials whose record cannot be read.
+    #[must_use]
+    pub fn damaged(&self) -> Vec<DamagedTrial> {
+        self.read_trials().1
+    }
+
+    /// Both of the above in one pass.
+    #[must_use]
+    pub fn read_trials(&self) -> (Vec<TrialRecord>, Vec<DamagedTrial>) {
+        let mut trials = Vec::new();
+        let mut damaged = Vec::new();
+        let mut seen = BTreeSet::new();
+        for planned in self.plan.trials.iter().filter(|t| seen.insert(&t.id)) {
+            match self.trial(&planned.id) {
+                Ok(Some(trial)) => trials.push(trial),
+                Ok(None) => {}
+                Err(reason) => damaged.push(DamagedTrial {
+                    id: planned.id.clone(),
+                    path: self.record_path(&planned.id),
+                    reason,
+                }),
+            }
+        }
+        (trials, damaged)
+    }
+
+    /// One trial; nothing when it was never written.
     ///
     /// # Errors
-    /// The folder cannot be read.
-    pub fn damaged(&self) -> Result<Vec<DamagedTrial>, StoreError> {
-        Ok(Vec::new())
+    /// Why its record cannot be read, in words.
+    pub fn trial(&self, id: &str) -> Result<Option<TrialRecord>, String> {
+        let bytes = match std::fs::read(self.record_path(id)) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e.to_string()),
+        };
+        let record: TrialRecord = serde_json::from_slice(&bytes).map_err(|e| {
+            let size = bytes.len();
+            if e.is_eof() { format!("it ends after {size} bytes, in the middle") } else { e.to_string() }
+        })?;
+        if record.version > STORE_VERSION {
+            return Err(format!(
+                "it has store version {}, this fsage reads up to {STORE_VERSION}",
+                record.version
+            ));
+        }
+        if record.id != id {
+            return Err(format!("it says it is trial {}", record.id));
+        }
+        Ok(Some(record))
     }
 
     /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet` and `trace.parquet`.
@@ -75,4 +138,28 @@ impl Store {
     pub fn trial_directory(&self, id: &str) -> PathBuf {
         self.root.join("trials").join(id)
     }
+
+    fn record_path(&self, id: &str) -> PathBuf {
+        self.trial_directory(id).join("trial.json")
+    }
+}
+
+fn read_plan(path: &Path) -> Result<Plan, StoreError> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    // The version first: a later format may not parse as ours.
+    let Versioned { version } = read_json(path)?;
+    if version > STORE_VERSION {
+        let root = path.parent().unwrap_or(path).to_owned();
+        return Err(StoreError::Version { path: root, found: version, known: STORE_VERSION });
+    }
+    read_json(path)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
+    let bytes = std::fs::read(path).map_err(|e| file::failed("read", path, e))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| StoreError::Damaged { path: path.to_owned(), reason: e.to_string() })
 }

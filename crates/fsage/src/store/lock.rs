@@ -1,0 +1,89 @@
+//! One run at a time writes to a store: `flock` on `lock`, which also says who holds it.
+//!
+//! The kernel gives the lock back when its holder dies, so a lock file that is left behind locks nothing.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::StoreError;
+use super::file::failed;
+use super::time::now_rfc3339;
+
+/// Who holds a lock.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Holder {
+    pid: u32,
+    host: String,
+    since: String,
+}
+
+/// A held lock; given back when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of a store.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] with the holder.
+    pub fn take(root: &Path) -> Result<Self, StoreError> {
+        let path = root.join("lock");
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|e| failed("open", &path, e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Locked { path: root.to_owned(), holder: holder(&mut file) });
+            }
+            Err(TryLockError::Error(e)) => return Err(failed("lock", &path, e)),
+        }
+        let holder = Holder { pid: std::process::id(), host: host_name(), since: now_rfc3339() };
+        let text = serde_json::to_string(&holder).unwrap_or_default();
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .map_err(|e| failed("write", &path, e))?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let read = file.read_to_string(&mut text);
+    match read.ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok()) {
+        Some(Holder { pid, host, since }) => format!("pid {pid} on {host} since {since}"),
+        None => "another process".to_owned(),
+    }
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|h| h.trim().to_owned())
+        .unwrap_or_else(|_| "this host".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_taker_is_told_who_holds_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Lock::take(directory.path()).unwrap();
+        let error = Lock::take(directory.path()).unwrap_err().to_string();
+        assert!(error.contains(&format!("locked by pid {} on ", std::process::id())), "{error}");
+        assert!(error.contains(" since 20"), "{error}");
+        drop(first);
+        drop(Lock::take(directory.path()).unwrap());
+    }
+}

@@ -1,0 +1,154 @@
+//! `probes.parquet`: histograms of free space and layout over time, one row a bucket.
+//!
+//! | column | type | what |
+//! | --- | --- | --- |
+//! | `stage` | text | the stage's name |
+//! | `probe` | int32 | 0-based |
+//! | `operations`, `elapsed_ns` | int64 | operations and load time so far |
+//! | `used_bytes`, `total_bytes`, `files` | int64 | use of the volume |
+//! | `device_bytes_written` | int64, optional | since the load began |
+//! | `histogram` | text | `free_space`, `extent`, `file`, or `none` for a probe without any |
+//! | `bucket_bytes` | int64 | lower bound: sizes from it to below twice it |
+//! | `count`, `bytes` | int64 | items in the bucket and the sum of their sizes |
+
+use std::sync::Arc;
+
+use fsage_engine::layout::SizeHistogram;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+
+use super::format::StageRecord;
+
+const SCHEMA: &str = "message probes {
+    required binary stage (string);
+    required int32 probe;
+    required int64 operations;
+    required int64 elapsed_ns;
+    required int64 used_bytes;
+    required int64 total_bytes;
+    required int64 files;
+    optional int64 device_bytes_written;
+    required binary histogram (string);
+    required int64 bucket_bytes;
+    required int64 count;
+    required int64 bytes;
+}";
+
+/// Columns as they are filled; `device` holds only the values that are there.
+#[derive(Default)]
+struct Columns {
+    stage: Vec<ByteArray>,
+    probe: Vec<i32>,
+    /// operations, elapsed_ns, used_bytes, total_bytes, files
+    state: [Vec<i64>; 5],
+    device: Vec<i64>,
+    device_present: Vec<i16>,
+    histogram: Vec<ByteArray>,
+    /// bucket_bytes, count, bytes
+    bucket: [Vec<i64>; 3],
+}
+
+/// The whole file.
+///
+/// # Errors
+/// The Parquet writer's own.
+pub fn bytes(stages: &[StageRecord]) -> Result<Vec<u8>, ParquetError> {
+    let columns = fill(stages);
+    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    let properties =
+        WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
+    let mut buffer = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut buffer, schema, Arc::new(properties))?;
+    let mut group = writer.next_row_group()?;
+    text_column(&mut group, &columns.stage)?;
+    if let Some(mut column) = group.next_column()? {
+        column.typed::<Int32Type>().write_batch(&columns.probe, None, None)?;
+        column.close()?;
+    }
+    for values in &columns.state {
+        number_column(&mut group, values, None)?;
+    }
+    number_column(&mut group, &columns.device, Some(&columns.device_present))?;
+    text_column(&mut group, &columns.histogram)?;
+    for values in &columns.bucket {
+        number_column(&mut group, values, None)?;
+    }
+    group.close()?;
+    writer.close()?;
+    Ok(buffer)
+}
+
+fn text_column<W: std::io::Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[ByteArray],
+) -> Result<(), ParquetError> {
+    if let Some(mut column) = group.next_column()? {
+        column.typed::<ByteArrayType>().write_batch(values, None, None)?;
+        column.close()?;
+    }
+    Ok(())
+}
+
+fn number_column<W: std::io::Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[i64],
+    present: Option<&[i16]>,
+) -> Result<(), ParquetError> {
+    if let Some(mut column) = group.next_column()? {
+        column.typed::<Int64Type>().write_batch(values, present, None)?;
+        column.close()?;
+    }
+    Ok(())
+}
+
+fn fill(stages: &[StageRecord]) -> Columns {
+    let mut columns = Columns::default();
+    let empty = SizeHistogram { count: vec![0], bytes: vec![0] };
+    for stage in stages {
+        let StageRecord::Age { name, probes, .. } = stage;
+        for (index, probe) in probes.iter().enumerate() {
+            let free = probe.free_space.as_ref().map(|f| ("free_space", &f.histogram));
+            let extents = probe.layout.as_ref().map(|l| ("extent", &l.extent_histogram));
+            let files = probe.layout.as_ref().map(|l| ("file", &l.file_histogram));
+            let mut histograms: Vec<(&str, &SizeHistogram)> =
+                [free, extents, files].into_iter().flatten().collect();
+            if histograms.is_empty() {
+                histograms.push(("none", &empty));
+            }
+            for (histogram, sizes) in histograms {
+                for (bucket, (count, bytes)) in sizes.count.iter().zip(&sizes.bytes).enumerate() {
+                    columns.stage.push(name.as_str().into());
+                    columns.probe.push(i32::try_from(index).unwrap_or(i32::MAX));
+                    let state = [
+                        probe.operations,
+                        probe.elapsed_ns,
+                        probe.used_bytes,
+                        probe.total_bytes,
+                        probe.files,
+                    ];
+                    for (column, value) in columns.state.iter_mut().zip(state) {
+                        column.push(signed(value));
+                    }
+                    columns.device.extend(probe.device_bytes_written.map(signed));
+                    columns.device_present.push(i16::from(probe.device_bytes_written.is_some()));
+                    columns.histogram.push(histogram.into());
+                    let lower =
+                        u32::try_from(bucket).ok().and_then(|b| 1u64.checked_shl(b)).unwrap_or(u64::MAX);
+                    for (column, value) in columns.bucket.iter_mut().zip([lower, *count, *bytes]) {
+                        column.push(signed(value));
+                    }
+                }
+            }
+        }
+    }
+    columns
+}
+
+/// Parquet's integers are signed; no count or size here comes near the limit.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

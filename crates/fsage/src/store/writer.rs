@@ -1,0 +1,174 @@
+//! Writing to a store, under its lock.
+
+use std::collections::BTreeSet;
+use std::fs::{File, create_dir_all};
+use std::io::Write;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use super::file::{self, NewFile, failed};
+use super::format::TrialRecord;
+use super::lock::Lock;
+use super::time::now_rfc3339;
+use super::{DamagedTrial, Store, StoreError, hlog, probes, read_plan};
+use crate::plan::Plan;
+
+/// What may be in a folder that is to become a store.
+const OWN: [&str; 4] = ["lock", "leases.jsonl", "study.toml", "trials"];
+
+/// A store open for writing; the lock is given back when this is dropped.
+#[derive(Debug)]
+pub struct Writer {
+    store: Store,
+    _lock: Lock,
+}
+
+impl Deref for Writer {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Writer {
+    pub(super) fn open(root: &Path, plan: &Plan, study_text: &str) -> Result<Self, StoreError> {
+        let path = root.join("plan.json");
+        if !path.exists() {
+            refuse_foreign(root)?;
+        }
+        create_dir_all(root.join("trials")).map_err(|e| failed("make", root, e))?;
+        let lock = Lock::take(root)?;
+        if path.exists() {
+            let old = read_plan(&path)?;
+            if let Some(difference) = difference(&old, plan) {
+                return Err(StoreError::OtherStudy { path: root.to_owned(), difference });
+            }
+        }
+        file::write(&root.join("study.toml"), study_text.as_bytes())?;
+        file::write(&path, &json(&path, plan)?)?;
+        Ok(Self { store: Store { root: root.to_owned(), plan: plan.clone() }, _lock: lock })
+    }
+
+    /// Moves a record that cannot be read aside (`trial.json.damaged`), so that its trial is done again.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn set_aside(&self, damaged: &DamagedTrial) -> Result<(), StoreError> {
+        let aside = (0..1000)
+            .map(|n| {
+                damaged.path.with_extension(if n == 0 {
+                    "json.damaged".into()
+                } else {
+                    format!("json.damaged-{n}")
+                })
+            })
+            .find(|p| !p.exists())
+            .unwrap_or_else(|| damaged.path.with_extension("json.damaged"));
+        std::fs::rename(&damaged.path, &aside).map_err(|e| failed("rename", &damaged.path, e))
+    }
+
+    /// Begins a trial: its folder, emptied of what an earlier attempt left.
+    ///
+    /// # Errors
+    /// The folder cannot be made or emptied.
+    pub fn begin(&self, id: &str) -> Result<TrialFolder, StoreError> {
+        let directory = self.trial_directory(id);
+        create_dir_all(&directory).map_err(|e| failed("make", &directory, e))?;
+        for name in ["trial.json", "latency.hlog", "probes.parquet", "trace.parquet"] {
+            let path = directory.join(name);
+            match std::fs::remove_file(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", &path, e)),
+                _ => {}
+            }
+        }
+        let path = directory.join("log.txt");
+        let log =
+            File::options().create(true).append(true).open(&path).map_err(|e| failed("open", &path, e))?;
+        Ok(TrialFolder { directory, log, trace: None })
+    }
+}
+
+/// A folder with other things in it does not become a store.
+fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
+    let Ok(entries) = std::fs::read_dir(root) else { return Ok(()) };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !OWN.contains(&name.as_str()) && !name.ends_with(".partial") {
+            return Err(StoreError::NotEmpty { path: root.to_owned(), found: name });
+        }
+    }
+    Ok(())
+}
+
+/// A store may grow (more repeats, more factor values) but never lose or mix trials.
+fn difference(old: &Plan, new: &Plan) -> Option<String> {
+    if old.study.name != new.study.name {
+        return Some(format!("it has `{}`, this is `{}`", old.study.name, new.study.name));
+    }
+    let planned: BTreeSet<&String> = new.trials.iter().map(|t| &t.id).collect();
+    let missing = old.trials.iter().filter(|t| !planned.contains(&t.id)).count();
+    (missing > 0).then(|| {
+        let profile =
+            |p: &Plan| p.overrides.profile.clone().map_or("no profile".into(), |p| format!("profile {p}"));
+        format!(
+            "{missing} of its {} trials are not in this run (it was made with {}, this is {})",
+            old.trials.len(),
+            profile(old),
+            profile(new)
+        )
+    })
+}
+
+fn json<T: serde::Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = serde_json::to_vec(value)
+        .map_err(|e| StoreError::Damaged { path: path.to_owned(), reason: e.to_string() })?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// The folder of a trial that is being done.
+#[derive(Debug)]
+pub struct TrialFolder {
+    directory: PathBuf,
+    log: File,
+    trace: Option<NewFile>,
+}
+
+impl TrialFolder {
+    /// Adds a line with the time to `log.txt`. A log that cannot be written does not stop a trial.
+    pub fn log(&mut self, line: &str) {
+        drop(writeln!(self.log, "{} {line}", now_rfc3339()));
+    }
+
+    /// Adds bytes to the trace.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there is no space.
+    pub fn trace_chunk(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.trace.is_none() {
+            self.trace = Some(NewFile::create(&self.directory.join("trace.parquet"))?);
+        }
+        self.trace.as_mut().map_or(Ok(()), |t| t.write(bytes))
+    }
+
+    /// Writes everything, the record last. A failed trial keeps its latencies and probes, if it has any.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there is no space; then the trial is not complete.
+    pub fn finish(mut self, record: &TrialRecord, started_s: u64) -> Result<(), StoreError> {
+        if let Some(trace) = self.trace.take() {
+            trace.commit()?;
+        }
+        if !record.stages.is_empty() {
+            let hlog = hlog::text(started_s, &record.started, &record.stages);
+            file::write(&self.directory.join("latency.hlog"), hlog.as_bytes())?;
+            let path = self.directory.join("probes.parquet");
+            let parquet = probes::bytes(&record.stages)
+                .map_err(|e| StoreError::Damaged { path: path.clone(), reason: e.to_string() })?;
+            file::write(&path, &parquet)?;
+        }
+        let path = self.directory.join("trial.json");
+        file::write(&path, &json(&path, record)?)
+    }
+}
