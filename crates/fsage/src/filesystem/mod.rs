@@ -1,1 +1,527 @@
-//! To come.
+//! File systems: how each is made, mounted and checked.
+//!
+//! A built-in driver is a file here that implements [`Driver`], with one table of typed mkfs parameters, and its
+//! line in [`DRIVERS`]. Any other file system is described in the study's TOML ([`described`]). Either way a
+//! study's `[file_system]` resolves to a [`FileSystem`]: a checked value that needs neither driver nor study
+//! any more, and touches nothing until it is given a session.
+
+use std::path::Path;
+
+use fsage_engine::protocol::{FailureKind, HostFacts, Reply, Request};
+use fsage_engine::size::Bytes;
+
+use crate::cli::explain::{EXIT_USAGE, Explain, exit_code_of};
+use crate::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec};
+use crate::target::{Session, TargetError};
+use crate::tools::{Invocation, Program, ToolError};
+
+pub mod btrfs;
+pub mod described;
+pub mod ext;
+pub mod mount_option;
+pub mod parameter;
+pub mod reference;
+pub mod xfs;
+
+use parameter::{Parameter, ParameterError, Values};
+
+/// Label that every built-in driver gives a file system by default: a later run may overwrite a device that
+/// carries it.
+pub const LABEL: &str = "fsage";
+
+/// Every built-in driver, in the order that documentation lists them.
+pub static DRIVERS: &[&dyn Driver] = &[&ext::EXT2, &ext::EXT3, &ext::EXT4, &xfs::XFS, &btrfs::BTRFS];
+
+/// A built-in file system.
+pub trait Driver: Sync {
+    /// Name in studies, and the type given to mount(2).
+    fn name(&self) -> &'static str;
+    /// What it is, in a few words.
+    fn title(&self) -> &'static str;
+    /// Its mkfs parameters; those of other members of a family are marked so.
+    fn parameters(&self) -> &'static [Parameter];
+    /// The program that makes it.
+    fn mkfs(&self) -> &'static Program;
+    /// The program that checks it.
+    fn fsck(&self) -> &'static Program;
+    /// Arguments before those of the parameters.
+    fn fixed_arguments(&self) -> &'static [&'static str];
+    /// Mount options given before the study's.
+    fn default_mount_options(&self) -> &'static [&'static str];
+    /// Checks what the table alone cannot say.
+    ///
+    /// # Errors
+    /// Values that exclude or need each other.
+    fn validate(&self, values: &Values) -> Result<(), ParameterError>;
+    /// Unit of allocation.
+    fn block_bytes(&self, values: &Values) -> u64;
+    /// Smallest volume it can be made on.
+    fn minimum_bytes(&self, values: &Values) -> u64;
+    /// A check of `device` that changes nothing; status 0 is clean.
+    fn check(&self, device: &str) -> Invocation;
+    /// How far the free-space map may be from `statfs`.
+    fn free_space_tolerance(&self) -> FreeSpaceTolerance;
+}
+
+/// How far the sum of the free-space map may be from `statfs`' free blocks, and why.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FreeSpaceTolerance {
+    /// Largest difference as a share of the volume.
+    pub share: f64,
+    /// Largest difference in bytes, in addition.
+    pub bytes: u64,
+    /// Why they differ.
+    pub reason: &'static str,
+}
+
+const FREE_SPACE_EXT: FreeSpaceTolerance = FreeSpaceTolerance {
+    share: 0.0,
+    bytes: 1 << 20,
+    reason: "both come from the block bitmaps; delayed allocation may move a few blocks between the two readings",
+};
+const FREE_SPACE_XFS: FreeSpaceTolerance = FreeSpaceTolerance {
+    share: 0.005,
+    bytes: 4 << 20,
+    reason: "statfs leaves out blocks that xfs sets aside for its own trees; the map shows them as free",
+};
+const FREE_SPACE_BTRFS: FreeSpaceTolerance = FreeSpaceTolerance {
+    share: 0.15,
+    bytes: 128 << 20,
+    reason: "statfs guesses how unallocated chunks will be shared between data and metadata, and leaves out \
+             free metadata; the map has every free byte of the device",
+};
+const FREE_SPACE_ESTIMATE: FreeSpaceTolerance = FreeSpaceTolerance {
+    share: 0.10,
+    bytes: 64 << 20,
+    reason: "without a map, free space is the volume less what the extents of its files cover: metadata counts \
+             as free",
+};
+
+/// Why a file system was refused, or could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileSystemError {
+    /// No driver of that name.
+    #[error("no file system `{kind}`{}", near(.suggestion.as_ref()))]
+    UnknownKind {
+        /// Name given.
+        kind: String,
+        /// Nearest right one.
+        suggestion: Option<String>,
+        /// All there are.
+        known: Vec<String>,
+    },
+    /// A description that takes the name of a built-in driver.
+    #[error("`[driver.{name}]`: {name} is a built-in driver")]
+    Taken {
+        /// The name.
+        name: String,
+    },
+    /// A description that makes no sense.
+    #[error("`{key}` of `[driver.{driver}]` {what}")]
+    Description {
+        /// Name of the described driver.
+        driver: String,
+        /// Key in its table.
+        key: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A mkfs parameter.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// A mount option.
+    #[error("mount option `{option}` of {driver}: {why}")]
+    MountOption {
+        /// Driver.
+        driver: String,
+        /// Option given.
+        option: String,
+        /// Why it is refused.
+        why: String,
+    },
+    /// The volume is too small.
+    #[error("{kind} needs a volume of at least {}, this one has {}", Bytes(*.minimum_bytes), Bytes(*.volume_bytes))]
+    TooSmall {
+        /// Driver.
+        kind: String,
+        /// Smallest volume.
+        minimum_bytes: u64,
+        /// This volume.
+        volume_bytes: u64,
+    },
+    /// The kernel cannot mount it.
+    #[error("the kernel has no file system `{mount_type}`")]
+    Kernel {
+        /// Type given to mount(2).
+        mount_type: String,
+    },
+    /// A program did not do its work.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// The agent could not do it.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+}
+
+fn near(suggestion: Option<&String>) -> String {
+    suggestion.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+impl Explain for FileSystemError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Kernel { .. } => exit_code_of(FailureKind::Missing),
+            Self::Tool(error) => exit_code_of(error.kind()),
+            Self::Target(error) => exit_code_of(error.kind()),
+            _ => EXIT_USAGE,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownKind { known, .. } => {
+                Some(format!("there are {}; describe others in `[driver.NAME]`", known.join(", ")))
+            }
+            Self::Taken { .. } => Some("give the described driver another name".to_owned()),
+            Self::Parameter(ParameterError::Unknown { .. } | ParameterError::Elsewhere { .. }) => {
+                Some("docs/file-systems.md lists the parameters of every driver".to_owned())
+            }
+            Self::TooSmall { minimum_bytes, .. } => {
+                Some(format!("set volume.size to {} or more", Bytes(*minimum_bytes)))
+            }
+            Self::Kernel { mount_type } => Some(format!(
+                "load it with `modprobe {mount_type}`, or boot a kernel that has it; `fsage doctor` lists what this one has"
+            )),
+            Self::Tool(error) => error.hint(),
+            Self::Target(error) => error.hint(),
+            Self::Description { .. } | Self::Parameter(_) | Self::MountOption { .. } => None,
+        }
+    }
+}
+
+/// The drivers that a study can name: built-in ones and those it describes.
+#[derive(Debug)]
+pub struct Registry<'a> {
+    described: &'a std::collections::BTreeMap<String, DriverSpec>,
+}
+
+impl<'a> Registry<'a> {
+    /// The built-in drivers and `described`, the study's `[driver]` table.
+    #[must_use]
+    pub const fn new(described: &'a std::collections::BTreeMap<String, DriverSpec>) -> Self {
+        Self { described }
+    }
+
+    /// Names of all, built-in ones first.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let built_in = DRIVERS.iter().map(|driver| driver.name().to_owned());
+        built_in.chain(self.described.keys().cloned()).collect()
+    }
+
+    /// Checks everything that `spec` says, options of drivers it does not use included.
+    ///
+    /// # Errors
+    /// An unknown driver, parameter or mount option, a value out of range, a description that makes no sense.
+    pub fn resolve(&self, spec: &FileSystemSpec) -> Result<FileSystem, FileSystemError> {
+        if let Some(name) = self.described.keys().find(|name| built_in(name).is_some()) {
+            return Err(FileSystemError::Taken { name: name.clone() });
+        }
+        for (kind, options) in &spec.options {
+            self.resolve_one(kind, options)?;
+        }
+        let none = FileSystemOptions::default();
+        self.resolve_one(&spec.kind, spec.options.get(&spec.kind).unwrap_or(&none))
+    }
+
+    fn resolve_one(&self, kind: &str, options: &FileSystemOptions) -> Result<FileSystem, FileSystemError> {
+        if let Some(driver) = built_in(kind) {
+            return resolve_built_in(driver, options);
+        }
+        let Some(description) = self.described.get(kind) else {
+            let known = self.names();
+            let suggestion = parameter::closest(kind, known.iter().map(String::as_str));
+            return Err(FileSystemError::UnknownKind { kind: kind.to_owned(), suggestion, known });
+        };
+        described::resolve(kind, description, options)
+    }
+}
+
+/// The built-in driver of that name.
+#[must_use]
+pub fn built_in(name: &str) -> Option<&'static dyn Driver> {
+    DRIVERS.iter().find(|driver| driver.name() == name).copied()
+}
+
+fn resolve_built_in(
+    driver: &'static dyn Driver,
+    options: &FileSystemOptions,
+) -> Result<FileSystem, FileSystemError> {
+    let values = Values::parse(driver.name(), driver.parameters(), &options.mkfs)?;
+    driver.validate(&values)?;
+    let defaults = driver.default_mount_options().iter().map(|option| (*option).to_owned());
+    let mount_options: Vec<String> = defaults.chain(options.mount.iter().cloned()).collect();
+    mount_option::validate(driver.name(), &mount_options)?;
+    let mut arguments: Vec<String> =
+        driver.fixed_arguments().iter().map(|argument| (*argument).to_owned()).collect();
+    arguments.extend(values.arguments(driver.parameters()));
+    arguments.push("{device}".to_owned());
+    Ok(FileSystem {
+        kind: driver.name().to_owned(),
+        mount_type: driver.name().to_owned(),
+        mount_options,
+        mkfs: driver.mkfs().invoke(arguments),
+        fsck: Some(driver.check("{device}")),
+        mount: None,
+        after_mount: Vec::new(),
+        block_bytes: driver.block_bytes(&values),
+        minimum_bytes: driver.minimum_bytes(&values),
+        free_space_tolerance: driver.free_space_tolerance(),
+    })
+}
+
+/// A file system ready to be made, mounted and checked. Its commands have `{device}` and `{point}` where the
+/// volume and the mount point will stand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileSystem {
+    kind: String,
+    mount_type: String,
+    mount_options: Vec<String>,
+    mkfs: Invocation,
+    fsck: Option<Invocation>,
+    mount: Option<Invocation>,
+    after_mount: Vec<Invocation>,
+    block_bytes: u64,
+    minimum_bytes: u64,
+    free_space_tolerance: FreeSpaceTolerance,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckResult {
+    /// `None`: it could not be checked.
+    pub clean: Option<bool>,
+    /// `clean`, `not checked: why`, or the exit status and the end of what the program said.
+    pub summary: String,
+}
+
+const NOWHERE: &str = "";
+
+impl FileSystem {
+    /// Name in the study.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Type given to mount(2).
+    #[must_use]
+    pub fn mount_type(&self) -> &str {
+        &self.mount_type
+    }
+
+    /// Mount options, the driver's before the study's.
+    #[must_use]
+    pub fn mount_options(&self) -> &[String] {
+        &self.mount_options
+    }
+
+    /// The command that makes it.
+    #[must_use]
+    pub fn mkfs(&self, device: &Path) -> Invocation {
+        self.mkfs.placed(device, Path::new(NOWHERE))
+    }
+
+    /// The words of the command that makes it.
+    #[must_use]
+    pub fn mkfs_argv(&self, device: &Path) -> Vec<String> {
+        self.mkfs(device).argv().to_vec()
+    }
+
+    /// The command that checks it and changes nothing, where there is one.
+    #[must_use]
+    pub fn fsck(&self, device: &Path) -> Option<Invocation> {
+        self.fsck.as_ref().map(|fsck| fsck.placed(device, Path::new(NOWHERE)))
+    }
+
+    /// The words of the command that checks it, where there is one.
+    #[must_use]
+    pub fn fsck_argv(&self, device: &Path) -> Option<Vec<String>> {
+        self.fsck(device).map(|fsck| fsck.argv().to_vec())
+    }
+
+    /// Whether the check's exit status means clean.
+    #[must_use]
+    pub const fn clean_status(&self, status: i32) -> bool {
+        status == 0
+    }
+
+    /// Unit of allocation in bytes.
+    #[must_use]
+    pub const fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// Smallest volume it can be made on.
+    #[must_use]
+    pub const fn minimum_bytes(&self) -> u64 {
+        self.minimum_bytes
+    }
+
+    /// How far its free-space map may be from `statfs`.
+    #[must_use]
+    pub const fn free_space_tolerance(&self) -> FreeSpaceTolerance {
+        self.free_space_tolerance
+    }
+
+    /// Programs it needs, each with its Debian package (empty when unknown).
+    #[must_use]
+    pub fn tools(&self) -> Vec<(String, String)> {
+        let all = std::iter::once(&self.mkfs).chain(&self.fsck).chain(&self.mount).chain(&self.after_mount);
+        let mut tools: Vec<(String, String)> =
+            all.map(|command| (command.program().to_owned(), command.package().to_owned())).collect();
+        tools.dedup();
+        tools
+    }
+
+    /// Checks that it fits on a volume.
+    ///
+    /// # Errors
+    /// The volume is smaller than [`FileSystem::minimum_bytes`].
+    pub fn fits(&self, volume_bytes: u64) -> Result<(), FileSystemError> {
+        if volume_bytes >= self.minimum_bytes {
+            return Ok(());
+        }
+        let (kind, minimum_bytes) = (self.kind.clone(), self.minimum_bytes);
+        Err(FileSystemError::TooSmall { kind, minimum_bytes, volume_bytes })
+    }
+
+    /// Checks that the host's programs, as far as its facts list them, are there. The kernel is asked by
+    /// mounting, because it loads what it has as a module only then.
+    ///
+    /// # Errors
+    /// The first program that is missing.
+    pub fn check_host(&self, facts: &HostFacts) -> Result<(), FileSystemError> {
+        let known = |name: &str| crate::tools::PROGRAMS.iter().any(|program| program.name == name);
+        for (program, package) in self.tools() {
+            if known(&program) && !facts.tools.contains_key(&program) {
+                return Err(ToolError::Missing { program, package }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Every command and mount, in order, as a shell would read them.
+    #[must_use]
+    pub fn describe(&self, device: &Path, point: &Path) -> Vec<String> {
+        let mut lines = vec![self.mkfs(device).to_string()];
+        lines.push(self.mount_line(device, point));
+        lines.extend(self.after_mount.iter().map(|command| command.placed(device, point).to_string()));
+        lines.push(format!("umount {}", point.display()));
+        lines.extend(self.fsck(device).map(|fsck| fsck.to_string()));
+        lines
+    }
+
+    /// The mount, as a shell would read it.
+    #[must_use]
+    pub fn mount_line(&self, device: &Path, point: &Path) -> String {
+        if let Some(mount) = &self.mount {
+            return mount.placed(device, point).to_string();
+        }
+        let mut words = vec!["mount".to_owned(), "-t".to_owned(), self.mount_type.clone()];
+        if !self.mount_options.is_empty() {
+            words.extend(["-o".to_owned(), self.mount_options.join(",")]);
+        }
+        words.extend([device.display().to_string(), point.display().to_string()]);
+        Invocation::new(words, String::new(), std::time::Duration::ZERO).to_string()
+    }
+
+    /// Makes it on `device`, destroying what is there: the caller has checked that it may.
+    ///
+    /// # Errors
+    /// mkfs is missing or fails, or the agent is lost.
+    pub fn make(&self, session: &mut Session, device: &Path) -> Result<(), FileSystemError> {
+        self.mkfs(device).run_checked(session)?;
+        Ok(())
+    }
+
+    /// Mounts it and runs the commands that come after a mount. The lease of the mount is the caller's.
+    ///
+    /// # Errors
+    /// The kernel does not have it or refuses, a command fails, or the agent is lost.
+    pub fn mount(&self, session: &mut Session, device: &Path, point: &Path) -> Result<(), FileSystemError> {
+        match &self.mount {
+            Some(mount) => {
+                mount.placed(device, point).run_checked(session)?;
+            }
+            None => self.mount_by_kernel(session, device, point)?,
+        }
+        for command in &self.after_mount {
+            command.placed(device, point).run_checked(session)?;
+        }
+        Ok(())
+    }
+
+    fn mount_by_kernel(
+        &self,
+        session: &mut Session,
+        device: &Path,
+        point: &Path,
+    ) -> Result<(), FileSystemError> {
+        const ENODEV: i32 = 19;
+        let request = Request::Mount {
+            device: device.to_owned(),
+            point: point.to_owned(),
+            file_system: self.mount_type.clone(),
+            options: self.mount_options.clone(),
+        };
+        match session.call(request, &mut |_| {}) {
+            Ok(_) => Ok(()),
+            Err(error) if error.errno() == Some(ENODEV) => {
+                Err(FileSystemError::Kernel { mount_type: self.mount_type.clone() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Unmounts whatever is mounted at `point`.
+    ///
+    /// # Errors
+    /// It stays busy, or the agent is lost.
+    pub fn unmount(&self, session: &mut Session, point: &Path) -> Result<(), FileSystemError> {
+        session.call(Request::Unmount { point: point.to_owned() }, &mut |_| {})?;
+        Ok(())
+    }
+
+    /// Checks it, unmounted, and changes nothing.
+    ///
+    /// # Errors
+    /// The program is missing or does not end in time, or the agent is lost. Damage is a result, not an error.
+    pub fn check(&self, session: &mut Session, device: &Path) -> Result<CheckResult, FileSystemError> {
+        let Some(fsck) = self.fsck(device) else {
+            let summary = format!("not checked: {} has no check command", self.kind);
+            return Ok(CheckResult { clean: None, summary });
+        };
+        let output = fsck.run(session)?;
+        let clean = self.clean_status(output.status);
+        let summary = if clean {
+            "clean".to_owned()
+        } else {
+            format!("{} ended with status {}: {}", fsck.program(), output.status, output.tail())
+        };
+        Ok(CheckResult { clean: Some(clean), summary })
+    }
+
+    /// Bytes used, in all and available, by `statfs`.
+    ///
+    /// # Errors
+    /// `statfs` fails, or the agent is lost.
+    pub fn usage(&self, session: &mut Session, point: &Path) -> Result<(u64, u64, u64), FileSystemError> {
+        match session.call(Request::Usage { directory: point.to_owned() }, &mut |_| {})? {
+            Reply::Usage { used_bytes, total_bytes, available_bytes, .. } => {
+                Ok((used_bytes, total_bytes, available_bytes))
+            }
+            other => Err(crate::volume::unexpected("usage", &other).into()),
+        }
+    }
+}

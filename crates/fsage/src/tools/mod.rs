@@ -1,1 +1,363 @@
-//! To come.
+//! External programs: look-up, version, arguments, time limit, captured output, error. One file a program.
+//!
+//! Nothing else starts a program: an [`Invocation`] is built here and run by the agent, because the program
+//! may live on another machine than the lab.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use fsage_engine::protocol::{FailureKind, Reply, Request};
+
+use crate::target::{Session, TargetError};
+
+pub mod btrfs_check;
+pub mod e2fsck;
+pub mod generic;
+pub mod mke2fs;
+pub mod mkfs_btrfs;
+pub mod mkfs_xfs;
+pub mod version;
+pub mod xfs_repair;
+
+pub use version::Version;
+
+/// An external program that fsage knows.
+#[derive(Debug)]
+pub struct Program {
+    /// Name looked up in PATH, `/usr/sbin` and `/sbin`.
+    pub name: &'static str,
+    /// Debian package that has it.
+    pub package: &'static str,
+    /// What fsage uses it for.
+    pub purpose: &'static str,
+    /// Arguments that make it print its version.
+    pub version_arguments: &'static [&'static str],
+    /// Reads the version out of what it printed (stdout and stderr together).
+    pub parse_version: fn(&str) -> Option<Version>,
+    /// Longest it may run.
+    pub time_limit: Duration,
+}
+
+/// Every program that a built-in driver may call, in the order `fsage doctor` lists them.
+pub static PROGRAMS: &[&Program] = &[
+    &mke2fs::PROGRAM,
+    &e2fsck::PROGRAM,
+    &mkfs_xfs::PROGRAM,
+    &xfs_repair::PROGRAM,
+    &mkfs_btrfs::PROGRAM,
+    &btrfs_check::PROGRAM,
+];
+
+impl Program {
+    /// This program with `arguments`.
+    #[must_use]
+    pub fn invoke(&self, arguments: Vec<String>) -> Invocation {
+        let mut argv = vec![self.name.to_owned()];
+        argv.extend(arguments);
+        Invocation { argv, package: self.package.to_owned(), time_limit: self.time_limit }
+    }
+
+    /// The invocation that prints its version.
+    #[must_use]
+    pub fn version_invocation(&self) -> Invocation {
+        let arguments = self.version_arguments.iter().map(|word| (*word).to_owned()).collect();
+        Invocation { time_limit: Duration::from_secs(5), ..self.invoke(arguments) }
+    }
+
+    /// The next step when it is not installed.
+    #[must_use]
+    pub fn install_hint(&self) -> String {
+        install_hint(self.package)
+    }
+}
+
+/// `install it with \`apt-get install PACKAGE\``, or what can be said without a package name.
+#[must_use]
+pub fn install_hint(package: &str) -> String {
+    if package.is_empty() {
+        "install the program, or correct its name in the study's `[driver]` table".to_owned()
+    } else {
+        format!("install it with `apt-get install {package}`")
+    }
+}
+
+/// One run of an external program, not yet started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    argv: Vec<String>,
+    package: String,
+    time_limit: Duration,
+}
+
+/// What a program left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Exit status; 128 + n when it died of signal n.
+    pub status: i32,
+    /// Standard output, its last 64 KiB.
+    pub stdout: String,
+    /// Standard error, its last 64 KiB.
+    pub stderr: String,
+    /// Wall time.
+    pub elapsed: Duration,
+}
+
+/// Why a program did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// It is not installed.
+    #[error("`{program}` is not installed")]
+    Missing {
+        /// Its name.
+        program: String,
+        /// Its package, empty when unknown.
+        package: String,
+    },
+    /// It could not be started or did not end in time.
+    #[error("running `{command}`")]
+    NotRun {
+        /// The command as a shell would read it.
+        command: String,
+        /// Why.
+        #[source]
+        source: TargetError,
+    },
+    /// It ended with a status that means failure.
+    #[error("`{command}` ended with status {status}: {tail}")]
+    Status {
+        /// The command as a shell would read it.
+        command: String,
+        /// Exit status.
+        status: i32,
+        /// The end of what it said.
+        tail: String,
+    },
+    /// The agent answered with something else.
+    #[error("the agent answered `{command}` with another kind of reply")]
+    Reply {
+        /// The command as a shell would read it.
+        command: String,
+    },
+}
+
+impl ToolError {
+    /// The next step.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Missing { package, .. } => Some(install_hint(package)),
+            Self::NotRun { source, .. } => source.hint(),
+            Self::Status { .. } | Self::Reply { .. } => None,
+        }
+    }
+
+    /// Which kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::Missing { .. } => FailureKind::Missing,
+            Self::NotRun { source, .. } => source.kind(),
+            Self::Status { .. } => FailureKind::Failed,
+            Self::Reply { .. } => FailureKind::Internal,
+        }
+    }
+}
+
+impl Invocation {
+    /// A program by its words; the first is its name.
+    #[must_use]
+    pub fn new(argv: Vec<String>, package: String, time_limit: Duration) -> Self {
+        Self { argv, package, time_limit }
+    }
+
+    /// Name and arguments.
+    #[must_use]
+    pub fn argv(&self) -> &[String] {
+        &self.argv
+    }
+
+    /// Name of the program.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        self.argv.first().map_or("", String::as_str)
+    }
+
+    /// Its package, empty when unknown.
+    #[must_use]
+    pub fn package(&self) -> &str {
+        &self.package
+    }
+
+    /// This invocation with more words at its end.
+    #[must_use]
+    pub fn with(mut self, words: &[String]) -> Self {
+        self.argv.extend_from_slice(words);
+        self
+    }
+
+    /// This invocation with `{device}` and `{point}` replaced.
+    #[must_use]
+    pub fn placed(&self, device: &Path, point: &Path) -> Self {
+        let place = |word: &String| {
+            word.replace("{device}", &device.to_string_lossy()).replace("{point}", &point.to_string_lossy())
+        };
+        Self { argv: self.argv.iter().map(place).collect(), ..self.clone() }
+    }
+
+    /// The request that runs it.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        let timeout_ms = u64::try_from(self.time_limit.as_millis()).unwrap_or(u64::MAX);
+        Request::RunTool { argv: self.argv.clone(), timeout_ms }
+    }
+
+    /// Runs it; any exit status is a success here.
+    ///
+    /// # Errors
+    /// When it is missing, cannot be started or does not end in time.
+    pub fn run(&self, session: &mut Session) -> Result<Output, ToolError> {
+        match session.call(self.request(), &mut |_| {}) {
+            Ok(Reply::Tool { status, stdout, stderr, elapsed_ns, .. }) => {
+                Ok(Output { status, stdout, stderr, elapsed: Duration::from_nanos(elapsed_ns) })
+            }
+            Ok(_) => Err(ToolError::Reply { command: self.to_string() }),
+            Err(TargetError::Failed { failure, .. }) if failure.kind == FailureKind::Missing => {
+                Err(ToolError::Missing { program: self.program().to_owned(), package: self.package.clone() })
+            }
+            Err(source) => Err(ToolError::NotRun { command: self.to_string(), source }),
+        }
+    }
+
+    /// Runs it and takes any status but 0 for a failure.
+    ///
+    /// # Errors
+    /// As [`Invocation::run`], and when the status is not 0.
+    pub fn run_checked(&self, session: &mut Session) -> Result<Output, ToolError> {
+        let output = self.run(session)?;
+        if output.status == 0 {
+            return Ok(output);
+        }
+        let tail = output.tail();
+        Err(ToolError::Status { command: self.to_string(), status: output.status, tail })
+    }
+}
+
+impl Output {
+    /// The last lines it said on stderr, or on stdout when stderr is empty; at most about 400 characters.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let mut length = 0;
+        let fitting = lines.iter().rev().take_while(|line| {
+            length += line.len() + 3;
+            length <= 400
+        });
+        let kept = fitting.count().max(usize::from(!lines.is_empty()));
+        lines[lines.len() - kept..].join(" | ")
+    }
+}
+
+impl crate::cli::explain::Explain for ToolError {
+    fn exit_code(&self) -> u8 {
+        crate::cli::explain::exit_code_of(self.kind())
+    }
+
+    fn hint(&self) -> Option<String> {
+        Self::hint(self)
+    }
+}
+
+impl fmt::Display for Invocation {
+    /// As a shell would read it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, word) in self.argv.iter().enumerate() {
+            if position > 0 {
+                f.write_str(" ")?;
+            }
+            f.write_str(&quote(word))?;
+        }
+        Ok(())
+    }
+}
+
+/// A word as a POSIX shell would have to be given it.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_engine::protocol::Failure;
+
+    use super::*;
+    use crate::target::Target;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let argv = ["mke2fs", "-O", "^has_journal", "-L", "my disk", "it's", ""];
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        let invocation = Invocation::new(argv, String::new(), Duration::from_secs(1));
+        assert_eq!(invocation.to_string(), r"mke2fs -O ^has_journal -L 'my disk' 'it'\''s' ''");
+    }
+
+    #[test]
+    fn the_tail_is_the_end_of_stderr() {
+        let output = Output {
+            status: 1,
+            stdout: "out\n".into(),
+            stderr: "a\n\n b \n".into(),
+            elapsed: Duration::ZERO,
+        };
+        assert_eq!(output.tail(), "a | b");
+        let silent = Output { stderr: String::new(), ..output.clone() };
+        assert_eq!(silent.tail(), "out");
+        let long = Output { stderr: "x".repeat(1000), ..output };
+        assert_eq!(long.tail().len(), 1000, "one line is never lost");
+        assert_eq!(Output { stdout: String::new(), stderr: String::new(), ..long }.tail(), "");
+    }
+
+    #[test]
+    fn programs_are_named_once_and_have_packages() {
+        let mut names: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PROGRAMS.len());
+        assert!(PROGRAMS.iter().all(|program| !program.package.is_empty()));
+    }
+
+    #[test]
+    fn a_missing_program_says_what_to_install() {
+        let failure =
+            Failure { message: "no".into(), hint: String::new(), errno: Some(2), kind: FailureKind::Missing };
+        let mut session = Target::scripted(Box::new(move |_, _| Some(Err(failure.clone()))));
+        let error = mkfs_xfs::PROGRAM.invoke(vec![]).run(&mut session).expect_err("missing");
+        assert_eq!(error.to_string(), "`mkfs.xfs` is not installed");
+        assert_eq!(error.hint().as_deref(), Some("install it with `apt-get install xfsprogs`"));
+        assert_eq!(error.kind(), FailureKind::Missing);
+    }
+
+    #[test]
+    fn a_failing_program_is_quoted() {
+        let mut session = Target::scripted(Box::new(|request, _| {
+            let Request::RunTool { argv, .. } = request else { return None };
+            let stderr = "mkfs.xfs: cannot open /dev/null/x\n".to_owned();
+            let argv = argv.clone();
+            Some(Ok(Reply::Tool { argv, status: 1, stdout: String::new(), stderr, elapsed_ns: 5 }))
+        }));
+        let invocation = mkfs_xfs::PROGRAM.invoke(vec!["/dev/null/x".into()]);
+        assert_eq!(invocation.run(&mut session).expect("a reply").status, 1);
+        let error = invocation.run_checked(&mut session).expect_err("status 1");
+        assert_eq!(
+            error.to_string(),
+            "`mkfs.xfs /dev/null/x` ended with status 1: mkfs.xfs: cannot open /dev/null/x"
+        );
+        assert_eq!(error.kind(), FailureKind::Failed);
+    }
+}

@@ -1,1 +1,321 @@
-//! To come.
+//! The device under test: a loop file made for a trial, or a real device behind the safety rules.
+//!
+//! [`resolve`] touches nothing. [`Volume::acquire`] takes the device, each thing leased before it is taken;
+//! [`Volume::release`] gives everything back in reverse order. When an acquisition fails half-way, what it took
+//! is given back; what cannot be given back stays leased for `fsage clean`.
+//!
+//! - A real device keeps the last file system that was made on it; its label `fsage` is how a later run, also
+//!   after a crash, recognises it as its own to overwrite ([`safety`]). Described file systems have no label
+//!   that we know of: their devices need `--erase PATH=SERIAL` every time.
+//! - `queue/wbt_lat_usec` and other queue settings but the scheduler are left alone: the volume is measured as
+//!   the host would use it.
+
+use std::path::{Path, PathBuf};
+
+use fsage_engine::protocol::{BlockFacts, FailureKind, Reply, Request};
+use fsage_engine::size::Bytes;
+
+use crate::cli::explain::{EXIT_USAGE, Explain, exit_code_of};
+use crate::lease::record::Lease;
+use crate::lease::{Journal, LeaseError, LeaseId};
+use crate::study::spec::VolumeSpec;
+use crate::target::{Session, TargetError};
+
+pub mod consent;
+pub mod device;
+pub mod loop_file;
+pub mod safety;
+
+pub use consent::EraseConsent;
+pub use device::DeviceVolume;
+pub use loop_file::LoopVolume;
+pub use safety::Refusal;
+
+/// Signatures of the file systems that can carry our label.
+pub const LABELLED: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+/// Why a volume cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeError {
+    /// Its description makes no sense.
+    #[error("volume.{key} {what}")]
+    Spec {
+        /// Key in the study.
+        key: &'static str,
+        /// What is wrong.
+        what: String,
+    },
+    /// A device that must not be written to.
+    #[error("{} is not erased", .path.display())]
+    Refused {
+        /// Path in the study.
+        path: PathBuf,
+        /// Rule that it breaks.
+        #[source]
+        refusal: Refusal,
+    },
+    /// The loop file might not fit.
+    #[error(
+        "{} has {} free, a volume of {} needs {}",
+        .directory.display(), Bytes(*.available_bytes), Bytes(*.size_bytes), Bytes(*.needed_bytes)
+    )]
+    Space {
+        /// Where the file would be.
+        directory: PathBuf,
+        /// Free there.
+        available_bytes: u64,
+        /// Size of the volume.
+        size_bytes: u64,
+        /// Size and margin.
+        needed_bytes: u64,
+    },
+    /// The scheduler is not one the device can have.
+    #[error("{} has no I/O scheduler `{scheduler}`", .device.display())]
+    Scheduler {
+        /// The device.
+        device: PathBuf,
+        /// Scheduler asked for.
+        scheduler: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+    /// The journal could not be written.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// The agent could not do it.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+}
+
+impl Explain for VolumeError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Spec { .. } | Self::Refused { .. } => EXIT_USAGE,
+            Self::Space { .. } | Self::Scheduler { .. } => exit_code_of(FailureKind::Missing),
+            Self::Lease(error) => error.exit_code(),
+            Self::Target(error) => exit_code_of(error.kind()),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Spec { .. } => None,
+            Self::Refused { path, refusal } => Some(refusal.hint(path)),
+            Self::Space { .. } => {
+                Some("set volume.size to less, or volume.directory to where there is more room".to_owned())
+            }
+            Self::Scheduler { known, .. } if known.is_empty() => {
+                Some("leave volume.scheduler out: this device has none to choose from".to_owned())
+            }
+            Self::Scheduler { known, .. } => Some(format!("it has {}", known.join(", "))),
+            Self::Lease(error) => error.hint(),
+            Self::Target(error) => error.hint(),
+        }
+    }
+}
+
+/// A reply of the wrong kind, as an error.
+pub(crate) fn unexpected(request: &str, reply: &Reply) -> TargetError {
+    let answer = format!("{reply:?}").chars().take(80).collect();
+    TargetError::Unexpected { request: request.to_owned(), answer }
+}
+
+/// A checked volume, not yet taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Volume {
+    /// A sparse file under a loop device.
+    Loop(LoopVolume),
+    /// A real block device.
+    Device(DeviceVolume),
+}
+
+/// A volume that was taken. Give it back with [`Volume::release`].
+#[derive(Debug)]
+#[must_use = "a volume that was acquired has to be released"]
+pub struct Acquired {
+    /// The block device (`/dev/loop3`), canonical.
+    pub device: PathBuf,
+    /// What is known about it.
+    pub facts: BlockFacts,
+    /// What was done, as a shell would read it.
+    pub commands: Vec<String>,
+    taken: Vec<(LeaseId, Undo)>,
+}
+
+/// How something that was taken is given back.
+#[derive(Debug, Clone)]
+enum Undo {
+    Request(Request),
+    Nothing,
+}
+
+/// Checks a volume's description; touches nothing.
+///
+/// # Errors
+/// A size or sector that makes no sense; a device that the command line does not allow to be erased.
+pub fn resolve(
+    spec: &VolumeSpec,
+    consent: &EraseConsent,
+    store_directory: &Path,
+) -> Result<Volume, VolumeError> {
+    match spec {
+        VolumeSpec::Loop { size, directory, direct_io, sector_bytes, scheduler } => {
+            let directory = directory.clone().unwrap_or_else(|| store_directory.join("volumes"));
+            LoopVolume::new(*size, &directory, *direct_io, *sector_bytes, scheduler.clone()).map(Volume::Loop)
+        }
+        VolumeSpec::Device { path, scheduler } => {
+            DeviceVolume::new(path, consent, store_directory, scheduler.clone()).map(Volume::Device)
+        }
+    }
+}
+
+impl Volume {
+    /// Its size, where that is known before it is taken.
+    #[must_use]
+    pub const fn size_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Loop(volume) => Some(volume.size_bytes()),
+            Self::Device(_) => None,
+        }
+    }
+
+    /// Takes the device. `name` (the trial's id) tells this volume's files from others'.
+    ///
+    /// # Errors
+    /// See [`VolumeError`]; what was taken has been given back.
+    pub fn acquire(
+        &self,
+        session: &mut Session,
+        journal: &mut Journal,
+        name: &str,
+    ) -> Result<Acquired, VolumeError> {
+        let mut taking = Taking { session, journal, taken: Vec::new(), commands: Vec::new() };
+        let facts = match self {
+            Self::Loop(volume) => volume.take(&mut taking, name),
+            Self::Device(volume) => volume.take(&mut taking),
+        };
+        let facts = match facts.and_then(|facts| taking.scheduler(&facts, self.wanted_scheduler())) {
+            Ok(facts) => facts,
+            Err(error) => {
+                let (session, journal) = (taking.session, taking.journal);
+                // The first error tells more; what is not given back here stays leased.
+                let _ = give_back(session, journal, taking.taken);
+                return Err(error);
+            }
+        };
+        Ok(Acquired { device: facts.path.clone(), facts, commands: taking.commands, taken: taking.taken })
+    }
+
+    /// Gives it back: settings, loop device and file, in reverse order. Every step is tried even after one failed.
+    ///
+    /// # Errors
+    /// The first step that failed; what was not given back stays leased for `fsage clean`.
+    pub fn release(
+        &self,
+        acquired: Acquired,
+        session: &mut Session,
+        journal: &mut Journal,
+    ) -> Result<(), VolumeError> {
+        give_back(session, journal, acquired.taken)
+    }
+
+    /// What acquiring it does, as a shell would read it.
+    #[must_use]
+    pub fn describe(&self, name: &str) -> Vec<String> {
+        let mut lines = match self {
+            Self::Loop(volume) => volume.describe(name),
+            Self::Device(volume) => volume.describe(),
+        };
+        if let Some(scheduler) = self.wanted_scheduler() {
+            let device = self.device_in_words();
+            lines.push(format!("echo {scheduler} >/sys/block/{device}/queue/scheduler"));
+        }
+        lines
+    }
+
+    /// The device's path for [`describe`](Self::describe) and dry runs, before it is known.
+    #[must_use]
+    pub fn device_in_words(&self) -> String {
+        match self {
+            Self::Loop(_) => "loopN".to_owned(),
+            Self::Device(volume) => volume.path().display().to_string(),
+        }
+    }
+
+    fn wanted_scheduler(&self) -> Option<&str> {
+        match self {
+            Self::Loop(volume) => volume.scheduler(),
+            Self::Device(volume) => volume.scheduler(),
+        }
+    }
+}
+
+/// An acquisition under way.
+struct Taking<'a> {
+    session: &'a mut Session,
+    journal: &'a mut Journal,
+    taken: Vec<(LeaseId, Undo)>,
+    commands: Vec<String>,
+}
+
+impl Taking<'_> {
+    fn call(&mut self, request: Request) -> Result<Reply, VolumeError> {
+        Ok(self.session.call(request, &mut |_| {})?)
+    }
+
+    fn lease(&mut self, lease: Lease, undo: Undo) -> Result<(), VolumeError> {
+        let id = self.journal.take(lease)?;
+        self.taken.push((id, undo));
+        Ok(())
+    }
+
+    fn facts(&mut self, device: &Path) -> Result<BlockFacts, VolumeError> {
+        match self.call(Request::BlockFacts { device: device.to_owned() })? {
+            Reply::BlockFacts { facts } => Ok(*facts),
+            other => Err(unexpected("block-facts", &other).into()),
+        }
+    }
+
+    /// Sets the I/O scheduler, when one is wanted and another is set.
+    fn scheduler(&mut self, facts: &BlockFacts, wanted: Option<&str>) -> Result<BlockFacts, VolumeError> {
+        let mut facts = facts.clone();
+        let Some(wanted) = wanted.filter(|wanted| *wanted != facts.scheduler) else { return Ok(facts) };
+        if !facts.schedulers.iter().any(|known| known == wanted) {
+            let (device, scheduler, known) = (facts.path, wanted.to_owned(), facts.schedulers);
+            return Err(VolumeError::Scheduler { device, scheduler, known });
+        }
+        let name = facts.path.file_name().unwrap_or_default();
+        let class = Path::new("/sys/class/block").join(name);
+        // A partition has no queue of its own; the parent of its folder in sysfs is its disk's.
+        let queue = if class.join("partition").exists() { "../queue/scheduler" } else { "queue/scheduler" };
+        let path = class.join(queue);
+        let (old, new) = (facts.scheduler.clone(), wanted.to_owned());
+        let undo = Request::Restore { path: path.clone(), old: old.clone(), new: new.clone() };
+        self.lease(Lease::Setting { path: path.clone(), old, new: new.clone() }, Undo::Request(undo))?;
+        self.commands.push(format!("echo {new} >{}", path.display()));
+        self.call(Request::Set { path, value: new.clone() })?;
+        facts.scheduler = new;
+        Ok(facts)
+    }
+}
+
+fn give_back(
+    session: &mut Session,
+    journal: &mut Journal,
+    taken: Vec<(LeaseId, Undo)>,
+) -> Result<(), VolumeError> {
+    let mut first = Ok(());
+    for (id, undo) in taken.into_iter().rev() {
+        let undone = match undo {
+            Undo::Request(request) => {
+                session.call(request, &mut |_| {}).map(|_| ()).map_err(VolumeError::from)
+            }
+            Undo::Nothing => Ok(()),
+        };
+        let released = undone.and_then(|()| Ok(journal.release(id)?));
+        if first.is_ok() {
+            first = released;
+        }
+    }
+    first
+}

@@ -1,0 +1,190 @@
+//! btrfs on one device, made by mkfs.btrfs.
+//!
+//! - Only profiles that one device can hold are offered.
+//! - The smallest volume is what mkfs.btrfs itself demands: 109 MiB, or 16 MiB when data and metadata are mixed.
+
+use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
+use super::{Driver, FREE_SPACE_BTRFS, FreeSpaceTolerance};
+use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
+
+/// btrfs.
+#[derive(Debug)]
+pub struct Btrfs;
+
+/// btrfs.
+pub static BTRFS: Btrfs = Btrfs;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// `mkfs.btrfs -O list-all` of btrfs-progs 6.2 and what came later (btrfs(5)).
+const FEATURES: &[&str] = &[
+    "block-group-tree",
+    "extref",
+    "free-space-tree",
+    "mixed-bg",
+    "no-holes",
+    "quota",
+    "raid-stripe-tree",
+    "raid1c34",
+    "raid56",
+    "skinny-metadata",
+    "squota",
+    "zoned",
+];
+
+const fn parameter(
+    name: &'static str,
+    kind: Kind,
+    preset: Preset,
+    flag: Flag,
+    doc: &'static str,
+) -> Parameter {
+    Parameter { name, kind, preset, flag, doc, only: &[] }
+}
+
+/// The table.
+pub static PARAMETERS: &[Parameter] = &[
+    parameter(
+        "nodesize",
+        Kind::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, unit: 1 },
+        Preset::Own("16 KiB; `sectorsize` when mixed"),
+        Flag::Argument("--nodesize"),
+        "Size of the trees' nodes; at least `sectorsize`.",
+    ),
+    parameter(
+        "sectorsize",
+        Kind::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, unit: 1 },
+        Preset::Bytes(4 * KIB),
+        Flag::Argument("--sectorsize"),
+        "Block size of data. Larger than the page size (mostly 4 KiB) mounts only on kernels built for it.",
+    ),
+    parameter(
+        "data_profile",
+        Kind::Choice(&["single", "dup"]),
+        Preset::Own("single"),
+        Flag::Argument("--data"),
+        "How data is kept on the one device.",
+    ),
+    parameter(
+        "metadata_profile",
+        Kind::Choice(&["single", "dup"]),
+        Preset::Own("dup; single on flash before btrfs-progs 5.15"),
+        Flag::Argument("--metadata"),
+        "How metadata is kept on the one device.",
+    ),
+    parameter(
+        "mixed",
+        Kind::Switch,
+        Preset::Own("off"),
+        Flag::Alone(&["--mixed"], &[]),
+        "Keep data and metadata in the same block groups, for small volumes.",
+    ),
+    parameter(
+        "checksum",
+        Kind::Choice(&["crc32c", "xxhash", "sha256", "blake2"]),
+        Preset::Own("crc32c"),
+        Flag::Argument("--checksum"),
+        "Checksum of data and metadata.",
+    ),
+    parameter(
+        "features",
+        Kind::Features(FEATURES),
+        Preset::Own("by version"),
+        Flag::Items("--features"),
+        "Features switched on (`name`) or off (`^name`), as for `mkfs.btrfs -O`.",
+    ),
+    parameter(
+        "discard",
+        Kind::Switch,
+        Preset::Own("on"),
+        Flag::Alone(&[], &["--nodiscard"]),
+        "Discard the whole device first. On a loop file this frees its blocks.",
+    ),
+    parameter(
+        "label",
+        Kind::Text { max: 255 },
+        Preset::Text(super::LABEL),
+        Flag::Argument("--label"),
+        "Label. The default is how a later run recognises a device as its own to overwrite.",
+    ),
+    parameter(
+        "uuid",
+        Kind::Text { max: 36 },
+        Preset::Own("random"),
+        Flag::Argument("--uuid"),
+        "UUID of the file system.",
+    ),
+];
+
+impl Driver for Btrfs {
+    fn name(&self) -> &'static str {
+        "btrfs"
+    }
+
+    fn title(&self) -> &'static str {
+        "copy-on-write trees, checksums of data"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn mkfs(&self) -> &'static Program {
+        &mkfs_btrfs::PROGRAM
+    }
+
+    fn fsck(&self) -> &'static Program {
+        &btrfs_check::PROGRAM
+    }
+
+    fn fixed_arguments(&self) -> &'static [&'static str] {
+        &["-q", "-f"]
+    }
+
+    fn default_mount_options(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn validate(&self, values: &Values) -> Result<(), ParameterError> {
+        let sector = values.number("sectorsize").unwrap_or(4 * KIB);
+        let mixed = values.switch("mixed") == Some(true) || values.lists("features", "mixed-bg");
+        match values.number("nodesize") {
+            Some(node) if node < sector => {
+                return Err(values.clash("`nodesize` must not be smaller than `sectorsize`"));
+            }
+            Some(node) if mixed && node != sector => {
+                return Err(values.clash("with `mixed`, `nodesize` must be equal to `sectorsize`"));
+            }
+            _ => {}
+        }
+        let given = |name| values.text(name).unwrap_or(if mixed { "single" } else { "" });
+        if mixed && given("data_profile") != given("metadata_profile") {
+            return Err(values.clash("with `mixed`, `data_profile` and `metadata_profile` must be the same"));
+        }
+        Ok(())
+    }
+
+    fn block_bytes(&self, values: &Values) -> u64 {
+        values.number("sectorsize").unwrap_or(4 * KIB)
+    }
+
+    fn minimum_bytes(&self, values: &Values) -> u64 {
+        let dup = values.text("data_profile") == Some("dup");
+        let mixed = values.switch("mixed") == Some(true) || values.lists("features", "mixed-bg");
+        match (mixed, dup) {
+            (true, false) => 16 * MIB,
+            (true, true) => 32 * MIB,
+            (false, false) => 109 * MIB,
+            (false, true) => 174 * MIB,
+        }
+    }
+
+    fn check(&self, device: &str) -> Invocation {
+        btrfs_check::check(device)
+    }
+
+    fn free_space_tolerance(&self) -> FreeSpaceTolerance {
+        FREE_SPACE_BTRFS
+    }
+}

@@ -1,0 +1,271 @@
+//! The ext family: ext2, ext3 and ext4, made by mke2fs. One table serves all three.
+//!
+//! - mke2fs chooses 1 KiB blocks on small volumes: ours is always told, 4 KiB unless asked otherwise.
+//! - Lazy initialisation sends writes and discards long after mkfs and would be measured as the load's: it is
+//!   off unless asked for.
+//! - Today's kernels serve ext2 and ext3 by the ext4 code.
+
+use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
+use super::{Driver, FREE_SPACE_EXT, FreeSpaceTolerance};
+use crate::tools::{Invocation, Program, e2fsck, mke2fs};
+
+/// One of the family.
+#[derive(Debug)]
+pub struct Ext {
+    name: &'static str,
+    title: &'static str,
+}
+
+/// The second extended file system.
+pub static EXT2: Ext = Ext { name: "ext2", title: "block-mapped, without a journal" };
+/// The third extended file system.
+pub static EXT3: Ext = Ext { name: "ext3", title: "block-mapped, with a journal" };
+/// The fourth extended file system.
+pub static EXT4: Ext = Ext { name: "ext4", title: "extents, delayed allocation, a journal" };
+
+const JOURNALLED: &[&str] = &["ext3", "ext4"];
+const EXT4_ONLY: &[&str] = &["ext4"];
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// `mke2fs -O` names of e2fsprogs 1.47 (ext4(5)).
+const FEATURES: &[&str] = &[
+    "64bit",
+    "bigalloc",
+    "casefold",
+    "dir_index",
+    "dir_nlink",
+    "ea_inode",
+    "encrypt",
+    "ext_attr",
+    "extent",
+    "extra_isize",
+    "fast_commit",
+    "filetype",
+    "flex_bg",
+    "has_journal",
+    "huge_file",
+    "inline_data",
+    "large_dir",
+    "large_file",
+    "metadata_csum",
+    "metadata_csum_seed",
+    "meta_bg",
+    "orphan_file",
+    "project",
+    "quota",
+    "resize_inode",
+    "sparse_super",
+    "sparse_super2",
+    "stable_inodes",
+    "uninit_bg",
+    "verity",
+];
+
+const fn size(min: u64, max: u64) -> Kind {
+    Kind::Bytes { min, max, power_of_two: true, unit: 1 }
+}
+
+/// The table.
+pub static PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "block_size",
+        kind: size(KIB, 64 * KIB),
+        preset: Preset::Bytes(4 * KIB),
+        flag: Flag::Argument("-b"),
+        doc: "Block size. Larger than the page size (mostly 4 KiB) mounts only on Linux 6.19 and later.",
+        only: &[],
+    },
+    Parameter {
+        name: "cluster_size",
+        kind: size(2 * KIB, 256 * MIB),
+        preset: Preset::Own("no clusters"),
+        flag: Flag::ArgumentAnd("-C", "-O", "bigalloc"),
+        doc: "Allocate in clusters of this size (feature `bigalloc`); larger than `block_size`.",
+        only: EXT4_ONLY,
+    },
+    Parameter {
+        name: "inode_size",
+        kind: size(128, 4 * KIB),
+        preset: Preset::Own("256 bytes"),
+        flag: Flag::Argument("-I"),
+        doc: "Bytes of an inode, at most `block_size`. Below 256 there are no nanosecond times.",
+        only: &[],
+    },
+    Parameter {
+        name: "inode_ratio",
+        kind: Kind::Bytes { min: KIB, max: 64 * MIB, power_of_two: false, unit: 1 },
+        preset: Preset::Own("16 KiB; 4 KiB below 512 MiB"),
+        flag: Flag::Argument("-i"),
+        doc: "Bytes of the volume for each inode: settles how many files there can be.",
+        only: &[],
+    },
+    Parameter {
+        name: "journal",
+        kind: Kind::Switch,
+        preset: Preset::Own("on"),
+        flag: Flag::Word("-O", "has_journal", "^has_journal"),
+        doc: "Keep a journal.",
+        only: EXT4_ONLY,
+    },
+    Parameter {
+        name: "journal_size",
+        kind: Kind::Bytes { min: 4 * MIB, max: 40 * GIB, power_of_two: false, unit: MIB },
+        preset: Preset::Own("4 MiB to 1 GiB, by the volume's size"),
+        flag: Flag::Keys("-J", &["size"]),
+        doc: "Size of the journal; at least 1024 blocks, at most half of the volume.",
+        only: JOURNALLED,
+    },
+    Parameter {
+        name: "lazy_init",
+        kind: Kind::Switch,
+        preset: Preset::Switch(false),
+        flag: Flag::Keys("-E", &["lazy_itable_init", "lazy_journal_init"]),
+        doc: "Leave inode tables and journal to be initialised after the mount, while the load runs.",
+        only: &[],
+    },
+    Parameter {
+        name: "stride",
+        kind: Kind::Count { min: 1, max: 1 << 20 },
+        preset: Preset::Own("from the device, else none"),
+        flag: Flag::Keys("-E", &["stride"]),
+        doc: "Blocks written to one disk of a stripe before the next.",
+        only: &[],
+    },
+    Parameter {
+        name: "stripe_width",
+        kind: Kind::Count { min: 1, max: 1 << 20 },
+        preset: Preset::Own("from the device, else none"),
+        flag: Flag::Keys("-E", &["stripe_width"]),
+        doc: "Blocks of a whole stripe over its data disks (`stride` × data disks); the allocator aligns to it.",
+        only: &[],
+    },
+    Parameter {
+        name: "discard",
+        kind: Kind::Switch,
+        preset: Preset::Own("on"),
+        flag: Flag::Word("-E", "discard", "nodiscard"),
+        doc: "Discard the whole device first. On a loop file this frees its blocks.",
+        only: &[],
+    },
+    Parameter {
+        name: "reserved_percent",
+        kind: Kind::Count { min: 0, max: 50 },
+        preset: Preset::Own("5"),
+        flag: Flag::Argument("-m"),
+        doc: "Share of the blocks that only root may use. The load runs as root, so it bounds nothing there, but `df` shows it.",
+        only: &[],
+    },
+    Parameter {
+        name: "flex_bg_size",
+        kind: Kind::Count { min: 1, max: 1 << 20 },
+        preset: Preset::Own("16"),
+        flag: Flag::Argument("-G"),
+        doc: "Block groups that share their metadata's place; a power of two.",
+        only: EXT4_ONLY,
+    },
+    Parameter {
+        name: "features",
+        kind: Kind::Features(FEATURES),
+        preset: Preset::Own("by mke2fs.conf"),
+        flag: Flag::Items("-O"),
+        doc: "Features switched on (`name`) or off (`^name`), as for `mke2fs -O`.",
+        only: &[],
+    },
+    Parameter {
+        name: "label",
+        kind: Kind::Text { max: 16 },
+        preset: Preset::Text(super::LABEL),
+        flag: Flag::Argument("-L"),
+        doc: "Label. The default is how a later run recognises a device as its own to overwrite.",
+        only: &[],
+    },
+    Parameter {
+        name: "uuid",
+        kind: Kind::Text { max: 36 },
+        preset: Preset::Own("random"),
+        flag: Flag::Argument("-U"),
+        doc: "UUID of the file system.",
+        only: &[],
+    },
+];
+
+impl Driver for Ext {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn title(&self) -> &'static str {
+        self.title
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn mkfs(&self) -> &'static Program {
+        &mke2fs::PROGRAM
+    }
+
+    fn fsck(&self) -> &'static Program {
+        &e2fsck::PROGRAM
+    }
+
+    fn fixed_arguments(&self) -> &'static [&'static str] {
+        match self.name {
+            "ext2" => &["-q", "-F", "-t", "ext2"],
+            "ext3" => &["-q", "-F", "-t", "ext3"],
+            _ => &["-q", "-F", "-t", "ext4"],
+        }
+    }
+
+    fn default_mount_options(&self) -> &'static [&'static str] {
+        // Otherwise a failing device would be aged on after the first error in its metadata.
+        &["errors=remount-ro"]
+    }
+
+    fn validate(&self, values: &Values) -> Result<(), ParameterError> {
+        let block = values.number("block_size").unwrap_or(4 * KIB);
+        if values.number("inode_size").is_some_and(|inode| inode > block) {
+            return Err(values.clash("`inode_size` must not be larger than `block_size`"));
+        }
+        if values.number("cluster_size").is_some_and(|cluster| cluster <= block) {
+            return Err(values.clash("`cluster_size` must be larger than `block_size`"));
+        }
+        if values.number("flex_bg_size").is_some_and(|groups| !groups.is_power_of_two()) {
+            return Err(values.clash("`flex_bg_size` must be a power of two"));
+        }
+        if values.number("journal_size").is_some_and(|journal| journal < 1024 * block) {
+            return Err(values.clash("`journal_size` must be at least 1024 blocks"));
+        }
+        if values.switch("journal") == Some(false) && values.has("journal_size") {
+            return Err(values.clash("`journal_size` needs `journal = true`"));
+        }
+        let stripe = (values.number("stride"), values.number("stripe_width"));
+        if let (Some(stride), Some(width)) = stripe
+            && !width.is_multiple_of(stride)
+        {
+            return Err(values.clash("`stripe_width` must be a multiple of `stride`"));
+        }
+        Ok(())
+    }
+
+    fn block_bytes(&self, values: &Values) -> u64 {
+        values.number("cluster_size").or(values.number("block_size")).unwrap_or(4 * KIB)
+    }
+
+    fn minimum_bytes(&self, values: &Values) -> u64 {
+        // mke2fs makes no journal below 2048 blocks, and takes up to half of a small volume for one.
+        let block = values.number("block_size").unwrap_or(4 * KIB);
+        (2048 * block).max(values.number("journal_size").unwrap_or(0).saturating_mul(2))
+    }
+
+    fn check(&self, device: &str) -> Invocation {
+        e2fsck::check(device)
+    }
+
+    fn free_space_tolerance(&self) -> FreeSpaceTolerance {
+        FREE_SPACE_EXT
+    }
+}
