@@ -4,16 +4,14 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::ioctl::opcode;
 
 use crate::ioctl::Request;
 use crate::{Error, Result};
 
-/// The header says `size_t`, the kernel always writes 64 bits.
-const BLKGETSIZE64: Request<u64> = Request::historic(
-    "BLKGETSIZE64",
-    rustix::ioctl::opcode::from_components(rustix::ioctl::Direction::Read, 0x12, 114, size_of::<usize>()),
-);
-const BLKFLSBUF: Request<()> = Request::historic("BLKFLSBUF", rustix::ioctl::opcode::none(0x12, 97));
+/// The header says `size_t`, for the sake of the number; the kernel always writes 64 bits.
+const BLKGETSIZE64: Request<u64> = Request::historic("BLKGETSIZE64", opcode::read::<usize>(0x12, 114));
+const BLKFLSBUF: Request<()> = Request::historic("BLKFLSBUF", opcode::none(0x12, 97));
 
 /// Size of the device.
 ///

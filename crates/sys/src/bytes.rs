@@ -58,9 +58,4 @@ impl<'a> Writer<'a> {
     pub fn u64(self, value: u64) -> Self {
         self.put(&value.to_ne_bytes())
     }
-
-    /// Puts bytes as they are.
-    pub fn raw(self, bytes: &[u8]) -> Self {
-        self.put(bytes)
-    }
 }

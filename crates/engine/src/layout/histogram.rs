@@ -5,13 +5,18 @@ use super::SizeHistogram;
 impl SizeHistogram {
     /// Counts one item of `size` bytes.
     pub fn add(&mut self, size: u64) {
+        self.add_many(size, 1);
+    }
+
+    /// Counts `count` items of `size` bytes each.
+    pub fn add_many(&mut self, size: u64, count: u64) {
         let bucket = usize::try_from(size.max(1).ilog2()).unwrap_or(0);
         if bucket >= self.count.len() {
             self.count.resize(bucket + 1, 0);
             self.bytes.resize(bucket + 1, 0);
         }
-        self.count[bucket] += 1;
-        self.bytes[bucket] += size;
+        self.count[bucket] += count;
+        self.bytes[bucket] += size * count;
     }
 
     /// Adds all that another one counted.
