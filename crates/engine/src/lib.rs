@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod digest;
+pub mod distribution;
 pub mod host;
 pub mod layout;
 pub mod load;

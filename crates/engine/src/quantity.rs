@@ -19,3 +19,10 @@ pub fn share(part: u64, whole: u64) -> f64 {
 pub fn to_u64(value: f64) -> u64 {
     value.round() as u64
 }
+
+/// A number as an index; one that does not fit is beyond any slice.
+#[must_use]
+#[inline]
+pub fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

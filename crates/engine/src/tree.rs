@@ -17,6 +17,7 @@ mod shape;
 pub use shape::{Shape, ShapeError, walk};
 
 use crate::operation::Place;
+use crate::quantity::index;
 
 /// One directory of a thread's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,11 +93,11 @@ impl DirectoryTree {
 
     /// Adds a directory. Allocates when its number is larger than any before.
     pub fn insert(&mut self, directory: Directory) {
-        let index = index(directory.number);
-        if index >= self.parents.len() {
-            self.parents.resize(index + 1, NONE);
+        let n = index(directory.number);
+        if n >= self.parents.len() {
+            self.parents.resize(n + 1, NONE);
         }
-        self.parents[index] = directory.parent;
+        self.parents[n] = directory.parent;
     }
 
     /// Takes a directory out; the top stays.
@@ -164,11 +165,6 @@ impl DirectoryTree {
         }
         self.write_path(text, target);
     }
-}
-
-/// A directory number as an index.
-fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -210,6 +210,10 @@ impl Workload for AnyWorkload {
         dispatch!(self, inner => inner.completed(operation, outcome));
     }
 
+    fn release(&mut self) -> Option<Operation> {
+        dispatch!(self, inner => inner.release())
+    }
+
     #[inline]
     fn is_upkeep(&self) -> bool {
         dispatch!(self, inner => inner.is_upkeep())
