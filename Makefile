@@ -1,0 +1,89 @@
+# make          build fsage and its agent, static, into bin/
+# make demo     set up, build, run the ageing study (quick) and write its report
+# make test     set up, build, run every test and the fuzz targets for a moment
+# make lint     formatting, clippy, documentation, licences
+# make bench    the speed table; takes some minutes and an idle machine
+# make install  program, agent, man pages, completions and studies below PREFIX (DESTDIR is honoured)
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+STORE ?= demo/store
+REPORT ?= demo/report.html
+
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# Root is needed for mounts and loop devices only; building never runs as another user than yours.
+SUDO := $(if $(filter-out 0,$(shell id -u)),sudo,)
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+CARGO ?= cargo
+
+.PHONY: all build setup demo test lint bench install uninstall man clean
+
+all: build
+
+setup:
+	@scripts/setup
+
+# The triple is in the path because every binary is static; `bin/` saves the user from knowing it.
+build:
+	$(CARGO) build --release --locked --package fsage --package fsage-engine --bins
+	@mkdir -p bin
+	@triple=$$(rustc -vV | sed -n 's/^host: //p'); \
+	for program in fsage fsage-agent; do \
+		ln -sf "$(abspath $(TARGET_DIR))/$$triple/release/$$program" bin/$$program; \
+	done
+	@echo "built: bin/fsage bin/fsage-agent"
+
+demo: setup
+	@$(MAKE) --no-print-directory build
+	$(SUDO) bin/fsage doctor
+	$(SUDO) bin/fsage run studies/aging.toml --quick --store $(STORE)
+	$(SUDO) bin/fsage report $(STORE) --output $(REPORT)
+	@echo
+	@echo "Open it in a browser: file://$(abspath $(REPORT))"
+
+# One profile (dev, optimised a little) for everything, so that nothing is built twice. The binaries come
+# first because the tests of the command line start the agent that lies beside it.
+test: setup
+	$(CARGO) build --locked --workspace --bins
+	$(CARGO) test --locked --workspace
+	@if [ -x scripts/fuzz ]; then scripts/fuzz; else echo "skipped: fuzz targets (no scripts/fuzz)"; fi
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check; \
+	else echo "skipped: licences (cargo install cargo-deny --locked)"; fi
+
+bench: setup
+	@$(MAKE) --no-print-directory build
+	$(CARGO) build --release --locked --package fsage-bench --bins
+	scripts/bench
+
+man:
+	$(CARGO) run --release --locked --quiet --package xtask -- man $(TARGET_DIR)/man
+	$(CARGO) run --release --locked --quiet --package xtask -- completions $(TARGET_DIR)/completions
+
+install: build man
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/fsage/studies
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	install -m 755 bin/fsage bin/fsage-agent $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(TARGET_DIR)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(TARGET_DIR)/completions/fsage.bash \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/fsage
+	install -m 644 $(TARGET_DIR)/completions/_fsage $(DESTDIR)$(PREFIX)/share/zsh/site-functions/
+	install -m 644 $(TARGET_DIR)/completions/fsage.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/
+	install -m 644 studies/*.toml $(DESTDIR)$(PREFIX)/share/fsage/studies/
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/fsage $(DESTDIR)$(PREFIX)/bin/fsage-agent
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/fsage.1 $(DESTDIR)$(PREFIX)/share/man/man1/fsage-*.1
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/fsage
+	rm -f $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_fsage
+	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/fsage.fish
+	rm -rf $(DESTDIR)$(PREFIX)/share/fsage
+
+clean:
+	$(CARGO) clean
+	rm -rf bin demo
