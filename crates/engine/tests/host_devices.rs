@@ -1,0 +1,185 @@
+//! What the agent does to devices, mounts and groups, on real ones made for the test.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fsage_engine::host::{HostError, block, cache, loopback, mount, process, setting};
+use fsage_engine::protocol::{Failure, FailureKind};
+
+const SIZE: u64 = 48 << 20;
+
+/// A loop device over a file of its own, given back when it goes.
+struct Disk {
+    folder: tempfile::TempDir,
+    device: PathBuf,
+}
+
+impl Disk {
+    fn new() -> Option<Self> {
+        if !std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+            println!("skipped: needs root");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let device = loopback::attach(&folder.path().join("disk"), Some(SIZE), 512, false).unwrap();
+        Some(Self { folder, device })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("disk")
+    }
+
+    fn mount_ext4(&self) -> PathBuf {
+        run("mkfs.ext4", &["-q", "-L", "fsage", &self.device.display().to_string()]);
+        let point = self.folder.path().join("mount point");
+        std::fs::create_dir(&point).unwrap();
+        mount::mount(&self.device, &point, "ext4", &["noatime".to_owned()]).unwrap();
+        point
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = mount::unmount(&self.folder.path().join("mount point"));
+        let _ = loopback::detach(&self.file());
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn an_empty_disk_is_free_to_take() {
+    let Some(disk) = Disk::new() else { return };
+    let facts = block::facts(&disk.device).unwrap();
+    assert_eq!((facts.size_bytes, facts.sector_bytes), (SIZE, 512));
+    assert_eq!(facts.path, disk.device);
+    assert_eq!(facts.backing_file, Some(disk.file()));
+    assert!(facts.exclusive && !facts.swap);
+    assert_eq!((facts.signature.as_str(), facts.mounted_at.len(), facts.holders.len()), ("", 0, 0));
+    assert!(facts.schedulers.contains(&facts.scheduler), "{facts:?}");
+    let link = disk.folder.path().join("by-id");
+    std::os::unix::fs::symlink(&disk.device, &link).unwrap();
+    assert_eq!(block::facts(&link).unwrap(), facts);
+}
+
+#[test]
+fn a_mounted_disk_is_seen_as_such() {
+    let Some(disk) = Disk::new() else { return };
+    let point = disk.mount_ext4();
+    let facts = block::facts(&disk.device).unwrap();
+    assert_eq!(facts.mounted_at, [point.clone()]);
+    assert!(!facts.exclusive);
+    assert_eq!((facts.signature.as_str(), facts.label.as_str()), ("ext4", "fsage"));
+    let usage = cache::usage(&point).unwrap();
+    assert_eq!(usage.file_system, "ext4");
+    assert!(usage.total_bytes <= SIZE && usage.used_bytes < usage.total_bytes);
+    cache::sync(&point).unwrap();
+    assert!(cache::trim(&point).unwrap() > 0);
+    mount::unmount(&point).unwrap();
+    assert!(!mount::is_mount_point(&point));
+    assert!(block::facts(&disk.device).unwrap().exclusive);
+}
+
+#[test]
+fn a_btrfs_is_found_though_its_mount_has_another_number() {
+    let Some(disk) = Disk::new() else { return };
+    std::fs::File::options().write(true).open(disk.file()).unwrap().set_len(256 << 20).unwrap();
+    loopback::detach(&disk.file()).unwrap();
+    let device = loopback::attach(&disk.file(), None, 4096, false).unwrap();
+    run("mkfs.btrfs", &["-q", &device.display().to_string()]);
+    let point = disk.folder.path().join("mount point");
+    std::fs::create_dir(&point).unwrap();
+    mount::mount(&device, &point, "btrfs", &[]).unwrap();
+    let facts = block::facts(&device).unwrap();
+    assert_eq!((facts.mounted_at.as_slice(), facts.signature.as_str()), ([point].as_slice(), "btrfs"));
+}
+
+#[test]
+fn a_busy_mount_says_who_uses_it() {
+    let Some(disk) = Disk::new() else { return };
+    let point = disk.mount_ext4();
+    let mut user =
+        Command::new("sleep").arg("600").current_dir(&point).stdout(Stdio::null()).spawn().unwrap();
+    let error = mount::unmount(&point).unwrap_err();
+    let expected = format!("used by {} (sleep)", user.id());
+    assert!(matches!(&error, HostError::Busy { users, .. } if *users == expected), "{error}");
+    user.kill().unwrap();
+    user.wait().unwrap();
+    mount::unmount(&point).unwrap();
+}
+
+#[test]
+fn a_file_system_that_the_kernel_lacks_is_missing_not_failed() {
+    let Some(disk) = Disk::new() else { return };
+    let error = mount::mount(&disk.device, disk.folder.path(), "no-such-fs", &[]).unwrap_err();
+    assert_eq!(Failure::from(error).kind, FailureKind::Missing);
+    let error = mount::mount(&disk.device, disk.folder.path(), "ext4", &[]).unwrap_err();
+    let failure = Failure::from(error);
+    assert_eq!((failure.kind, failure.errno), (FailureKind::Failed, Some(22)), "{failure:?}");
+}
+
+#[test]
+fn stacked_mounts_all_go() {
+    let Some(disk) = Disk::new() else { return };
+    let point = disk.mount_ext4();
+    mount::mount(Path::new("tmpfs"), &point, "tmpfs", &["size=1m".to_owned()]).unwrap();
+    assert_eq!(cache::usage(&point).unwrap().file_system, "tmpfs");
+    mount::unmount(&point).unwrap();
+    assert!(!mount::is_mount_point(&point));
+}
+
+#[test]
+fn a_device_goes_though_its_file_was_removed() {
+    let Some(disk) = Disk::new() else { return };
+    std::fs::remove_file(disk.file()).unwrap();
+    loopback::detach(&disk.file()).unwrap();
+    let name = disk.device.file_name().unwrap();
+    let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+    let now = std::fs::read_to_string(backing).unwrap_or_default();
+    assert!(!now.contains(&disk.file().display().to_string()), "{now}");
+}
+
+#[test]
+fn a_setting_changed_by_someone_else_stays() {
+    let Some(disk) = Disk::new() else { return };
+    let name = disk.device.file_name().unwrap().to_string_lossy();
+    let path = PathBuf::from(format!("/sys/block/{name}/queue/read_ahead_kb"));
+    let now = || std::fs::read_to_string(&path).unwrap().trim().to_owned();
+    let old = setting::set(&path, "16").unwrap();
+    assert_eq!(now(), "16");
+    std::fs::write(&path, "32").unwrap();
+    setting::restore(&path, &old, "16").unwrap();
+    assert_eq!(now(), "32");
+    setting::restore(&path, &old, "32").unwrap();
+    assert_eq!(now(), old);
+}
+
+#[test]
+fn a_control_group_goes_with_what_is_in_it() {
+    let root = mount::table().into_iter().find(|entry| entry.file_system == "cgroup2");
+    let Some(root) = root else {
+        println!("skipped: no control groups, version 2");
+        return;
+    };
+    let group = root.point.join(format!("fsage-test-{}", std::process::id()));
+    if let Err(error) = std::fs::create_dir(&group) {
+        println!("skipped: cannot make a control group: {error}");
+        return;
+    }
+    if !group.starts_with("/sys/fs/cgroup") {
+        std::fs::remove_dir(&group).unwrap();
+        println!("skipped: control groups are at {}", root.point.display());
+        return;
+    }
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    std::fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
+    process::remove_control_group(&group).unwrap();
+    assert!(!group.exists());
+    assert!(!child.wait().unwrap().success());
+}
