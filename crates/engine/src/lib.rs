@@ -4,9 +4,12 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod device;
 pub mod digest;
 pub mod distribution;
+pub mod executor;
 pub mod host;
+pub mod latency;
 pub mod layout;
 pub mod load;
 pub mod operation;

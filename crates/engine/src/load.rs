@@ -12,13 +12,24 @@ use crate::protocol::Warning;
 use crate::size::Bytes;
 use crate::workload::spec::WorkloadSpec;
 
+mod age;
 mod control;
 mod error;
+mod fullness;
+mod probe;
+mod result;
 mod run;
+mod setup;
+mod source;
+mod tick;
+mod worker;
 
 pub use control::Control;
 pub use error::LoadError;
 pub use run::run;
+pub(crate) use run::run_sources;
+pub(crate) use setup::Ground;
+pub(crate) use source::{Source, Step};
 
 /// How file data reaches the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]

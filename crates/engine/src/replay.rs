@@ -1,10 +1,20 @@
 //! Runs the operations of a trace again in another directory.
+//!
+//! Each recorded thread has a thread of its own that does its operations in their order; threads own their parts of
+//! the tree, so nothing else needs to be kept in order. Operations that failed when recorded are left out, as
+//! in Conway et al. 2019. A model follows what succeeds; at the end the directory is walked, and when it has
+//! another shape than the model, that is an error: the digest in the result is that of the shape.
 
-use std::path::Path;
+mod model;
+mod stream;
 
-use crate::load::{Control, LoadError, LoadResult, LoadSink};
+use std::path::{Path, PathBuf};
+
+use crate::load::{Control, Ground, LoadError, LoadResult, LoadSink, LoadSpec, StopSpec, run_sources};
 use crate::protocol::FailureKind;
 use crate::trace::TraceError;
+use crate::tree::{Shape, ShapeError, walk};
+use stream::{Recorded, feed, open_streams};
 
 /// Why a trace could not be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +25,17 @@ pub enum ReplayError {
     /// The operations could not be run.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The replayed tree could not be looked at.
+    #[error("cannot check the replayed tree")]
+    Shape(#[from] ShapeError),
+    /// The replayed tree is not the recorded one.
+    #[error("{} is not what the trace made: {what}", path.display())]
+    Different {
+        /// The directory.
+        path: PathBuf,
+        /// How they differ, in numbers.
+        what: String,
+    },
 }
 
 impl ReplayError {
@@ -24,6 +45,8 @@ impl ReplayError {
         match self {
             Self::Trace(error) => error.hint(),
             Self::Load(error) => error.hint(),
+            Self::Shape(_) => String::new(),
+            Self::Different { .. } => "nothing else may work below that directory meanwhile".to_owned(),
         }
     }
 
@@ -33,22 +56,82 @@ impl ReplayError {
         match self {
             Self::Trace(error) => error.kind(),
             Self::Load(error) => error.kind(),
+            Self::Shape(_) => FailureKind::Failed,
+            Self::Different { .. } => FailureKind::Damage,
         }
     }
 }
 
 /// Runs the operations of `trace` again below `directory`, each recorded thread in a thread of its own and
-/// in its recorded order; operations that failed when recorded are left out.
+/// in its recorded order; operations that failed when recorded are left out. Data is written as it was
+/// (buffered, direct or fast, with materialising at the end).
 ///
 /// # Errors
-/// An unreadable trace, a directory that cannot be worked in, a device that stopped working.
+/// An unreadable trace, a directory that cannot be worked in, a device that stopped working, a tree that
+/// does not become what the trace says (an operation that failed only now is in [`LoadResult::failed`] and the
+/// caveats: then the trees differ by right).
 pub fn run(
     trace: &Path,
     directory: &Path,
     control: &Control,
     sink: &mut dyn LoadSink,
 ) -> Result<LoadResult, ReplayError> {
-    let _ = (directory, control, sink);
-    crate::trace::read(trace)?;
-    Err(LoadError::Spec { what: "traces cannot be replayed yet".to_owned() }.into())
+    let reader = crate::trace::read(trace)?;
+    let preamble = reader.preamble().clone();
+    let spec = LoadSpec {
+        directory: directory.to_owned(),
+        stop: StopSpec { operations: Some(reader.operations()), ..StopSpec::default() },
+        probe_every: 0,
+        probe_layout: false,
+        trim: false,
+        trace: false,
+        ..preamble.load
+    };
+    let ground = Ground::open(directory)?;
+    let (streams, sources) = open_streams(&preamble.directories);
+    let (result, sources, fed) = std::thread::scope(|scope| {
+        let feeder = scope.spawn(move || feed(reader, &streams));
+        let ran = run_sources(&spec, &ground, sources, &preamble.directories, control, sink);
+        // The feeder ends when its reader does or when every source is gone.
+        let (result, sources) = match ran {
+            Ok((result, sources)) => (Ok(result), sources),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let sources: Vec<Recorded> = sources.into_iter().map(Recorded::hang_up).collect();
+        (result, sources, feeder.join())
+    });
+    fed.map_err(|_| LoadError::Panicked)??;
+    let mut result = result?;
+    conclude(&ground, &sources, &mut result)?;
+    Ok(result)
+}
+
+/// Compares the model with the directory and completes the result.
+fn conclude(ground: &Ground, sources: &[Recorded], result: &mut LoadResult) -> Result<(), ReplayError> {
+    let mut wanted = Shape::default();
+    for source in sources {
+        wanted.merge(&source.model().shape());
+        result.files += source.model().files();
+        result.live_bytes += source.model().size_bytes();
+    }
+    let found = walk(ground.path())?;
+    result.digest = found.digest.to_string();
+    result
+        .digest_caveats
+        .push("the digest is of names and sizes on disk, not of the load's model".to_owned());
+    if found == wanted {
+        return Ok(());
+    }
+    let what = format!(
+        "{} directories, {} file names, {} symbolic links and {} bytes instead of {}, {}, {} and {}",
+        found.directories,
+        found.file_names,
+        found.symlinks,
+        found.bytes,
+        wanted.directories,
+        wanted.file_names,
+        wanted.symlinks,
+        wanted.bytes
+    );
+    Err(ReplayError::Different { path: ground.path().to_owned(), what })
 }

@@ -55,7 +55,6 @@ impl Control {
     }
 
     /// Sleeps while a pause is asked; returns whether the load goes on (else it was stopped).
-    #[expect(dead_code, reason = "used as soon as the threads run")]
     pub(crate) fn wait(&self) -> bool {
         while self.is_paused() {
             std::thread::sleep(Duration::from_millis(2));

@@ -1,6 +1,33 @@
 //! Runs a load from its specification to its result.
+//!
+//! The calling thread is in charge: it hands out legs (work until so many operations), collects latencies
+//! and trace bytes, and between legs, with every thread waiting and no time counted, probes and keeps up. Each
+//! thread gets its fixed share of every leg, so that what each does depends on the seed alone.
 
-use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use fsage_sys::clock::raw_ns;
+
+use super::age::AgeWatch;
+use super::fullness::{FileSystemTraits, Fullness, traits, usage};
+use super::probe::Prober;
+use super::result::{Ending, assemble};
+use super::setup::{self, Ground};
+use super::source::Source;
+use super::tick::{Evolution, Sample};
+use super::worker::{
+    Arrival, Command, Halt, Limits, Message, Progress, Shared, State, Tally, Trouble, Worker, progress_share,
+    share_of,
+};
+use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec, StopReason, WriteMode};
+use crate::digest::Digest;
+use crate::executor::{Executor, ExecutorOptions};
+use crate::trace::{Batches, Feed, Preamble};
+use crate::tree::Directory;
+use crate::workload::spec::{UtilisationSpec, WorkloadSpec};
+use crate::workload::{AnyWorkload, ResolveContext, resolve};
 
 /// Runs a load: makes the initial directories (untimed), starts the threads, probes, and returns when a
 /// stop condition is met. Blocks the calling thread, which the sink is called from.
@@ -9,6 +36,433 @@ use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec};
 /// Before anything is done: a missing, read-only or used directory, a specification that makes no sense.
 /// Later: the device stopped working, a probe failed.
 pub fn run(spec: &LoadSpec, control: &Control, sink: &mut dyn LoadSink) -> Result<LoadResult, LoadError> {
-    let _ = (control, sink);
-    Err(LoadError::Spec { what: format!("loads of {} threads cannot be run yet", spec.threads) })
+    setup::check(spec)?;
+    let ground = Ground::open(&spec.directory)?;
+    let volume = ground.usage()?;
+    let context = ResolveContext { volume_bytes: volume.total_bytes, write_mode: spec.write_mode };
+    let mut sources = Vec::new();
+    let mut initial = Vec::new();
+    for thread in 0..spec.threads {
+        let source = resolve(&spec.workload, thread, spec.threads, spec.seed, &context)
+            .map_err(|error| LoadError::Workload { what: error.to_string() })?;
+        initial.push(source.initial_directories());
+        sources.push(source);
+    }
+    let (mut result, sources) = run_sources(spec, &ground, sources, &initial, control, sink)?;
+    let mut digest = Digest::default();
+    sources.iter().for_each(|source: &AnyWorkload| digest.merge(&source.digest()));
+    result.digest = digest.to_string();
+    result.files = sources.iter().map(AnyWorkload::files).sum();
+    result.live_bytes = sources.iter().map(AnyWorkload::size_bytes).sum();
+    Ok(result)
+}
+
+/// Runs the operations of `sources`, one thread each, and gives them back with the result, in which the digest
+/// and the numbers of live files and bytes are still missing.
+pub(crate) fn run_sources<S: Source>(
+    spec: &LoadSpec,
+    ground: &Ground,
+    sources: Vec<S>,
+    initial: &[Vec<Directory>],
+    control: &Control,
+    sink: &mut dyn LoadSink,
+) -> Result<(LoadResult, Vec<S>), LoadError> {
+    let threads = sources.len();
+    let facts = traits(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
+    setup::check_write_mode(ground, spec.write_mode)?;
+    let executors = make_executors(spec, ground, initial, facts, threads)?;
+    ground.sync()?;
+    let target = match utilisation(spec) {
+        Some(UtilisationSpec::Hold { target }) => Some(*target),
+        _ => None,
+    };
+    let volume = usage(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
+    let shared = Shared {
+        control,
+        halt: Halt::default(),
+        fullness: Fullness::new(volume, facts.counts_at_once, target),
+        progress: (0..threads).map(|_| Progress::default()).collect(),
+        start_raw_ns: AtomicU64::new(raw_ns()),
+    };
+    std::thread::scope(|scope| {
+        let (messages, inbox) = bounded(8 * threads + 8);
+        let mut lines = Lines::new(threads);
+        let evolution = Evolution::new(spec.stop.operations);
+        let feeds: Vec<Option<Feed>> = if spec.trace {
+            let (feeds, batches) = Batches::open(threads);
+            let preamble = Preamble { load: spec.clone(), directories: initial.to_vec() };
+            let out = messages.clone();
+            scope.spawn(move || {
+                let sent = batches.write(&preamble, |chunk| out.send(Message::Trace(chunk)).is_ok());
+                if let Err(error) = sent {
+                    let _ = out.send(Message::TraceFailed(error.to_string()));
+                }
+            });
+            feeds.into_iter().map(Some).collect()
+        } else {
+            (0..threads).map(|_| None).collect()
+        };
+        let mut handles = Vec::new();
+        for (((thread, executor), source), trace) in executors.into_iter().enumerate().zip(sources).zip(feeds)
+        {
+            let batch = evolution.batch(u64::try_from(threads).unwrap_or(1));
+            let worker = Worker {
+                thread,
+                executor,
+                source,
+                shared: &shared,
+                limits: limits(spec, thread, threads),
+                messages: messages.clone(),
+                commands: lines.open(batch),
+                empty: lines.empty(),
+                trace,
+                state: State::new(batch),
+            };
+            handles.push(scope.spawn(move || worker.work()));
+        }
+        drop(messages);
+        let lead = Lead::new(spec, ground, &shared, facts, lines, inbox, evolution, sink);
+        let result = lead.lead();
+        let sources: Result<Vec<S>, LoadError> =
+            handles.into_iter().map(|handle| handle.join().map_err(|_| LoadError::Panicked)).collect();
+        Ok((result?, sources?))
+    })
+}
+
+fn utilisation(spec: &LoadSpec) -> Option<&UtilisationSpec> {
+    match &spec.workload {
+        WorkloadSpec::Drift(drift) => drift.utilisation.as_ref(),
+        #[expect(unreachable_patterns, reason = "workloads without upkeep are to come")]
+        _ => None,
+    }
+}
+
+fn limits(spec: &LoadSpec, thread: usize, threads: usize) -> Limits {
+    Limits {
+        bytes: spec.stop.bytes.map(|bytes| share_of(bytes.0, thread, threads)),
+        full: spec.stop.full,
+        upkeep: utilisation(spec).is_some(),
+    }
+}
+
+fn make_executors(
+    spec: &LoadSpec,
+    ground: &Ground,
+    initial: &[Vec<Directory>],
+    facts: FileSystemTraits,
+    threads: usize,
+) -> Result<Vec<Executor>, LoadError> {
+    ground.make_tops(threads)?;
+    let options = ExecutorOptions {
+        write_mode: spec.write_mode,
+        in_place: facts.in_place,
+        open_directories: setup::descriptors() / threads,
+    };
+    let error = |errno| ground.error("mkdir", errno);
+    (0_u32..)
+        .zip(initial)
+        .map(|(thread, directories)| {
+            let mut executor = Executor::open(ground.path(), thread, options).map_err(error)?;
+            directories
+                .iter()
+                .try_for_each(|directory| executor.make_directory(*directory))
+                .map_err(error)?;
+            Ok(executor)
+        })
+        .collect()
+}
+
+/// The channels to the threads.
+struct Lines {
+    commands: Vec<Sender<Command>>,
+    recycle: Vec<Sender<Vec<Sample>>>,
+    last_empty: Option<Receiver<Vec<Sample>>>,
+}
+
+/// Batches of latencies under way for each thread.
+const BATCHES: usize = 8;
+
+impl Lines {
+    fn new(threads: usize) -> Self {
+        Self { commands: Vec::with_capacity(threads), recycle: Vec::with_capacity(threads), last_empty: None }
+    }
+
+    fn open(&mut self, batch: usize) -> Receiver<Command> {
+        let (to_worker, commands) = bounded(1);
+        let (recycle, empty) = bounded(BATCHES);
+        for _ in 0..BATCHES {
+            // The channel has room for them.
+            let _ = recycle.send(Vec::with_capacity(batch));
+        }
+        self.commands.push(to_worker);
+        self.recycle.push(recycle);
+        self.last_empty = Some(empty);
+        commands
+    }
+
+    fn empty(&mut self) -> Receiver<Vec<Sample>> {
+        self.last_empty.take().unwrap_or_else(crossbeam_channel::never)
+    }
+}
+
+/// The thread in charge.
+struct Lead<'a> {
+    spec: &'a LoadSpec,
+    ground: &'a Ground,
+    shared: &'a Shared<'a>,
+    lines: Lines,
+    inbox: Receiver<Message>,
+    evolution: Evolution,
+    sink: &'a mut dyn LoadSink,
+    prober: Prober,
+    age: Option<AgeWatch>,
+    /// Load done in earlier legs.
+    elapsed_ns: u64,
+    leg_start_raw_ns: u64,
+    held_ns: u64,
+    tallies: Vec<Tally>,
+    files: Vec<u64>,
+    trouble: Option<Trouble>,
+    trace_failure: Option<String>,
+    next_progress_raw_ns: u64,
+}
+
+/// How long the thread in charge waits for a message before it looks round.
+const LOOK_ROUND: Duration = Duration::from_millis(20);
+const PROGRESS_EVERY_NS: u64 = 250_000_000;
+
+impl<'a> Lead<'a> {
+    #[expect(clippy::too_many_arguments, reason = "called once; a struct of them would be this one")]
+    fn new(
+        spec: &'a LoadSpec,
+        ground: &'a Ground,
+        shared: &'a Shared<'a>,
+        facts: FileSystemTraits,
+        lines: Lines,
+        inbox: Receiver<Message>,
+        evolution: Evolution,
+        sink: &'a mut dyn LoadSink,
+    ) -> Self {
+        let threads = shared.progress.len();
+        let layout = spec.probe_layout || spec.stop.age.as_ref().is_some_and(AgeWatch::needs_layout);
+        Self {
+            prober: Prober::new(ground, layout, spec.trim, facts.counts_at_once),
+            age: spec.stop.age.clone().map(AgeWatch::new),
+            spec,
+            ground,
+            shared,
+            lines,
+            inbox,
+            evolution,
+            sink,
+            elapsed_ns: 0,
+            leg_start_raw_ns: 0,
+            held_ns: 0,
+            tallies: vec![Tally::default(); threads],
+            files: vec![0; threads],
+            trouble: None,
+            trace_failure: None,
+            next_progress_raw_ns: 0,
+        }
+    }
+
+    fn lead(mut self) -> Result<LoadResult, LoadError> {
+        self.shared.start_raw_ns.store(raw_ns(), Ordering::Relaxed);
+        let reason = self.legs()?;
+        if let Some(tick) = self.evolution.last() {
+            self.sink.tick(tick);
+        }
+        if self.prober.last_operations() != Some(self.operations()) {
+            self.probe()?;
+        }
+        let before_materialise = self.prober.device_bytes();
+        let mut materialise_ns = 0;
+        if self.spec.write_mode == WriteMode::Fast {
+            self.sink.progress(
+                self.operations(),
+                self.elapsed_ns,
+                Some(1.0),
+                "writing every live file in place",
+            );
+            let start = raw_ns();
+            self.command(|_| Command::Materialise)?;
+            self.ground.sync()?;
+            materialise_ns = raw_ns().saturating_sub(start);
+        }
+        self.finish(Ending { reason, before_materialise, materialise_ns })
+    }
+
+    /// Sends the threads home, waits for the last of the trace, and adds everything up.
+    fn finish(mut self, ending: Ending) -> Result<LoadResult, LoadError> {
+        self.lines.commands.clear();
+        while let Ok(message) = self.inbox.recv() {
+            match message {
+                Message::Trace(chunk) => self.sink.trace_chunk(&chunk),
+                Message::TraceFailed(what) => self.trace_failure = Some(what),
+                Message::Samples { .. } | Message::Arrived { .. } => {}
+            }
+        }
+        if let Some(what) = self.trace_failure.take() {
+            return Err(LoadError::Trace { what });
+        }
+        let total = self.evolution.total();
+        assemble(self.spec, self.ground, &self.prober, &self.tallies, self.elapsed_ns, total, ending)
+    }
+
+    /// Leg after leg until the load ends; says why it did.
+    fn legs(&mut self) -> Result<StopReason, LoadError> {
+        let end = self.spec.stop.operations.unwrap_or(u64::MAX);
+        let check_every = match utilisation(self.spec) {
+            Some(UtilisationSpec::Maintain { check_operations, .. }) => (*check_operations).max(1),
+            _ => u64::MAX,
+        };
+        let probe_every = if self.spec.probe_every == 0 { u64::MAX } else { self.spec.probe_every };
+        let (mut next_check, mut next_probe) = (check_every, probe_every);
+        loop {
+            let until = end.min(next_check).min(next_probe);
+            let threads = self.tallies.len();
+            let arrivals = self.command(|thread| Command::Run { until: share_of(until, thread, threads) })?;
+            if let Some(reason) = self.shared.halt.reason() {
+                return Ok(reason);
+            }
+            let finished: Vec<StopReason> = arrivals.iter().filter_map(|arrival| arrival.finished).collect();
+            if let (true, Some(reason)) = (finished.len() == threads, finished.first()) {
+                return Ok(*reason);
+            }
+            if until >= end {
+                return Ok(StopReason::Operations);
+            }
+            if until >= next_check {
+                self.keep_up()?;
+                next_check = next_check.saturating_add(check_every);
+            }
+            if until >= next_probe {
+                next_probe = next_probe.saturating_add(probe_every);
+                if self.probe()? {
+                    return Ok(StopReason::Age);
+                }
+            }
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.operations).sum()
+    }
+
+    /// Looks at the volume; whether the age to stop at is reached.
+    fn probe(&mut self) -> Result<bool, LoadError> {
+        let (latency, interval_log) = self.evolution.end_interval(self.elapsed_ns);
+        let files = self.files.iter().sum();
+        let mut probe = self.prober.probe(self.operations(), self.elapsed_ns, files, self.sink)?;
+        probe.latency = latency;
+        probe.interval_log = interval_log;
+        let written = self.tallies.iter().map(|tally| tally.bytes_written).sum();
+        let reached = self.age.as_mut().is_some_and(|age| age.is_reached(&probe, written));
+        self.sink.probe(probe);
+        Ok(reached)
+    }
+
+    /// Deletes files when the volume is fuller than it may be.
+    fn keep_up(&mut self) -> Result<(), LoadError> {
+        let Some(UtilisationSpec::Maintain { max, free, .. }) = utilisation(self.spec) else { return Ok(()) };
+        let (max, free) = (*max, *free);
+        let usage = self.prober.usage()?;
+        if crate::quantity::share(usage.used_bytes, usage.total_bytes) <= max {
+            return Ok(());
+        }
+        let bytes = crate::quantity::to_u64(crate::quantity::as_f64(usage.total_bytes) * free);
+        let threads = self.tallies.len();
+        let counted = self.elapsed_ns;
+        self.command(|thread| Command::Release { bytes: share_of(bytes, thread, threads) })?;
+        self.elapsed_ns = counted;
+        Ok(())
+    }
+
+    /// Gives every thread its command and waits until all are done.
+    fn command(&mut self, command: impl Fn(usize) -> Command) -> Result<Vec<Arrival>, LoadError> {
+        self.leg_start_raw_ns = raw_ns();
+        self.held_ns = 0;
+        let timed = matches!(command(0), Command::Run { .. });
+        for (thread, line) in self.lines.commands.iter().enumerate() {
+            line.send(command(thread)).map_err(|_| LoadError::Panicked)?;
+        }
+        let mut arrivals = Vec::new();
+        let mut looked = raw_ns();
+        while arrivals.len() < self.tallies.len() {
+            match self.inbox.recv_timeout(LOOK_ROUND) {
+                Ok(message) => self.receive(message, &mut arrivals),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
+            }
+            if timed {
+                self.look_round(&mut looked);
+            }
+        }
+        let end = arrivals.iter().map(|arrival| arrival.raw_ns).max().unwrap_or(self.leg_start_raw_ns);
+        let paused = arrivals.iter().map(|arrival| arrival.paused_ns).min().unwrap_or(0);
+        if timed {
+            self.elapsed_ns += end.saturating_sub(self.leg_start_raw_ns).saturating_sub(paused);
+        }
+        match self.trouble {
+            Some(trouble) => Err(self.ground.trouble(trouble)),
+            None => Ok(arrivals),
+        }
+    }
+
+    fn receive(&mut self, message: Message, arrivals: &mut Vec<Arrival>) {
+        match message {
+            Message::Samples { thread, mut samples, end_raw_ns } => {
+                let elapsed = self.elapsed_at(end_raw_ns);
+                self.evolution.take(&samples, elapsed, |tick| self.sink.tick(tick));
+                samples.clear();
+                // The thread takes one back for each that it sends: there is room.
+                let _ = self.lines.recycle[thread].try_send(samples);
+            }
+            Message::Arrived { thread, arrival } => {
+                self.tallies[thread] = arrival.tally.clone();
+                self.files[thread] = arrival.files;
+                self.trouble = self.trouble.or(arrival.trouble);
+                arrivals.push(*arrival);
+            }
+            Message::Trace(chunk) => self.sink.trace_chunk(&chunk),
+            Message::TraceFailed(what) => {
+                self.trace_failure = Some(what);
+                self.shared.halt.set(StopReason::Asked);
+            }
+        }
+    }
+
+    /// Nanoseconds of load at a moment of the leg under way.
+    fn elapsed_at(&self, moment_raw_ns: u64) -> u64 {
+        self.elapsed_ns + moment_raw_ns.saturating_sub(self.leg_start_raw_ns).saturating_sub(self.held_ns)
+    }
+
+    /// Minds the clock, pauses and the progress display.
+    fn look_round(&mut self, looked: &mut u64) {
+        let now = raw_ns();
+        let paused = self.shared.control.is_paused();
+        if paused {
+            self.held_ns += now.saturating_sub(*looked);
+        }
+        *looked = now;
+        let elapsed = self.elapsed_at(now);
+        let limit_ns = self.spec.stop.seconds.map(|seconds| crate::quantity::to_u64(seconds * 1e9));
+        if limit_ns.is_some_and(|limit| elapsed >= limit) {
+            self.shared.halt.set(StopReason::Seconds);
+        }
+        if now < self.next_progress_raw_ns {
+            return;
+        }
+        self.next_progress_raw_ns = now + PROGRESS_EVERY_NS;
+        let progress = &self.shared.progress;
+        let operations = progress.iter().map(|thread| thread.operations.load(Ordering::Relaxed)).sum();
+        let bytes = progress.iter().map(|thread| thread.bytes_written.load(Ordering::Relaxed)).sum();
+        let stop = &self.spec.stop;
+        let share = progress_share([
+            (operations, stop.operations),
+            (bytes, stop.bytes.map(|bytes| bytes.0)),
+            (elapsed, limit_ns),
+        ]);
+        self.sink.progress(operations, elapsed, share, if paused { "paused" } else { "" });
+    }
 }

@@ -1,0 +1,132 @@
+//! Probes: what the volume looks like, with the load stopped and everything written out.
+
+use super::fullness::Usage;
+use super::setup::Ground;
+use super::{LoadError, LoadSink, Probe};
+use crate::device::Device;
+use crate::layout::{self, FreeSpace, LayoutSummary, ScanOptions};
+use crate::protocol::Warning;
+
+/// Makes the probes of a load.
+#[derive(Debug)]
+pub struct Prober {
+    path: std::path::PathBuf,
+    layout: bool,
+    trim: bool,
+    counts_at_once: bool,
+    device: Option<Device>,
+    device_start: Option<u64>,
+    device_bytes: Option<u64>,
+    last_operations: Option<u64>,
+    warned: Vec<&'static str>,
+}
+
+impl Prober {
+    pub fn new(ground: &Ground, layout: bool, trim: bool, counts_at_once: bool) -> Self {
+        let device = Device::under(ground.path());
+        let device_start = device.as_ref().and_then(Device::bytes_written);
+        Self {
+            path: ground.path().to_owned(),
+            layout,
+            trim,
+            counts_at_once,
+            device,
+            device_start,
+            device_bytes: None,
+            last_operations: None,
+            warned: Vec::new(),
+        }
+    }
+
+    /// Operations at the last probe.
+    pub const fn last_operations(&self) -> Option<u64> {
+        self.last_operations
+    }
+
+    /// Bytes written to the device since the load began, as of the last probe.
+    pub const fn device_bytes(&self) -> Option<u64> {
+        self.device_bytes
+    }
+
+    /// Bytes written to the device since the load began, as of now.
+    pub fn device_bytes_now(&self) -> Option<u64> {
+        let now = self.device.as_ref()?.bytes_written()?;
+        Some(now.saturating_sub(self.device_start?))
+    }
+
+    /// Use of the volume, right on every file system.
+    pub fn usage(&self) -> Result<Usage, LoadError> {
+        let ground = Ground::open(&self.path)?;
+        if !self.counts_at_once {
+            ground.sync()?;
+        }
+        ground.usage()
+    }
+
+    /// Makes a probe; latencies are left to the caller.
+    pub fn probe(
+        &mut self,
+        operations: u64,
+        elapsed_ns: u64,
+        files: u64,
+        sink: &mut dyn LoadSink,
+    ) -> Result<Probe, LoadError> {
+        let ground = Ground::open(&self.path)?;
+        ground.sync()?;
+        self.device_bytes = self.device_bytes_now();
+        self.last_operations = Some(operations);
+        let usage = ground.usage()?;
+        let free_space = self.free_space(sink);
+        let layout = if self.layout { Some(self.scan()?) } else { None };
+        if self.trim
+            && let Err(error) = fsage_sys::fitrim::trim(ground.fd())
+        {
+            self.warn(
+                sink,
+                "trim",
+                &format!("fstrim did nothing: {}", fsage_sys::errno::name(error.errno())),
+            );
+        }
+        Ok(Probe {
+            operations,
+            elapsed_ns,
+            used_bytes: usage.used_bytes,
+            total_bytes: usage.total_bytes,
+            files,
+            device_bytes_written: self.device_bytes,
+            free_space,
+            layout,
+            latency: std::collections::BTreeMap::new(),
+            interval_log: Vec::new(),
+        })
+    }
+
+    /// Layout of everything below the load's directory.
+    pub fn scan(&self) -> Result<LayoutSummary, LoadError> {
+        layout::scan(&self.path, &ScanOptions::default())
+            .map_err(|error| LoadError::Layout { path: self.path.clone(), what: error.to_string() })
+    }
+
+    /// Free space, where it can be known.
+    pub fn free_space_now(&self) -> Option<FreeSpace> {
+        layout::free_space(&self.path).ok()
+    }
+
+    fn free_space(&mut self, sink: &mut dyn LoadSink) -> Option<FreeSpace> {
+        match layout::free_space(&self.path) {
+            Ok(free) => Some(free),
+            Err(error) => {
+                self.warn(sink, "fragmentation-estimate", &format!("free space cannot be mapped: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Says something once.
+    fn warn(&mut self, sink: &mut dyn LoadSink, kind: &'static str, message: &str) {
+        if !self.warned.contains(&kind) {
+            self.warned.push(kind);
+            sink.warning(Warning { kind: kind.to_owned(), message: message.to_owned() });
+        }
+    }
+}

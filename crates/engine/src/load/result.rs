@@ -1,0 +1,100 @@
+//! Adds up what the threads did.
+
+use std::collections::BTreeMap;
+
+use super::probe::Prober;
+use super::setup::Ground;
+use super::worker::Tally;
+use super::{LatencySummary, LoadError, LoadResult, LoadSpec, StopReason};
+use crate::operation::OperationKind;
+use crate::quantity::share;
+use crate::workload::spec::{UtilisationSpec, WorkloadSpec};
+
+/// How a load ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending {
+    pub reason: StopReason,
+    pub before_materialise: Option<u64>,
+    pub materialise_ns: u64,
+}
+
+/// The result but for what only the workloads know: digest, live files and bytes.
+pub fn assemble(
+    spec: &LoadSpec,
+    ground: &Ground,
+    prober: &Prober,
+    tallies: &[Tally],
+    elapsed_ns: u64,
+    latency: BTreeMap<OperationKind, LatencySummary>,
+    ending: Ending,
+) -> Result<LoadResult, LoadError> {
+    ground.sync()?;
+    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
+    let operations = sum(|tally| tally.operations);
+    let cpu_user_ns = sum(|tally| tally.cpu.user_ns);
+    let failed = failures(tallies);
+    let succeeded = OperationKind::ALL
+        .into_iter()
+        .map(|kind| (kind, tallies.iter().map(|tally| tally.succeeded[kind as usize]).sum::<u64>()))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    Ok(LoadResult {
+        operations,
+        missed: sum(|tally| tally.missed),
+        elapsed_ns,
+        digest_caveats: caveats(spec, &failed, ending.reason),
+        failed,
+        succeeded,
+        bytes_written: sum(|tally| tally.bytes_written),
+        bytes_read: sum(|tally| tally.bytes_read),
+        cpu_user_ns,
+        cpu_sys_ns: sum(|tally| tally.cpu.sys_ns),
+        device_bytes_written: prober.device_bytes_now(),
+        device_bytes_before_materialise: ending.before_materialise,
+        materialise_ns: ending.materialise_ns,
+        digest: String::new(),
+        stopped_by: ending.reason,
+        latency,
+        layout: prober.scan()?,
+        free_space: prober.free_space_now(),
+        overhead_ns_per_operation: share(cpu_user_ns, operations),
+        files: 0,
+        live_bytes: 0,
+    })
+}
+
+fn failures(tallies: &[Tally]) -> BTreeMap<String, u64> {
+    let mut failed = BTreeMap::new();
+    for tally in tallies {
+        for (errno, count) in (0..).zip(tally.failed).filter(|(_, count)| *count > 0) {
+            *failed.entry(fsage_sys::errno::name(errno).to_owned()).or_default() += count;
+        }
+    }
+    failed
+}
+
+/// Why the digest may differ from that of the same load elsewhere.
+fn caveats(spec: &LoadSpec, failed: &BTreeMap<String, u64>, reason: StopReason) -> Vec<String> {
+    let mut caveats = Vec::new();
+    for (errno, count) in failed {
+        caveats.push(format!("{count} operations failed with {errno}"));
+    }
+    let WorkloadSpec::Drift(drift) = &spec.workload;
+    match drift.utilisation {
+        Some(UtilisationSpec::Hold { .. }) => {
+            caveats.push("the mix was steered by the volume's fullness".to_owned())
+        }
+        Some(UtilisationSpec::Maintain { .. }) => {
+            caveats.push("files may have been deleted by utilisation upkeep".to_owned());
+        }
+        None => {}
+    }
+    match reason {
+        StopReason::Operations | StopReason::Bytes => {}
+        StopReason::Seconds => caveats.push("stopped by the clock".to_owned()),
+        StopReason::Full => caveats.push("stopped when the volume was full".to_owned()),
+        StopReason::Age => caveats.push("stopped by the measured age".to_owned()),
+        StopReason::Asked => caveats.push("stopped when asked".to_owned()),
+    }
+    caveats
+}

@@ -1,0 +1,170 @@
+//! What must be right before a load touches anything, and the directory it works in.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{self, Access, AtFlags, CWD, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::fullness::{Usage, usage};
+use super::worker::Trouble;
+use super::{LoadError, LoadSpec, WriteMode};
+use crate::tree::write_top_name;
+
+/// Most threads of a load.
+const THREADS: std::ops::RangeInclusive<u32> = 1..=64;
+
+/// Most directory descriptors kept open over all threads.
+const DESCRIPTORS: usize = 4096;
+
+/// Refuses specifications that make no sense whatever the directory.
+pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
+    let wrong = |what: String| Err(LoadError::Spec { what });
+    let stop = &spec.stop;
+    if !THREADS.contains(&spec.threads) {
+        return wrong(format!("threads = {} is not in 1..=64", spec.threads));
+    }
+    if stop.operations.is_none()
+        && stop.bytes.is_none()
+        && stop.seconds.is_none()
+        && stop.age.is_none()
+        && !stop.full
+    {
+        return wrong(
+            "stop says nothing: give at least one of operations, bytes, seconds, full, age".to_owned(),
+        );
+    }
+    if stop.seconds.is_some_and(|seconds| !seconds.is_finite() || seconds <= 0.0) {
+        return wrong("stop.seconds must be above 0".to_owned());
+    }
+    if stop.age.is_some() && spec.probe_every == 0 {
+        return wrong("stop.age is looked at by probes: give probe_every".to_owned());
+    }
+    Ok(())
+}
+
+/// Refuses a write mode that the file system cannot do, by trying it on a file without a name (or a short-lived one).
+pub fn check_write_mode(ground: &Ground, mode: WriteMode) -> Result<(), LoadError> {
+    let (flags, call) = match mode {
+        WriteMode::Buffered => return Ok(()),
+        WriteMode::Direct => (OFlags::DIRECT, "open with O_DIRECT"),
+        WriteMode::Fast => (OFlags::empty(), "fallocate"),
+    };
+    let name = ".fsage-write-mode";
+    let flags = flags | OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+    let tried =
+        fs::openat(ground.fd(), name, flags, Mode::from_raw_mode(0o600)).and_then(|file| match mode {
+            WriteMode::Fast => fs::fallocate(file, FallocateFlags::empty(), 0, 4096),
+            _ => Ok(()),
+        });
+    // It may not have been made.
+    let _ = fs::unlinkat(ground.fd(), name, AtFlags::empty());
+    match tried {
+        // A full volume does not say that it cannot.
+        Ok(()) | Err(Errno::NOSPC) => Ok(()),
+        Err(errno) => Err(ground.error(call, errno)),
+    }
+}
+
+/// How many directory descriptors a load may keep open; raises the soft limit as far as it helps.
+pub fn descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = u64::try_from(2 * DESCRIPTORS).unwrap_or(u64::MAX);
+    let reachable = limit.maximum.unwrap_or(u64::MAX).min(wanted);
+    let mut have = limit.current.unwrap_or(u64::MAX);
+    let raised = Rlimit { current: Some(reachable), maximum: limit.maximum };
+    if have < reachable && setrlimit(Resource::Nofile, raised).is_ok() {
+        have = reachable;
+    }
+    usize::try_from(have / 2).unwrap_or(DESCRIPTORS).min(DESCRIPTORS)
+}
+
+/// The directory of a load.
+#[derive(Debug)]
+pub struct Ground {
+    path: PathBuf,
+    fd: OwnedFd,
+}
+
+impl Ground {
+    /// Opens it; it must exist and be writable.
+    pub fn open(path: &Path) -> Result<Self, LoadError> {
+        let error =
+            |errno: Errno| LoadError::Directory { path: path.to_owned(), errno: errno.raw_os_error() };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = fs::openat(CWD, path, flags, Mode::empty()).map_err(error)?;
+        fs::accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(error)?;
+        Ok(Self { path: path.to_owned(), fd })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub fn usage(&self) -> Result<Usage, LoadError> {
+        usage(self.fd()).map_err(|errno| self.error("statfs", errno))
+    }
+
+    /// Writes everything dirty out.
+    pub fn sync(&self) -> Result<(), LoadError> {
+        fs::syncfs(&self.fd).map_err(|errno| self.error("syncfs", errno))
+    }
+
+    /// A failure of a call on the directory.
+    pub fn error(&self, call: &'static str, errno: Errno) -> LoadError {
+        LoadError::System { call, path: self.path.clone(), errno: errno.raw_os_error() }
+    }
+
+    /// What a thread's trouble is to the user.
+    pub fn trouble(&self, trouble: Trouble) -> LoadError {
+        let system = |call, errno| LoadError::System { call, path: self.path.clone(), errno };
+        match trouble {
+            Trouble::Device { errno, consecutive } => {
+                LoadError::DeviceFailed { path: self.path.clone(), errno, consecutive }
+            }
+            Trouble::Stuck => LoadError::Workload {
+                what: "nothing to do: no operation that has a weight finds an object to work on".to_owned(),
+            },
+            Trouble::Materialise { errno } => system("writing a file in place", errno),
+            Trouble::Look { errno } => system("statfs", errno),
+        }
+    }
+
+    /// Makes the threads' top directories, after a look that none is there with something in it.
+    pub fn make_tops(&self, threads: usize) -> Result<(), LoadError> {
+        let names: Vec<PathBuf> = (0_u32..).take(threads).map(|thread| self.top(thread)).collect();
+        for path in &names {
+            match std::fs::read_dir(path) {
+                Ok(mut entries) => {
+                    if entries.next().is_some() {
+                        return Err(LoadError::Leftover { path: path.clone() });
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(_) => return Err(LoadError::Leftover { path: path.clone() }),
+            }
+        }
+        for path in &names {
+            match fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => {
+                    return Err(LoadError::Directory { path: path.clone(), errno: errno.raw_os_error() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn top(&self, thread: u32) -> PathBuf {
+        let mut name = Vec::new();
+        write_top_name(&mut name, thread);
+        self.path.join(OsStr::from_bytes(&name))
+    }
+}

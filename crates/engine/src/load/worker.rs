@@ -1,0 +1,538 @@
+//! A thread of a load: takes operations from its source, runs them, tells the thread in charge.
+//!
+//! Its loop shares nothing but read-mostly atomics (is something asked of the load?), its own line of
+//! counters, and every few operations the fullness estimate. Latencies and trace records leave it in batches
+//! of recycled memory; when their reader lags, it waits between operations, never inside one.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crossbeam_channel::{Receiver, Sender};
+use fsage_sys::clock::{CpuTime, raw_ns, thread_cpu};
+use rustix::io::Errno;
+
+use super::fullness::{Fullness, bytes_moved};
+use super::source::{Source, Step};
+use super::tick::Sample;
+use super::{Control, StopReason};
+use crate::executor::Executor;
+use crate::operation::{Operation, OperationKind, Outcome, Place};
+use crate::quantity::{as_f64, share, to_u64};
+use crate::trace::{Feed, Record};
+use crate::workload::Feedback;
+
+/// What the thread in charge tells a thread.
+#[derive(Debug, Clone, Copy)]
+pub enum Command {
+    /// Work until this many operations are done since the load began.
+    Run { until: u64 },
+    /// Delete files until this many bytes are free.
+    Release { bytes: u64 },
+    /// Write every live file in place.
+    Materialise,
+}
+
+/// What a thread tells the thread in charge.
+#[derive(Debug)]
+pub enum Message {
+    /// Latencies.
+    Samples { thread: usize, samples: Vec<Sample>, end_raw_ns: u64 },
+    /// A command is done.
+    Arrived { thread: usize, arrival: Box<Arrival> },
+    /// The next bytes of the trace.
+    Trace(Vec<u8>),
+    /// The trace could not be written.
+    TraceFailed(String),
+}
+
+/// How a command went.
+#[derive(Debug)]
+pub struct Arrival {
+    /// When it was done.
+    pub raw_ns: u64,
+    /// Time held by a pause meanwhile.
+    pub paused_ns: u64,
+    /// Everything the thread did so far.
+    pub tally: Tally,
+    /// Why the thread cannot go on, though the load may.
+    pub trouble: Option<Trouble>,
+    /// The thread will do no more.
+    pub finished: Option<StopReason>,
+    /// Live files.
+    pub files: u64,
+}
+
+/// Why a load cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Operation after operation failed alike.
+    Device { errno: i32, consecutive: u32 },
+    /// Nothing to do, whatever is picked.
+    Stuck,
+    /// Materialising a file failed.
+    Materialise { errno: i32 },
+    /// Looking at the volume failed.
+    Look { errno: i32 },
+}
+
+/// What a thread did so far.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    pub operations: u64,
+    pub missed: u64,
+    pub upkeep: u64,
+    pub bytes_written: u64,
+    pub bytes_read: u64,
+    pub succeeded: [u64; OperationKind::ALL.len()],
+    /// By errno.
+    pub failed: [u64; ERRNOS],
+    pub cpu: CpuTime,
+}
+
+/// Errnos told apart; the kernel has 133.
+const ERRNOS: usize = 134;
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            operations: 0,
+            missed: 0,
+            upkeep: 0,
+            bytes_written: 0,
+            bytes_read: 0,
+            succeeded: [0; OperationKind::ALL.len()],
+            failed: [0; ERRNOS],
+            cpu: CpuTime::default(),
+        }
+    }
+}
+
+/// A thread's counters that others may read at any time, on a cache line of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Progress {
+    pub operations: AtomicU64,
+    pub bytes_written: AtomicU64,
+}
+
+/// What all threads of a load share.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    pub control: &'a Control,
+    pub halt: Halt,
+    pub fullness: Fullness,
+    pub progress: Vec<Progress>,
+    /// `CLOCK_MONOTONIC_RAW` when the load began.
+    pub start_raw_ns: AtomicU64,
+}
+
+/// The first reason to end the load that came up; 0 while there is none.
+#[derive(Debug, Default)]
+pub struct Halt(AtomicU32);
+
+const REASONS: [StopReason; 6] = [
+    StopReason::Operations,
+    StopReason::Bytes,
+    StopReason::Seconds,
+    StopReason::Full,
+    StopReason::Age,
+    StopReason::Asked,
+];
+
+impl Halt {
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    pub fn set(&self, reason: StopReason) {
+        let place =
+            REASONS.iter().position(|other| *other == reason).and_then(|place| u32::try_from(place).ok());
+        if let Some(place) = place {
+            let _ = self.0.compare_exchange(0, place + 1, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    pub fn reason(&self) -> Option<StopReason> {
+        let place = usize::try_from(self.0.load(Ordering::Acquire)).ok()?.checked_sub(1)?;
+        REASONS.get(place).copied()
+    }
+}
+
+/// What a thread may stop by on its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes written after which the thread is finished.
+    pub bytes: Option<u64>,
+    /// The first `ENOSPC` ends the load.
+    pub full: bool,
+    /// Files may be deleted to get out of a full volume.
+    pub upkeep: bool,
+}
+
+/// One thread of a load.
+#[derive(Debug)]
+pub struct Worker<'a, S> {
+    pub thread: usize,
+    pub executor: Executor,
+    pub source: S,
+    pub shared: &'a Shared<'a>,
+    pub limits: Limits,
+    pub messages: Sender<Message>,
+    pub commands: Receiver<Command>,
+    pub empty: Receiver<Vec<Sample>>,
+    pub trace: Option<Feed>,
+    pub state: State,
+}
+
+/// What a thread remembers between operations.
+#[derive(Debug, Default)]
+pub struct State {
+    samples: Vec<Sample>,
+    tally: Tally,
+    feedback: Feedback,
+    sequence: u64,
+    since_feedback: u64,
+    since_look: u64,
+    live_published: u64,
+    written_published: u64,
+    paused_ns: u64,
+    /// Rises with device errors, falls with successes.
+    fault: u32,
+    faults: u32,
+    out_of_space: u32,
+    misses: u32,
+    trouble: Option<Trouble>,
+    finished: Option<StopReason>,
+}
+
+impl State {
+    /// The beginning, with room for `batch` samples.
+    pub fn new(batch: usize) -> Self {
+        Self { samples: Vec::with_capacity(batch), ..Self::default() }
+    }
+}
+
+/// Operations between two refreshes of the fullness estimate.
+const FEEDBACK_EVERY: u64 = 16;
+/// A device error weighs this much against one success…
+const FAULT_WEIGHT: u32 = 4;
+/// …and this much weight means that the device is gone: 64 errors in a row.
+const FAULT_LIMIT: u32 = 256;
+/// `ENOSPC` in a row after which files are deleted…
+const SPACE_PATIENCE: u32 = 16;
+/// …this share of the volume at once…
+const SPACE_RELEASE: f64 = 0.005;
+/// …and after which the load ends where that is not allowed.
+const SPACE_LIMIT: u32 = 4096;
+/// Misses in a row between two looks whether anything can be done at all.
+const MISS_PATIENCE: u32 = 10_000;
+/// Deletes for upkeep that may fail in a row.
+const RELEASE_PATIENCE: u32 = 64;
+
+impl<S: Source> Worker<'_, S> {
+    /// Does what is commanded until the thread in charge hangs up; gives the source back.
+    pub fn work(mut self) -> S {
+        self.state.feedback.total_bytes = self.shared.fullness.total_bytes();
+        while let Ok(command) = self.commands.recv() {
+            let before = thread_cpu();
+            match command {
+                Command::Run { until } => self.run(until),
+                Command::Release { bytes } => self.release(bytes),
+                Command::Materialise => self.materialise(),
+            }
+            self.publish();
+            self.flush();
+            let after = thread_cpu();
+            let cpu = &mut self.state.tally.cpu;
+            cpu.user_ns += after.user_ns.saturating_sub(before.user_ns);
+            cpu.sys_ns += after.sys_ns.saturating_sub(before.sys_ns);
+            let arrival = Box::new(Arrival {
+                raw_ns: raw_ns(),
+                paused_ns: std::mem::take(&mut self.state.paused_ns),
+                tally: self.state.tally.clone(),
+                trouble: self.state.trouble,
+                finished: self.state.finished,
+                files: self.source.files(),
+            });
+            if self.messages.send(Message::Arrived { thread: self.thread, arrival }).is_err() {
+                break;
+            }
+        }
+        self.source
+    }
+
+    fn run(&mut self, until: u64) {
+        while self.state.tally.operations < until && self.state.finished.is_none() {
+            if (self.shared.control.is_asked() || self.shared.halt.is_set()) && !self.heed() {
+                return;
+            }
+            match self.source.next(&self.state.feedback) {
+                Step::Do(operation) => self.do_operation(&operation),
+                Step::Upkeep(operation) => self.do_upkeep(&operation),
+                Step::Miss => self.miss(),
+                Step::Wait => {}
+                Step::End => self.state.finished = Some(StopReason::Operations),
+            }
+        }
+    }
+
+    /// Does what is asked of the load from outside; whether to go on.
+    #[cold]
+    fn heed(&mut self) -> bool {
+        if self.shared.halt.is_set() {
+            return false;
+        }
+        let before = raw_ns();
+        let goes_on = self.shared.control.wait();
+        self.state.paused_ns += raw_ns().saturating_sub(before);
+        if !goes_on {
+            self.shared.halt.set(StopReason::Asked);
+        }
+        goes_on
+    }
+
+    #[inline]
+    fn do_operation(&mut self, operation: &Operation) {
+        let outcome = self.execute(operation);
+        let state = &mut self.state;
+        state.misses = 0;
+        state.tally.operations += 1;
+        if outcome.errno == 0 {
+            state.tally.succeeded[operation.kind as usize] += 1;
+            let (written, read) = bytes_moved(operation);
+            state.tally.bytes_written += written;
+            state.tally.bytes_read += read;
+            state.fault = state.fault.saturating_sub(1);
+            state.out_of_space = 0;
+        } else {
+            self.count_failure(outcome.errno);
+        }
+        let state = &mut self.state;
+        state.samples.push(Sample::new(operation.kind, outcome.latency_ns, outcome.errno != 0));
+        if state.samples.len() == state.samples.capacity() {
+            self.send_samples();
+        }
+        let progress = &self.shared.progress[self.thread];
+        progress.operations.store(self.state.tally.operations, Ordering::Relaxed);
+        progress.bytes_written.store(self.state.tally.bytes_written, Ordering::Relaxed);
+        if self.limits.bytes.is_some_and(|limit| self.state.tally.bytes_written >= limit) {
+            self.state.finished = Some(StopReason::Bytes);
+        }
+        self.refresh();
+    }
+
+    fn do_upkeep(&mut self, operation: &Operation) {
+        let outcome = self.execute(operation);
+        if outcome.errno == 0 {
+            self.state.tally.upkeep += 1;
+            self.state.fault = self.state.fault.saturating_sub(1);
+        } else {
+            self.count_failure(outcome.errno);
+        }
+        self.refresh();
+    }
+
+    /// Runs an operation, tells the model and the trace.
+    #[inline]
+    fn execute(&mut self, operation: &Operation) -> Outcome {
+        let timed = self.executor.execute(operation);
+        self.source.completed(operation, &timed.outcome);
+        if let Some(feed) = &mut self.trace {
+            let start_ns =
+                timed.start_raw_ns.saturating_sub(self.shared.start_raw_ns.load(Ordering::Relaxed));
+            feed.push(Record {
+                thread: u32::try_from(self.thread).unwrap_or(u32::MAX),
+                sequence: self.state.sequence,
+                operation: *operation,
+                outcome: timed.outcome,
+                start_ns,
+            });
+            self.state.sequence += 1;
+        }
+        timed.outcome
+    }
+
+    #[cold]
+    fn count_failure(&mut self, errno: i32) {
+        let state = &mut self.state;
+        if let Some(count) = usize::try_from(errno).ok().and_then(|errno| state.tally.failed.get_mut(errno)) {
+            *count += 1;
+        }
+        let errno = Errno::from_raw_os_error(errno);
+        if errno == Errno::NOSPC || errno == Errno::DQUOT {
+            self.run_out_of_space();
+        } else if DEVICE_ERRORS.contains(&errno) {
+            state.faults = if state.fault == 0 { 1 } else { state.faults + 1 };
+            state.fault += FAULT_WEIGHT;
+            if state.fault >= FAULT_LIMIT {
+                let trouble = Trouble::Device { errno: errno.raw_os_error(), consecutive: state.faults };
+                self.give_up(trouble);
+            }
+        }
+    }
+
+    fn run_out_of_space(&mut self) {
+        if self.limits.full {
+            self.shared.halt.set(StopReason::Full);
+            return;
+        }
+        self.state.out_of_space += 1;
+        if self.limits.upkeep && self.state.out_of_space >= SPACE_PATIENCE {
+            self.state.out_of_space = 0;
+            let threads = u64::try_from(self.shared.progress.len()).unwrap_or(1);
+            let volume = as_f64(self.shared.fullness.total_bytes());
+            self.release(to_u64(volume * SPACE_RELEASE) / threads);
+        } else if self.state.out_of_space >= SPACE_LIMIT {
+            self.shared.halt.set(StopReason::Full);
+        }
+    }
+
+    fn release(&mut self, bytes: u64) {
+        let before = self.source.live_bytes();
+        let mut failures = 0;
+        while before.saturating_sub(self.source.live_bytes()) < bytes && failures < RELEASE_PATIENCE {
+            let Some(operation) = self.source.release() else { break };
+            let outcome = self.execute(&operation);
+            if outcome.errno == 0 {
+                self.state.tally.upkeep += 1;
+                failures = 0;
+            } else {
+                failures += 1;
+            }
+        }
+        self.publish();
+    }
+
+    #[cold]
+    fn miss(&mut self) {
+        self.state.tally.missed += 1;
+        self.state.misses += 1;
+        if self.state.misses.is_multiple_of(MISS_PATIENCE) && self.source.is_stuck() {
+            self.give_up(Trouble::Stuck);
+        }
+    }
+
+    #[cold]
+    fn give_up(&mut self, trouble: Trouble) {
+        self.state.trouble.get_or_insert(trouble);
+        self.state.finished = Some(StopReason::Asked);
+        self.shared.halt.set(StopReason::Asked);
+    }
+
+    fn materialise(&mut self) {
+        let Self { source, executor, .. } = self;
+        let done = source.try_for_each_live(|file| {
+            executor.materialise(&Operation {
+                kind: OperationKind::Overwrite,
+                file: file.file,
+                place: file.place,
+                target: Place::default(),
+                offset: 0,
+                length: file.size,
+                size: file.size,
+                version: file.version,
+                accesses: 1,
+            })
+        });
+        if let Err(errno) = done {
+            self.state.trouble = Some(Trouble::Materialise { errno: errno.raw_os_error() });
+        }
+    }
+
+    /// Keeps the fullness estimate and the feedback fresh.
+    #[inline]
+    fn refresh(&mut self) {
+        self.state.since_feedback += 1;
+        if self.state.since_feedback >= FEEDBACK_EVERY {
+            self.publish();
+        }
+    }
+
+    fn publish(&mut self) {
+        let state = &mut self.state;
+        let fullness = &self.shared.fullness;
+        let live = self.source.live_bytes();
+        fullness.add(
+            live.cast_signed().wrapping_sub(state.live_published.cast_signed()),
+            state.tally.bytes_written - state.written_published,
+        );
+        state.live_published = live;
+        state.written_published = state.tally.bytes_written;
+        state.since_look += std::mem::take(&mut state.since_feedback);
+        if self.thread == 0 && fullness.is_due(state.since_look) {
+            state.since_look = 0;
+            if let Err(errno) = fullness.look(self.executor.top()) {
+                self.give_up(Trouble::Look { errno: errno.raw_os_error() });
+            }
+        }
+        self.state.feedback.used_share = fullness.used_share();
+    }
+
+    /// Sends off what was collected.
+    fn flush(&mut self) {
+        self.send_samples();
+        if let Some(feed) = &mut self.trace {
+            feed.flush();
+        }
+    }
+
+    fn send_samples(&mut self) {
+        if self.state.samples.is_empty() {
+            return;
+        }
+        let Ok(empty) = self.empty.recv() else { return };
+        let samples = std::mem::replace(&mut self.state.samples, empty);
+        // The thread in charge hangs up only when the load is over.
+        let _ = self.messages.send(Message::Samples { thread: self.thread, samples, end_raw_ns: raw_ns() });
+    }
+}
+
+/// Errors that say that the device or the file system stopped working.
+const DEVICE_ERRORS: [Errno; 8] = [
+    Errno::IO,
+    Errno::ROFS,
+    Errno::NODEV,
+    Errno::NXIO,
+    Errno::SHUTDOWN,
+    Errno::UCLEAN,
+    Errno::BADMSG,
+    Errno::STALE,
+];
+
+/// What thread `thread` of `threads` does of `total`: shares differ by at most one and add up.
+pub fn share_of(total: u64, thread: usize, threads: usize) -> u64 {
+    let (thread, threads) = (u64::try_from(thread).unwrap_or(0), u64::try_from(threads).unwrap_or(1).max(1));
+    total / threads + u64::from(thread < total % threads)
+}
+
+/// How far a load is, by the furthest of its known ends.
+pub fn progress_share(done: [(u64, Option<u64>); 3]) -> Option<f64> {
+    done.into_iter().filter_map(|(done, end)| end.map(|end| share(done, end).min(1.0))).reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_and_grow_with_the_total() {
+        for total in [0, 1, 7, 1000, 1001] {
+            for threads in 1..=7 {
+                let shares: Vec<u64> = (0..threads).map(|thread| share_of(total, thread, threads)).collect();
+                assert_eq!(shares.iter().sum::<u64>(), total);
+                let next: Vec<u64> =
+                    (0..threads).map(|thread| share_of(total + 1, thread, threads)).collect();
+                assert!(shares.iter().zip(&next).all(|(now, then)| now <= then));
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_reason_stands() {
+        let halt = Halt::default();
+        assert!(!halt.is_set() && halt.reason().is_none());
+        halt.set(StopReason::Full);
+        halt.set(StopReason::Asked);
+        assert_eq!(halt.reason(), Some(StopReason::Full));
+    }
+}

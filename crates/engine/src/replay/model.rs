@@ -1,0 +1,163 @@
+//! What a thread's tree must look like after some operations.
+
+use std::collections::HashMap;
+
+use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
+use crate::tree::{Directory, DirectoryTree, Shape};
+use crate::workload::LiveFile;
+
+/// What a name leads to.
+#[derive(Debug, Clone, Copy)]
+enum Entry {
+    File(u64),
+    /// A symbolic link, with what it says.
+    Symlink(Place),
+}
+
+/// Files, names and directories of one thread. Memory: about 100 bytes a live name.
+#[derive(Debug)]
+pub struct Model {
+    directories: DirectoryTree,
+    names: HashMap<Place, Entry>,
+    files: HashMap<u64, LiveFile>,
+    block_bytes: u64,
+}
+
+impl Model {
+    pub fn new(thread: u32, initial: &[Directory]) -> Self {
+        Self {
+            directories: DirectoryTree::new(thread, initial.iter().copied()),
+            names: HashMap::new(),
+            files: HashMap::new(),
+            block_bytes: 0,
+        }
+    }
+
+    /// Live files.
+    pub fn files(&self) -> u64 {
+        u64::try_from(self.files.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Sum of the sizes of the live files.
+    pub fn size_bytes(&self) -> u64 {
+        self.files.values().map(|file| file.size).sum()
+    }
+
+    /// The same in whole blocks.
+    pub const fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// Live files; which of a file's names is told is the newest.
+    pub fn live_files(&self) -> impl Iterator<Item = LiveFile> + '_ {
+        self.files.values().copied()
+    }
+
+    /// Follows an operation that succeeded.
+    pub fn apply(&mut self, operation: &Operation) {
+        use OperationKind as K;
+        let place = operation.place;
+        match operation.kind {
+            K::Create => {
+                let Operation { file, length: size, version, .. } = *operation;
+                self.files.insert(file, LiveFile { file, place, size: 0, version, links: 1 });
+                self.names.insert(place, Entry::File(file));
+                self.resize(operation, size);
+            }
+            K::Append => self.resize(operation, operation.offset + operation.length),
+            K::Truncate => self.resize(operation, operation.offset),
+            K::RandomWrite | K::Overwrite => self.resize(operation, operation.size),
+            K::Delete => self.unlink(place),
+            K::Rename => {
+                if let Some(entry) = self.names.remove(&place) {
+                    self.unlink(operation.target);
+                    self.names.insert(operation.target, entry);
+                    self.rehome(operation.file, operation.target);
+                }
+            }
+            K::Link => {
+                self.names.insert(operation.target, Entry::File(operation.file));
+                if let Some(file) = self.files.get_mut(&operation.file) {
+                    file.links += 1;
+                }
+            }
+            K::Symlink => {
+                self.names.insert(operation.target, Entry::Symlink(place));
+            }
+            K::Mkdir | K::Rmdir => self.change_directory(operation),
+            K::Read | K::RandomRead | K::Fallocate | K::Fsync | K::Fdatasync => {}
+        }
+    }
+
+    fn change_directory(&mut self, operation: &Operation) {
+        let number = operation.place.directory;
+        if operation.kind == OperationKind::Rmdir {
+            self.directories.remove(number);
+        } else if let Ok(parent) = u32::try_from(operation.offset) {
+            self.directories.insert(Directory { number, parent });
+        }
+    }
+
+    fn resize(&mut self, operation: &Operation, size: u64) {
+        if let Some(file) = self.files.get_mut(&operation.file) {
+            self.block_bytes -= file.size.next_multiple_of(BLOCK_BYTES);
+            file.size = size;
+            file.version = file.version.max(operation.version);
+            self.block_bytes += size.next_multiple_of(BLOCK_BYTES);
+        }
+    }
+
+    fn rehome(&mut self, file: u64, place: Place) {
+        if let Some(file) = self.files.get_mut(&file) {
+            file.place = place;
+        }
+    }
+
+    fn unlink(&mut self, place: Place) {
+        let Some(Entry::File(number)) = self.names.remove(&place) else { return };
+        let Some(file) = self.files.get_mut(&number) else { return };
+        file.links -= 1;
+        if file.links == 0 {
+            self.block_bytes -= file.size.next_multiple_of(BLOCK_BYTES);
+            self.files.remove(&number);
+        } else if file.place == place {
+            // Another name must be told: rare enough to search for it.
+            let other =
+                self.names.iter().find(|(_, entry)| matches!(entry, Entry::File(other) if *other == number));
+            if let Some((place, _)) = other {
+                file.place = *place;
+            }
+        }
+    }
+
+    /// What a walk of the thread's part of the directory must find.
+    pub fn shape(&self) -> Shape {
+        let mut shape = Shape::default();
+        let mut path = Vec::new();
+        self.directories.write_directory_path(&mut path, 0);
+        shape.add_directory(&path);
+        for directory in self.directories.iter() {
+            path.clear();
+            self.directories.write_directory_path(&mut path, directory.number);
+            shape.add_directory(&path);
+        }
+        let mut text = Vec::new();
+        for (place, entry) in &self.names {
+            path.clear();
+            self.directories.write_path(&mut path, *place);
+            match entry {
+                Entry::Symlink(target) => {
+                    text.clear();
+                    self.directories.write_symlink_text(&mut text, place.directory, *target);
+                    shape.add_symlink(&path, &text);
+                }
+                Entry::File(file) => {
+                    if let Some(file) = self.files.get(file) {
+                        shape.add_file(&path, file.size, u64::from(file.links));
+                    }
+                }
+            }
+        }
+        shape
+    }
+}

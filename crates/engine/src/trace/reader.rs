@@ -1,0 +1,203 @@
+//! Reads traces, row group after row group.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use parquet::column::reader::{ColumnReader, get_typed_column_reader};
+use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+
+use super::column::{COLUMNS, KIND, blank};
+use super::{FORMAT_VERSION, Preamble, Record, TraceError};
+use crate::operation::OperationKind;
+use crate::tree::Directory;
+
+/// Largest row group accepted: the writer makes them of 65,536 rows and a little.
+const GROUP_LIMIT: usize = 1 << 22;
+
+/// Operations of a trace, in the order of the file. Memory: one row group.
+pub struct Reader {
+    path: PathBuf,
+    file: SerializedFileReader<File>,
+    preamble: Preamble,
+    next_group: usize,
+    records: std::vec::IntoIter<Record>,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("path", &self.path)
+            .field("next_group", &self.next_group)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens a trace.
+///
+/// # Errors
+/// A missing, cut off or damaged file; never panics, whatever the file holds.
+pub fn read(path: &Path) -> Result<Reader, TraceError> {
+    let io = |source| TraceError::Io { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(io)?;
+    let length = file.metadata().map_err(io)?.len();
+    let mut ends = [[0; 4]; 2];
+    if length >= 12 {
+        file.read_exact(&mut ends[0]).map_err(io)?;
+        file.seek(SeekFrom::End(-4)).map_err(io)?;
+        file.read_exact(&mut ends[1]).map_err(io)?;
+    }
+    if &ends[0] != b"PAR1" {
+        let what = "it does not begin like a Parquet file".to_owned();
+        return Err(TraceError::Damaged { path: path.to_owned(), what });
+    }
+    if &ends[1] != b"PAR1" {
+        return Err(TraceError::Truncated { path: path.to_owned(), lost_bytes: length });
+    }
+    let file = guard(path, || SerializedFileReader::new(file))?;
+    let damaged = |what: String| TraceError::Damaged { path: path.to_owned(), what };
+    check_columns(&file).map_err(damaged)?;
+    let preamble = preamble(&file).map_err(damaged)?;
+    Ok(Reader { path: path.to_owned(), file, preamble, next_group: 0, records: Vec::new().into_iter() })
+}
+
+impl Reader {
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was recorded, and the directories it began with.
+    #[must_use]
+    pub const fn preamble(&self) -> &Preamble {
+        &self.preamble
+    }
+
+    /// Operations in the whole trace, as its footer has it.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    fn read_group(&mut self) -> Result<(), TraceError> {
+        let number = self.next_group;
+        self.next_group += 1;
+        let file = &self.file;
+        let records = guard(&self.path, || read_records(&*file.get_row_group(number)?))?;
+        self.records = records.into_iter();
+        Ok(())
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(record) = self.records.next() {
+                return Some(Ok(record));
+            }
+            if self.next_group >= self.file.num_row_groups() {
+                return None;
+            }
+            if let Err(error) = self.read_group() {
+                // Nothing behind the damage is given out.
+                self.next_group = usize::MAX;
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+/// Runs a part of the Parquet library; some damage makes it panic, which is told as damage.
+fn guard<T>(path: &Path, part: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TraceError> {
+    let damaged = |what: String| TraceError::Damaged { path: path.to_owned(), what };
+    match catch_unwind(AssertUnwindSafe(part)) {
+        Ok(result) => result.map_err(|error| damaged(error.to_string())),
+        Err(_) => Err(damaged("its contents contradict its footer".to_owned())),
+    }
+}
+
+fn check_columns(file: &SerializedFileReader<File>) -> Result<(), String> {
+    let schema = file.metadata().file_metadata().schema_descr();
+    let names = std::iter::once(KIND).chain(COLUMNS.iter().map(|column| column.name));
+    if schema.columns().iter().map(|column| column.name()).eq(names) {
+        Ok(())
+    } else {
+        Err("it has other columns than a trace".to_owned())
+    }
+}
+
+fn preamble(file: &SerializedFileReader<File>) -> Result<Preamble, String> {
+    let pairs = file.metadata().file_metadata().key_value_metadata();
+    let value = |key: &str| {
+        let found = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == key)?.value.as_deref());
+        found.ok_or_else(|| format!("its metadata lacks {key}"))
+    };
+    let format = value("fsage.format")?;
+    if format != FORMAT_VERSION.to_string() {
+        return Err(format!("its format is {format}, this fsage reads {FORMAT_VERSION}"));
+    }
+    let load = serde_json::from_str(value("fsage.load")?).map_err(|error| format!("fsage.load: {error}"))?;
+    let directories: Vec<Vec<[u32; 2]>> = serde_json::from_str(value("fsage.directories")?)
+        .map_err(|error| format!("fsage.directories: {error}"))?;
+    let directories = directories
+        .into_iter()
+        .map(|thread| thread.into_iter().map(|[number, parent]| Directory { number, parent }).collect())
+        .collect();
+    Ok(Preamble { load, directories })
+}
+
+fn read_records(group: &dyn RowGroupReader) -> Result<Vec<Record>, ParquetError> {
+    let wrong = |what: &str| ParquetError::General(what.to_owned());
+    let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(usize::MAX);
+    if rows > GROUP_LIMIT {
+        return Err(wrong("a row group is larger than any trace has"));
+    }
+    let ColumnReader::ByteArrayColumnReader(_) = group.get_column_reader(0)? else {
+        return Err(wrong("kind is not text"));
+    };
+    let kinds = read_column::<ByteArrayType>(group, 0, rows)?;
+    let mut records = Vec::with_capacity(rows);
+    for kind in kinds {
+        let named = OperationKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind.data());
+        records.push(blank(named.ok_or_else(|| wrong("an operation has an unknown kind"))?));
+    }
+    for (number, column) in COLUMNS.iter().enumerate() {
+        let place = number + 1;
+        match group.get_column_reader(place)? {
+            ColumnReader::Int32ColumnReader(_) => {
+                let values = read_column::<Int32Type>(group, place, rows)?;
+                let values = values.into_iter().map(|value| u64::from(value.cast_unsigned()));
+                records.iter_mut().zip(values).for_each(|(record, value)| (column.set)(record, value));
+            }
+            ColumnReader::Int64ColumnReader(_) => {
+                let values = read_column::<Int64Type>(group, place, rows)?;
+                let values = values.into_iter().map(i64::cast_unsigned);
+                records.iter_mut().zip(values).for_each(|(record, value)| (column.set)(record, value));
+            }
+            _ => return Err(wrong("a column that must be of numbers is not")),
+        }
+    }
+    Ok(records)
+}
+
+fn read_column<T: DataType>(
+    group: &dyn RowGroupReader,
+    place: usize,
+    rows: usize,
+) -> Result<Vec<T::T>, ParquetError> {
+    let mut reader = get_typed_column_reader::<T>(group.get_column_reader(place)?);
+    let mut values = Vec::new();
+    while values.len() < rows {
+        let (read, _, _) = reader.read_records(rows - values.len(), None, None, &mut values)?;
+        if read == 0 {
+            return Err(ParquetError::General("a column has fewer values than rows".to_owned()));
+        }
+    }
+    Ok(values)
+}

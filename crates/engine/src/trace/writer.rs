@@ -1,0 +1,216 @@
+//! Writes a trace beside the load: threads hand over batches of records, one thread makes columns of them.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parquet::basic::Type as PhysicalType;
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::parser::parse_message_type;
+
+use super::column::{COLUMNS, properties, schema};
+use super::{FORMAT_VERSION, Preamble, Record};
+use crate::operation::OperationKind;
+
+/// Rows of a row group.
+const GROUP_ROWS: usize = 1 << 16;
+
+/// Records that a thread hands over at once.
+const BATCH_ROWS: usize = 1024;
+
+/// Batches of each thread that may be under way.
+const BATCHES: usize = 16;
+
+/// A thread's end: the way of batches to the writer and of empty ones back.
+#[derive(Debug)]
+pub struct Feed {
+    full: Sender<Vec<Record>>,
+    empty: Receiver<Vec<Record>>,
+    batch: Vec<Record>,
+}
+
+impl Feed {
+    /// Adds a record; waits for the writer once all batches are under way.
+    #[inline]
+    pub fn push(&mut self, record: Record) {
+        self.batch.push(record);
+        if self.batch.len() >= BATCH_ROWS {
+            self.flush();
+        }
+    }
+
+    /// Hands over what is there.
+    pub fn flush(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        // When the writer has failed it is gone; it has said so itself, and the batch is dropped.
+        let empty = self.empty.recv().unwrap_or_default();
+        let batch = std::mem::replace(&mut self.batch, empty);
+        let _ = self.full.send(batch);
+    }
+}
+
+/// The writer's end.
+#[derive(Debug)]
+pub struct Batches {
+    full: Receiver<Vec<Record>>,
+    recycle: Vec<Sender<Vec<Record>>>,
+}
+
+impl Batches {
+    /// Feeds of `threads` threads and the end where they come out.
+    pub fn open(threads: usize) -> (Vec<Feed>, Self) {
+        let (full, batches) = bounded(BATCHES * threads);
+        let mut recycle = Vec::new();
+        let mut feeds = Vec::new();
+        for _ in 0..threads {
+            let (back, empty) = bounded(BATCHES);
+            for _ in 1..BATCHES {
+                // The channel has room for them.
+                let _ = back.send(Vec::with_capacity(BATCH_ROWS));
+            }
+            recycle.push(back);
+            feeds.push(Feed { full: full.clone(), empty, batch: Vec::with_capacity(BATCH_ROWS) });
+        }
+        (feeds, Self { full: batches, recycle })
+    }
+
+    /// Writes until every feed is gone; `send` gets the bytes of the file in order and returns whether to
+    /// go on.
+    ///
+    /// # Errors
+    /// What the Parquet writer says.
+    pub fn write(
+        self,
+        preamble: &Preamble,
+        send: impl FnMut(Vec<u8>) -> bool + Send,
+    ) -> Result<(), ParquetError> {
+        let schema = Arc::new(parse_message_type(&schema())?);
+        let out = Chunks { send, pending: Vec::new() };
+        let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties()))?;
+        for (key, value) in metadata(preamble) {
+            file.append_key_value_metadata(KeyValue::new(key, value));
+        }
+        let mut rows: Vec<Record> = Vec::with_capacity(GROUP_ROWS + BATCH_ROWS);
+        let mut scratch = Scratch::new();
+        while let Ok(mut batch) = self.full.recv() {
+            rows.extend_from_slice(&batch);
+            let thread = batch.first().and_then(|record| usize::try_from(record.thread).ok());
+            batch.clear();
+            if let Some(back) = thread.and_then(|thread| self.recycle.get(thread)) {
+                let _ = back.try_send(batch);
+            }
+            if rows.len() >= GROUP_ROWS {
+                write_group(&mut file, &rows, &mut scratch)?;
+                rows.clear();
+            }
+        }
+        if !rows.is_empty() {
+            write_group(&mut file, &rows, &mut scratch)?;
+        }
+        file.finish()?;
+        file.inner_mut().flush()?;
+        Ok(())
+    }
+}
+
+fn metadata(preamble: &Preamble) -> [(String, String); 3] {
+    // Plain data: making JSON of it does not fail.
+    let json = |text: serde_json::Result<String>| text.unwrap_or_default();
+    let pairs: Vec<Vec<[u32; 2]>> = preamble
+        .directories
+        .iter()
+        .map(|thread| thread.iter().map(|directory| [directory.number, directory.parent]).collect())
+        .collect();
+    [
+        ("fsage.format".to_owned(), FORMAT_VERSION.to_string()),
+        ("fsage.load".to_owned(), json(serde_json::to_string(&preamble.load))),
+        ("fsage.directories".to_owned(), json(serde_json::to_string(&pairs))),
+    ]
+}
+
+/// Passes a file on in pieces of about a row group.
+struct Chunks<F> {
+    send: F,
+    pending: Vec<u8>,
+}
+
+impl<F: FnMut(Vec<u8>) -> bool> Write for Chunks<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.pending.is_empty() && !(self.send)(std::mem::take(&mut self.pending)) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(())
+    }
+}
+
+/// Columns under way.
+struct Scratch {
+    kinds: Vec<ByteArray>,
+    names: Vec<ByteArray>,
+    narrow: Vec<i32>,
+    wide: Vec<i64>,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let kinds = OperationKind::ALL.iter().map(|kind| ByteArray::from(kind.name())).collect();
+        Self { kinds, names: Vec::new(), narrow: Vec::new(), wide: Vec::new() }
+    }
+}
+
+fn write_group<F: FnMut(Vec<u8>) -> bool + Send>(
+    file: &mut SerializedFileWriter<Chunks<F>>,
+    rows: &[Record],
+    scratch: &mut Scratch,
+) -> Result<(), ParquetError> {
+    let mut group = file.next_row_group()?;
+    if let Some(mut kind) = group.next_column()? {
+        scratch.names.clear();
+        scratch.names.extend(rows.iter().map(|row| scratch.kinds[row.operation.kind as usize].clone()));
+        if let ColumnWriter::ByteArrayColumnWriter(writer) = kind.untyped() {
+            writer.write_batch(&scratch.names, None, None)?;
+        }
+        kind.close()?;
+    }
+    for column in &COLUMNS {
+        let Some(mut writer) = group.next_column()? else { break };
+        write_numbers(&mut writer, rows.iter().map(column.get), scratch)?;
+        writer.close()?;
+    }
+    group.close()?;
+    file.inner_mut().flush()?;
+    Ok(())
+}
+
+fn write_numbers(
+    writer: &mut SerializedColumnWriter<'_>,
+    values: impl Iterator<Item = u64>,
+    scratch: &mut Scratch,
+) -> Result<(), ParquetError> {
+    match writer.untyped() {
+        ColumnWriter::Int32ColumnWriter(writer) => {
+            scratch.narrow.clear();
+            // Columns of 32 bits come from 32-bit numbers.
+            scratch.narrow.extend(values.map(|value| u32::try_from(value).unwrap_or(u32::MAX).cast_signed()));
+            writer.write_batch(&scratch.narrow, None, None)?;
+        }
+        ColumnWriter::Int64ColumnWriter(writer) => {
+            scratch.wide.clear();
+            scratch.wide.extend(values.map(u64::cast_signed));
+            writer.write_batch(&scratch.wide, None, None)?;
+        }
+        _ => return Err(ParquetError::General(format!("trace has no column of {:?}", PhysicalType::INT96))),
+    }
+    Ok(())
+}

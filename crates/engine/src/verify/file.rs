@@ -1,0 +1,217 @@
+//! Checks one file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use fsage_content::{BLOCK_BYTES, Block, Expected, HEADER_BYTES, Verdict, recognise, verify};
+
+use crate::protocol::VerifyResult;
+
+/// Bytes read at once.
+pub const CHUNK_BYTES: usize = 1 << 20;
+
+/// Reads a file and adds what it holds to `found`. `name` is its path as findings tell it.
+pub fn check_file(path: &Path, name: &str, buffer: &mut [u8], found: &mut VerifyResult) {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => {
+            found.files += 1;
+            return found.unreadable(name, 0, &error.to_string());
+        }
+    };
+    let mut check =
+        Check { identity: None, blocks: 0, pending: Vec::new(), name, found: VerifyResult::default() };
+    let mut offset = 0;
+    loop {
+        match read_full(&mut file, buffer) {
+            Ok(0) => break,
+            Ok(length) => {
+                for block in buffer[..length].chunks(BLOCK_BYTES) {
+                    check.block(block, offset);
+                    offset += as_u64(block.len());
+                }
+                if length < buffer.len() {
+                    break;
+                }
+            }
+            Err(error) => {
+                check.found.unreadable(name, offset, &error.to_string());
+                break;
+            }
+        }
+    }
+    check.finish(offset, found);
+}
+
+/// Fills the buffer unless the file ends.
+fn read_full(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+/// A file under way.
+struct Check<'a> {
+    /// The identity that the first block of ours named.
+    identity: Option<u64>,
+    blocks: u64,
+    /// Blocks not ours before that: (kind, offset, what). At most as many as findings are kept; the rest is in `found`.
+    pending: Vec<(&'static str, u64, String)>,
+    name: &'a str,
+    found: VerifyResult,
+}
+
+impl Check<'_> {
+    fn block(&mut self, block: &[u8], offset: u64) {
+        self.blocks += 1;
+        let seen = recognise(block);
+        if let Block::Good { header, length } = seen
+            && header.file == *self.identity.get_or_insert(header.file)
+            && header.offset == offset
+            && length == block.len()
+        {
+            self.found.good_blocks += 1;
+            return;
+        }
+        if let Block::Torn { header: Some(header), .. } = seen
+            && header.offset == offset
+        {
+            self.identity.get_or_insert(header.file);
+        }
+        // A prefix too short for its version tells nothing more.
+        if matches!(seen, Block::Fragment { .. }) && block.len() < 8 {
+            self.found.good_blocks += 1;
+            return;
+        }
+        let (kind, what) = match self.judge(block, offset) {
+            Verdict::Good { .. } | Verdict::Stale { .. } => {
+                self.found.good_blocks += 1;
+                return;
+            }
+            Verdict::Zero => ("zero", "zeros where data was written".to_owned()),
+            Verdict::Torn { sectors, .. } => ("torn", format!("sectors {sectors:#010b} are not the block's")),
+            Verdict::Misplaced { found } => {
+                ("misplaced", format!("data of file {} from offset {}", found.file, found.offset))
+            }
+            Verdict::Foreign => ("foreign", "not self-describing data".to_owned()),
+        };
+        if self.identity.is_none() && self.pending.len() < super::FINDINGS {
+            self.pending.push((kind, offset, what));
+        } else {
+            self.found.bad(kind, self.name, offset, what);
+        }
+    }
+
+    /// What the block is, measured against what the file's others say.
+    fn judge(&self, block: &[u8], offset: u64) -> Verdict {
+        // A short tail has its version but not its check: it is right if it is what that version makes.
+        let named =
+            block.get(4..8).filter(|_| block.len() < HEADER_BYTES).and_then(|bytes| bytes.try_into().ok());
+        let versions = named.map_or(1..=u32::MAX, |bytes| {
+            let version = u32::from_le_bytes(bytes);
+            version..=version
+        });
+        match self.identity {
+            Some(file) => verify(block, &Expected { file, offset, versions }),
+            None if block.iter().all(|byte| *byte == 0) => Verdict::Zero,
+            None => match recognise(block) {
+                Block::Fragment { .. } if block.len() < HEADER_BYTES => Verdict::Good { version: 0 },
+                Block::Good { header, .. } => Verdict::Misplaced { found: header },
+                _ => Verdict::Foreign,
+            },
+        }
+    }
+
+    /// Adds the file to what was found; one that has nothing of ours is only counted.
+    fn finish(mut self, bytes: u64, total: &mut VerifyResult) {
+        total.files += 1;
+        total.bytes += bytes;
+        let unreadable = self.found.bad_blocks.contains_key("unreadable");
+        if self.identity.is_none() && self.found.good_blocks == 0 && self.blocks > 0 && !unreadable {
+            total.foreign_files += 1;
+            return;
+        }
+        for (kind, offset, what) in std::mem::take(&mut self.pending) {
+            self.found.bad(kind, self.name, offset, what);
+        }
+        total.good_blocks += self.found.good_blocks;
+        for (kind, count) in self.found.bad_blocks {
+            *total.bad_blocks.entry(kind).or_default() += count;
+        }
+        let room = super::FINDINGS.saturating_sub(total.findings.len());
+        total.findings.extend(self.found.findings.into_iter().take(room));
+    }
+}
+
+/// A block length as part of an offset.
+const fn as_u64(length: usize) -> u64 {
+    length as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(content: &[u8]) -> VerifyResult {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, content).unwrap();
+        let mut found = VerifyResult::default();
+        check_file(&path, "file", &mut vec![0; CHUNK_BYTES], &mut found);
+        found
+    }
+
+    fn data(length: usize) -> Vec<u8> {
+        let mut data = vec![0; length];
+        fsage_content::fill(&mut data, 7, 0, 3);
+        data
+    }
+
+    #[test]
+    fn every_length_of_tail_is_good() {
+        for length in
+            [1, 3, 4, 7, 8, 20, 31, 32, 33, 512, 4095, 4096, 4097, 4100, 4104, 4127, 4128, 9000, 1 << 20]
+        {
+            let found = check(&data(length));
+            assert!(found.bad_blocks.is_empty(), "{length}: {found:?}");
+            assert_eq!(found.good_blocks, as_u64(length.div_ceil(4096)), "{length}");
+            assert_eq!((found.files, found.foreign_files, found.bytes), (1, 0, as_u64(length)));
+        }
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let bad = |content: &[u8]| check(content).bad_blocks.into_keys().collect::<Vec<_>>();
+        let mut flipped = data(20_000);
+        flipped[5000] ^= 1;
+        assert_eq!(bad(&flipped), ["torn"]);
+        let mut zeroed = data(20_000);
+        zeroed[..4096].fill(0);
+        assert_eq!(bad(&zeroed), ["zero"]);
+        let mut swapped = data(20_000);
+        swapped.copy_within(0..4096, 8192);
+        assert_eq!(bad(&swapped), ["misplaced"]);
+        let mut overwritten = data(20_000);
+        overwritten[4096..8192].fill(0x55);
+        assert_eq!(bad(&overwritten), ["foreign"]);
+        let mut cut = data(20_000);
+        cut[18_000..].fill(0);
+        assert_eq!(bad(&cut), ["torn"]);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_not_damage() {
+        let found = check(b"some text of somebody else");
+        assert!(found.bad_blocks.is_empty());
+        assert_eq!((found.files, found.foreign_files, found.good_blocks), (1, 1, 0));
+        assert_eq!(check(&[]).foreign_files, 0, "an empty file is nobody's");
+    }
+}
