@@ -221,10 +221,10 @@ mod tests {
         let deviation = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / count).sqrt();
         assert!((mean - AGRAWAL_MU).abs() < 0.03, "{mean}");
         assert!((deviation - AGRAWAL_SIGMA).abs() < 0.03, "{deviation}");
-        // About 42 % of files were at most 4 KiB large... the lognormal says Φ((ln 4096 − 9.48) / 2.46) = 31.8 %.
+        // Φ((ln 16384 − 9.48) / 2.46) = 53.6 %.
         let small =
-            as_f64(drawn.iter().filter(|size| **size <= 4096).count().try_into().expect("small")) / count;
-        assert!((small - 0.318).abs() < 0.01, "{small}");
+            as_f64(drawn.iter().filter(|size| **size <= 16384).count().try_into().expect("small")) / count;
+        assert!((small - 0.536).abs() < 0.01, "{small}");
     }
 
     #[test]

@@ -9,12 +9,12 @@
 //! - `truncate` cuts to an even choice of all smaller sizes, 0 included; empty files are only appended to, renamed,
 //!   linked and deleted.
 //! - Hard links and symbolic links belong to the file they were made for: a `delete` of it takes its newest link first
-//!   and the file itself last. At most a quarter of the slots' number of links exists at a time.
+//!   and the file itself last. At most half the slots' number of links exists at a time.
 //! - `mkdir` makes leaf directories, at most as many as there were at the start; `rmdir` removes empty ones.
 //! - With non-even choice, the drawn slot number stands for the nearest slot (on the ring of slots) that can do what is
 //!   asked; slots beside a gap are therefore drawn more often.
 //!
-//! Memory: 48 bytes a slot, and 10 where links have a weight. A step costs no allocation.
+//! Memory: 48 bytes a slot, and 16 where links have a weight. A step costs no allocation.
 
 mod account;
 mod attached;

@@ -80,7 +80,7 @@ impl Drift {
             random: Random::new(seed, thread),
             slots: SlotTable::new(slots, indexed),
             directories,
-            attached: Pool::new(if links { (slots / 4).max(16) } else { 0 }),
+            attached: Pool::new(if links { (slots / 2).max(16) } else { 0 }),
             choice,
             file_sizes: Sizes::resolve(&spec.file_size, "file_size", context.volume_bytes)?,
             io_sizes: Sizes::resolve(&spec.io_size, "io_size", context.volume_bytes)?,

@@ -7,7 +7,8 @@
 //! shrinking ones into creates, with a chance proportional to the distance; beyond it always.
 //!
 //! A volume that is full before the target is reached (reserved blocks, metadata) answers ENOSPC: then deletes make room
-//! at once, more at each answer that comes soon after the last.
+//! at once, more at each answer that comes soon after the last, and a little below the use at which it happened becomes
+//! a ceiling that the target is cut to. The ceiling rises again slowly, since the shortage may have passed.
 
 use crate::quantity::{as_f64, to_u64};
 use crate::workload::Feedback;
@@ -21,16 +22,31 @@ const MARGIN: f64 = 0.004;
 /// Operations over which the overhead follows feedback.
 const FOLLOW_OPERATIONS: f64 = 4096.0;
 
+/// Change of its own bytes over [`FOLLOW_OPERATIONS`], as a share of the volume, up to which late feedback is believed.
+const STEADY: f64 = 0.01;
+
 /// Operations after a shortage within which the next one counts as the same.
 const SHORTAGE_MEMORY: u64 = 1024;
+
+/// How far below the use at a shortage the ceiling is set.
+const CEILING_GAP: f64 = 0.004;
+
+/// How much the ceiling rises an operation: 1 % of the volume in 10,000.
+const CEILING_RISE: f64 = 1e-6;
 
 /// Steering towards one target, of one thread.
 #[derive(Debug, Clone)]
 pub(super) struct Steer {
     target: f64,
+    /// What the target is cut to after a shortage.
+    ceiling: f64,
+    /// Estimated use, as a share of the volume.
+    used: f64,
     threads: f64,
     /// Bytes in use beyond the workload's own, once known.
     overhead: Option<f64>,
+    /// Its own bytes, over all threads, as they were about [`FOLLOW_OPERATIONS`] ago.
+    own_before: f64,
     last_share: f64,
     since_feedback: f64,
     total_bytes: f64,
@@ -48,8 +64,11 @@ impl Steer {
     pub(super) fn new(target: f64, threads: u32) -> Self {
         Self {
             target,
+            ceiling: f64::INFINITY,
+            used: 0.0,
             threads: f64::from(threads),
             overhead: None,
+            own_before: 0.0,
             last_share: -1.0,
             since_feedback: 0.0,
             total_bytes: 0.0,
@@ -70,20 +89,36 @@ impl Steer {
         }
         let own = as_f64(live_bytes) * self.threads;
         self.total_bytes = as_f64(feedback.total_bytes);
-        #[expect(clippy::float_cmp, reason = "any change at all is news")]
-        let news = feedback.used_share != self.last_share;
-        let overhead = match self.overhead {
-            Some(known) if !news => known,
-            known => {
-                let seen = feedback.used_share * self.total_bytes - own;
-                let weight = (self.since_feedback / FOLLOW_OPERATIONS).min(1.0);
-                self.last_share = feedback.used_share;
-                self.since_feedback = 0.0;
-                known.map_or(seen, |known| known + weight * (seen - known))
-            }
+        let growth = (own - self.own_before) / self.total_bytes;
+        self.own_before += (own - self.own_before) / FOLLOW_OPERATIONS;
+        let overhead = self.follow(feedback.used_share, own, growth);
+        self.ceiling += CEILING_RISE;
+        self.used = (own + overhead) / self.total_bytes;
+        self.used - self.target.min(self.ceiling)
+    }
+
+    /// The overhead after a look at feedback.
+    #[inline]
+    fn follow(&mut self, share: f64, own: f64, growth: f64) -> f64 {
+        let seen = share * self.total_bytes - own;
+        let Some(known) = self.overhead else {
+            self.overhead = Some(seen);
+            self.own_before = own;
+            self.last_share = share;
+            return seen;
         };
+        #[expect(clippy::float_cmp, reason = "any change at all is news")]
+        if share == self.last_share {
+            return known;
+        }
+        let weight = (self.since_feedback / FOLLOW_OPERATIONS).min(1.0);
+        self.last_share = share;
+        self.since_feedback = 0.0;
+        // Feedback that lags behind growth makes the overhead look smaller, behind shrinking larger.
+        let by_lag = growth.abs() > STEADY && (growth > 0.0) == (seen < known);
+        let overhead = if by_lag { known } else { known + weight * (seen - known) };
         self.overhead = Some(overhead);
-        (own + overhead) / self.total_bytes - self.target
+        overhead
     }
 
     /// The chance that an operation that leads away from the target is replaced.
@@ -108,6 +143,7 @@ impl Steer {
         let least = self.total_bytes / self.threads * 0.0025;
         let release = (as_f64(bytes) * 2.0).max(least) * f64::from(1_u32 << self.streak);
         self.failures = 0;
+        self.ceiling = self.used - CEILING_GAP;
         self.release_to = Some(live_bytes.saturating_sub(to_u64(release).max(1)));
     }
 
