@@ -1,5 +1,7 @@
 //! Studies: what is shipped loads, and what is wrong is said with its place.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::path::Path;
 
 use fsage::cli::explain::Explain;
@@ -125,7 +127,9 @@ fn impossible_values_name_path_and_limit() {
         ("matrix={\"stage.old.threads\"=[1]}", "there is no stage `old` (there is `age`)"),
         ("matrix={\"stage.age.treads\"=[1, 2]}", "`stage.age.treads`: there is no such key"),
         ("volume.size.x=1", "`volume.size` is a plain value"),
-        ("file_system.kind=zfs", "`file_system.kind`: there is no driver `zfs`"),
+        ("file_system.kind=zfs", "`file_system.kind`: no file system `zfs`"),
+        ("volume.size=20MiB", "`volume.size`: xfs needs a volume of at least"),
+        ("file_system.options.ext4.mkfs.lazy_inti=true", "`file_system.options.ext4.mkfs.lazy_inti`"),
     ] {
         let set = if set.starts_with("file_system") { vec![set, "matrix={}"] } else { vec![set] };
         let (message, _) = refused(SMALL, &set);

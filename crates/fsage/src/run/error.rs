@@ -1,8 +1,16 @@
-//! What ends a whole run (a failed trial does not).
+//! What ends a whole run (a failed trial does not), and what fails a trial.
 
-use crate::cli::explain::Explain;
+use std::path::PathBuf;
+
+use fsage_engine::protocol::VerifyResult;
+
+use crate::cli::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, Explain};
+use crate::filesystem::FileSystemError;
+use crate::lease::LeaseError;
 use crate::store::StoreError;
 use crate::study::StudyError;
+use crate::target::TargetError;
+use crate::volume::VolumeError;
 
 /// What ends a run.
 #[derive(Debug, thiserror::Error)]
@@ -13,11 +21,28 @@ pub enum RunError {
     /// The store is not usable.
     #[error("the store cannot be used")]
     Store(#[from] StoreError),
-    /// This build cannot do it.
-    #[error("{what} is not supported by this build")]
-    Unsupported {
-        /// What.
-        what: String,
+    /// A volume of the study can never be had.
+    #[error("the volume cannot be used")]
+    Volume(#[from] VolumeError),
+    /// A file system of the study can never be made.
+    #[error("the file system cannot be used")]
+    FileSystem(#[from] FileSystemError),
+    /// The lease journal cannot be kept: nothing may be taken from the host.
+    #[error("leases cannot be kept")]
+    Lease(#[from] LeaseError),
+    /// No agent can be started.
+    #[error("no agent can be started")]
+    Target(#[from] TargetError),
+    /// Signals cannot be listened to.
+    #[error("cannot listen to signals: {0}")]
+    Signal(String),
+    /// The folder of the store has no absolute path.
+    #[error("cannot find {}", path.display())]
+    Path {
+        /// Folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
     },
 }
 
@@ -26,7 +51,11 @@ impl Explain for RunError {
         match self {
             Self::Study(e) => e.exit_code(),
             Self::Store(e) => e.exit_code(),
-            Self::Unsupported { .. } => 1,
+            Self::Volume(e) => e.exit_code(),
+            Self::FileSystem(e) => e.exit_code(),
+            Self::Lease(e) => e.exit_code(),
+            Self::Target(e) => Explain::exit_code(e),
+            Self::Signal(_) | Self::Path { .. } => EXIT_INTERNAL,
         }
     }
 
@@ -34,7 +63,89 @@ impl Explain for RunError {
         match self {
             Self::Study(e) => e.hint(),
             Self::Store(e) => e.hint(),
-            Self::Unsupported { .. } => None,
+            Self::Volume(e) => e.hint(),
+            Self::FileSystem(e) => e.hint(),
+            Self::Lease(e) => e.hint(),
+            Self::Target(e) => Explain::hint(e),
+            Self::Signal(_) | Self::Path { .. } => None,
+        }
+    }
+}
+
+/// What fails a trial; the others go on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TrialError {
+    /// The device.
+    #[error("cannot get the volume")]
+    Volume(#[from] VolumeError),
+    /// The file system.
+    #[error("cannot use the file system")]
+    FileSystem(#[from] FileSystemError),
+    /// The agent.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The journal.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// The store; ends the run.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Blocks that are not what was written.
+    #[error("{} of {} blocks are not what was written: {}", bad(.0), .0.good_blocks + bad(.0), first(.0))]
+    Damaged(Box<VerifyResult>),
+    /// The check after the last unmount.
+    #[error("the file system is damaged: {0}")]
+    Unclean(String),
+    /// The user asked to end; the trial is not recorded.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn bad(result: &VerifyResult) -> u64 {
+    result.bad_blocks.values().sum()
+}
+
+fn first(result: &VerifyResult) -> String {
+    result
+        .findings
+        .first()
+        .map_or_else(String::new, |f| format!("{} at byte {}: {}", f.path, f.offset, f.what))
+}
+
+impl TrialError {
+    /// Exit code that this failure stands for.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Volume(e) => e.exit_code(),
+            Self::FileSystem(e) => e.exit_code(),
+            Self::Target(e) => Explain::exit_code(e),
+            Self::Lease(e) => e.exit_code(),
+            Self::Store(e) => e.exit_code(),
+            Self::Damaged(_) | Self::Unclean(_) => EXIT_DAMAGE,
+            Self::Interrupted => EXIT_FAILED,
+        }
+    }
+
+    /// The error with its causes and its hint, in one line.
+    pub(super) fn text(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.ends_with(&cause_text) {
+                text = format!("{text}: {cause_text}");
+            }
+            source = cause.source();
+        }
+        let hint = match self {
+            Self::Volume(e) => e.hint(),
+            Self::FileSystem(e) => e.hint(),
+            Self::Target(e) => Explain::hint(e),
+            _ => None,
+        };
+        match hint {
+            Some(hint) => format!("{text} ({hint})"),
+            None => text,
         }
     }
 }

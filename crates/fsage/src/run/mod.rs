@@ -1,17 +1,37 @@
 //! Running: from a study to a store full of trials.
+//!
+//! Trials run one after the other, each through an agent of its own. What is complete stays complete: a run
+//! that ends in any way is resumed by running it again. SIGINT and SIGTERM stop the load, give everything
+//! back and leave the trial undone.
 
-pub mod age;
+mod digest;
+mod dry;
 mod error;
+mod interrupt;
+mod metric;
 mod observer;
+mod stage;
 mod summary;
+mod trial;
+mod warning;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
+pub use digest::groups as digest_groups;
 pub use error::RunError;
+use error::TrialError;
+use interrupt::Interrupt;
 pub use observer::{Quiet, RunEvent, RunObserver};
 pub use summary::{DigestGroup, RunSummary, TrialOutcome, TrialState};
+use trial::Lab;
 
-use crate::study::Overrides;
+use crate::lease::Journal;
+use crate::plan::{self, Plan, PlannedTrial};
+use crate::store::{Store, Writer, time};
+use crate::study::{self, Overrides, Study};
+use crate::target::{Session, Target, TargetError};
+use crate::volume::EraseConsent;
 
 /// What `fsage run` is asked to do.
 #[derive(Debug, Clone, Default)]
@@ -41,11 +61,145 @@ impl RunOptions {
     }
 }
 
+/// Starts agents; tests give one that is scripted.
+pub type Starter<'a> = dyn FnMut() -> Result<Session, TargetError> + 'a;
+
 /// Runs a study, or resumes it. A failed trial does not end the run; the summary's exit code tells.
 ///
 /// # Errors
 /// The study or the store is not usable, or the host lacks something every trial needs.
-pub fn run_study(options: &RunOptions, _observer: &mut dyn RunObserver) -> Result<RunSummary, RunError> {
-    let study = crate::study::load(&options.study, &options.overrides())?;
-    Err(RunError::Unsupported { what: format!("running {}", study.spec.name) })
+pub fn run_study(options: &RunOptions, observer: &mut dyn RunObserver) -> Result<RunSummary, RunError> {
+    run_study_with(options, observer, &mut Target::local)
+}
+
+/// The same with agents from `start`.
+///
+/// # Errors
+/// As [`run_study`].
+pub fn run_study_with(
+    options: &RunOptions,
+    observer: &mut dyn RunObserver,
+    start: &mut Starter<'_>,
+) -> Result<RunSummary, RunError> {
+    let clock = Instant::now();
+    let study = study::load(&options.study, &options.overrides())?;
+    let plan = plan::plan(&study);
+    let wanted = options.store.clone().unwrap_or_else(|| Path::new("store").join(&study.spec.name));
+    let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;
+    let consent = EraseConsent::parse(&options.erase);
+    for cell in &study.cells {
+        trial::resolve(&cell.spec, &consent, &root)?;
+    }
+    if options.dry_run {
+        return dry::run(&study, &plan, &root, &consent, observer);
+    }
+    let interrupt = Interrupt::listen()?;
+    let writer = Store::create(&root, &plan, &study.text)?;
+    let journal = Journal::open(&root)?;
+    let mut lab = Lab { root: root.clone(), consent, start, journal, interrupt };
+    let mut summary = RunSummary::new(&study, &plan, &root);
+    for damaged in writer.damaged() {
+        writer.set_aside(&damaged)?;
+        summary.damaged.push(damaged);
+    }
+    summary.keep(&writer.trials());
+    observer.event(RunEvent::Planned {
+        study: study.spec.name.clone(),
+        store: root,
+        trials: plan.trials.len(),
+        complete: summary.kept,
+        damaged: summary.damaged.clone(),
+    });
+    clean_left_over(&mut lab, observer)?;
+    let outcome = every_trial(&mut lab, &writer, &study, &plan, &mut summary, observer);
+    summary.interrupted_by = lab.interrupt.by();
+    outcome?;
+    summary.digest_groups = digest::groups(&writer.trials());
+    summary.elapsed_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(summary)
+}
+
+/// Releases what an earlier run of this store left behind.
+fn clean_left_over(lab: &mut Lab<'_>, observer: &mut dyn RunObserver) -> Result<(), RunError> {
+    if lab.journal.outstanding().is_empty() {
+        return Ok(());
+    }
+    let mut session = (lab.start)()?;
+    let own = lab.journal.attach(&session)?;
+    let summary = crate::lease::clean(&mut session, &mut lab.journal)?;
+    drop(session);
+    lab.journal.release(own)?;
+    let text = format!("released {} things that an earlier run left behind", summary.released.len());
+    observer.event(RunEvent::Note { text });
+    for (lease, why) in summary.failed {
+        observer.event(RunEvent::Note { text: format!("could not release {lease:?}: {why}") });
+    }
+    Ok(())
+}
+
+fn every_trial(
+    lab: &mut Lab<'_>,
+    writer: &Writer,
+    study: &Study,
+    plan: &Plan,
+    summary: &mut RunSummary,
+    observer: &mut dyn RunObserver,
+) -> Result<(), RunError> {
+    let pending: Vec<usize> =
+        (0..plan.trials.len()).filter(|n| summary.trials[*n].state == TrialState::Pending).collect();
+    for (position, index) in pending.iter().enumerate() {
+        if lab.interrupt.by().is_some() {
+            break;
+        }
+        let planned = &plan.trials[*index];
+        observer.event(RunEvent::TrialStarted {
+            position: position + 1,
+            of: pending.len(),
+            trial: planned.clone(),
+            label: label(planned, study.spec.repeats),
+        });
+        let mut folder = writer.begin(&planned.id)?;
+        let started_s = time::now_seconds();
+        let cell = &study.cells[planned.cell];
+        let (record, error) = lab.trial(&study.spec.name, planned, cell, &mut folder, observer);
+        match error {
+            Some(TrialError::Interrupted) => break,
+            // A store that cannot be written to cannot keep the next trials either.
+            Some(TrialError::Store(error)) => return Err(error.into()),
+            Some(TrialError::Lease(error)) => return Err(error.into()),
+            error => {
+                folder.finish(&record, started_s)?;
+                let code = error.as_ref().map_or(0, TrialError::exit_code);
+                summary.finished(*index, &record.error, code);
+                observer.event(RunEvent::TrialFinished {
+                    id: planned.id.clone(),
+                    state: summary.trials[*index].state,
+                    elapsed_ns: record.elapsed_ns,
+                    error: record.error,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `ext4, 0.8, repeat 2`: factor values in words.
+#[must_use]
+pub fn label(trial: &PlannedTrial, repeats: u32) -> String {
+    let mut words: Vec<String> = trial
+        .factors
+        .iter()
+        .map(|(path, value)| {
+            let short = path.rsplit('.').next().unwrap_or(path);
+            match value {
+                serde_json::Value::String(text) if short == "kind" => text.clone(),
+                serde_json::Value::String(text) => format!("{short} {text}"),
+                other => format!("{short} {other}"),
+            }
+        })
+        .collect();
+    if repeats > 1 {
+        words.push(format!("repeat {} of {repeats}", trial.repeat + 1));
+    }
+    words.join(", ")
 }

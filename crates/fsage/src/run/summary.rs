@@ -1,11 +1,14 @@
 //! What a run leaves to say.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::plan::Plan;
 use crate::store::DamagedTrial;
+use crate::store::format::{TrialRecord, TrialStatus};
+use crate::study::Study;
 
 /// What became of a trial in this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,6 +82,61 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
+    /// A summary in which nothing is done yet.
+    pub(super) fn new(study: &Study, plan: &Plan, store: &Path) -> Self {
+        let trials: Vec<TrialOutcome> = plan
+            .trials
+            .iter()
+            .map(|t| TrialOutcome {
+                id: t.id.clone(),
+                factors: t.factors.clone(),
+                repeat: t.repeat,
+                state: TrialState::Pending,
+                error: String::new(),
+                exit_code: 0,
+            })
+            .collect();
+        Self {
+            study: study.spec.name.clone(),
+            store: store.to_owned(),
+            complete: 0,
+            failed: 0,
+            kept: 0,
+            pending: trials.len(),
+            trials,
+            damaged: Vec::new(),
+            digest_groups: Vec::new(),
+            interrupted_by: None,
+            elapsed_ns: 0,
+        }
+    }
+
+    /// Takes over what is complete in the store.
+    pub(super) fn keep(&mut self, records: &[TrialRecord]) {
+        for record in records.iter().filter(|r| r.status == TrialStatus::Complete) {
+            for trial in self.trials.iter_mut().filter(|t| t.id == record.id) {
+                trial.state = TrialState::Kept;
+                self.kept += 1;
+                self.pending -= 1;
+            }
+        }
+    }
+
+    /// Enters a trial that was done now; an empty `error` is success.
+    pub(super) fn finished(&mut self, index: usize, error: &str, exit_code: u8) {
+        let trial = &mut self.trials[index];
+        trial.error = error.to_owned();
+        trial.exit_code = exit_code;
+        self.pending -= 1;
+        if exit_code == 0 {
+            trial.state = TrialState::Complete;
+            self.complete += 1;
+        } else {
+            trial.state = TrialState::Failed;
+            self.failed += 1;
+        }
+    }
+
     /// Exit code of the command: 130 or 143 when interrupted; 5 when digests that must agree do not; else
     /// 4 when a trial failed (3 when every failure was the host lacking something); else 0.
     #[must_use]

@@ -33,6 +33,7 @@ pub enum TrialStatus {
 /// | `age.operations_per_s`, `age.elapsed_s`, `age.device_bytes`, `age.overhead_ns` | cost of ageing |
 /// | `use.share` | use of the volume at the last probe (also one sample a probe in `use.share_over_time`) |
 /// | `free.extents`, `free.median_bytes`, `free.largest_bytes` | free space at the end |
+/// | `layout.small_extents` | used extents below 64 KiB at the end |
 /// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {

@@ -5,7 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Now.
 #[must_use]
 pub fn now_rfc3339() -> String {
-    rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
+    rfc3339(now_seconds())
+}
+
+/// Seconds since the epoch.
+#[must_use]
+pub fn now_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
 /// Seconds since the epoch as text; right for the years 1970 to 9999.

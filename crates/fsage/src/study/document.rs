@@ -146,13 +146,11 @@ fn flatten(
     map: &mut Map<String, Value>,
 ) {
     if let Item::Table(inner) = item {
-        if inner.is_dotted() || inner.is_implicit() || !inner.is_empty() {
-            for (name, item) in inner.iter() {
-                let span = inner.key(name).and_then(toml_edit::Key::span).or_else(|| span.clone());
-                flatten(format!("{key}.{name}"), item, span, path, spans, map);
-            }
-            return;
+        for (name, item) in inner.iter() {
+            let span = inner.key(name).and_then(toml_edit::Key::span).or_else(|| span.clone());
+            flatten(format!("{key}.{name}"), item, span, path, spans, map);
         }
+        return;
     }
     path.push(key.clone());
     if let Some(span) = span {

@@ -98,10 +98,9 @@ impl Walk<'_> {
             return;
         }
         if let Some(options) = schema.get("anyOf").and_then(Value::as_array) {
-            if let Some(option) = options.iter().find(|o| o.get("type") != Some(&json!("null"))) {
-                if !value.is_null() {
-                    self.value(value, option);
-                }
+            let option = options.iter().find(|o| o.get("type") != Some(&json!("null")));
+            if let Some(option) = option.filter(|_| !value.is_null()) {
+                self.value(value, option);
             }
             return;
         }

@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::schema::{Problem, nearest};
 use super::spec::{AgeStage, ClaimCheck, StageSpec, StudySpec, VolumeSpec};
+use crate::cli::explain::Explain;
+use crate::filesystem::parameter::ParameterError;
+use crate::filesystem::{FileSystemError, Registry};
 
 /// Repeats, at most; more is taken for a mistake.
 const REPEAT_LIMIT: u32 = 10_000;
-
-/// File systems with a driver of their own.
-const DRIVERS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
 /// Collects problems below a path.
 pub(super) struct Checker {
@@ -165,20 +165,41 @@ pub(super) fn cell(spec: &StudySpec) -> Vec<Problem> {
     problems
 }
 
+/// The driver's own checks: kind, parameters, mount options, smallest volume.
 fn file_system(spec: &StudySpec) -> Vec<Problem> {
-    let kind = &spec.file_system.kind;
-    let known: Vec<&str> = DRIVERS.into_iter().chain(spec.driver.keys().map(String::as_str)).collect();
-    if known.contains(&kind.as_str()) {
-        return Vec::new();
-    }
-    vec![Problem {
-        path: vec!["file_system".to_owned(), "kind".to_owned()],
-        message: format!("there is no driver `{kind}`"),
-        hint: Some(match nearest(kind, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known: {}; or describe it under [driver.{kind}]", known.join(", ")),
-        }),
-    }]
+    let registry = Registry::new(&spec.driver);
+    let error = match registry.resolve(&spec.file_system) {
+        Ok(file_system) => match &spec.volume {
+            VolumeSpec::Loop { size, .. } => match file_system.fits(size.0) {
+                Ok(()) => return Vec::new(),
+                Err(error) => error,
+            },
+            VolumeSpec::Device { .. } => return Vec::new(),
+        },
+        Err(error) => error,
+    };
+    let path: Vec<&str> = match &error {
+        FileSystemError::UnknownKind { kind, .. } if *kind == spec.file_system.kind => {
+            vec!["file_system", "kind"]
+        }
+        FileSystemError::UnknownKind { kind, .. } => vec!["file_system", "options", kind],
+        FileSystemError::Taken { name } => vec!["driver", name],
+        FileSystemError::Description { driver, key, .. } => vec!["driver", driver, key],
+        FileSystemError::Parameter(
+            ParameterError::Unknown { driver, name, .. }
+            | ParameterError::Elsewhere { driver, name, .. }
+            | ParameterError::Value { driver, name, .. }
+            | ParameterError::Item { driver, name, .. },
+        ) => vec!["file_system", "options", driver, "mkfs", name],
+        FileSystemError::Parameter(ParameterError::Together { driver, .. }) => {
+            vec!["file_system", "options", driver, "mkfs"]
+        }
+        FileSystemError::MountOption { driver, .. } => vec!["file_system", "options", driver, "mount"],
+        FileSystemError::TooSmall { .. } => vec!["volume", "size"],
+        _ => vec!["file_system"],
+    };
+    let path = path.into_iter().map(str::to_owned).collect();
+    vec![Problem { path, message: error.to_string(), hint: error.hint() }]
 }
 
 fn volume(spec: &VolumeSpec) -> Vec<Problem> {

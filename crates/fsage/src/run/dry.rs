@@ -1,0 +1,76 @@
+//! `--dry-run`: every command and write that a run would make, in order; nothing is taken or written.
+
+use std::path::Path;
+
+use super::trial::{mount_point, resolve};
+use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, label, stage};
+use crate::plan::Plan;
+use crate::store::Store;
+use crate::study::Study;
+use crate::volume::EraseConsent;
+
+pub(super) fn run(
+    study: &Study,
+    plan: &Plan,
+    root: &Path,
+    consent: &EraseConsent,
+    observer: &mut dyn RunObserver,
+) -> Result<RunSummary, RunError> {
+    let mut summary = RunSummary::new(study, plan, root);
+    if root.join("plan.json").exists() {
+        let (trials, damaged) = Store::open(root)?.read_trials();
+        summary.keep(&trials);
+        summary.damaged = damaged;
+    }
+    let mut say = |line: String| observer.event(RunEvent::DryRun { line });
+    say(format!("# store: {}", root.display()));
+    for name in ["lock", "leases.jsonl", "study.toml", "plan.json"] {
+        say(format!("write {}", root.join(name).display()));
+    }
+    say("write /run/fsage/stores".to_owned());
+    let pending = plan.trials.iter().zip(&summary.trials).filter(|(_, t)| t.state == TrialState::Pending);
+    for (planned, _) in pending {
+        let spec = &study.cells[planned.cell].spec;
+        let resolved = resolve(spec, consent, root)?;
+        say(format!("# trial {}: {}", planned.id, label(planned, study.spec.repeats)));
+        let point = mount_point(root, &planned.id);
+        let named = resolved.volume.device_in_words();
+        let device = if named.starts_with('/') { named } else { format!("/dev/{named}") };
+        let device = Path::new(&device);
+        resolved.volume.describe(&planned.id).into_iter().for_each(&mut say);
+        say(resolved.file_system.mkfs(device).to_string());
+        say(format!("mkdir -p {}", point.display()));
+        say(resolved.file_system.mount_line(device, &point));
+        for stage in &spec.stage {
+            stage::describe(stage, &point, planned.seed).into_iter().for_each(&mut say);
+        }
+        say(format!("umount {}", point.display()));
+        say(format!("rmdir {}", point.display()));
+        resolved.file_system.fsck(device).map(|f| f.to_string()).into_iter().for_each(&mut say);
+        for line in undo(resolved.volume.describe(&planned.id)) {
+            say(line);
+        }
+        for name in ["log.txt", "latency.hlog", "probes.parquet", "trial.json"] {
+            say(format!("write {}", root.join("trials").join(&planned.id).join(name).display()));
+        }
+    }
+    Ok(summary)
+}
+
+/// The undoing of a loop file's lines, in reverse order.
+fn undo(lines: Vec<String>) -> Vec<String> {
+    lines
+        .iter()
+        .rev()
+        .filter_map(|line| {
+            let file = line.rsplit(' ').next()?;
+            if line.starts_with("losetup ") {
+                Some(format!("losetup --detach /dev/loopN # {file}"))
+            } else if line.starts_with("truncate ") {
+                Some(format!("rm {file}"))
+            } else {
+                None
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,236 @@
+//! The `age` stage: a load in a folder of its own on the mounted file system.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use fsage_engine::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
+use fsage_engine::protocol::{Event, Reply, Request, Warning};
+use fsage_engine::quantity::as_f64;
+
+use super::StageContext;
+use crate::run::error::TrialError;
+use crate::run::observer::{RunEvent, RunObserver};
+use crate::run::warning::{self, HostActivity};
+use crate::store::format::StageRecord;
+use crate::store::{StoreError, TrialFolder};
+use crate::study::spec::AgeStage;
+use crate::target::{Control, Incoming, TargetError};
+
+/// Runs the load, then checks its data if asked.
+pub(super) fn run(stage: &AgeStage, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    let directory = context.point.join(&stage.name);
+    context.commands.extend(describe(stage, context.point, context.seed));
+    context.session.call(Request::MakeDirectory { directory: directory.clone() }, &mut |_| {})?;
+    context.observer.event(RunEvent::Step { name: stage.name.clone(), detail: in_words(stage) });
+    let load = LoadSpec {
+        workload: stage.workload.clone(),
+        directory: directory.clone(),
+        threads: stage.threads,
+        seed: context.seed,
+        stop: stage.stop.clone(),
+        write_mode: stage.write_mode,
+        probe_every: stage.probe_every,
+        probe_layout: stage.probe_layout,
+        trim: stage.trim,
+        trace: stage.trace,
+    };
+    let before = HostActivity::now();
+    let result = load_with_events(stage, load, context)?;
+    let found =
+        warning::of_age(stage, &result, context.facts, context.volume_bytes, before, HostActivity::now());
+    for warning in found {
+        context.folder.log(&format!("warning {}: {}", warning.kind, warning.message));
+        context.observer.event(RunEvent::Warning { warning: warning.clone() });
+        context.warnings.push(warning);
+    }
+    if stage.verify {
+        context
+            .observer
+            .event(RunEvent::Step { name: "verify".into(), detail: directory.display().to_string() });
+        context.commands.push(format!("fsage verify {}", directory.display()));
+        let reply = context.session.call(Request::Verify { directory }, &mut |_| {})?;
+        match reply {
+            Reply::Verified { result } if result.bad_blocks.values().any(|n| *n > 0) => {
+                return Err(TrialError::Damaged(result));
+            }
+            Reply::Verified { result } => {
+                context
+                    .folder
+                    .log(&format!("verified {} blocks of {} files", result.good_blocks, result.files));
+            }
+            other => return Err(unexpected("verify", &other).into()),
+        }
+    }
+    Ok(())
+}
+
+fn load_with_events(
+    stage: &AgeStage,
+    load: LoadSpec,
+    context: &mut StageContext<'_>,
+) -> Result<LoadResult, TrialError> {
+    let mut collect = Collect {
+        stage: &stage.name,
+        ticks: Vec::new(),
+        probes: Vec::new(),
+        warnings: context.warnings,
+        folder: context.folder,
+        observer: context.observer,
+        control: context.session.control(),
+        pace: Pace::default(),
+        store: Ok(()),
+    };
+    context.interrupt.direct(Some(context.session.control()));
+    let answer = context.session.call(Request::Load { load: Box::new(load) }, &mut |i| collect.incoming(i));
+    context.interrupt.direct(None);
+    let Collect { ticks, probes, store, .. } = collect;
+    store?;
+    let result = match answer {
+        Ok(Reply::Load { result }) => result,
+        Ok(other) => return Err(unexpected("load", &other).into()),
+        Err(error) => {
+            return Err(if context.interrupt.by().is_some() {
+                TrialError::Interrupted
+            } else {
+                error.into()
+            });
+        }
+    };
+    if context.interrupt.by().is_some() || result.stopped_by == StopReason::Asked {
+        return Err(TrialError::Interrupted);
+    }
+    context.done.push(StageRecord::Age { name: stage.name.clone(), result: result.clone(), ticks, probes });
+    Ok(*result)
+}
+
+/// Takes in what a load says.
+struct Collect<'a> {
+    stage: &'a str,
+    ticks: Vec<Tick>,
+    probes: Vec<Probe>,
+    warnings: &'a mut Vec<Warning>,
+    folder: &'a mut TrialFolder,
+    observer: &'a mut dyn RunObserver,
+    control: Control,
+    pace: Pace,
+    /// What became of writing the trace; after a failure the load is stopped.
+    store: Result<(), StoreError>,
+}
+
+impl Collect<'_> {
+    fn incoming(&mut self, incoming: Incoming) {
+        match incoming {
+            Incoming::Chunk(bytes) => self.chunk(&bytes),
+            Incoming::Event(Event::Tick { tick }) => self.ticks.push(tick),
+            Incoming::Event(Event::Probe { probe }) => self.probes.push(*probe),
+            Incoming::Event(Event::Warning { warning }) => {
+                self.folder.log(&format!("warning {}: {}", warning.kind, warning.message));
+                self.observer.event(RunEvent::Warning { warning: warning.clone() });
+                self.warnings.push(warning);
+            }
+            Incoming::Event(Event::Progress { operations, elapsed_ns, share, note }) => {
+                let (rate, eta_s) = self.pace.step(operations, elapsed_ns, share);
+                let stage = self.stage.to_owned();
+                self.observer.event(RunEvent::Progress {
+                    stage,
+                    operations,
+                    elapsed_ns,
+                    share,
+                    rate,
+                    eta_s,
+                    note,
+                });
+            }
+        }
+    }
+
+    fn chunk(&mut self, bytes: &[u8]) {
+        if self.store.is_ok() {
+            self.store = self.folder.trace_chunk(bytes);
+            if self.store.is_err() {
+                self.control.stop();
+            }
+        }
+    }
+}
+
+/// Rate and time left, over the last few seconds of load.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Operations, load time, share.
+    steps: VecDeque<(u64, u64, f64)>,
+}
+
+/// Load time that the pace looks back.
+const LOOK_BACK_NS: u64 = 5_000_000_000;
+
+impl Pace {
+    /// Operations a second and, where the end is known, seconds left.
+    fn step(&mut self, operations: u64, elapsed_ns: u64, share: Option<f64>) -> (f64, Option<f64>) {
+        self.steps.push_back((operations, elapsed_ns, share.unwrap_or(0.0)));
+        while self.steps.len() > 2 && self.steps[1].1 + LOOK_BACK_NS < elapsed_ns {
+            self.steps.pop_front();
+        }
+        // The first step stands against the beginning of the load.
+        let (o, e, s) = if self.steps.len() > 1 { self.steps[0] } else { (0, 0, 0.0) };
+        let seconds = as_f64(elapsed_ns.saturating_sub(e)) / 1e9;
+        if seconds <= 0.0 {
+            return (0.0, None);
+        }
+        let rate = as_f64(operations.saturating_sub(o)) / seconds;
+        let eta = share.and_then(|now| {
+            let speed = (now - s) / seconds;
+            (speed > 0.0).then(|| (1.0 - now) / speed)
+        });
+        (rate, eta)
+    }
+}
+
+/// The load as a command that a user could type.
+pub(super) fn describe(stage: &AgeStage, point: &Path, seed: u64) -> Vec<String> {
+    let directory = point.join(&stage.name);
+    let mut line = format!("fsage age {} --threads {} --seed {seed}", directory.display(), stage.threads);
+    if let Some(operations) = stage.stop.operations {
+        line.push_str(&format!(" --operations {operations}"));
+    }
+    let workload = serde_json::to_string(&stage.workload).unwrap_or_default();
+    vec![format!("mkdir {}", directory.display()), format!("{line} # {workload}")]
+}
+
+fn in_words(stage: &AgeStage) -> String {
+    match stage.stop.operations {
+        Some(operations) => format!("{operations} operations"),
+        None => String::new(),
+    }
+}
+
+fn unexpected(request: &str, reply: &Reply) -> TargetError {
+    let answer = format!("{reply:?}").chars().take(80).collect();
+    TargetError::Unexpected { request: request.to_owned(), answer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pace_tells_rate_and_time_left() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.step(1000, 1_000_000_000, Some(0.1)), (1000.0, Some(9.0)));
+        let (rate, eta) = pace.step(3000, 2_000_000_000, Some(0.3));
+        assert!((rate - 2000.0).abs() < 1e-9);
+        assert!((eta.unwrap() - 3.5).abs() < 1e-9);
+        assert_eq!(pace.step(3000, 2_000_000_000, None).1, None);
+    }
+
+    #[test]
+    fn pace_forgets_what_is_long_ago() {
+        let mut pace = Pace::default();
+        for second in 1..=100u64 {
+            pace.step(if second < 90 { 0 } else { (second - 89) * 10 }, second * 1_000_000_000, None);
+        }
+        let (rate, _) = pace.step(120, 101_000_000_000, None);
+        assert!((rate - 10.0).abs() < 0.1, "{rate}");
+        assert!(pace.steps.len() < 10);
+    }
+}

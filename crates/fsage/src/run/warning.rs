@@ -1,0 +1,206 @@
+//! Typed warnings: what makes a number of a trial doubtful, in one sentence with the figures.
+
+use fsage_engine::load::{LoadResult, WriteMode};
+use fsage_engine::protocol::{HostFacts, Warning};
+use fsage_engine::quantity::{as_f64, share};
+use fsage_engine::size::Bytes;
+
+use crate::study::spec::AgeStage;
+
+/// CPU time per thread and second of load from which a load counts as CPU-bound.
+const CPU_BOUND: f64 = 0.9;
+/// Share of the host's CPU time taken by others that is worth a word.
+const STOLEN: f64 = 0.02;
+/// Samples below which a 99.9th percentile means little.
+const FEW_SAMPLES: u64 = 1000;
+/// Writes of others to the host's disks, as a share of ours, and in bytes, that are worth a word.
+const OTHER_IO_SHARE: f64 = 0.25;
+const OTHER_IO_BYTES: u64 = 64 << 20;
+/// Clock sources that cost no system call; others make every time stamp slow or coarse.
+const GOOD_CLOCKS: [&str; 6] =
+    ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen", "arch_sys_counter", "riscv_clocksource"];
+
+/// What the host did, read before and after a stage.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct HostActivity {
+    /// All CPU time, in ticks.
+    total_ticks: u64,
+    /// CPU time taken by the hypervisor for others, in ticks.
+    stolen_ticks: u64,
+    /// Bytes written to the host's own disks.
+    disk_bytes_written: u64,
+}
+
+impl HostActivity {
+    /// Reads /proc/stat and /proc/diskstats; what cannot be read is 0.
+    pub(super) fn now() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        Self::parse(&read("/proc/stat"), &read("/proc/diskstats"))
+    }
+
+    fn parse(stat: &str, diskstats: &str) -> Self {
+        // `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest is part of user.
+        let ticks: Vec<u64> = stat
+            .lines()
+            .find_map(|l| l.strip_prefix("cpu "))
+            .map(|l| l.split_ascii_whitespace().take(8).filter_map(|n| n.parse().ok()).collect())
+            .unwrap_or_default();
+        Self {
+            total_ticks: ticks.iter().sum(),
+            stolen_ticks: ticks.get(7).copied().unwrap_or(0),
+            disk_bytes_written: diskstats.lines().filter_map(disk_bytes_written).sum(),
+        }
+    }
+}
+
+/// Bytes written by one line of /proc/diskstats (Documentation/admin-guide/iostats.rst: field 10 counts
+/// 512-byte sectors), for whole physical or virtual disks.
+fn disk_bytes_written(line: &str) -> Option<u64> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let name = fields.get(2)?;
+    let disk = (name.starts_with("sd") || name.starts_with("vd") || name.starts_with("xvd"))
+        && !name.ends_with(|c: char| c.is_ascii_digit())
+        || (name.starts_with("nvme") || name.starts_with("mmcblk")) && !name.contains('p');
+    disk.then(|| fields.get(9)?.parse::<u64>().ok()).flatten().map(|sectors| sectors * 512)
+}
+
+/// Warnings about an `age` stage.
+pub(super) fn of_age(
+    stage: &AgeStage,
+    result: &LoadResult,
+    facts: &HostFacts,
+    volume_bytes: u64,
+    before: HostActivity,
+    after: HostActivity,
+) -> Vec<Warning> {
+    [
+        cpu_bound(stage, result),
+        stolen(before, after),
+        other_io(result, before, after),
+        few_samples(result),
+        cache(stage, facts, volume_bytes),
+        digest(result),
+        estimate(result),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn warning(kind: &str, message: String) -> Warning {
+    Warning { kind: kind.to_owned(), message }
+}
+
+fn cpu_bound(stage: &AgeStage, result: &LoadResult) -> Option<Warning> {
+    let busy = share(result.cpu_user_ns + result.cpu_sys_ns, result.elapsed_ns * u64::from(stage.threads));
+    (busy >= CPU_BOUND).then(|| {
+        let system = share(result.cpu_sys_ns, result.cpu_user_ns + result.cpu_sys_ns);
+        let message = format!(
+            "stage {}: the load used {busy:.2} of a core per thread ({:.0} % in the kernel): latencies show the CPU more than the device",
+            stage.name,
+            system * 100.0
+        );
+        warning("cpu-bound", message)
+    })
+}
+
+fn stolen(before: HostActivity, after: HostActivity) -> Option<Warning> {
+    let ticks = |f: fn(&HostActivity) -> u64| f(&after).saturating_sub(f(&before));
+    let stolen = share(ticks(|a| a.stolen_ticks), ticks(|a| a.total_ticks));
+    (stolen >= STOLEN).then(|| {
+        warning(
+            "stolen-time",
+            format!("the hypervisor took {:.1} % of the CPU time for others", stolen * 100.0),
+        )
+    })
+}
+
+fn other_io(result: &LoadResult, before: HostActivity, after: HostActivity) -> Option<Warning> {
+    let ours = result.device_bytes_written?;
+    let all = after.disk_bytes_written.saturating_sub(before.disk_bytes_written);
+    let others = all.saturating_sub(ours);
+    (others >= OTHER_IO_BYTES && as_f64(others) >= as_f64(ours) * OTHER_IO_SHARE).then(|| {
+        let message = format!(
+            "{} were written to the host's disks beside the {} of the volume: others were busy",
+            Bytes(others),
+            Bytes(ours)
+        );
+        warning("other-io", message)
+    })
+}
+
+fn few_samples(result: &LoadResult) -> Option<Warning> {
+    let few: Vec<String> = result
+        .latency
+        .iter()
+        .filter(|(_, l)| l.count < FEW_SAMPLES)
+        .map(|(kind, l)| format!("{} ({})", kind.name(), l.count))
+        .collect();
+    (!few.is_empty()).then(|| {
+        let message =
+            format!("99.9th percentiles of {} are from fewer than {FEW_SAMPLES} samples", few.join(", "));
+        warning("too-few-samples", message)
+    })
+}
+
+fn cache(stage: &AgeStage, facts: &HostFacts, volume_bytes: u64) -> Option<Warning> {
+    (stage.write_mode != WriteMode::Direct && facts.memory_bytes > volume_bytes).then(|| {
+        let message = format!(
+            "memory ({}) can hold the whole volume ({}): reads mostly measure the page cache",
+            Bytes(facts.memory_bytes),
+            Bytes(volume_bytes)
+        );
+        warning("cache-too-large", message)
+    })
+}
+
+fn digest(result: &LoadResult) -> Option<Warning> {
+    (!result.digest_caveats.is_empty()).then(|| {
+        let message = format!(
+            "the tree need not be the same on other file systems: {}",
+            result.digest_caveats.join("; ")
+        );
+        warning("digest-caveat", message)
+    })
+}
+
+fn estimate(result: &LoadResult) -> Option<Warning> {
+    let caveat = &result.free_space.as_ref()?.caveat;
+    (!caveat.is_empty()).then(|| warning("fragmentation-estimate", format!("free space: {caveat}")))
+}
+
+/// A clock that makes time stamps slow or coarse.
+pub(super) fn of_clock(facts: &HostFacts) -> Option<Warning> {
+    let source = facts.features.get("clocksource")?;
+    let name = source.split_ascii_whitespace().next().unwrap_or_default();
+    (!name.is_empty() && !GOOD_CLOCKS.contains(&name)).then(|| {
+        warning(
+            "clock",
+            format!("the kernel's clock source is {source}: each time stamp is slow and may be coarse"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  100 0 50 800 10 0 5 35 0 0\ncpu0 1 2 3\n";
+    const DISKS: &str = " 254 0 vda 1 0 8 1 10 0 2048 1 0 1 1\n 254 1 vda1 1 0 8 1 10 0 2000 1 0 1 1\n   7 0 loop0 1 0 8 1 10 0 999 1 0 1 1\n 259 0 nvme0n1 1 0 8 1 10 0 16 1 0 1 1\n 259 1 nvme0n1p1 1 0 8 1 10 0 16 1 0 1 1\n";
+
+    #[test]
+    fn host_activity_counts_whole_disks_once() {
+        let activity = HostActivity::parse(STAT, DISKS);
+        assert_eq!((activity.total_ticks, activity.stolen_ticks), (1000, 35));
+        assert_eq!(activity.disk_bytes_written, (2048 + 16) * 512);
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_all_time() {
+        let after = HostActivity { total_ticks: 1000, stolen_ticks: 35, disk_bytes_written: 0 };
+        let found = stolen(HostActivity::default(), after).unwrap();
+        assert_eq!(found.kind, "stolen-time");
+        assert!(found.message.contains("3.5 %"), "{}", found.message);
+        assert!(stolen(after, after).is_none());
+    }
+}
