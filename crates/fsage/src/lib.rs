@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod doctor;
 pub mod filesystem;
 pub mod lease;
 pub mod plan;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::explain::{EXIT_INTERNAL, EXIT_OK, Problem};
+use super::explain::{EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
-use crate::study::spec::StudySpec;
+use crate::study::{self, StudyCheck};
 
 /// Arguments of `fsage study`.
 #[derive(Debug, Args)]
@@ -48,11 +48,61 @@ pub struct ListArgs {
 pub(crate) fn run(args: &StudyArgs, terminal: &Terminal) -> Result<u8, Problem> {
     match &args.action {
         StudyAction::Schema => {
-            terminal.json(&schemars::schema_for!(StudySpec))?;
+            terminal.json(&study::schema())?;
             Ok(EXIT_OK)
         }
-        StudyAction::Check(_) | StudyAction::List(_) => {
-            Err(Problem::new(EXIT_INTERNAL, "`fsage study` is not built in"))
+        StudyAction::Check(args) => check(args, terminal),
+        StudyAction::List(args) => list(args, terminal),
+    }
+}
+
+/// Every study is checked even when one is wrong; the worst exit code counts.
+fn check(args: &CheckArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let mut code = EXIT_OK;
+    let mut found = Vec::new();
+    for path in &args.studies {
+        match study::check(path) {
+            Ok(check) if terminal.json => found.push(check),
+            Ok(check) => terminal.result(&format!("{}: {}\n", path.display(), words(&check)))?,
+            Err(error) => {
+                let problem = Problem::from(error);
+                terminal.error(&problem);
+                code = code.max(problem.exit_code);
+            }
         }
     }
+    if terminal.json {
+        terminal.json(&found)?;
+    }
+    Ok(code)
+}
+
+fn words(check: &StudyCheck) -> String {
+    let trials: Vec<String> =
+        check.trials.iter().map(|(profile, trials)| format!("{profile} {trials}")).collect();
+    format!("ok, trials: {}; {} of {} claims are checked", trials.join(", "), check.claims.0, check.claims.1)
+}
+
+fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let studies = study::list(&args.directory);
+    if terminal.json {
+        terminal.json(&studies)?;
+        return Ok(EXIT_OK);
+    }
+    if studies.is_empty() {
+        return Err(Problem::new(EXIT_USAGE, format!("no study in `{}`", args.directory.display())));
+    }
+    let rows: Vec<Vec<String>> = studies
+        .iter()
+        .map(|study| {
+            vec![
+                study.name.clone(),
+                if study.error.is_empty() { study.title.clone() } else { study.error.clone() },
+            ]
+        })
+        .collect();
+    let width = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
+    let lines: Vec<String> = rows.iter().map(|row| format!("{:<width$}  {}\n", row[0], row[1])).collect();
+    terminal.result(&lines.concat())?;
+    Ok(EXIT_OK)
 }

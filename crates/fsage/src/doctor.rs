@@ -1,0 +1,207 @@
+//! What this host can do: a pure judgement of the facts that an agent reports.
+//!
+//! A check is needed, without which `fsage run` cannot run the shipped studies, or it is of use to something
+//! else. What can be installed names its Debian package, so that one command installs it all.
+
+use fsage_engine::protocol::HostFacts;
+use serde::Serialize;
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// There.
+    Ok,
+    /// Missing, and `fsage run` needs it.
+    Missing,
+    /// Missing, and only some things need it.
+    Absent,
+}
+
+/// One thing looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What it belongs to: `host`, `file systems`, `programs`, `kernel`.
+    pub group: &'static str,
+    /// What was looked for.
+    pub name: String,
+    /// How it came out.
+    pub state: State,
+    /// What was found, or what it is needed for.
+    pub detail: String,
+    /// Debian package that has it; empty when no package helps.
+    pub package: &'static str,
+}
+
+/// Everything that was looked at.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Everything `fsage run` needs is there.
+    pub ready: bool,
+    /// In the order they are shown.
+    pub checks: Vec<Check>,
+    /// The one command that installs what is missing; empty when no package would help.
+    pub install: String,
+    /// The facts behind it.
+    pub host: HostFacts,
+}
+
+/// A program, the package that has it, whether the shipped studies need it, and what for.
+const PROGRAMS: [(&str, &str, bool, &str); 11] = [
+    ("mkfs.ext4", "e2fsprogs", true, "ext2, ext3 and ext4"),
+    ("e2fsck", "e2fsprogs", true, "checking ext2, ext3 and ext4"),
+    ("mkfs.xfs", "xfsprogs", true, "xfs"),
+    ("xfs_repair", "xfsprogs", true, "checking xfs"),
+    ("mkfs.btrfs", "btrfs-progs", true, "btrfs"),
+    ("btrfs", "btrfs-progs", true, "checking btrfs"),
+    ("fio", "fio", false, "studies that measure with fio"),
+    ("git", "git", false, "studies that replay a repository's history"),
+    ("dmsetup", "dmsetup", false, "stacked volumes: LVM, crypt"),
+    ("lvm", "lvm2", false, "stacked volumes: LVM"),
+    ("qemu-system-x86_64", "qemu-system-x86", false, "running studies in a guest"),
+];
+
+/// A feature of the kernel, whether it is needed, and what for.
+const FEATURES: [(&str, bool, &str); 9] = [
+    ("loop", true, "volumes that are files"),
+    ("tracefs", false, "following requests through the block layer"),
+    ("cgroup", false, "limiting the page cache"),
+    ("schedulers", false, "choosing an I/O scheduler"),
+    ("fuse", false, "the virtual disk"),
+    ("ublk", false, "a faster virtual disk"),
+    ("io_uring", false, "asynchronous loads"),
+    ("device_mapper", false, "stacked volumes"),
+    ("kvm", false, "fast guests"),
+];
+
+/// File systems of the shipped studies.
+const FILE_SYSTEMS: [(&str, bool); 5] =
+    [("ext4", true), ("xfs", true), ("btrfs", true), ("ext2", false), ("ext3", false)];
+
+/// Judges.
+#[must_use]
+pub fn examine(host: HostFacts) -> Diagnosis {
+    let mut checks = vec![root(&host)];
+    checks.extend(FILE_SYSTEMS.map(|(name, needed)| file_system(&host, name, needed)));
+    checks.extend(PROGRAMS.map(|(name, package, needed, what)| Check {
+        group: "programs",
+        name: name.to_owned(),
+        state: state(host.tools.contains_key(name), needed),
+        detail: host.tools.get(name).cloned().unwrap_or_else(|| format!("for {what}")),
+        package,
+    }));
+    checks.extend(FEATURES.map(|(name, needed, what)| Check {
+        group: "kernel",
+        name: name.to_owned(),
+        state: state(host.features.contains_key(name), needed),
+        detail: host.features.get(name).cloned().unwrap_or_else(|| format!("for {what}")),
+        package: "",
+    }));
+    let ready = checks.iter().all(|check| check.state != State::Missing);
+    Diagnosis { ready, install: install(&checks, host.root), checks, host }
+}
+
+const fn state(found: bool, needed: bool) -> State {
+    match (found, needed) {
+        (true, _) => State::Ok,
+        (false, true) => State::Missing,
+        (false, false) => State::Absent,
+    }
+}
+
+fn root(host: &HostFacts) -> Check {
+    let detail = if host.root { "yes" } else { "no: `fsage run` mounts file systems; use sudo" };
+    Check {
+        group: "host",
+        name: "root".to_owned(),
+        state: state(host.root, true),
+        detail: detail.to_owned(),
+        package: "",
+    }
+}
+
+/// The kernel has it, or has it as a module, or (ext2, ext3) ext4 stands in for it.
+fn file_system(host: &HostFacts, name: &str, needed: bool) -> Check {
+    let known = |name: &str| host.kernel_file_systems.iter().any(|known| known == name);
+    let module = |name: &str| {
+        host.features.get("file_system_modules").is_some_and(|list| list.split(' ').any(|m| m == name))
+    };
+    let detail = if known(name) {
+        "in the kernel"
+    } else if module(name) {
+        "as a module"
+    } else {
+        "this kernel does not have it"
+    };
+    Check {
+        group: "file systems",
+        name: name.to_owned(),
+        state: state(known(name) || module(name), needed),
+        detail: detail.to_owned(),
+        package: "",
+    }
+}
+
+/// Needed packages before the others; nothing twice.
+fn install(checks: &[Check], root: bool) -> String {
+    let mut packages: Vec<&str> = Vec::new();
+    for wanted in [State::Missing, State::Absent] {
+        for check in checks.iter().filter(|c| c.state == wanted && !c.package.is_empty()) {
+            if !packages.contains(&check.package) {
+                packages.push(check.package);
+            }
+        }
+    }
+    if packages.is_empty() {
+        return String::new();
+    }
+    format!("{}apt-get install -y {}", if root { "" } else { "sudo " }, packages.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn able() -> HostFacts {
+        let mut host = HostFacts { root: true, ..HostFacts::default() };
+        host.kernel_file_systems = ["ext4", "xfs"].map(str::to_owned).to_vec();
+        host.features.insert("file_system_modules".to_owned(), "btrfs f2fs".to_owned());
+        host.features.insert("loop".to_owned(), "/dev/loop-control".to_owned());
+        for (program, _, _, _) in PROGRAMS {
+            host.tools.insert(program.to_owned(), "1.0".to_owned());
+        }
+        host
+    }
+
+    #[test]
+    fn a_host_with_everything_needed_is_ready() {
+        let diagnosis = examine(able());
+        assert!(diagnosis.ready, "{:?}", diagnosis.checks);
+        assert_eq!(diagnosis.install, "");
+        assert!(diagnosis.checks.iter().any(|c| c.name == "btrfs" && c.detail == "as a module"));
+    }
+
+    #[test]
+    fn one_command_installs_all_that_is_missing() {
+        let mut host = able();
+        host.root = false;
+        for program in ["mkfs.xfs", "xfs_repair", "fio"] {
+            host.tools.remove(program);
+        }
+        let diagnosis = examine(host);
+        assert!(!diagnosis.ready);
+        assert_eq!(diagnosis.install, "sudo apt-get install -y xfsprogs fio");
+    }
+
+    #[test]
+    fn what_nobody_needs_to_run_does_not_stop_anyone() {
+        let mut host = able();
+        host.tools.remove("fio");
+        let diagnosis = examine(host);
+        assert!(diagnosis.ready);
+        assert_eq!(diagnosis.install, "apt-get install -y fio");
+        let mut host = able();
+        host.features.remove("loop");
+        assert!(!examine(host).ready);
+    }
+}
