@@ -47,7 +47,7 @@ pub struct Diagnosis {
 }
 
 /// A program, the package that has it, whether the shipped studies need it, and what for.
-const PROGRAMS: [(&str, &str, bool, &str); 11] = [
+const PROGRAMS: [(&str, &str, bool, &str); 8] = [
     ("mkfs.ext4", "e2fsprogs", true, "ext2, ext3 and ext4"),
     ("e2fsck", "e2fsprogs", true, "checking ext2, ext3 and ext4"),
     ("mkfs.xfs", "xfsprogs", true, "xfs"),
@@ -56,22 +56,16 @@ const PROGRAMS: [(&str, &str, bool, &str); 11] = [
     ("btrfs", "btrfs-progs", true, "checking btrfs"),
     ("fio", "fio", false, "studies that measure with fio"),
     ("git", "git", false, "studies that replay a repository's history"),
-    ("dmsetup", "dmsetup", false, "stacked volumes: LVM, crypt"),
-    ("lvm", "lvm2", false, "stacked volumes: LVM"),
-    ("qemu-system-x86_64", "qemu-system-x86", false, "running studies in a guest"),
 ];
 
 /// A feature of the kernel, whether it is needed, and what for.
-const FEATURES: [(&str, bool, &str); 9] = [
+const FEATURES: [(&str, bool, &str); 6] = [
     ("loop", true, "volumes that are files"),
     ("tracefs", false, "following requests through the block layer"),
     ("cgroup", false, "limiting the page cache"),
     ("schedulers", false, "choosing an I/O scheduler"),
     ("fuse", false, "the virtual disk"),
-    ("ublk", false, "a faster virtual disk"),
     ("io_uring", false, "asynchronous loads"),
-    ("device_mapper", false, "stacked volumes"),
-    ("kvm", false, "fast guests"),
 ];
 
 /// File systems of the shipped studies.

@@ -7,6 +7,8 @@ use super::text;
 
 /// Width of the longest bar, in characters.
 const BAR: usize = 32;
+/// log2 of the smallest size that has a row of its own.
+const TINY: usize = 10;
 /// Eighths of a character, for the end of a bar.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
@@ -27,31 +29,39 @@ fn whole(value: f64) -> usize {
     usize::try_from(to_u64(value)).unwrap_or(usize::MAX).min(BAR * 8)
 }
 
-/// Rows of a histogram: size class, bar of its share of the items, items, and its share of the bytes.
+/// Rows of a histogram: size class, bar of its share of the items, items, and its share of the bytes. What is
+/// smaller than 1 KiB is one row: below the block of every file system its size does not matter.
 #[must_use]
 pub fn rows(histogram: &SizeHistogram, noun: &str, unicode: bool) -> String {
-    let longest = histogram.count.iter().copied().max().unwrap_or(0);
-    let all_bytes: u64 = histogram.bytes.iter().sum();
-    let Some(first) = histogram.count.iter().position(|n| *n > 0) else {
+    let classes = classes(histogram);
+    let longest = classes.iter().map(|(_, count, _)| *count).max().unwrap_or(0);
+    let all_bytes: u64 = classes.iter().map(|(_, _, bytes)| *bytes).sum();
+    if longest == 0 {
         return format!("    (no {noun})\n");
-    };
-    let last = histogram.count.iter().rposition(|n| *n > 0).unwrap_or(first);
+    }
     let mut text = format!("    {:>5}  {:<BAR$}  {:>11}  {:>7}\n", "size", "", noun, "bytes");
-    for exponent in first..=last {
-        let count = histogram.count[exponent];
-        let bytes = histogram.bytes.get(exponent).copied().unwrap_or(0);
+    for (label, count, bytes) in classes {
         let bar = bar(share(count, longest), unicode);
         let blanks = " ".repeat(BAR.saturating_sub(bar.chars().count()));
-        let line = format!(
-            "    {:>5}  {bar}{blanks}  {:>11}  {:>7}",
-            text::power(exponent),
-            text::count(count),
-            text::percent(share(bytes, all_bytes)),
-        );
-        text.push_str(&line);
-        text.push('\n');
+        let (count, bytes) = (text::count(count), text::percent(share(bytes, all_bytes)));
+        text.push_str(&format!("    {label:>5}  {bar}{blanks}  {count:>11}  {bytes:>7}\n"));
     }
     text
+}
+
+/// Label, items and bytes from the first to the last class that holds something.
+fn classes(histogram: &SizeHistogram) -> Vec<(String, u64, u64)> {
+    let bytes = |exponent: usize| histogram.bytes.get(exponent).copied().unwrap_or(0);
+    let tiny = histogram.count.len().min(TINY);
+    let mut classes =
+        vec![("< 1K".to_owned(), histogram.count[..tiny].iter().sum(), (0..tiny).map(bytes).sum())];
+    for (exponent, count) in histogram.count.iter().enumerate().skip(TINY) {
+        classes.push((text::power(exponent), *count, bytes(exponent)));
+    }
+    let used = |class: &(String, u64, u64)| class.1 > 0;
+    let first = classes.iter().position(used).unwrap_or(0);
+    let end = classes.iter().rposition(used).map_or(0, |last| last + 1);
+    classes.get(first..end).unwrap_or_default().to_vec()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use fsage_engine::layout::{FreeSpace, LayoutSummary};
+use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
 use fsage_engine::load::{LoadResult, StopReason};
 use fsage_engine::quantity::as_f64;
 
@@ -132,7 +132,7 @@ pub fn free_space(free: &FreeSpace) -> String {
         text::plural(free.extents, "extent", "extents"),
         text::size(free.largest_bytes),
         text::size(free.median_bytes),
-        if free.caveat.is_empty() { "" } else { " (an estimate)" }
+        if free.method == FreeSpaceMethod::FiemapComplement { " (an estimate)" } else { "" }
     )
 }
 
