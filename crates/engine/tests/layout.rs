@@ -1,5 +1,8 @@
 //! The layout scan and the free-space map against what the file systems' own tools say, on real mounts.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;

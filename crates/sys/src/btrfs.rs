@@ -323,3 +323,45 @@ fn unallocated(search: &mut Search<'_>, mut each: impl FnMut(FreeExtent)) -> Res
 fn malformed(what: &'static str) -> Error {
     Error::Malformed { call: "BTRFS_IOC_TREE_SEARCH_V2", what }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bitmap_runs_are_the_set_bits(bitmap in proptest::collection::vec(prop_oneof![Just(0_u8), Just(255), any::<u8>()], 0..40)) {
+            let bits: Vec<bool> = bitmap.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1)).collect();
+            let mut rebuilt = vec![false; bits.len()];
+            let mut behind = None;
+            for (start, length) in bitmap_runs(&bitmap) {
+                prop_assert!(length > 0 && behind.is_none_or(|behind| start > behind));
+                behind = Some(start + length);
+                for bit in start..start + length {
+                    rebuilt[usize::try_from(bit).unwrap()] = true;
+                }
+            }
+            prop_assert_eq!(rebuilt, bits);
+        }
+
+        #[test]
+        fn runs_join_what_touches(lengths in proptest::collection::vec((0_u64..3, 1_u64..5), 0..20)) {
+            let mut expected: Vec<(u64, u64)> = Vec::new();
+            let mut found = Vec::new();
+            let mut run = Run::new(|start, length| found.push((start, length)));
+            let mut at = 10;
+            for (gap, length) in lengths {
+                at += gap;
+                run.add(at, length);
+                match expected.last_mut() {
+                    Some((start, sum)) if *start + *sum == at => *sum += length,
+                    _ => expected.push((at, length)),
+                }
+                at += length;
+            }
+            run.end();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

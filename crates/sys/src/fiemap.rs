@@ -155,3 +155,73 @@ fn decode_extent(bytes: &[u8]) -> FileExtent {
         flags: u32_at(bytes, 40).unwrap_or(0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An answer as the kernel lays it out.
+    fn encode(extents: &[FileExtent], declared: u32) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[20..24].copy_from_slice(&declared.to_ne_bytes());
+        for extent in extents {
+            for field in [extent.logical, extent.physical, extent.length, 0, 0] {
+                bytes.extend(field.to_ne_bytes());
+            }
+            bytes.extend(extent.flags.to_ne_bytes());
+            bytes.extend([0; 12]);
+        }
+        bytes
+    }
+
+    fn any_extent() -> impl Strategy<Value = FileExtent> {
+        any::<(u64, u64, u64, u32)>().prop_map(|(logical, physical, length, flags)| FileExtent {
+            logical,
+            physical,
+            length,
+            flags,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn decodes_what_was_encoded(extents in proptest::collection::vec(any_extent(), 0..20), cut in 0_usize..2000) {
+            let declared = u32::try_from(extents.len()).unwrap();
+            let mut bytes = encode(&extents, declared);
+            prop_assert_eq!(decode(&bytes).unwrap().collect::<Vec<_>>(), extents.clone());
+            let cut = cut.min(bytes.len());
+            bytes.truncate(bytes.len() - cut);
+            prop_assert_eq!(decode(&bytes).is_some(), cut == 0);
+            prop_assert!(decode(&encode(&extents, declared + 1)).is_none());
+        }
+    }
+
+    #[test]
+    fn a_file_without_data_has_no_extents_and_a_pipe_has_no_map() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let mut reader = Reader::new();
+        let mut count = 0;
+        reader.visit(std::os::fd::AsFd::as_fd(&file), |_| count += 1).unwrap();
+        assert_eq!(count, 0);
+        let (read_end, _write_end) = std::io::pipe().unwrap();
+        let error = reader.visit(std::os::fd::AsFd::as_fd(&read_end), |_| ()).unwrap_err();
+        assert_eq!(error.to_string(), "FS_IOC_FIEMAP refused");
+        assert!([libc::ENOTTY, libc::EOPNOTSUPP].contains(&error.errno()));
+    }
+
+    #[test]
+    fn more_extents_than_the_buffer_holds_come_in_order_and_once() {
+        use std::os::unix::fs::FileExt as _;
+        let file = tempfile::tempfile().unwrap();
+        for index in 0..1000 {
+            file.write_all_at(b"x", index * 8192).unwrap();
+        }
+        let mut places = Vec::new();
+        Reader::synced()
+            .visit(std::os::fd::AsFd::as_fd(&file), |extent| places.push((extent.logical, extent.length)))
+            .unwrap();
+        assert_eq!(places, (0..1000).map(|index| (index * 8192, 4096)).collect::<Vec<_>>());
+    }
+}

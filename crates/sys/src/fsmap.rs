@@ -153,3 +153,56 @@ fn decode_record(bytes: &[u8]) -> FsmapRecord {
         length: u64_at(bytes, 32).unwrap_or(0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_record() -> impl Strategy<Value = FsmapRecord> {
+        any::<(u64, u64, u64, u64, u32, u32)>().prop_map(
+            |(physical, owner, offset, length, flags, device)| FsmapRecord {
+                physical,
+                owner,
+                offset,
+                length,
+                flags,
+                device,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn decodes_what_was_encoded(records in proptest::collection::vec(any_record(), 0..20), cut in 0_usize..2000) {
+            let mut bytes = vec![0; HEADER_BYTES];
+            bytes[12..16].copy_from_slice(&u32::try_from(records.len()).unwrap().to_ne_bytes());
+            for record in &records {
+                bytes.extend(record.device.to_ne_bytes());
+                bytes.extend(record.flags.to_ne_bytes());
+                for field in [record.physical, record.owner, record.offset, record.length, 0, 0, 0] {
+                    bytes.extend(field.to_ne_bytes());
+                }
+            }
+            prop_assert_eq!(decode(&bytes).unwrap().collect::<Vec<_>>(), records);
+            let cut = cut.min(bytes.len());
+            bytes.truncate(bytes.len() - cut);
+            prop_assert_eq!(decode(&bytes).is_some(), cut == 0);
+        }
+    }
+
+    #[test]
+    fn only_the_special_owner_1_is_free() {
+        let record = FsmapRecord { owner: OWNER_FREE, flags: SPECIAL_OWNER, ..FsmapRecord::default() };
+        assert!(record.is_free());
+        assert!(!FsmapRecord { flags: 0, ..record }.is_free());
+        assert!(!FsmapRecord { owner: OWNER_METADATA, ..record }.is_free());
+    }
+
+    #[test]
+    fn tmpfs_has_no_map() {
+        let shm = std::fs::File::open("/dev/shm").unwrap();
+        let error = visit(std::os::fd::AsFd::as_fd(&shm), |_| ()).unwrap_err();
+        assert_eq!(error.errno(), libc::ENOTTY);
+    }
+}

@@ -9,6 +9,7 @@ pub mod block;
 pub mod btrfs;
 mod bytes;
 pub mod clock;
+mod close;
 pub mod errno;
 mod error;
 pub mod fiemap;
@@ -21,5 +22,6 @@ pub mod process;
 pub mod signal;
 mod sync;
 
+pub use close::close;
 pub use error::{Error, Result};
 pub use sync::syncfs;

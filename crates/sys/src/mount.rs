@@ -25,7 +25,7 @@ pub fn parse(options: &[String]) -> Options {
     for option in options.iter().flat_map(|option| option.split(',')).map(str::trim) {
         if let Some((_, set, clear)) = GENERIC.iter().find(|(name, ..)| *name == option) {
             flags = (flags - *clear) | *set;
-        } else if !option.is_empty() && !IGNORED.contains(&option) && !option.starts_with("x-") {
+        } else if !option.is_empty() && !is_ignored(option) {
             data.push(option);
         }
     }
@@ -70,8 +70,12 @@ const GENERIC: [(&str, MountFlags, MountFlags); 29] = [
 ];
 
 /// Addressed to fstab's readers.
-const IGNORED: [&str; 10] =
-    ["auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "comment"];
+fn is_ignored(option: &str) -> bool {
+    IGNORED.contains(&option) || option.starts_with("x-") || option.starts_with("comment=")
+}
+
+const IGNORED: [&str; 9] =
+    ["auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev"];
 
 /// Mounts `device` at `point` with the options as [`parse`] takes them.
 ///
@@ -106,4 +110,48 @@ pub fn unmount(point: &Path) -> Result<()> {
 pub fn unmount_lazily(point: &Path) -> Result<()> {
     let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
     rustix::mount::unmount(point, flags).map_err(Error::path("umount", point))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(options: &[&str]) -> Options {
+        parse(&options.iter().map(|option| (*option).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn generic_options_become_flags_and_the_rest_goes_to_the_file_system() {
+        let options = parsed(&["noatime,nodev", "data=ordered", "defaults", "commit=5, ro"]);
+        assert_eq!(options.flags, MountFlags::NOATIME | MountFlags::NODEV | MountFlags::RDONLY);
+        assert_eq!(options.data, "data=ordered,commit=5");
+    }
+
+    #[test]
+    fn later_options_win() {
+        assert_eq!(parsed(&["ro", "rw"]).flags, NONE);
+        assert_eq!(parsed(&["noatime", "relatime"]).flags, MountFlags::RELATIME);
+        assert_eq!(parsed(&["strictatime", "noatime"]).flags, MountFlags::NOATIME);
+        assert_eq!(parsed(&["sync", "lazytime", "async"]).flags, MountFlags::LAZYTIME);
+    }
+
+    #[test]
+    fn what_only_fstab_knows_is_dropped() {
+        let options = parsed(&["nofail", "_netdev", "x-systemd.automount", "", "comment=hello", "noauto"]);
+        assert_eq!(options, Options { flags: NONE, data: String::new() });
+    }
+
+    #[test]
+    fn impossible_options_and_mounts_are_errors() {
+        let point = Path::new("/nonexistent/point");
+        let too_long = [format!("subvol={}", "x".repeat(5000))];
+        assert_eq!(mount(Path::new("none"), point, "tmpfs", &too_long).unwrap_err().errno(), libc::EINVAL);
+        assert_eq!(
+            mount(Path::new("none"), point, "tmpfs", &["a\0b".to_owned()]).unwrap_err().errno(),
+            libc::EINVAL
+        );
+        let error = mount(Path::new("none"), point, "tmpfs", &[]).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/point"));
+        assert!(unmount(point).is_err());
+    }
 }

@@ -93,8 +93,15 @@ pub(super) fn walk<V: Visitor>(
     run_workers(root, &shared, (0..threads).map(|_| visitor()).collect())
 }
 
-/// Runs the first visitor on the calling thread and each further one on a thread of its own.
-fn run_workers<V: Visitor>(root: &Path, shared: &Shared, visitors: Vec<V>) -> Result<Vec<V>, LayoutError> {
+/// Runs a single visitor on the calling thread, several on a thread each.
+fn run_workers<V: Visitor>(
+    root: &Path,
+    shared: &Shared,
+    mut visitors: Vec<V>,
+) -> Result<Vec<V>, LayoutError> {
+    if visitors.len() == 1 {
+        return Ok(visitors.drain(..).map(|visitor| Worker::new(shared, visitor).run()).collect());
+    }
     std::thread::scope(|scope| {
         let mut handles = Vec::new();
         for (index, visitor) in visitors.into_iter().enumerate() {
@@ -326,9 +333,12 @@ impl<'a, V: Visitor> Worker<'a, V> {
     }
 
     fn file(&mut self, directory: &OpenDir, name: &CStr) {
-        let opened = openat(&directory.fd, name, FILE, Mode::empty());
-        match opened.and_then(|fd| fstat(&fd).map(|stat| (fd, stat))) {
-            Ok((fd, stat)) => {
+        let fd = match openat(&directory.fd, name, FILE, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(errno) => return self.failed(errno),
+        };
+        match fstat(&fd) {
+            Ok(stat) => {
                 let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
                 if is_file && (stat.st_nlink <= 1 || self.shared.first_link(&stat)) {
                     self.visitor.file(&OpenFile { fd: fd.as_fd(), stat: &stat, directory, name });
@@ -336,6 +346,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
             }
             Err(errno) => self.failed(errno),
         }
+        fsage_sys::close(fd);
     }
 }
 

@@ -137,3 +137,55 @@ fn decode_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
     let (body, behind) = bytes.get(ITEM_HEADER_BYTES..)?.split_at_checked(usize::try_from(length).ok()?)?;
     Some((Item { object, kind, offset, body }, behind))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Fields = (u64, u32, u64, Vec<u8>);
+
+    fn encode(items: &[Fields]) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[64..68].copy_from_slice(&u32::try_from(items.len()).unwrap().to_ne_bytes());
+        for (object, kind, offset, body) in items {
+            for field in [7, *object, *offset] {
+                bytes.extend(u64::to_ne_bytes(field));
+            }
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend(u32::try_from(body.len()).unwrap().to_ne_bytes());
+            bytes.extend(body);
+        }
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn decodes_what_was_encoded(
+            items in proptest::collection::vec((any::<u64>(), 0_u32..256, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..60)), 0..12),
+            cut in 1_usize..900,
+        ) {
+            let mut bytes = encode(&items);
+            let decoded: Vec<Fields> = decode(&bytes)
+                .map(|item| item.map(|item| (item.object, item.kind, item.offset, item.body.to_vec())))
+                .collect::<Option<_>>()
+                .unwrap();
+            prop_assert_eq!(&decoded, &items);
+            // Cut short, the whole items come first and then one `None`.
+            bytes.truncate(bytes.len().saturating_sub(cut).max(HEADER_BYTES));
+            let whole: Vec<_> = decode(&bytes).take_while(Option::is_some).collect();
+            prop_assert!(items.is_empty() || whole.len() < items.len());
+            prop_assert_eq!(decode(&bytes).count(), whole.len() + usize::from(!items.is_empty()));
+        }
+
+        #[test]
+        fn the_next_key_is_the_smallest_greater_one(object in any::<u64>(), kind in 0_u32..256, offset in any::<u64>()) {
+            for key in [Key { object, kind, offset }, Key { object, kind, offset: u64::MAX }, Key { object, kind: 255, offset: u64::MAX }] {
+                match key.next() {
+                    Some(next) => prop_assert!(next > key && (next.offset == 0 || next.offset == key.offset + 1)),
+                    None => prop_assert_eq!(key, Key { object: u64::MAX, kind: 255, offset: u64::MAX }),
+                }
+            }
+        }
+    }
+}
