@@ -86,15 +86,21 @@ pub fn end(identity: Identity, limit: Duration) -> Result<(), HostError> {
     }
     let started = Instant::now();
     let mut pause = Duration::from_millis(1);
+    let mut quiet = 0;
     loop {
-        // The agent first: it could start more. A look round after it is gone misses nothing.
+        // The agent first: it could start more.
         let mut left = kill(identity.pid, Some(identity.start_ticks)).then_some(identity.pid);
         if left.is_none() {
             for pid in started_by(identity) {
                 left = kill(pid, None).then_some(pid).or(left);
             }
         }
-        let Some(pid) = left else { return Ok(()) };
+        // Two looks round that find nothing: one could miss what is forked behind its back.
+        quiet = if left.is_none() { quiet + 1 } else { 0 };
+        if quiet == 2 {
+            return Ok(());
+        }
+        let Some(pid) = left else { continue };
         if started.elapsed() > limit {
             return Err(HostError::Unkillable { pid, seconds: started.elapsed().as_secs_f64() });
         }
@@ -123,12 +129,25 @@ fn started_by(identity: Identity) -> Vec<u32> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter(|&pid| pid != std::process::id())
-        .filter(|pid| {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+        .filter(|&pid| {
+            environment(pid).split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
         })
         .filter(|&pid| is_alive(pid))
         .collect()
+}
+
+/// The environment block of a process. In the middle of execve(2) a process has none for a moment: look
+/// again before believing that. Kernel threads have no executable, and never one.
+fn environment(pid: u32) -> Vec<u8> {
+    let path = format!("/proc/{pid}/environ");
+    let mut found = std::fs::read(&path).unwrap_or_default();
+    let mut looks = 0;
+    while found.is_empty() && looks < 10 && std::fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+        found = std::fs::read(&path).unwrap_or_default();
+        looks += 1;
+    }
+    found
 }
 
 /// Kills everything in a control group (version 2) and removes it; a missing one is fine.

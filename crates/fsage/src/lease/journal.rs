@@ -240,3 +240,121 @@ fn holder(file: &File) -> String {
         command => format!("process {pid} ({command})"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lease(number: u64) -> Lease {
+        // Directories: they may exist or not, and `take` does not mind.
+        Lease::Directory { path: PathBuf::from(format!("/nowhere/mnt {number} \u{e4}\n")) }
+    }
+
+    /// Runs takes and gives into a fresh journal; returns its bytes and, for each whole line, what is
+    /// outstanding after it.
+    fn written(steps: &[(bool, usize)], store: &Path) -> (Vec<u8>, Vec<Vec<Lease>>) {
+        let mut journal = Journal::open(store).unwrap();
+        let mut held: Vec<(LeaseId, Lease)> = Vec::new();
+        let mut after = vec![Vec::new()];
+        for (count, (take, which)) in (0..).zip(steps) {
+            if *take || held.is_empty() {
+                let taken = lease(count);
+                held.push((journal.take(taken.clone()).unwrap(), taken));
+            } else {
+                let (id, _) = held.remove(which % held.len());
+                journal.release(id).unwrap();
+            }
+            after.push(held.iter().map(|(_, lease)| lease.clone()).collect());
+        }
+        let bytes = std::fs::read(store.join(FILE_NAME)).unwrap();
+        registry::remove(store);
+        (bytes, after)
+    }
+
+    fn outstanding(journal: &Journal) -> Vec<Lease> {
+        journal.outstanding().iter().map(|record| record.lease.clone()).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// A crash leaves any prefix of the bytes that were being written: what is outstanding then is what
+        /// the whole lines say, and the journal goes on from there.
+        #[test]
+        fn a_journal_cut_anywhere_tells_what_its_whole_lines_tell(
+            steps in prop::collection::vec((any::<bool>(), 0_usize..8), 1..12), cut in any::<prop::sample::Index>()
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let store = folder.path().canonicalize().unwrap();
+            let (bytes, after) = written(&steps, &store);
+            let cut = cut.index(bytes.len() + 1);
+            let kept = &bytes[..cut];
+            std::fs::write(store.join(FILE_NAME), kept).unwrap();
+            let lines = kept.iter().filter(|&&byte| byte == b'\n').count();
+            let mut journal = Journal::open(&store).unwrap();
+            prop_assert_eq!(outstanding(&journal), after[lines].clone());
+            prop_assert_eq!(journal.damaged_lines(), 0);
+            let more = journal.take(lease(1000)).unwrap();
+            drop(journal);
+            let mut journal = Journal::open(&store).unwrap();
+            let mut expected = after[lines].clone();
+            expected.push(lease(1000));
+            prop_assert_eq!(outstanding(&journal), expected);
+            // Numbers are not used twice while anything is outstanding.
+            let numbers: BTreeMap<u64, ()> =
+                journal.outstanding().iter().map(|record| (record.number, ())).collect();
+            prop_assert_eq!(numbers.len(), journal.outstanding().len());
+            journal.release(more).unwrap();
+            registry::remove(&store);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let content = parse(&bytes);
+            prop_assert!(content.whole <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_told_and_the_others_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().canonicalize().unwrap();
+        let (bytes, _) = written(&[(true, 0), (true, 0)], &store);
+        let mut damaged = b"\x00\x00garbage\n".to_vec();
+        damaged.extend(bytes);
+        std::fs::write(store.join(FILE_NAME), &damaged).unwrap();
+        let journal = Journal::open(&store).unwrap();
+        assert_eq!((journal.damaged_lines(), journal.outstanding().len()), (1, 2));
+    }
+
+    #[test]
+    fn an_open_journal_is_locked_and_says_by_whom() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let Err(LeaseError::Locked { by, .. }) = Journal::open(folder.path()) else { panic!("opened twice") };
+        assert!(by.starts_with(&format!("process {} (", std::process::id())), "{by}");
+        drop(journal);
+        Journal::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn stores_with_open_leases_are_registered() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().canonicalize().unwrap();
+        let mut journal = Journal::open(&store).unwrap();
+        assert!(!registry::stores().contains(&store));
+        let id = journal.take(lease(1)).unwrap();
+        assert!(registry::stores().contains(&store));
+        journal.release(id).unwrap();
+        journal.release(id).unwrap();
+        assert!(!registry::stores().contains(&store));
+        drop(journal);
+        assert!(std::fs::metadata(store.join(FILE_NAME)).unwrap().len() > 0);
+        Journal::open(&store).unwrap();
+        assert_eq!(std::fs::metadata(store.join(FILE_NAME)).unwrap().len(), 0);
+    }
+}

@@ -8,7 +8,22 @@
 //!
 //! A store that is empty, half run or damaged still gives a page, which says so.
 
+mod difference;
+mod factor;
+mod figure;
+mod island;
+mod page;
+mod palette;
+mod section;
+mod series;
+mod source;
+mod table;
+mod text;
+mod view;
+
 use std::path::{Path, PathBuf};
+
+use crate::stats::judge;
 
 /// What the page is to show.
 #[derive(Debug, Clone)]
@@ -77,9 +92,18 @@ impl ReportError {
 ///
 /// # Errors
 /// When `store` is no store or cannot be read; never because of what is in a trial.
-pub fn render(store: &Path, _options: &ReportOptions) -> Result<String, ReportError> {
+pub fn render(store: &Path, options: &ReportOptions) -> Result<String, ReportError> {
     if !store.join("study.toml").is_file() && !store.join("trials").is_dir() {
         return Err(ReportError::NotAStore { path: store.to_owned() });
     }
-    Err(ReportError::ChartLibrary)
+    let view = view::load(store, options)?;
+    let (differences, left_out) = difference::all(&view);
+    let claims = view.study.spec.as_ref().map(|spec| &spec.claim[..]).unwrap_or_default();
+    let judgements: Vec<_> =
+        claims.iter().map(|claim| judge(claim, &view.evidence, &view.bootstrap)).collect();
+    let island = serde_json::to_string(&island::island(&view, &differences))
+        .map_err(|source| ReportError::Data { source })?;
+    let content =
+        section::Content { view: &view, differences: &differences, left_out, judgements: &judgements };
+    page::page(&content, &island)
 }

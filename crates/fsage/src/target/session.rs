@@ -217,3 +217,45 @@ pub(crate) fn unexpected(request: &str, reply: &Reply) -> TargetError {
     let answer = format!("{reply:?}").chars().take(200).collect();
     TargetError::Unexpected { request: request.to_owned(), answer }
 }
+
+#[cfg(test)]
+mod tests {
+    use fsage_engine::protocol::{Event, FailureKind};
+
+    use super::*;
+    use crate::target::Target;
+
+    #[test]
+    fn a_script_answers_fails_and_dies() {
+        let mut count = 0;
+        let mut session = Target::scripted(Box::new(move |request, incoming| {
+            count += 1;
+            let note = format!("{count}");
+            incoming(Incoming::Event(Event::Progress { operations: 1, elapsed_ns: 2, share: None, note }));
+            match request {
+                Request::DropCaches => Some(Ok(Reply::Done)),
+                Request::HostFacts => None,
+                _ => Some(Err(Failure {
+                    message: "no".to_owned(),
+                    hint: "ask nicely".to_owned(),
+                    errno: Some(5),
+                    kind: FailureKind::Damage,
+                })),
+            }
+        }));
+        let mut notes = Vec::new();
+        let mut note = |incoming| {
+            if let Incoming::Event(Event::Progress { note, .. }) = incoming {
+                notes.push(note);
+            }
+        };
+        assert_eq!(session.call(Request::DropCaches, &mut note).unwrap(), Reply::Done);
+        let failed = session.call(Request::Sync { directory: "/".into() }, &mut note).unwrap_err();
+        assert_eq!((failed.kind(), failed.errno()), (FailureKind::Damage, Some(5)));
+        assert_eq!(failed.hint().as_deref(), Some("ask nicely"));
+        assert_eq!(failed.to_string(), "sync failed");
+        let lost = session.call(Request::HostFacts, &mut note).unwrap_err();
+        assert!(lost.is_lost() && lost.to_string().contains("host-facts"));
+        assert_eq!(notes, ["1", "2", "3"]);
+    }
+}

@@ -1,0 +1,136 @@
+// What all charts share: state of the controls, look, drawing when they come into view, print.
+// A chart registers `fsage.charts.KIND = { draw(plot, state, figure), csv(state) }`.
+
+fsage.ink = (trial) => {
+  const ink = fsage.data.file_systems[trial.file_system].ink;
+  return { colour: fsage.dark() ? ink.dark : ink.light, symbol: ink.symbol, dash: ink.dash };
+};
+
+fsage.fade = (hex, share) => {
+  const n = parseInt(hex.slice(1), 16);
+  return `rgba(${n >> 16},${(n >> 8) & 255},${n & 255},${share})`;
+};
+
+fsage.narrow = () => !fsage.printing && innerWidth < 700;
+
+fsage.look = () => {
+  const dark = fsage.dark();
+  return {
+    text: dark ? "#c9d2dd" : "#2b3542", soft: dark ? "#8d99a8" : "#6b7683",
+    grid: dark ? "#2b3441" : "#e6eaef", line: dark ? "#465263" : "#b9c2cc", card: dark ? "#1a2029" : "#ffffff",
+  };
+};
+
+fsage.axis = (more) => {
+  const look = fsage.look();
+  return { gridcolor: look.grid, linecolor: look.line, zerolinecolor: look.grid, tickcolor: look.line, showline: true, ticks: "outside", ticklen: 4, automargin: true, ...more };
+};
+
+fsage.layout = (more) => {
+  const look = fsage.look();
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, Liberation Sans, sans-serif", size: 12.5, color: look.text },
+    margin: { l: 60, r: 16, t: 44, b: 50 }, hovermode: "closest",
+    hoverlabel: { bgcolor: look.card, bordercolor: look.line, font: { color: look.text } },
+    legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", yref: "container" },
+    ...more,
+  };
+};
+
+fsage.config = { displaylogo: false, responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+
+// Positions of n panels in a grid with shared axes: returns axis definitions and titles.
+fsage.grid = (n, xAxis, yAxis, titles) => {
+  const columns = fsage.narrow() ? 1 : Math.min(n, n === 4 ? 2 : 3);
+  const rows = Math.ceil(n / columns);
+  const layout = { annotations: [] };
+  const gapX = 0.035, gapY = rows > 1 ? 0.16 / rows + 0.04 : 0;
+  const width = (1 - gapX * (columns - 1)) / columns, height = (1 - gapY * (rows - 1)) / rows;
+  for (let i = 0; i < n; i += 1) {
+    const [row, column] = [Math.floor(i / columns), i % columns];
+    const id = i ? i + 1 : "";
+    const left = column * (width + gapX), top = 1 - row * (height + gapY);
+    const lowest = row === rows - 1 || i + columns >= n;
+    layout[`xaxis${id}`] = fsage.axis({ ...xAxis, domain: [left, left + width], anchor: `y${id}`, ...(i ? { matches: "x" } : {}), ...(lowest ? {} : { title: undefined }) });
+    layout[`yaxis${id}`] = fsage.axis({ ...yAxis, domain: [Math.max(0, top - height), top], anchor: `x${id}`, ...(i ? { matches: "y" } : {}), ...(column ? { title: undefined, showticklabels: false } : {}) });
+    if (titles[i]) layout.annotations.push({ text: `<b>${fsage.escape(titles[i])}</b>`, xref: "paper", yref: "paper", x: left, xanchor: "left", y: top, yanchor: "bottom", yshift: 4, showarrow: false, font: { size: 13 } });
+  }
+  return { layout, rows };
+};
+
+fsage.escape = (text) => text.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]);
+
+fsage.bucket = (power) => {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+  return `${2 ** (power % 10)} ${units[Math.floor(power / 10)] ?? "?"}`;
+};
+
+fsage.short = (value) => Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+
+fsage.size = (bytes) => {
+  if (!bytes) return "0 B";
+  const unit = Math.min(6, Math.floor(Math.log2(bytes) / 10));
+  return `${(bytes / 2 ** (10 * unit)).toPrecision(3)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit]}`;
+};
+
+const state = (figure) => {
+  const values = {};
+  figure.querySelectorAll("select[data-select]").forEach((s) => { values[s.dataset.select] = s.value; });
+  figure.querySelectorAll('button[data-choice][aria-pressed="true"]').forEach((b) => { values[b.dataset.choice] = b.dataset.value; });
+  return values;
+};
+
+fsage.draw = (figure) => {
+  const chart = fsage.charts[figure.dataset.chart];
+  const plot = figure.querySelector(".plot");
+  try {
+    const { traces, layout } = chart.draw(state(figure), figure);
+    plot.classList.remove("failed");
+    plot.style.height = `${layout.height}px`;
+    Plotly.react(plot, traces, layout, fsage.config);
+    figure.dataset.drawn = "yes";
+  } catch (error) {
+    plot.classList.add("failed");
+    plot.textContent = "This chart could not be drawn; its numbers are in the tables.";
+    console.error(figure.id, error);
+  }
+};
+
+fsage.redraw = () => document.querySelectorAll("figure.chart[data-drawn]").forEach(fsage.draw);
+
+const lazy = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (entry.isIntersecting && !entry.target.dataset.drawn) {
+      lazy.unobserve(entry.target);
+      fsage.draw(entry.target);
+    }
+  }
+}, { rootMargin: "400px" });
+
+fsage.start = () => {
+  document.querySelectorAll("figure.chart").forEach((figure) => {
+    figure.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button?.dataset.choice) {
+        button.parentElement.querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", b === button));
+        fsage.draw(figure);
+      }
+      if (button && "csvChart" in button.dataset) {
+        fsage.save(`${figure.id}.csv`, fsage.csv(fsage.charts[figure.dataset.chart].csv(state(figure))));
+      }
+    });
+    figure.addEventListener("change", () => fsage.draw(figure));
+    lazy.observe(figure);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", fsage.redraw);
+  let narrow = fsage.narrow();
+  addEventListener("resize", () => {
+    if (narrow !== fsage.narrow()) { narrow = fsage.narrow(); fsage.redraw(); }
+  });
+  // Paper is light and shows every chart, looked at or not.
+  addEventListener("beforeprint", () => { fsage.printing = true; document.querySelectorAll("figure.chart").forEach(fsage.draw); });
+  addEventListener("afterprint", () => { fsage.printing = false; fsage.redraw(); });
+};
+// Charts register before the document is complete.
+addEventListener("DOMContentLoaded", fsage.start);

@@ -1,0 +1,37 @@
+// Ratios with their intervals for one metric; the table below follows the choice.
+fsage.charts.differences = {
+  draw(state) {
+    document.querySelectorAll("#difference-table tbody tr").forEach((tr) => { tr.hidden = tr.dataset.group !== state.metric; });
+    const found = fsage.data.differences.filter((d) => d.metric === state.metric);
+    const look = fsage.look(), dark = fsage.dark();
+    const colours = { worse: dark ? "#ff9b66" : "#b8460b", better: dark ? "#53d3a6" : "#007a55", differs: dark ? "#7db8f5" : "#1f5fa8", "no-evidence": look.soft };
+    const words = { worse: "worse", better: "better", differs: "differs", "no-evidence": "no evidence" };
+    const symbols = { worse: "triangle-right", better: "triangle-left", differs: "diamond", "no-evidence": "circle-open" };
+    const traces = Object.keys(words).map((finding) => {
+      const part = found.filter((d) => d.finding === finding);
+      return {
+        x: part.map((d) => d.ratio), y: part.map((d) => d.label), name: words[finding], mode: "markers", type: "scatter", showlegend: part.length > 0,
+        marker: { color: colours[finding], size: 10, symbol: symbols[finding] },
+        error_x: { type: "data", symmetric: false, array: part.map((d) => (d.high ?? d.ratio) - d.ratio), arrayminus: part.map((d) => d.ratio - (d.low ?? d.ratio)), color: colours[finding], thickness: 2, width: 5 },
+        customdata: part.map((d) => [d.low ?? "–", d.high ?? "–", d.n, d.basis]),
+        hovertemplate: "×%{x:.3g} [%{customdata[0]}, %{customdata[1]}]<br>%{customdata[2]} pair(s), %{customdata[3]}<extra></extra>",
+      };
+    });
+    const ends = found.flatMap((d) => [d.low ?? d.ratio, d.high ?? d.ratio, 1]).filter((v) => v > 0);
+    const [low, high] = [Math.log10(Math.min(...ends)), Math.log10(Math.max(...ends))];
+    const pad = Math.max(0.04, (high - low) * 0.08);
+    const ticks = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100];
+    const near = ticks.filter((t) => Math.log10(t) >= low - pad && Math.log10(t) <= high + pad);
+    const layout = fsage.layout({
+      height: Math.max(220, found.length * 30 + 150), margin: { l: 20, r: 20, t: 60, b: 56 },
+      xaxis: fsage.axis({ type: "log", title: { text: "ratio (first ÷ second, log scale)", standoff: 8 }, range: [low - pad, high + pad], ...(near.length > 2 ? { tickvals: near, ticktext: near.map((t) => `×${t}`) } : {}) }),
+      yaxis: fsage.axis({ categoryorder: "array", categoryarray: found.map((d) => d.label).reverse(), type: "category", range: [-0.7, found.length - 0.3], ...(fsage.narrow() ? { tickfont: { size: 10 } } : {}) }),
+      shapes: [{ type: "line", x0: 1, x1: 1, y0: 0, y1: 1, yref: "paper", line: { color: look.text, width: 1, dash: "dot" } }],
+    });
+    return { traces, layout };
+  },
+  csv() {
+    return [["metric", "compared", "ratio", "low", "high", "pairs", "interval", "finding"],
+      ...fsage.data.differences.map((d) => [d.metric, d.label, d.ratio, d.low, d.high, d.n, d.basis, d.finding])];
+  },
+};

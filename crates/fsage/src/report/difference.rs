@@ -1,0 +1,199 @@
+//! Comparisons between the values of each factor, everything else equal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::factor;
+use super::view::View;
+use crate::stats::claim::pairs;
+use crate::stats::effect::cliffs_delta;
+use crate::stats::evidence::{TRIALS, ratio};
+use crate::stats::{Estimate, Evidence};
+
+/// Comparisons a page may hold; more would hide what matters.
+const LIMIT: usize = 2_000;
+
+/// State metrics that are compared beside the latencies.
+const STATE: [&str; 7] = [
+    "free.extents",
+    "free.median_bytes",
+    "layout.extents_per_file",
+    "layout.fragmented_share",
+    "layout.score",
+    "age.operations_per_s",
+    "age.device_bytes",
+];
+
+/// One comparison.
+#[derive(Debug, Clone)]
+pub struct Difference {
+    pub metric: String,
+    /// Dotted path of the factor.
+    pub factor: String,
+    /// `xfs ÷ ext4`.
+    pub sides: String,
+    /// What was held equal: `utilisation target 80 %`, or `all`.
+    pub context: String,
+    pub estimate: Estimate,
+    pub finding: Finding,
+    /// Cliff's delta where both sides have at least three trials.
+    pub delta: Option<f64>,
+}
+
+/// What a comparison says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// The first side is worse.
+    Worse,
+    /// The first side is better.
+    Better,
+    /// They differ, and neither direction is good or bad.
+    Differs,
+    /// The interval holds 1, or there is none.
+    NoEvidence,
+}
+
+impl Finding {
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::Differs => "differs",
+            Self::NoEvidence => "no evidence",
+        }
+    }
+}
+
+/// Metrics that are compared, latencies first.
+pub fn metrics(view: &View) -> Vec<String> {
+    let known: BTreeSet<&str> =
+        view.evidence.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
+    let mut names = Vec::new();
+    for kind in fsage_engine::operation::OperationKind::ALL {
+        for what in ["mean_ns", "p50_ns", "p99_ns"] {
+            let name = format!("latency.{}.{what}", kind.name());
+            if known.contains(name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+    names.extend(STATE.iter().filter(|name| known.contains(*name)).map(|name| (*name).to_owned()));
+    names
+}
+
+/// Every comparison, and how many were left out.
+pub fn all(view: &View) -> (Vec<Difference>, usize) {
+    let metrics = metrics(view);
+    let comparisons = comparisons(view);
+    let fitting = (LIMIT / metrics.len().max(1)).max(1);
+    let left_out = comparisons.len().saturating_sub(fitting) * metrics.len();
+    let mut differences = Vec::new();
+    for metric in &metrics {
+        for comparison in comparisons.iter().take(fitting) {
+            differences.extend(compare(view, comparison, metric));
+        }
+    }
+    (differences, left_out)
+}
+
+struct Comparison<'a> {
+    factor: String,
+    sides: String,
+    context: String,
+    pairs: Vec<(&'a Evidence, &'a Evidence)>,
+}
+
+/// Pairs of values of each factor: over everything, and in each context apart.
+fn comparisons(view: &View) -> Vec<Comparison<'_>> {
+    let factors: BTreeSet<&String> = view.evidence.iter().flat_map(|trial| trial.factors.keys()).collect();
+    let mut comparisons = Vec::new();
+    for path in factors {
+        let values = values(view, path);
+        for (i, low) in values.iter().enumerate() {
+            for high in &values[i + 1..] {
+                let side = |value: &Value| BTreeMap::from([((*path).clone(), value.clone())]);
+                let pairs = pairs(&view.evidence, &side(high), &side(low));
+                let sides = format!("{} ÷ {}", factor::value(path, high), factor::value(path, low));
+                add(&mut comparisons, path, &sides, pairs);
+            }
+        }
+    }
+    comparisons
+}
+
+fn add<'a>(
+    comparisons: &mut Vec<Comparison<'a>>,
+    path: &str,
+    sides: &str,
+    pairs: Vec<(&'a Evidence, &'a Evidence)>,
+) {
+    let mut contexts: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for pair in &pairs {
+        contexts.entry(factor::context(&pair.0.factors, &BTreeSet::from([path]))).or_default().push(*pair);
+    }
+    let one = |context: String, pairs| Comparison {
+        factor: path.to_owned(),
+        sides: sides.to_owned(),
+        context,
+        pairs,
+    };
+    if contexts.len() > 1 {
+        comparisons.push(one("all together".to_owned(), pairs));
+    }
+    comparisons.extend(contexts.into_iter().map(|(context, pairs)| one(context, pairs)));
+}
+
+/// A factor's values, familiar file systems first, numbers by size.
+fn values(view: &View, path: &str) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::new();
+    for trial in &view.evidence {
+        if let Some(value) = trial.factors.get(path).filter(|value| !values.contains(value)) {
+            values.push(value.clone());
+        }
+    }
+    if path == factor::FILE_SYSTEM {
+        let place =
+            |value: &Value| view.file_systems.iter().position(|name| Some(name.as_str()) == value.as_str());
+        values.sort_by_key(place);
+    } else {
+        values.sort_by(|a, b| match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            _ => a.to_string().cmp(&b.to_string()),
+        });
+    }
+    values
+}
+
+fn compare(view: &View, comparison: &Comparison<'_>, metric: &str) -> Option<Difference> {
+    let estimate = ratio(&comparison.pairs, metric, &view.bootstrap)?;
+    let worse = comparison.pairs.iter().find_map(|(a, _)| a.metrics.get(metric))?.larger_is_worse;
+    // Trials of different contexts are not samples of one thing: no effect size over them.
+    let delta = (estimate.n >= TRIALS && comparison.context != "all together").then(|| {
+        let value = |evidence: &Evidence| evidence.metrics.get(metric)?.samples.first().copied();
+        let a: Vec<f64> = comparison.pairs.iter().filter_map(|(a, _)| value(a)).collect();
+        let b: Vec<f64> = comparison.pairs.iter().filter_map(|(_, b)| value(b)).collect();
+        cliffs_delta(&a, &b)
+    });
+    Some(Difference {
+        metric: metric.to_owned(),
+        factor: comparison.factor.clone(),
+        sides: comparison.sides.clone(),
+        context: comparison.context.clone(),
+        finding: finding(&estimate, worse),
+        estimate,
+        delta: delta.flatten(),
+    })
+}
+
+fn finding(estimate: &Estimate, larger_is_worse: Option<bool>) -> Finding {
+    match (estimate.interval, larger_is_worse) {
+        (Some(interval), _) if interval.contains(1.0) => Finding::NoEvidence,
+        (None, _) => Finding::NoEvidence,
+        (Some(_), None) => Finding::Differs,
+        (Some(interval), Some(worse)) if (interval.low > 1.0) == worse => Finding::Worse,
+        (Some(_), Some(_)) => Finding::Better,
+    }
+}

@@ -1,0 +1,98 @@
+//! The page around the sections: head, title, navigation, scripts. Everything is in the file itself.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::ReportError;
+use super::section::{ALL, Content};
+
+const STYLE: &str = include_str!("assets/report.css");
+const SCRIPTS: [&str; 6] = [
+    include_str!("assets/page.js"),
+    include_str!("assets/chart.js"),
+    include_str!("assets/latency.js"),
+    include_str!("assets/free_space.js"),
+    include_str!("assets/histogram.js"),
+    include_str!("assets/difference.js"),
+];
+
+/// The whole page. `island` is the charts' data as JSON.
+pub fn page(content: &Content<'_>, island: &str) -> Result<String, ReportError> {
+    let charts = chart_library()?;
+    let scripts = SCRIPTS.join("\n");
+    let sections: Vec<_> =
+        ALL.iter().filter_map(|section| Some((section, (section.render)(content)?))).collect();
+    let view = content.view;
+    let spec = view.study.spec.as_ref();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(concat!("fsage ", env!("CARGO_PKG_VERSION")));
+                title { (view.title()) " · fsage" }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+                script { (PreEscaped("document.documentElement.classList.add('js');try{const t=localStorage.getItem('fsage-theme');if(t)document.documentElement.dataset.theme=t}catch(e){}")) }
+            }
+            body {
+                a.skip href="#summary" { "Skip to the results" }
+                nav #nav aria-label="Sections" {
+                    div.brand { "fsage" }
+                    div.links { @for (section, _) in &sections { a href=(format!("#{}", section.id)) { (section.title) } } }
+                    button #theme type="button" aria-label="Light or dark" { "◐" }
+                }
+                main {
+                    header {
+                        h1 { (view.title()) }
+                        @if let Some(spec) = spec {
+                            p.question { (spec.question) }
+                            @if !spec.citation.is_empty() { p.citation { "Method: " (spec.citation) } }
+                        }
+                        (state(content))
+                    }
+                    @for (section, markup) in &sections {
+                        section id=(section.id) aria-labelledby=(format!("{}-title", section.id)) {
+                            h2 id=(format!("{}-title", section.id)) { (section.title) }
+                            (markup)
+                        }
+                    }
+                    footer { "Made by fsage " (env!("CARGO_PKG_VERSION")) ". Everything on this page is in this one file." }
+                }
+                script #data type="application/json" { (PreEscaped(island.replace("</", "<\\/"))) }
+                (PreEscaped(charts))
+                script { (PreEscaped(scripts)) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// What is missing, at the top where nobody can overlook it.
+fn state(content: &Content<'_>) -> Markup {
+    let view = content.view;
+    let planned = view.study.planned.len();
+    html! {
+        @if !view.failed.is_empty() || !view.notes.is_empty() || planned > view.trials.len() {
+            p.state role="status" {
+                "This run is not whole: " (view.trials.len()) " complete"
+                @if planned > 0 { " of " (planned) }
+                @if !view.failed.is_empty() { ", " (view.failed.len()) " failed" }
+                @if !view.notes.is_empty() { ", " (view.notes.len()) " other " (if view.notes.len() == 1 { "note" } else { "notes" }) }
+                ". " a href="#warnings" { "Details" }
+            }
+        }
+    }
+}
+
+/// The first script of the crate's offline sources: plotly.js. The second is MathJax, which no chart uses.
+fn chart_library() -> Result<String, ReportError> {
+    let sources = plotly::Plot::offline_js_sources();
+    let end = sources.find("</script>").ok_or(ReportError::ChartLibrary)? + "</script>".len();
+    let script = sources.get(..end).ok_or(ReportError::ChartLibrary)?;
+    if !script.contains("plotly.js v") {
+        return Err(ReportError::ChartLibrary);
+    }
+    Ok(script.to_owned())
+}

@@ -1,0 +1,69 @@
+//! What the ageing took.
+
+use fsage_engine::quantity::{as_f64, share};
+use maud::{Markup, html};
+
+use super::Content;
+use super::headline::flags;
+use crate::report::table::{Cell, Column, Row, table};
+use crate::report::text::{bytes, grouped, nanoseconds, percent, significant, words};
+use crate::report::view::{Age, Trial};
+
+pub fn render(content: &Content<'_>) -> Option<Markup> {
+    let aged: Vec<(&Trial, &Age)> =
+        content.view.trials.iter().filter_map(|trial| Some((trial, trial.age.as_ref()?))).collect();
+    if aged.is_empty() {
+        return None;
+    }
+    let columns = [
+        Column::text("trial"),
+        Column::number("operations", ""),
+        Column::number("time", "ns"),
+        Column::number("operations/s", ""),
+        Column::number("written", "bytes"),
+        Column::number("device bytes", "bytes"),
+        Column::number("volume overwrites", ""),
+        Column::number("CPU user + system", "ns"),
+        Column::number("failed", ""),
+        Column::number("fsage's own cost/op", "ns"),
+        Column::number("of the time", ""),
+        Column::text("ended by"),
+    ];
+    let rows: Vec<Row> = aged.iter().map(|(trial, age)| row(trial, age)).collect();
+    Some(html! {
+        p.lead { "Pauses and probes are left out of the time. Device bytes are those that the kernel says it wrote to the device." }
+        (table("cost-table", "What ageing took", &columns, &rows))
+    })
+}
+
+fn row(trial: &Trial, age: &Age) -> Row {
+    let result = &age.result;
+    let seconds = as_f64(result.elapsed_ns) / 1e9;
+    let speed = (seconds > 0.0).then(|| as_f64(result.operations) / seconds);
+    let failed: u64 = result.failed.values().sum();
+    let by_errno: Vec<String> =
+        result.failed.iter().map(|(errno, count)| format!("{errno} {}", grouped(*count))).collect();
+    let failed_text =
+        if failed == 0 { "0".to_owned() } else { format!("{} ({})", grouped(failed), by_errno.join(", ")) };
+    let ns = |value: f64| Cell::number(nanoseconds(value), value);
+    let own = result.overhead_ns_per_operation;
+    let own_share = share(fsage_engine::quantity::to_u64(own * as_f64(result.operations)), result.elapsed_ns);
+    let overwrites = age.total_bytes.map(|total| as_f64(result.bytes_written) / as_f64(total));
+    let reason = serde_json::to_value(result.stopped_by).ok();
+    let reason = reason.as_ref().and_then(|value| value.as_str()).map(words).unwrap_or_default();
+    let name = html! { (trial.label) (flags(trial)) };
+    Row::from(vec![
+        Cell::markup(&name, trial.label.clone()),
+        Cell::number(grouped(result.operations), as_f64(result.operations)),
+        ns(as_f64(result.elapsed_ns)),
+        Cell::maybe(speed, significant),
+        Cell::number(bytes(as_f64(result.bytes_written)), as_f64(result.bytes_written)),
+        Cell::maybe(result.device_bytes_written.map(as_f64), bytes),
+        Cell::maybe(overwrites, significant),
+        ns(as_f64(result.cpu_user_ns.saturating_add(result.cpu_sys_ns))),
+        Cell::number(failed_text, as_f64(failed)),
+        ns(own),
+        Cell::number(percent((own_share * 1000.0).round() / 1000.0), own_share),
+        Cell::text(reason),
+    ])
+}

@@ -1,0 +1,41 @@
+//! The words of the page.
+
+use maud::{Markup, html};
+
+use super::Content;
+
+const WORDS: [(&str, &str); 17] = [
+    ("age", "What use leaves behind in a file system: files and free space in many pieces."),
+    (
+        "bootstrap interval",
+        "Range of values that the data support, found by drawing again and again from the data themselves. 95 % of such intervals hold the true value, if the trials are typical.",
+    ),
+    ("BCa", "Bias-corrected and accelerated bootstrap: an interval that also fits skewed data (Efron 1987)."),
+    (
+        "Cliff's δ",
+        "How often a value of one group exceeds one of the other, from −1 to 1; 0 when they overlap wholly.",
+    ),
+    ("digest", "Checksum of the logical tree (names, sizes, data versions). Equal digests: the same files."),
+    ("extent", "A run of neighbouring blocks that belong to one file, or that are free."),
+    ("fragmented file", "A file in more than one extent."),
+    (
+        "layout score",
+        "Share of blocks that directly follow their predecessor on the volume (Smith & Seltzer 1997).",
+    ),
+    ("median, p50", "Half of the operations were faster, half slower."),
+    ("no evidence", "The interval allows for no difference. It is not proof that there is none."),
+    ("p99, p99.9", "Latency that one operation in a hundred (a thousand) exceeds."),
+    ("probe", "A measurement with the load stopped and the file system synced."),
+    ("repeat", "The same trial once more with another seed."),
+    ("Savitzky–Golay", "Smoothing by fitting a polynomial to each stretch of neighbouring points (1964)."),
+    (
+        "tick",
+        "A stretch of the run, at most about 2,000 a run; its order statistics are one point of a chart.",
+    ),
+    ("trial", "One file system with one set of options, aged once."),
+    ("volume overwrites", "Bytes written by operations, divided by the size of the volume."),
+];
+
+pub fn render(_: &Content<'_>) -> Option<Markup> {
+    Some(html! { dl.glossary { @for (word, meaning) in WORDS { div { dt { (word) } dd { (meaning) } } } } })
+}

@@ -1,0 +1,212 @@
+//! What was found and what was not, in plain words.
+
+use std::collections::BTreeSet;
+
+use fsage_engine::quantity::as_f64;
+use maud::{Markup, html};
+
+use super::Content;
+use crate::report::difference::{Difference, Finding};
+use crate::report::text::{bytes, counted, grouped, metric, nanoseconds, percent, ratio, significant};
+use crate::report::view::{Trial, View};
+use crate::stats::Verdict;
+
+pub fn render(content: &Content<'_>) -> Option<Markup> {
+    let view = content.view;
+    if view.trials.is_empty() {
+        return Some(html! {
+            p.empty { "No trial is complete yet, so there is nothing to show but the setup and what went wrong. "
+                "Run the study again: complete trials are kept." }
+        });
+    }
+    Some(html! {
+        (cards(view))
+        ul.findings {
+            li { (scope(view)) }
+            @for line in strongest(content.differences) { li { (line) } }
+            @if let Some(line) = unproven(content) { li.unproven { (line) } }
+            @if let Some(line) = claims(content) { li { (line) } }
+            li { (digests(view)) }
+        }
+    })
+}
+
+/// One card a trial cell: the state after ageing.
+fn cards(view: &View) -> Markup {
+    let shown: Vec<&Trial> = view.trials.iter().filter(|trial| trial.repeat == 0).take(12).collect();
+    html! {
+        div.cards {
+            @for trial in shown {
+                @if let Some(age) = &trial.age {
+                    @let ink = view.ink(trial);
+                    div.card style=(format!("--ink:{};--ink-dark:{}", ink.light, ink.dark)) {
+                        div.card-title { span.dot {} (trial.label) (flags(trial)) }
+                        dl {
+                            div { dt { "extents per file" } dd { (significant(age.result.layout.extents_per_file)) } }
+                            div { dt { "files in one extent" } dd { (percent(round_share(age.result.layout.one_extent_share))) } }
+                            @if let Some(free) = &age.result.free_space {
+                                div { dt { "free extents" } dd { (grouped(free.extents)) } }
+                            }
+                            @if let Some(create) = age.result.latency.get(&fsage_engine::operation::OperationKind::Create) {
+                                div { dt { "median create" } dd { (nanoseconds(as_f64(create.p50_ns))) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn round_share(share: f64) -> f64 {
+    (share * 1000.0).round() / 1000.0
+}
+
+/// The sign that a trial has warnings, leading to them.
+pub fn flags(trial: &Trial) -> Markup {
+    html! {
+        @if !trial.warnings.is_empty() {
+            @let kinds: BTreeSet<&str> = trial.warnings.iter().map(|warning| warning.kind.as_str()).collect();
+            @let words = kinds.into_iter().collect::<Vec<_>>().join(", ");
+            " " a.flag href="#warnings" title=(words) aria-label=(format!("warnings: {words}")) { "⚠" }
+        }
+    }
+}
+
+fn scope(view: &View) -> String {
+    let ages = view.trials.iter().filter_map(|trial| trial.age.as_ref());
+    let (mut operations, mut written) = (0, 0.0);
+    for age in ages {
+        operations += age.result.operations;
+        written += as_f64(age.result.bytes_written);
+    }
+    let planned = view.study.planned.len();
+    let complete = view.trials.len();
+    let of = if planned > complete {
+        format!(" of {} planned", grouped(planned.try_into().unwrap_or(0)))
+    } else {
+        String::new()
+    };
+    format!(
+        "{}{of} complete on {}: {} operations, {} written by them.",
+        counted(complete, "trial"),
+        view.file_systems.join(", "),
+        grouped(operations),
+        bytes(written)
+    )
+}
+
+/// The clearest differences of the means and of the layout: at most four, one a metric and factor.
+fn strongest(differences: &[Difference]) -> Vec<Markup> {
+    let clear = |difference: &&Difference| {
+        difference.finding != Finding::NoEvidence
+            && (difference.metric.ends_with("mean_ns") || !difference.metric.starts_with("latency"))
+    };
+    let distance = |difference: &Difference| {
+        difference
+            .estimate
+            .interval
+            .map_or(0.0, |interval| interval.low.ln().abs().min(interval.high.ln().abs()))
+    };
+    let mut found: Vec<&Difference> = differences.iter().filter(clear).collect();
+    found.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
+    let mut seen = BTreeSet::new();
+    found.retain(|difference| {
+        let family = difference.metric.split('.').take(2).collect::<Vec<_>>().join(".");
+        seen.insert((family, difference.factor.clone()))
+    });
+    found.into_iter().take(4).map(sentence).collect()
+}
+
+fn sentence(difference: &Difference) -> Markup {
+    let interval = difference.estimate.interval;
+    let context =
+        if difference.context.is_empty() { String::new() } else { format!(" ({})", difference.context) };
+    html! {
+        b { (capital(&metric(&difference.metric))) } ", " (difference.sides) (context) ": "
+        b { (ratio(difference.estimate.value)) }
+        @if let Some(interval) = interval { " [" (significant(interval.low)) ", " (significant(interval.high)) "]" }
+        @match difference.finding {
+            Finding::Worse => { " – worse" }
+            Finding::Better => { " – better" }
+            Finding::Differs | Finding::NoEvidence => {}
+        }
+        ", " (difference.estimate.basis.describe()) "."
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn unproven(content: &Content<'_>) -> Option<String> {
+    let all = content.differences.len();
+    let unproven =
+        content.differences.iter().filter(|difference| difference.finding == Finding::NoEvidence).count();
+    let number = |count: usize| grouped(u64::try_from(count).unwrap_or(u64::MAX));
+    (all > 0).then(|| {
+        let confidence = content.view.bootstrap.confidence;
+        format!(
+            "Not found: {} of {} comparisons show no evidence of a difference at {} confidence. That is not \
+             evidence of no difference; more repeats narrow the intervals.",
+            number(unproven),
+            number(all),
+            percent(confidence)
+        )
+    })
+}
+
+fn claims(content: &Content<'_>) -> Option<Markup> {
+    let count = |wanted: fn(&Verdict) -> bool| {
+        content.judgements.iter().filter(|judgement| wanted(&judgement.verdict)).count()
+    };
+    let all = content.judgements.len();
+    (all > 0).then(|| {
+        html! {
+            "Of " (counted(all, "published finding")) ", "
+            b { (count(|v| matches!(v, Verdict::Holds))) " hold" } " here, "
+            b { (count(|v| matches!(v, Verdict::DoesNot))) " do not" } ", "
+            (count(|v| matches!(v, Verdict::NoEvidence { .. }))) " have no evidence either way and "
+            (count(|v| matches!(v, Verdict::NotTested { .. }))) " could not be tested. "
+            a href="#claims" { "Which and why" } "."
+        }
+    })
+}
+
+/// Whether the logical trees agree where they must.
+fn digests(view: &View) -> Markup {
+    use std::collections::BTreeMap;
+    let mut groups: BTreeMap<(usize, u32), Vec<&Trial>> = BTreeMap::new();
+    for trial in view.trials.iter().filter(|trial| trial.age.is_some()) {
+        groups.entry((trial.panel, trial.repeat)).or_default().push(trial);
+    }
+    let mut excused = 0;
+    let mut different = Vec::new();
+    let mut compared = 0;
+    for group in groups.values().filter(|group| group.len() > 1) {
+        let ages = || group.iter().filter_map(|trial| trial.age.as_ref());
+        if ages().any(|age| !age.result.digest_caveats.is_empty()) {
+            excused += 1;
+            continue;
+        }
+        compared += 1;
+        let first = ages().next().map(|age| &age.result.digest);
+        if ages().any(|age| Some(&age.result.digest) != first) {
+            different.push(group.iter().map(|trial| trial.label.clone()).collect::<Vec<_>>().join(", "));
+        }
+    }
+    html! {
+        @if !different.is_empty() {
+            strong.bad { "The logical trees differ although they must not: " } (different.join("; ")) ". "
+        } @else if compared > 0 {
+            "Every file system ended with the same logical tree (digests agree in " (counted(compared, "group")) "). "
+        } @else if excused == 0 {
+            "There are no two trials whose logical trees must agree. "
+        }
+        @if excused > 0 {
+            "In " (counted(excused, "group")) " the trees need not agree (see " a href="#layout" { "digests" } "), "
+            "because running out of space or holding a level of use steered the operations."
+        }
+    }
+}

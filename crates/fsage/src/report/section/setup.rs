@@ -1,0 +1,149 @@
+//! What it ran on and with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maud::{Markup, html};
+
+use super::Content;
+use crate::report::factor;
+use crate::report::text::{grouped, whole_bytes};
+use crate::report::view::{Trial, View};
+
+pub fn render(content: &Content<'_>) -> Option<Markup> {
+    let view = content.view;
+    Some(html! {
+        @if let Some(first) = view.trials.first() {
+            div.setup {
+                (list("Host", &host(view, first)))
+                (list("Device", &device(view, first)))
+                (list("Study", &study(view, first)))
+                (list("Tools", &tools(first)))
+            }
+            h3 { "How each file system was made and mounted" }
+            @for (label, commands) in making(view) {
+                details { summary { (label) } pre { (commands) } }
+            }
+        } @else {
+            div.setup { @if view.study.spec.is_some() { (list("Study", &parameters(view))) } }
+        }
+        @if let Some(spec) = &view.study.spec {
+            details { summary { "Every parameter of the study" } pre { (toml::to_string(spec).unwrap_or_default()) } }
+        }
+    })
+}
+
+type Rows = Vec<(String, String)>;
+
+fn list(title: &str, rows: &Rows) -> Markup {
+    html! {
+        @if !rows.is_empty() {
+            div {
+                h3 { (title) }
+                dl.facts { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } }
+            }
+        }
+    }
+}
+
+fn push(rows: &mut Rows, name: &str, value: impl Into<String>) {
+    let value = value.into();
+    if !value.is_empty() {
+        rows.push((name.to_owned(), value));
+    }
+}
+
+/// Values that all trials should share; says when they do not.
+fn shared(view: &View, pick: impl Fn(&Trial) -> String) -> String {
+    let values: BTreeSet<String> = view.trials.iter().map(pick).filter(|text| !text.is_empty()).collect();
+    let text = values.iter().cloned().collect::<Vec<_>>().join(" / ");
+    if values.len() > 1 { format!("{text} (differs between trials)") } else { text }
+}
+
+fn host(view: &View, first: &Trial) -> Rows {
+    let mut rows = Rows::new();
+    push(&mut rows, "kernel", shared(view, |trial| trial.host.kernel.clone()));
+    push(&mut rows, "distribution", shared(view, |trial| trial.host.distribution.clone()));
+    push(&mut rows, "machine", shared(view, |trial| trial.host.machine.clone()));
+    push(&mut rows, "CPU", shared(view, |trial| format!("{} × {}", trial.host.cpus, trial.host.cpu_model)));
+    push(&mut rows, "memory", shared(view, |trial| whole_bytes(trial.host.memory_bytes)));
+    push(&mut rows, "virtual machine", shared(view, |trial| trial.host.virtualisation.clone()));
+    for feature in ["clocksource", "cgroup"] {
+        push(&mut rows, feature, first.host.features.get(feature).cloned().unwrap_or_default());
+    }
+    rows
+}
+
+fn device(view: &View, first: &Trial) -> Rows {
+    let mut rows = Rows::new();
+    let kind = if first.device.backing_file.is_some() { "loop device over a file" } else { "block device" };
+    push(&mut rows, "kind", kind);
+    push(&mut rows, "size", shared(view, |trial| whole_bytes(trial.device.size_bytes)));
+    push(&mut rows, "sector", format!("{} B", first.device.sector_bytes));
+    push(&mut rows, "model", shared(view, |trial| trial.device.model.clone()));
+    push(&mut rows, "serial", first.device.serial.clone());
+    push(&mut rows, "rotational", if first.device.rotational { "yes" } else { "no" });
+    push(&mut rows, "scheduler", shared(view, |trial| trial.device.scheduler.clone()));
+    let backing = first.device.backing_file.as_ref();
+    push(&mut rows, "backing file", backing.map(|file| file.display().to_string()).unwrap_or_default());
+    rows
+}
+
+fn parameters(view: &View) -> Rows {
+    let mut rows = Rows::new();
+    let Some(spec) = &view.study.spec else { return rows };
+    push(&mut rows, "name", spec.name.clone());
+    push(&mut rows, "method", spec.citation.clone());
+    push(&mut rows, "seed", spec.seed.to_string());
+    push(&mut rows, "repeats", spec.repeats.to_string());
+    push(&mut rows, "trials planned", grouped(view.study.planned.len().try_into().unwrap_or(0)));
+    for (path, values) in &spec.matrix {
+        let words: Vec<String> = values.iter().map(|value| factor::value(path, value)).collect();
+        push(&mut rows, &factor::name(path), words.join(", "));
+    }
+    if view.study.overrides.as_object().is_some_and(|fields| !fields.is_empty()) {
+        push(&mut rows, "changed on the command line", view.study.overrides.to_string());
+    }
+    rows
+}
+
+fn study(view: &View, first: &Trial) -> Rows {
+    let mut rows = parameters(view);
+    let started = view.trials.iter().map(|trial| trial.started.as_str()).min().unwrap_or_default();
+    push(&mut rows, "first trial began", started);
+    let total = view.trials.iter().map(|trial| trial.elapsed_ns).fold(0, u64::saturating_add);
+    push(
+        &mut rows,
+        "time in trials",
+        crate::report::text::nanoseconds(fsage_engine::quantity::as_f64(total)),
+    );
+    if let Some(age) = &first.age {
+        push(&mut rows, "ticks and probes a trial", format!("{} and {}", age.ticks, age.probes));
+    }
+    rows
+}
+
+fn tools(first: &Trial) -> Rows {
+    let used = ["mkfs", "mount", "fsck", "btrfs", "xfs", "e2", "tune", "fio", "fstrim"];
+    let wanted = |name: &str| used.iter().any(|part| name.contains(part));
+    first.host.tools.iter().filter(|(name, _)| wanted(name)).map(|(a, b)| (a.clone(), b.clone())).collect()
+}
+
+/// The commands that made the volumes, once a cell.
+fn making(view: &View) -> Vec<(String, String)> {
+    let mut cells: BTreeMap<&str, String> = BTreeMap::new();
+    for trial in view.trials.iter().filter(|trial| trial.repeat == 0) {
+        let making = trial
+            .commands
+            .iter()
+            .filter(|command| {
+                ["mkfs", "mount ", "mke2fs", "losetup", "scheduler"].iter().any(|part| command.contains(part))
+            })
+            .filter(|command| !command.contains("umount"));
+        cells.insert(&trial.label, making.cloned().collect::<Vec<_>>().join("\n"));
+    }
+    cells
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(label, text)| (label.to_owned(), text))
+        .collect()
+}

@@ -1,0 +1,45 @@
+//! Every trial with its commands, so that it can be done again by hand.
+
+use maud::{Markup, html};
+
+use super::Content;
+use super::headline::flags;
+use crate::report::factor;
+use crate::report::text::nanoseconds;
+use crate::report::view::Trial;
+
+pub fn render(content: &Content<'_>) -> Option<Markup> {
+    if content.view.trials.is_empty() {
+        return None;
+    }
+    Some(html! {
+        p.lead { "Every command and setting of each trial in order, as a shell would read them." }
+        @for trial in &content.view.trials { (details(trial)) }
+    })
+}
+
+fn details(trial: &Trial) -> Markup {
+    html! {
+        details.trial {
+            summary { (trial.label) (flags(trial)) " " code { (trial.id) } }
+            dl.facts {
+                div { dt { "began" } dd { (trial.started) } }
+                div { dt { "took" } dd { (nanoseconds(fsage_engine::quantity::as_f64(trial.elapsed_ns))) } }
+                div { dt { "seed" } dd { (trial.seed) } }
+                div { dt { "check" } dd { (trial.check) } }
+                @for (path, value) in &trial.factors {
+                    div { dt { (factor::name(path)) } dd { (factor::value(path, value)) } }
+                }
+            }
+            @if !trial.commands.is_empty() { pre { (trial.commands.join("\n")) } }
+            @if let Some(layout) = trial.layout().filter(|layout| !layout.worst.is_empty()) {
+                h4 { "Most fragmented files" }
+                pre {
+                    @for file in layout.worst.iter().take(10) {
+                        (format!("{:>8} extents {:>12}  {}\n", file.extents, crate::report::text::whole_bytes(file.bytes), file.path))
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Long series made short without lying: windows of neighbouring ticks keep their smallest minimum, the
+//! median of their medians, their largest 99th percentile and their largest maximum. Smoothing is done
+//! before, over every tick.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsage_engine::layout::FreeSpace;
+use fsage_engine::load::{LatencySummary, Tick};
+use fsage_engine::operation::OperationKind;
+use fsage_engine::quantity::as_f64;
+use serde::Serialize;
+
+use super::source::ProbeFile;
+use super::text::rounded;
+use crate::stats::{quantile, savitzky_golay};
+
+/// Latency over the run, in microseconds.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Latency {
+    /// Operations done at the end of each point.
+    pub operations: Vec<u64>,
+    /// Seconds of load at the end of each point.
+    pub seconds: Vec<f64>,
+    /// Ticks behind each point.
+    pub merged: usize,
+    /// By operation.
+    pub kinds: BTreeMap<OperationKind, LatencyKind>,
+}
+
+/// One operation's columns; a point without a success is absent (`null`).
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct LatencyKind {
+    min: Vec<Option<f64>>,
+    p50: Vec<Option<f64>>,
+    p99: Vec<Option<f64>>,
+    max: Vec<Option<f64>>,
+    smooth: Vec<Option<f64>>,
+    /// Window of the smoothing, 0 when the series was too short.
+    pub window: usize,
+}
+
+/// Latency columns of at most `points` points; `None` without ticks.
+pub fn latency(ticks: &[Tick], points: usize) -> Option<Latency> {
+    if ticks.is_empty() {
+        return None;
+    }
+    let merged = ticks.len().div_ceil(points.max(1));
+    let ends = || ticks.chunks(merged).filter_map(<[Tick]>::last);
+    let kinds: BTreeSet<OperationKind> = ticks.iter().flat_map(|tick| tick.latency.keys().copied()).collect();
+    let columns = kinds.into_iter().map(|kind| (kind, latency_kind(ticks, kind, merged))).collect();
+    Some(Latency {
+        operations: ends().map(|tick| tick.operations).collect(),
+        seconds: ends().map(|tick| rounded(as_f64(tick.elapsed_ns) / 1e9)).collect(),
+        merged,
+        kinds: columns,
+    })
+}
+
+fn latency_kind(ticks: &[Tick], kind: OperationKind, merged: usize) -> LatencyKind {
+    let medians: Vec<f64> =
+        ticks.iter().filter_map(|tick| tick.latency.get(&kind)).map(|l| as_f64(l.p50_ns)).collect();
+    let smoothed = savitzky_golay::smooth(&medians, savitzky_golay::WINDOW, savitzky_golay::ORDER);
+    let mut smooth = smoothed.values.into_iter();
+    let mut columns = LatencyKind { window: smoothed.window, ..LatencyKind::default() };
+    for window in ticks.chunks(merged) {
+        let present: Vec<&LatencySummary> =
+            window.iter().filter_map(|tick| tick.latency.get(&kind)).collect();
+        let lines: Vec<f64> = smooth.by_ref().take(present.len()).collect();
+        let middle = |values: &[f64]| quantile::median(values).map(micro);
+        let medians: Vec<f64> = present.iter().map(|l| as_f64(l.p50_ns)).collect();
+        columns.min.push(present.iter().map(|l| l.min_ns).min().map(|ns| micro(as_f64(ns))));
+        columns.p50.push(middle(&medians));
+        columns.p99.push(present.iter().map(|l| l.p99_ns).max().map(|ns| micro(as_f64(ns))));
+        columns.max.push(present.iter().map(|l| l.max_ns).max().map(|ns| micro(as_f64(ns))));
+        columns.smooth.push(middle(&lines));
+    }
+    columns
+}
+
+fn micro(ns: f64) -> f64 {
+    rounded(ns / 1e3)
+}
+
+/// Free space over the run: rows are powers of two, columns probes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct FreeMap {
+    /// Operations done at each column.
+    pub operations: Vec<u64>,
+    /// Use of the volume at each column, 0..=1.
+    pub used: Vec<f64>,
+    /// Power of two of the first row.
+    pub first: usize,
+    /// Extents by row and column.
+    pub count: Vec<Vec<u64>>,
+    /// Bytes by row and column.
+    pub bytes: Vec<Vec<u64>>,
+    /// Probes behind each column: the middle one is shown.
+    pub merged: usize,
+    /// What must be known about how it was found; empty when exact.
+    pub caveat: String,
+}
+
+/// Free-space columns, at most `columns` of them; `None` when no probe knew the free space.
+pub fn free_map(probes: &[ProbeFile], columns: usize) -> Option<FreeMap> {
+    let known: Vec<(&ProbeFile, &FreeSpace)> =
+        probes.iter().filter_map(|probe| Some((probe, probe.free_space.as_ref()?))).collect();
+    let merged = known.len().div_ceil(columns.max(1)).max(1);
+    // The last probe is always shown; others stand for their window.
+    let last = known.len().checked_sub(1)?;
+    let shown: Vec<_> = (0..known.len().div_ceil(merged))
+        .map(|window| known[if (window + 1) * merged > last { last } else { window * merged + merged / 2 }])
+        .collect();
+    let (first, final_row) =
+        crate::stats::histogram::span(shown.iter().map(|(_, free)| &free.histogram)).unwrap_or((12, 12));
+    let row = |pick: fn(&FreeSpace) -> &Vec<u64>, bucket: usize| -> Vec<u64> {
+        shown.iter().map(|(_, free)| pick(free).get(bucket).copied().unwrap_or(0)).collect()
+    };
+    Some(FreeMap {
+        operations: shown.iter().map(|(probe, _)| probe.operations).collect(),
+        used: shown
+            .iter()
+            .map(|(probe, _)| rounded(fsage_engine::quantity::share(probe.used_bytes, probe.total_bytes)))
+            .collect(),
+        first,
+        count: (first..=final_row).map(|bucket| row(|free| &free.histogram.count, bucket)).collect(),
+        bytes: (first..=final_row).map(|bucket| row(|free| &free.histogram.bytes, bucket)).collect(),
+        merged,
+        caveat: known[last].1.caveat.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tick(n: u64, ns: u64) -> Tick {
+        let summary = LatencySummary {
+            count: 10,
+            min_ns: ns / 2,
+            p50_ns: ns,
+            p90_ns: ns,
+            p99_ns: ns * 3,
+            p999_ns: ns * 4,
+            max_ns: ns * 5,
+            mean_ns: as_f64(ns),
+        };
+        let latency =
+            if n % 7 == 3 { BTreeMap::new() } else { BTreeMap::from([(OperationKind::Create, summary)]) };
+        Tick { operations: n * 100, elapsed_ns: n * 1_000_000, latency }
+    }
+
+    #[test]
+    fn reducing_keeps_minimum_median_and_maximum() {
+        let ticks: Vec<Tick> =
+            (1..=1000).map(|n| tick(n, if n == 501 { 9_000_000 } else { 2_000 })).collect();
+        let latency = latency(&ticks, 100).unwrap();
+        assert_eq!((latency.operations.len(), latency.merged), (100, 10));
+        assert_eq!(latency.operations.last(), Some(&100_000));
+        let create = &latency.kinds[&OperationKind::Create];
+        let largest = create.max.iter().flatten().copied().fold(0.0, f64::max);
+        assert_eq!(largest, 45_000.0, "the outlier must survive");
+        assert!(create.p50.iter().flatten().all(|&us| us == 2.0));
+        assert!(create.min.iter().flatten().all(|&us| us == 1.0));
+        assert_eq!(create.window, 101);
+    }
+
+    #[test]
+    fn short_series_stay_whole_and_gaps_stay_gaps() {
+        let ticks: Vec<Tick> = (1..=20).map(|n| tick(n, 2_000)).collect();
+        let latency = latency(&ticks, 2000).unwrap();
+        let create = &latency.kinds[&OperationKind::Create];
+        assert_eq!(create.p50.len(), 20);
+        assert_eq!(create.p50[2], None);
+        assert_eq!(create.smooth[2], None);
+        assert_eq!(create.window, 17);
+        assert!(super::latency(&[], 10).is_none());
+    }
+}

@@ -1,0 +1,315 @@
+//! What the page shows of a store, with nothing kept that it does not show.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use fsage_engine::layout::LayoutSummary;
+use fsage_engine::load::{LoadResult, Tick};
+use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
+use fsage_engine::quantity::{as_f64, share};
+use serde_json::Value;
+
+use super::series::{self, FreeMap, Latency};
+use super::source::{self, Note, ProbeFile, StageFile, Study, TrialFile};
+use super::{ReportError, ReportOptions, factor, palette};
+use crate::stats::evidence::{self, Series, Trend};
+use crate::stats::{Bootstrap, Evidence};
+use crate::store::format::TrialStatus;
+
+/// Points a series may have in a chart.
+const POINTS: usize = 2_000;
+/// Points of all latency series together, which bounds the page's size.
+const ALL_POINTS: usize = 160_000;
+/// Columns a heat map may have, and all together.
+const COLUMNS: usize = 300;
+const ALL_COLUMNS: usize = 6_000;
+
+/// A store, ready to be shown. Two of them make a comparison.
+#[derive(Debug)]
+pub struct View {
+    pub study: Study,
+    /// Complete trials, by panel, file system and repeat.
+    pub trials: Vec<Trial>,
+    pub failed: Vec<FailedTrial>,
+    pub notes: Vec<Note>,
+    /// The same trials for comparisons, in the same order.
+    pub evidence: Vec<Evidence>,
+    /// Labels of the panels, in order.
+    pub panels: Vec<String>,
+    /// File systems, in order.
+    pub file_systems: Vec<String>,
+    pub bootstrap: Bootstrap,
+}
+
+/// A complete trial.
+#[derive(Debug)]
+pub struct Trial {
+    pub id: String,
+    pub file_system: String,
+    /// Index in [`View::panels`].
+    pub panel: usize,
+    /// Short and unique within the page.
+    pub label: String,
+    pub factors: BTreeMap<String, Value>,
+    pub repeat: u32,
+    pub seed: u64,
+    pub started: String,
+    pub elapsed_ns: u64,
+    pub host: HostFacts,
+    pub device: BlockFacts,
+    pub commands: Vec<String>,
+    pub warnings: Vec<Warning>,
+    pub check: String,
+    pub age: Option<Age>,
+}
+
+/// What the ageing of a trial left.
+#[derive(Debug)]
+pub struct Age {
+    pub result: LoadResult,
+    pub latency: Option<Latency>,
+    pub free: Option<FreeMap>,
+    /// Use of the volume at the last probe.
+    pub used: Option<f64>,
+    pub total_bytes: Option<u64>,
+    pub ticks: usize,
+    pub probes: usize,
+}
+
+/// A trial that failed.
+#[derive(Debug)]
+pub struct FailedTrial {
+    pub id: String,
+    pub label: String,
+    pub error: String,
+    pub commands: Vec<String>,
+}
+
+impl Trial {
+    /// Layout at the end.
+    pub fn layout(&self) -> Option<&LayoutSummary> {
+        self.age.as_ref().map(|age| &age.result.layout)
+    }
+}
+
+struct Limits {
+    points: usize,
+    columns: usize,
+}
+
+/// Reads and digests a store.
+///
+/// # Errors
+/// As [`super::render`].
+pub fn load(store: &Path, options: &ReportOptions) -> Result<View, ReportError> {
+    let mut notes = Vec::new();
+    let study = source::study(store, &mut notes);
+    let on_disk = source::trial_ids(store)?;
+    let (ids, stale): (Vec<String>, Vec<String>) =
+        on_disk.into_iter().partition(|id| study.planned.is_empty() || study.planned.contains(id));
+    if !stale.is_empty() {
+        let message = format!("{} of an earlier version of the study left out", stale.len());
+        notes.push(Note { subject: "trials".to_owned(), message });
+    }
+    let number = ids.len().max(1);
+    // About eight operations are usual; series that are never there cost nothing.
+    let limits = Limits {
+        points: (ALL_POINTS / 8 / number).clamp(60, POINTS),
+        columns: (ALL_COLUMNS / number).clamp(20, COLUMNS),
+    };
+    let mut view = View {
+        study,
+        trials: Vec::new(),
+        failed: Vec::new(),
+        notes,
+        evidence: Vec::new(),
+        panels: Vec::new(),
+        file_systems: Vec::new(),
+        bootstrap: Bootstrap {
+            replicates: options.replicates.max(100),
+            confidence: options.confidence,
+            seed: options.seed,
+        },
+    };
+    let mut read = Vec::new();
+    for id in &ids {
+        match source::trial(store, id) {
+            Ok(trial) if trial.status == TrialStatus::Failed => view.failed.push(failed(trial)),
+            Ok(trial) => read.push(digest(trial, &limits)),
+            Err(note) => view.notes.push(note),
+        }
+    }
+    arrange(&mut view, read);
+    Ok(view)
+}
+
+fn failed(trial: TrialFile) -> FailedTrial {
+    let label = factor::context(&trial.factors, &BTreeSet::new());
+    let label =
+        if label.is_empty() { trial.id.clone() } else { format!("{label}, repeat {}", trial.repeat + 1) };
+    FailedTrial { id: trial.id, label, error: trial.error, commands: trial.commands }
+}
+
+/// Sorts, labels and gives every trial its panel.
+fn arrange(view: &mut View, mut read: Vec<(Trial, Evidence)>) {
+    read.sort_by(|(a, _), (b, _)| {
+        let context = |trial: &Trial| factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
+        (context(a), order(&a.file_system), a.repeat).cmp(&(context(b), order(&b.file_system), b.repeat))
+    });
+    let repeated = read.iter().any(|(trial, _)| trial.repeat > 0);
+    for (mut trial, evidence) in read {
+        let panel = factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
+        trial.panel = view.panels.iter().position(|known| *known == panel).unwrap_or_else(|| {
+            view.panels.push(panel.clone());
+            view.panels.len() - 1
+        });
+        let mut parts = vec![trial.file_system.clone()];
+        if !panel.is_empty() {
+            parts.push(panel);
+        }
+        if repeated {
+            parts.push(format!("repeat {}", trial.repeat + 1));
+        }
+        trial.label = parts.join(" · ");
+        if !view.file_systems.contains(&trial.file_system) {
+            view.file_systems.push(trial.file_system.clone());
+        }
+        view.trials.push(trial);
+        view.evidence.push(evidence);
+    }
+    view.file_systems.sort_by_key(|name| order(name));
+}
+
+/// Familiar file systems first, then by name.
+fn order(name: &str) -> (usize, String) {
+    const FIRST: [&str; 5] = ["ext4", "xfs", "btrfs", "ext3", "ext2"];
+    (FIRST.iter().position(|known| *known == name).unwrap_or(FIRST.len()), name.to_owned())
+}
+
+fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
+    let TrialFile { id, factors, repeat, spec, stages, metrics, .. } = file;
+    let file_system = factors
+        .get(factor::FILE_SYSTEM)
+        .or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM))
+        .and_then(Value::as_str)
+        .unwrap_or("file system")
+        .to_owned();
+    let mut evidence =
+        Evidence { factors: factors.clone(), spec, repeat, metrics: BTreeMap::new(), trend: BTreeMap::new() };
+    for metric in &metrics {
+        let series = Series {
+            unit: metric.unit.clone(),
+            larger_is_worse: metric.larger_is_worse,
+            samples: metric.samples.clone(),
+            blocks: Vec::new(),
+        };
+        evidence.metrics.insert(metric.name.clone(), series);
+    }
+    let age = stages
+        .into_iter()
+        .rfind(|stage| stage.kind == "age" && stage.result.is_some())
+        .and_then(|stage| digest_age(stage, &mut evidence, limits));
+    let trial = Trial {
+        id,
+        file_system,
+        panel: 0,
+        label: String::new(),
+        factors,
+        repeat,
+        seed: file.seed,
+        started: file.started,
+        elapsed_ns: file.elapsed_ns,
+        host: file.host,
+        device: file.device,
+        commands: file.commands,
+        warnings: file.warnings,
+        check: file.check,
+        age,
+    };
+    (trial, evidence)
+}
+
+fn digest_age(stage: StageFile, evidence: &mut Evidence, limits: &Limits) -> Option<Age> {
+    let StageFile { result, ticks, probes, .. } = stage;
+    add_tick_blocks(&ticks, evidence);
+    add_probe_blocks(&probes, evidence);
+    let last = probes.last();
+    Some(Age {
+        latency: series::latency(&ticks, limits.points),
+        free: series::free_map(&probes, limits.columns),
+        used: last.map(|probe| share(probe.used_bytes, probe.total_bytes)),
+        total_bytes: last.map(|probe| probe.total_bytes).filter(|&bytes| bytes > 0),
+        ticks: ticks.len(),
+        probes: probes.len(),
+        result: *result?,
+    })
+}
+
+/// How latencies and speed varied within the trial.
+fn add_tick_blocks(ticks: &[Tick], evidence: &mut Evidence) {
+    let kinds: BTreeSet<_> = ticks.iter().flat_map(|tick| tick.latency.keys().copied()).collect();
+    let quarter = ticks.len() / 4;
+    for kind in kinds {
+        let column =
+            |ticks: &[Tick], pick: fn(&fsage_engine::load::LatencySummary) -> f64| -> Vec<(f64, f64)> {
+                let present = ticks.iter().filter_map(|tick| tick.latency.get(&kind));
+                present.map(|latency| (as_f64(latency.count), pick(latency))).collect()
+            };
+        let name = kind.name();
+        let mut put = |metric: &str, values: Vec<(f64, f64)>| {
+            if let Some(series) = evidence.metrics.get_mut(&format!("latency.{name}.{metric}")) {
+                series.blocks = evidence::blocks(&values);
+            }
+        };
+        put("mean_ns", column(ticks, |latency| latency.mean_ns));
+        put("p50_ns", column(ticks, |latency| as_f64(latency.p50_ns)));
+        put("p99_ns", column(ticks, |latency| as_f64(latency.p99_ns)));
+        put("p999_ns", column(ticks, |latency| as_f64(latency.p999_ns)));
+        let part =
+            |from: usize, to: usize| evidence::blocks(&column(&ticks[from..to], |latency| latency.mean_ns));
+        let trend =
+            Trend { early: part(quarter, 2 * quarter), late: part(ticks.len() - quarter, ticks.len()) };
+        evidence.trend.insert(name.to_owned(), trend);
+    }
+    if let Some(series) = evidence.metrics.get_mut("age.operations_per_s") {
+        let speeds: Vec<(f64, f64)> = ticks
+            .windows(2)
+            .filter_map(|pair| {
+                let seconds = as_f64(pair[1].elapsed_ns.checked_sub(pair[0].elapsed_ns)?) / 1e9;
+                let operations = as_f64(pair[1].operations.checked_sub(pair[0].operations)?);
+                (seconds > 0.0).then(|| (seconds, operations / seconds))
+            })
+            .collect();
+        series.blocks = evidence::blocks(&speeds);
+    }
+}
+
+/// How the state varied over the last half of the probes.
+fn add_probe_blocks(probes: &[ProbeFile], evidence: &mut Evidence) {
+    let late = &probes[probes.len() / 2..];
+    let mut put = |metric: &str, pick: &dyn Fn(&ProbeFile) -> Option<f64>| {
+        if let Some(series) = evidence.metrics.get_mut(metric) {
+            let values: Vec<(f64, f64)> = late.iter().filter_map(pick).map(|value| (1.0, value)).collect();
+            series.blocks = evidence::blocks(&values);
+        }
+    };
+    put("free.extents", &|probe| Some(as_f64(probe.free_space.as_ref()?.extents)));
+    put("free.median_bytes", &|probe| Some(as_f64(probe.free_space.as_ref()?.median_bytes)));
+    put("free.largest_bytes", &|probe| Some(as_f64(probe.free_space.as_ref()?.largest_bytes)));
+    put("use.share", &|probe| Some(share(probe.used_bytes, probe.total_bytes)));
+    put("layout.extents_per_file", &|probe| Some(probe.layout.as_ref()?.extents_per_file));
+    put("layout.one_extent_share", &|probe| Some(probe.layout.as_ref()?.one_extent_share));
+    put("layout.fragmented_share", &|probe| Some(1.0 - probe.layout.as_ref()?.one_extent_share));
+}
+
+impl View {
+    /// How a trial is drawn.
+    pub fn ink(&self, trial: &Trial) -> palette::Ink {
+        palette::of(&trial.file_system)
+    }
+
+    /// Title of the study.
+    pub fn title(&self) -> &str {
+        self.study.spec.as_ref().map_or("Untitled study", |spec| &spec.title)
+    }
+}

@@ -1,0 +1,272 @@
+//! Leases end to end: what killed processes leave behind, and giving it back.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use fsage::lease::record::Lease;
+use fsage::lease::{CleanReport, CleanSummary, Journal, LeaseError, StoreOutcome, clean, clean_stores};
+use fsage::target::{Incoming, Session, Target, TargetError};
+use fsage_engine::host::process::{Identity, is_alive, start_ticks};
+use fsage_engine::protocol::{Reply, Request};
+use support::Scratch;
+
+const SIZE: u64 = 32 << 20;
+
+fn ask(session: &mut Session, request: Request) -> Reply {
+    session.call(request, &mut |_| {}).unwrap()
+}
+
+fn tool(session: &mut Session, argv: &[&str]) {
+    let argv = argv.iter().map(|&word| word.to_owned()).collect();
+    let reply = ask(session, Request::RunTool { argv, timeout_ms: 60_000 });
+    assert!(matches!(&reply, Reply::Tool { status: 0, .. }), "{reply:?}");
+}
+
+fn local() -> Session {
+    support::agent();
+    Target::local().unwrap()
+}
+
+/// Takes a file, a loop device with a scheduler, a directory and a mount, each after its lease.
+fn take_everything(store: &Path, journal: &mut Journal, session: &mut Session) -> PathBuf {
+    journal.attach(session).unwrap();
+    let (file, point) = (store.join("volume.img"), store.join("mnt"));
+    journal.take(Lease::File { path: file.clone() }).unwrap();
+    journal.take(Lease::Loop { file: file.clone() }).unwrap();
+    let attach = Request::LoopAttach { file, size_bytes: Some(SIZE), sector_bytes: 4096, direct_io: false };
+    let Reply::Device { device } = ask(session, attach) else { panic!("no device") };
+    let name = device.file_name().unwrap().to_string_lossy().into_owned();
+    let path = PathBuf::from(format!("/sys/block/{name}/queue/read_ahead_kb"));
+    let old = std::fs::read_to_string(&path).unwrap().trim().to_owned();
+    let new = if old == "64" { "68" } else { "64" }.to_owned();
+    journal.take(Lease::Setting { path: path.clone(), old: old.clone(), new: new.clone() }).unwrap();
+    let set = ask(session, Request::Set { path: path.clone(), value: new });
+    assert_eq!(set, Reply::Setting { old: old.clone() });
+    std::fs::write(store.join("setting"), format!("{}\n{old}", path.display())).unwrap();
+    tool(session, &["mkfs.ext4", "-q", "-b", "4096", &device.display().to_string()]);
+    journal.take(Lease::Directory { path: point.clone() }).unwrap();
+    ask(session, Request::MakeDirectory { directory: point.clone() });
+    journal.take(Lease::Mount { point: point.clone() }).unwrap();
+    let options = vec!["noatime".to_owned()];
+    ask(session, Request::Mount { device, point: point.clone(), file_system: "ext4".to_owned(), options });
+    std::fs::write(point.join("file"), "data").unwrap();
+    point
+}
+
+fn setting_is_restored(store: &Path) -> bool {
+    let text = std::fs::read_to_string(store.join("setting")).unwrap();
+    let (path, old) = text.split_once('\n').unwrap();
+    std::fs::read_to_string(path).is_ok_and(|now| now.trim() == old)
+}
+
+fn only(report: CleanReport) -> CleanSummary {
+    let [store] = report.stores.as_slice() else { panic!("{report:?}") };
+    match &store.outcome {
+        StoreOutcome::Cleaned(summary) => summary.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Takes everything and waits to be killed, with the agent in the middle of a tool that would last.
+#[test]
+fn helper_holds_everything() {
+    let Some(store) = support::helper_argument() else { return };
+    let mut journal = Journal::open(&store).unwrap();
+    let mut session = local();
+    take_everything(&store, &mut journal, &mut session);
+    let agent = session.identity().clone();
+    std::fs::write(store.join("agent"), format!("{} {}", agent.pid, agent.start_ticks)).unwrap();
+    std::thread::spawn(move || {
+        // It holds the mount busy, as a mkfs that outlives the lab would hold the device.
+        let script = format!("cd {} && exec sleep 600", store.join("mnt").display());
+        let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
+        let _ = session.call(Request::RunTool { argv, timeout_ms: 0 }, &mut |_| {});
+    });
+    support::ready_to_be_killed();
+}
+
+fn agent_of(store: &Path) -> Identity {
+    let text = std::fs::read_to_string(store.join("agent")).unwrap();
+    let (pid, ticks) = text.split_once(' ').unwrap();
+    Identity { pid: pid.parse().unwrap(), start_ticks: ticks.parse().unwrap() }
+}
+
+#[test]
+fn everything_a_killed_lab_held_is_given_back() {
+    if !support::can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let store = scratch.path();
+    let mut lab = support::helper("helper_holds_everything", store);
+    assert_eq!(scratch.left_behind().len(), 2);
+    let StoreOutcome::InUse(by) = clean_stores(&[store.to_owned()]).unwrap().stores[0].outcome.clone() else {
+        panic!("a store in use was cleaned")
+    };
+    assert!(by.contains(&format!("process {}", lab.id())), "{by}");
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    let summary = only(clean_stores(&[store.to_owned()]).unwrap());
+    assert_eq!(summary.failed, []);
+    assert_eq!(summary.released.len(), 6, "{summary:?}");
+    assert!(matches!(summary.released[0], Lease::Process { .. }));
+    assert_eq!(scratch.left_behind(), [] as [String; 0]);
+    assert!(setting_is_restored(store));
+    assert!(!agent_of(store).is_alive());
+    assert!(!store.join("volume.img").exists() && !store.join("mnt").exists());
+    assert_eq!(only(clean_stores(&[store.to_owned()]).unwrap()), CleanSummary::default());
+}
+
+#[test]
+fn an_agent_killed_in_a_request_is_told_and_cleaned_up_after() {
+    if !support::can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut journal = Journal::open(scratch.path()).unwrap();
+    let mut session = local();
+    let point = take_everything(scratch.path(), &mut journal, &mut session);
+    let pid = session.identity().pid;
+    let marker = point.join("started");
+    let script = format!("echo $$ > {}; cd {}; exec sleep 600", marker.display(), point.display());
+    let killer = std::thread::spawn(move || {
+        support::wait_for("the tool", || {
+            std::fs::read_to_string(&marker).is_ok_and(|pid| pid.ends_with('\n'))
+        });
+        let tool: u32 = std::fs::read_to_string(&marker).unwrap().trim().parse().unwrap();
+        assert!(
+            std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success()
+        );
+        tool
+    });
+    let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
+    let error = session.call(Request::RunTool { argv, timeout_ms: 0 }, &mut |_| {}).unwrap_err();
+    let tool = killer.join().unwrap();
+    let TargetError::Lost { request, status, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((request.as_str(), status.as_str()), ("run-tool", "signal: 9 (SIGKILL)"));
+    assert!(!is_alive(tool), "the error came before the tool was gone");
+    let again = session.call(Request::DropCaches, &mut |_| {}).unwrap_err();
+    assert!(again.is_lost(), "{again:?}");
+    drop(session);
+    let mut session = local();
+    journal.attach(&session).unwrap();
+    let summary = clean(&mut session, &mut journal).unwrap();
+    assert_eq!(summary.failed, []);
+    assert_eq!(journal.outstanding().len(), 1, "only the new agent itself");
+    assert_eq!(scratch.left_behind(), [] as [String; 0]);
+    assert!(setting_is_restored(scratch.path()));
+}
+
+#[test]
+fn a_step_that_fails_does_not_keep_others_from_being_tried() {
+    if !support::can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let store = scratch.path();
+    let mut journal = Journal::open(store).unwrap();
+    let mut session = local();
+    let own = journal.attach(&session).unwrap();
+    let (kept, other) = (store.join("kept"), store.join("other"));
+    journal.take(Lease::File { path: kept.clone() }).unwrap();
+    journal.take(Lease::File { path: other.clone() }).unwrap();
+    journal.take(Lease::ControlGroup { path: "/tmp/no-control-group".into() }).unwrap();
+    // A folder where a file should be: removing it as a file is refused.
+    std::fs::create_dir(&kept).unwrap();
+    std::fs::write(&other, "").unwrap();
+    let summary = clean(&mut session, &mut journal).unwrap();
+    assert_eq!(summary.released, [Lease::File { path: other.clone() }]);
+    assert_eq!(summary.failed.len(), 2, "{summary:?}");
+    assert!(summary.failed[1].1.contains("kept"), "{summary:?}");
+    assert!(!other.exists());
+    std::fs::remove_dir(&kept).unwrap();
+    let summary = clean(&mut session, &mut journal).unwrap();
+    assert_eq!(summary.released, [Lease::File { path: kept }]);
+    drop(session);
+    journal.release(own).unwrap();
+}
+
+#[test]
+fn leases_of_an_earlier_boot_touch_nothing_but_files() {
+    let scratch = Scratch::new();
+    let store = scratch.path();
+    let mut bystander = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let (pid, ticks) = (bystander.id(), start_ticks(bystander.id()).unwrap());
+    let file = store.join("volume.img");
+    std::fs::write(&file, "old").unwrap();
+    std::fs::create_dir(store.join("mnt")).unwrap();
+    let boot = "00000000-0000-4000-8000-000000000000";
+    let line = |number: u32, lease: String| {
+        format!(r#"{{"number":{number},"boot_id":"{boot}","state":"taken",{lease}}}"#)
+    };
+    let lines = [
+        line(1, format!(r#""lease":"process","pid":{pid},"start_ticks":{ticks}"#)),
+        line(2, format!(r#""lease":"file","path":"{}""#, file.display())),
+        line(3, format!(r#""lease":"loop","file":"{}""#, file.display())),
+        line(4, format!(r#""lease":"directory","path":"{}""#, store.join("mnt").display())),
+        line(5, r#""lease":"mount","point":"/proc""#.to_owned()),
+    ];
+    std::fs::write(store.join("leases.jsonl"), format!("{}\n", lines.join("\n"))).unwrap();
+    support::agent();
+    let summary = only(clean_stores(&[store.to_owned()]).unwrap());
+    assert_eq!(summary.failed, []);
+    assert_eq!((summary.expired.len(), summary.released.len()), (3, 2), "{summary:?}");
+    assert!(Path::new("/proc/self").exists() && !file.exists() && !store.join("mnt").exists());
+    assert!(bystander.try_wait().unwrap().is_none(), "a process of this boot was killed");
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
+
+#[test]
+fn what_is_not_ours_cannot_be_leased() {
+    let scratch = Scratch::new();
+    let mut journal = Journal::open(scratch.path()).unwrap();
+    let file = scratch.path().join("users.data");
+    std::fs::write(&file, "precious").unwrap();
+    let present = journal.take(Lease::File { path: file.clone() });
+    assert!(matches!(present, Err(LeaseError::Present { .. })), "{present:?}");
+    let mounted = journal.take(Lease::Mount { point: "/proc".into() });
+    assert!(matches!(mounted, Err(LeaseError::Present { what: "mounted", .. })), "{mounted:?}");
+    let relative = journal.take(Lease::Directory { path: "mnt".into() });
+    assert!(matches!(relative, Err(LeaseError::Relative { .. })), "{relative:?}");
+    assert!(journal.outstanding().is_empty());
+    assert!(matches!(Journal::open(&file), Err(LeaseError::NoStore { .. })));
+    assert!(matches!(Journal::open(scratch.path()), Err(LeaseError::Locked { .. })));
+}
+
+#[test]
+fn an_agent_that_is_told_to_end_is_gone_when_the_session_is() {
+    let session = local();
+    let agent = session.identity().clone();
+    let identity = Identity { pid: agent.pid, start_ticks: agent.start_ticks };
+    assert!(identity.is_alive());
+    let control = session.control();
+    drop(session);
+    assert!(!identity.is_alive());
+    control.stop();
+}
+
+#[test]
+fn a_control_works_from_another_thread_while_a_tool_runs() {
+    let mut session = local();
+    let control = session.control();
+    let hand = std::thread::spawn(move || {
+        for _ in 0..50 {
+            control.pause();
+            control.resume();
+        }
+    });
+    let mut incoming = Vec::new();
+    let argv = ["sh", "-c", "echo done"].map(str::to_owned).to_vec();
+    let call = Request::RunTool { argv, timeout_ms: 20_000 };
+    let reply = session.call(call, &mut |one: Incoming| incoming.push(one)).unwrap();
+    hand.join().unwrap();
+    assert!(matches!(reply, Reply::Tool { status: 0, .. }) && incoming.is_empty());
+    // Answers to the controls that come late do not confuse the next call.
+    assert!(matches!(ask(&mut session, Request::Usage { directory: "/".into() }), Reply::Usage { .. }));
+    let error = session.call(Request::BlockFacts { device: "/dev/null".into() }, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, TargetError::Failed { .. }) && !error.is_lost());
+}

@@ -1,0 +1,174 @@
+//! The report of made-up stores: whole, empty, half run, damaged.
+
+mod sample;
+
+use std::fs;
+use std::path::Path;
+
+use fsage::report::{ReportError, ReportOptions, render};
+use fsage::store::format::TrialStatus;
+use sample::{Size, write_store, write_trial};
+
+/// The page without the chart library, which is large and not ours.
+fn own(page: &str) -> String {
+    let begin = page.find("<script type=\"text/javascript\">").unwrap();
+    let end = begin + page[begin..].find("</script>").unwrap();
+    format!("{}{}", &page[..begin], &page[end..])
+}
+
+fn page(store: &Path) -> String {
+    render(store, &ReportOptions::default()).unwrap()
+}
+
+#[test]
+fn a_whole_store_shows_every_section() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::trials(Size::QUICK));
+    let page = page(folder.path());
+    if let Ok(path) = std::env::var("FSAGE_KEEP_REPORT") {
+        fs::write(path, &page).unwrap();
+    }
+    for id in ["summary", "claims", "latency", "operations", "free-space", "extents", "layout", "differences"]
+    {
+        assert!(page.contains(&format!("<section id=\"{id}\"")), "{id} is missing");
+    }
+    for id in ["cost", "warnings", "setup", "trials", "glossary"] {
+        assert!(page.contains(&format!("<section id=\"{id}\"")), "{id} is missing");
+    }
+    let own = own(&page);
+    for verdict in ["verdict holds", "verdict does-not", "verdict not-tested"] {
+        assert!(own.contains(verdict), "{verdict}");
+    }
+    assert!(!own.contains("This run is not whole"));
+    assert!(page.len() < 8 << 20, "{} bytes", page.len());
+}
+
+#[test]
+fn nothing_is_loaded_from_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::trials(Size::QUICK));
+    let own = own(&page(folder.path()));
+    for forbidden in
+        ["src=\"http", "href=\"http", "url(http", "@import", "src=\"//", "cdn.", "<iframe", "MathJax"]
+    {
+        assert!(!own.contains(forbidden), "{forbidden}");
+    }
+    assert_eq!(page(folder.path()).matches("plotly.js v").count(), 1, "the library must be inlined once");
+}
+
+#[test]
+fn the_same_store_gives_the_same_page() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::trials(Size { ticks: 60, ..Size::QUICK }));
+    assert!(page(folder.path()) == page(folder.path()));
+}
+
+#[test]
+fn a_store_without_trials_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &[]);
+    let page = page(folder.path());
+    assert!(page.contains("No trial is complete yet"));
+    assert!(page.contains("no trial is complete"), "claims must say why they are not tested");
+    fs::remove_dir(folder.path().join("trials")).unwrap();
+    assert!(render(folder.path(), &ReportOptions::default()).unwrap().contains("No trial is complete yet"));
+}
+
+#[test]
+fn one_trial_is_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &[sample::trial("ext4", 0.8, 0, Size::QUICK)]);
+    let page = page(folder.path());
+    assert!(page.contains("1 trial complete on ext4"));
+    assert!(!page.contains("<section id=\"differences\""));
+}
+
+#[test]
+fn damage_is_told_and_the_rest_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trials = sample::trials(Size { ticks: 40, ..Size::QUICK });
+    let failed = trials.last_mut().unwrap();
+    failed.status = TrialStatus::Failed;
+    failed.error = "mount of /dev/loop7 failed: EINVAL <script>alert(1)</script>".to_owned();
+    write_store(folder.path(), &trials);
+    let path = folder.path().join("trials").join(&trials[0].id).join("trial.json");
+    let text = fs::read(&path).unwrap();
+    fs::write(&path, &text[..text.len() / 2]).unwrap();
+    fs::create_dir(folder.path().join("trials/feedfeedfeedfeed")).unwrap();
+    let mut newer = trials[1].clone();
+    newer.version = 99;
+    newer.id = "0123456701234567".to_owned();
+    write_trial(folder.path(), &newer);
+    fs::write(folder.path().join("plan.json"), "{").unwrap();
+    let page = own(&page(folder.path()));
+    assert!(page.contains("This run is not whole: 4 complete"));
+    assert!(page.contains("its record is damaged and was left out"));
+    assert!(page.contains("it was begun and not finished"));
+    assert!(page.contains("written in version 99"));
+    assert!(page.contains("the plan is damaged"));
+    assert!(page.contains("&lt;script&gt;alert(1)"), "errors must be escaped");
+}
+
+#[test]
+fn an_unreadable_study_is_no_reason_to_show_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &[sample::trial("xfs", 0.8, 0, Size::QUICK)]);
+    fs::write(folder.path().join("study.toml"), "name = 3").unwrap();
+    let page = page(folder.path());
+    assert!(page.contains("the study cannot be understood"));
+    assert!(page.contains("<section id=\"latency\""));
+}
+
+#[test]
+fn a_folder_that_is_no_store_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = render(folder.path(), &ReportOptions::default()).unwrap_err();
+    assert!(matches!(error, ReportError::NotAStore { .. }));
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn three_repeats_draw_trials() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = Size { ticks: 40, repeats: 3, ..Size::QUICK };
+    write_store(folder.path(), &sample::trials(size));
+    let page = own(&page(folder.path()));
+    assert!(page.contains("over trials"));
+    assert!(page.contains("repeat 3"));
+}
+
+/// The rows of one table, for snapshots.
+fn table(page: &str, id: &str) -> String {
+    let begin = page.find(&format!("id=\"{id}\"")).unwrap();
+    let begin = begin + page[begin..].find("<table>").unwrap();
+    let end = begin + page[begin..].find("</table>").unwrap();
+    page[begin..end].replace("<tr", "\n<tr").replace("<td", "\n  <td").replace("<th ", "\n  <th ")
+}
+
+/// Numbers become `N`, so that the snapshot holds the markup and not the made-up values.
+fn masked(markup: &str) -> String {
+    let mut text = String::new();
+    let mut number = false;
+    for letter in markup.chars() {
+        let part = letter.is_ascii_digit() || (number && matches!(letter, '.' | '\u{202f}' | 'e' | '-'));
+        if part && !number {
+            text.push('N');
+        }
+        if !part {
+            text.push(letter);
+        }
+        number = part;
+    }
+    text
+}
+
+#[test]
+fn tables_keep_their_markup() {
+    let folder = tempfile::tempdir().unwrap();
+    let trials = [sample::trial("ext4", 0.8, 0, Size::QUICK), sample::trial("xfs", 0.8, 0, Size::QUICK)];
+    write_store(folder.path(), &trials);
+    let page = own(&page(folder.path()));
+    for id in ["claim-table", "layout-table", "cost-table", "digest-table"] {
+        insta::assert_snapshot!(id, masked(&table(&page, id)));
+    }
+}
