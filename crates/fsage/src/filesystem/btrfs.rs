@@ -1,7 +1,8 @@
 //! btrfs on one device, made by mkfs.btrfs.
 //!
 //! - Only profiles that one device can hold are offered.
-//! - The smallest volume is what mkfs.btrfs itself demands: 109 MiB, or 16 MiB when data and metadata are mixed.
+//! - The smallest volume is what mkfs.btrfs 6.2 itself demands: 109 MiB, or 16 MiB when data and metadata are mixed,
+//!   more when data is kept twice.
 
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::{Driver, FREE_SPACE_BTRFS, FreeSpaceTolerance};
@@ -33,6 +34,9 @@ const FEATURES: &[&str] = &[
     "zoned",
 ];
 
+/// `mkfs.btrfs -R list-all` of btrfs-progs 6.2.
+const RUNTIME_FEATURES: &[&str] = &["block-group-tree", "free-space-tree", "quota"];
+
 const fn parameter(
     name: &'static str,
     kind: Kind,
@@ -47,14 +51,14 @@ const fn parameter(
 pub static PARAMETERS: &[Parameter] = &[
     parameter(
         "nodesize",
-        Kind::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, unit: 1 },
+        Kind::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, step: 1, unit: 1 },
         Preset::Own("16 KiB; `sectorsize` when mixed"),
         Flag::Argument("--nodesize"),
         "Size of the trees' nodes; at least `sectorsize`.",
     ),
     parameter(
         "sectorsize",
-        Kind::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, unit: 1 },
+        Kind::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, step: 1, unit: 1 },
         Preset::Bytes(4 * KIB),
         Flag::Argument("--sectorsize"),
         "Block size of data. Larger than the page size (mostly 4 KiB) mounts only on kernels built for it.",
@@ -93,6 +97,13 @@ pub static PARAMETERS: &[Parameter] = &[
         Preset::Own("by version"),
         Flag::Items("--features"),
         "Features switched on (`name`) or off (`^name`), as for `mkfs.btrfs -O`.",
+    ),
+    parameter(
+        "runtime_features",
+        Kind::Features(RUNTIME_FEATURES),
+        Preset::Own("by version"),
+        Flag::Items("--runtime-features"),
+        "As for `mkfs.btrfs -R`; from btrfs-progs 6.3 on these are `features` too.",
     ),
     parameter(
         "discard",
@@ -174,9 +185,9 @@ impl Driver for Btrfs {
         let mixed = values.switch("mixed") == Some(true) || values.lists("features", "mixed-bg");
         match (mixed, dup) {
             (true, false) => 16 * MIB,
-            (true, true) => 32 * MIB,
+            (true, true) => 160 * MIB,
             (false, false) => 109 * MIB,
-            (false, true) => 174 * MIB,
+            (false, true) => 229 * MIB,
         }
     }
 

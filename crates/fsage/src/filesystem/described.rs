@@ -146,3 +146,108 @@ fn command(
     })?;
     Ok(generic::invoke(argv, &spec.package))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::cli::explain::Explain;
+
+    const GOOD: &str = r#"
+        mkfs = ["mkfs.f2fs", "-f", "-s", "{segments}", "{quiet}", "{device}"]
+        fsck = ["fsck.f2fs", "--dry-run", "{device}"]
+        mount = ["noatime"]
+        package = "f2fs-tools"
+        parameter = { segments = 1, quiet = "" }
+    "#;
+
+    fn described(text: &str, options: &str) -> Result<FileSystem, FileSystemError> {
+        let spec: DriverSpec = toml::from_str(text).expect("a driver");
+        resolve("f2fs", &spec, &toml::from_str(options).expect("options"))
+    }
+
+    fn refusal(text: &str, options: &str) -> String {
+        described(text, options).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn parameters_fill_their_places() {
+        let plain = described(GOOD, "").expect("fine");
+        let device = Path::new("/dev/sdx1");
+        assert_eq!(plain.mkfs(device).to_string(), "mkfs.f2fs -f -s 1 /dev/sdx1");
+        let options = "mkfs = { segments = 4, quiet = \"-q\" }\nmount = [\"discard\"]";
+        let set = described(GOOD, options).expect("fine");
+        assert_eq!(set.mkfs(device).to_string(), "mkfs.f2fs -f -s 4 -q /dev/sdx1");
+        assert_eq!(set.mount_line(device, Path::new("/m")), "mount -t f2fs -o noatime,discard /dev/sdx1 /m");
+        assert_eq!(set.fsck_argv(device).expect("given"), ["fsck.f2fs", "--dry-run", "/dev/sdx1"]);
+        assert_eq!(set.tools()[0], ("mkfs.f2fs".to_owned(), "f2fs-tools".to_owned()));
+    }
+
+    #[test]
+    fn a_mount_program_gets_the_options() {
+        let text = "mkfs = [\"a\", \"{device}\"]\nmount_command = [\"b\", \"{device}\", \"{point}\"]\nmount = [\"x\", \"y=1\"]";
+        let line = described(text, "").expect("fine").mount_line(Path::new("/dev/d"), Path::new("/m"));
+        assert_eq!(line, "b /dev/d /m -o x,y=1");
+    }
+
+    #[test]
+    fn descriptions_that_make_no_sense_are_refused() {
+        let with = |from: &str, to: &str| GOOD.replace(from, to);
+        for (text, refused) in [
+            (
+                with(
+                    r#", "{device}"]
+        fsck"#,
+                    "]\n        fsck",
+                ),
+                "`mkfs` of `[driver.f2fs]` must have the placeholder `{device}`",
+            ),
+            (
+                with(r#"--dry-run", "{device}""#, "--dry-run\""),
+                "`fsck` of `[driver.f2fs]` must have the placeholder `{device}`",
+            ),
+            (
+                with("{segments}", "{segment}"),
+                "`mkfs` of `[driver.f2fs]` has a placeholder without a value: nothing is known by the placeholder `{segment}`; did you mean `{segments}`?",
+            ),
+            (
+                with("-f\"", "{point}\""),
+                "`mkfs` of `[driver.f2fs]` cannot have `{point}`: nothing is mounted then",
+            ),
+            (
+                with("mkfs = [\"mkfs.f2fs\"", "mkfs = [\"{device}\""),
+                "`mkfs` of `[driver.f2fs]` must begin with the name of a program",
+            ),
+            (
+                format!("block_bytes = 3000\n{GOOD}"),
+                "`block_bytes` of `[driver.f2fs]` must be a power of two from 512 to 65536, not 3000",
+            ),
+            (
+                with("segments = 1", "device = \"x\", segments = 1"),
+                "`parameter` of `[driver.f2fs]` cannot be named `device`: that placeholder is taken",
+            ),
+            (
+                format!("mount_command = [\"m\", \"{{device}}\"]\n{GOOD}"),
+                "`mount_command` of `[driver.f2fs]` must have the placeholder `{point}`",
+            ),
+            (with("noatime", "ro"), "mount option `ro` of f2fs: the load has to write"),
+        ] {
+            assert_eq!(refusal(&text, ""), refused);
+            assert_eq!(described(&text, "").expect_err("refused").exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn options_must_fit_the_description() {
+        assert_eq!(
+            refusal(GOOD, "mkfs = { segmnts = 1 }"),
+            "`segmnts` is not a mkfs parameter of f2fs; did you mean `segments`?"
+        );
+        assert_eq!(
+            refusal(GOOD, "mkfs = { segments = \"4\" }"),
+            "`segments` of f2fs must be a number, as its default is, not `\"4\"`"
+        );
+        assert!(refusal(GOOD, "mkfs = { quiet = \"{device}\" }").contains("without braces"));
+    }
+}

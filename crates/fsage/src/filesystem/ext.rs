@@ -64,7 +64,7 @@ const FEATURES: &[&str] = &[
 ];
 
 const fn size(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max, power_of_two: true, unit: 1 }
+    Kind::Bytes { min, max, power_of_two: true, step: 1, unit: 1 }
 }
 
 /// The table.
@@ -74,7 +74,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: size(KIB, 64 * KIB),
         preset: Preset::Bytes(4 * KIB),
         flag: Flag::Argument("-b"),
-        doc: "Block size. Larger than the page size (mostly 4 KiB) mounts only on Linux 6.19 and later.",
+        doc: "Block size. Larger than the page size (mostly 4 KiB) mounts only on newer kernels.",
         only: &[],
     },
     Parameter {
@@ -95,7 +95,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "inode_ratio",
-        kind: Kind::Bytes { min: KIB, max: 64 * MIB, power_of_two: false, unit: 1 },
+        kind: Kind::Bytes { min: KIB, max: 64 * MIB, power_of_two: false, step: 1, unit: 1 },
         preset: Preset::Own("16 KiB; 4 KiB below 512 MiB"),
         flag: Flag::Argument("-i"),
         doc: "Bytes of the volume for each inode: settles how many files there can be.",
@@ -111,8 +111,8 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "journal_size",
-        kind: Kind::Bytes { min: 4 * MIB, max: 40 * GIB, power_of_two: false, unit: MIB },
-        preset: Preset::Own("4 MiB to 1 GiB, by the volume's size"),
+        kind: Kind::Bytes { min: MIB, max: 40 * GIB, power_of_two: false, step: MIB, unit: MIB },
+        preset: Preset::Own("4 MiB to 1 GiB by the volume's size"),
         flag: Flag::Keys("-J", &["size"]),
         doc: "Size of the journal; at least 1024 blocks, at most half of the volume.",
         only: JOURNALLED,

@@ -29,8 +29,7 @@ pub struct Parameter {
 /// Type and range of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// Bytes, as a number or text such as `"64KiB"`; a power of two when `power_of_two`, else a multiple of
-    /// `unit`, in which the program is told it.
+    /// Bytes, as a number or text such as `"64KiB"`.
     Bytes {
         /// Smallest.
         min: u64,
@@ -38,7 +37,9 @@ pub enum Kind {
         max: u64,
         /// Must be a power of two.
         power_of_two: bool,
-        /// Bytes in the unit that the program expects.
+        /// Must be a multiple of this.
+        step: u64,
+        /// Bytes in the unit that the program expects; divides `step`.
         unit: u64,
     },
     /// A whole number.
@@ -184,8 +185,8 @@ impl Kind {
             Self::Bytes { min, max, power_of_two: true, .. } => {
                 format!("a size of {} that is a power of two", sizes(min, max))
             }
-            Self::Bytes { min, max, unit, .. } if unit > 1 => {
-                format!("a size of {} that is a multiple of {}", sizes(min, max), Bytes(unit))
+            Self::Bytes { min, max, step, .. } if step > 1 => {
+                format!("a size of {} that is a multiple of {}", sizes(min, max), Bytes(step))
             }
             Self::Bytes { min, max, .. } => format!("a size of {}", sizes(min, max)),
             Self::Count { min, max } => format!("a whole number of {min} to {max}"),
@@ -198,9 +199,9 @@ impl Kind {
 
     fn parse(&self, found: &Json) -> Option<Value> {
         match *self {
-            Self::Bytes { min, max, power_of_two, unit } => {
+            Self::Bytes { min, max, power_of_two, step, .. } => {
                 let bytes = serde_json::from_value::<Bytes>(found.clone()).ok()?.0;
-                let shape = if power_of_two { bytes.is_power_of_two() } else { bytes.is_multiple_of(unit) };
+                let shape = bytes.is_multiple_of(step) && (!power_of_two || bytes.is_power_of_two());
                 (shape && (min..=max).contains(&bytes)).then_some(Value::Number(bytes))
             }
             Self::Count { min, max } => {

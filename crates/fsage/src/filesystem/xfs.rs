@@ -19,11 +19,11 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 const fn size(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max, power_of_two: true, unit: 1 }
+    Kind::Bytes { min, max, power_of_two: true, step: 1, unit: 1 }
 }
 
-const fn multiple(min: u64, max: u64, unit: u64) -> Kind {
-    Kind::Bytes { min, max, power_of_two: false, unit }
+const fn multiple(min: u64, max: u64, step: u64) -> Kind {
+    Kind::Bytes { min, max, power_of_two: false, step, unit: 1 }
 }
 
 const fn parameter(

@@ -244,18 +244,21 @@ impl Invocation {
 }
 
 impl Output {
-    /// The last lines it said on stderr, or on stdout when stderr is empty; at most about 400 characters.
+    /// What it said on stderr, or on stdout when stderr is empty: the first line (some programs explain themselves
+    /// at length after the error) and as many of the last as fit into about 400 characters.
     #[must_use]
     pub fn tail(&self) -> String {
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let mut length = 0;
-        let fitting = lines.iter().rev().take_while(|line| {
+        let Some((first, rest)) = lines.split_first() else { return String::new() };
+        let mut length = first.len();
+        let fits = |line: &&&str| {
             length += line.len() + 3;
             length <= 400
-        });
-        let kept = fitting.count().max(usize::from(!lines.is_empty()));
-        lines[lines.len() - kept..].join(" | ")
+        };
+        let kept = rest.iter().rev().take_while(fits).count();
+        let gap = if kept < rest.len() { &["…"][..] } else { &[] };
+        [&[*first], gap, &rest[rest.len() - kept..]].concat().join(" | ")
     }
 }
 
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_the_end_of_stderr() {
+    fn the_tail_is_the_first_and_the_last_of_stderr() {
         let output = Output {
             status: 1,
             stdout: "out\n".into(),
@@ -320,6 +323,8 @@ mod tests {
         assert_eq!(silent.tail(), "out");
         let long = Output { stderr: "x".repeat(1000), ..output };
         assert_eq!(long.tail().len(), 1000, "one line is never lost");
+        let many = Output { stderr: format!("error\n{}", "usage\n".repeat(100)), ..long.clone() };
+        assert!(many.tail().starts_with("error | … | usage | usage") && many.tail().len() < 420);
         assert_eq!(Output { stdout: String::new(), stderr: String::new(), ..long }.tail(), "");
     }
 

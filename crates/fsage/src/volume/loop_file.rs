@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fsage_engine::protocol::{BlockFacts, Reply, Request};
 use fsage_engine::size::Bytes;
 
-use super::{Taking, Undo, VolumeError, unexpected};
+use super::{Taking, VolumeError, unexpected};
 use crate::lease::record::Lease;
 
 /// Smallest volume that is of any use.
@@ -85,14 +85,14 @@ impl LoopVolume {
     pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<BlockFacts, VolumeError> {
         let directory = self.directory.clone();
         let remove = Request::RemoveDirectory { directory: directory.clone() };
-        taking.lease(Lease::Directory { path: directory.clone() }, Undo::Request(remove))?;
+        taking.lease(Lease::Directory { path: directory.clone() }, remove)?;
         taking.call(Request::MakeDirectory { directory })?;
         self.check_space(taking)?;
         let file = self.file(name);
         let remove = Request::RemoveFile { file: file.clone() };
-        taking.lease(Lease::File { path: file.clone() }, Undo::Request(remove))?;
+        taking.lease(Lease::File { path: file.clone() }, remove)?;
         let detach = Request::LoopDetach { file: file.clone() };
-        taking.lease(Lease::Loop { file: file.clone() }, Undo::Request(detach))?;
+        taking.lease(Lease::Loop { file: file.clone() }, detach)?;
         taking.commands.push(format!("truncate -s {} {}", self.size_bytes, file.display()));
         taking.commands.push(self.attach_line(&file));
         let attach = Request::LoopAttach {

@@ -139,14 +139,7 @@ pub struct Acquired {
     pub facts: BlockFacts,
     /// What was done, as a shell would read it.
     pub commands: Vec<String>,
-    taken: Vec<(LeaseId, Undo)>,
-}
-
-/// How something that was taken is given back.
-#[derive(Debug, Clone)]
-enum Undo {
-    Request(Request),
-    Nothing,
+    taken: Vec<(LeaseId, Request)>,
 }
 
 /// Checks a volume's description; touches nothing.
@@ -254,7 +247,7 @@ impl Volume {
 struct Taking<'a> {
     session: &'a mut Session,
     journal: &'a mut Journal,
-    taken: Vec<(LeaseId, Undo)>,
+    taken: Vec<(LeaseId, Request)>,
     commands: Vec<String>,
 }
 
@@ -263,7 +256,7 @@ impl Taking<'_> {
         Ok(self.session.call(request, &mut |_| {})?)
     }
 
-    fn lease(&mut self, lease: Lease, undo: Undo) -> Result<(), VolumeError> {
+    fn lease(&mut self, lease: Lease, undo: Request) -> Result<(), VolumeError> {
         let id = self.journal.take(lease)?;
         self.taken.push((id, undo));
         Ok(())
@@ -291,7 +284,7 @@ impl Taking<'_> {
         let path = class.join(queue);
         let (old, new) = (facts.scheduler.clone(), wanted.to_owned());
         let undo = Request::Restore { path: path.clone(), old: old.clone(), new: new.clone() };
-        self.lease(Lease::Setting { path: path.clone(), old, new: new.clone() }, Undo::Request(undo))?;
+        self.lease(Lease::Setting { path: path.clone(), old, new: new.clone() }, undo)?;
         self.commands.push(format!("echo {new} >{}", path.display()));
         self.call(Request::Set { path, value: new.clone() })?;
         facts.scheduler = new;
@@ -302,16 +295,11 @@ impl Taking<'_> {
 fn give_back(
     session: &mut Session,
     journal: &mut Journal,
-    taken: Vec<(LeaseId, Undo)>,
+    taken: Vec<(LeaseId, Request)>,
 ) -> Result<(), VolumeError> {
     let mut first = Ok(());
     for (id, undo) in taken.into_iter().rev() {
-        let undone = match undo {
-            Undo::Request(request) => {
-                session.call(request, &mut |_| {}).map(|_| ()).map_err(VolumeError::from)
-            }
-            Undo::Nothing => Ok(()),
-        };
+        let undone = session.call(undo, &mut |_| {}).map(|_| ()).map_err(VolumeError::from);
         let released = undone.and_then(|()| Ok(journal.release(id)?));
         if first.is_ok() {
             first = released;
