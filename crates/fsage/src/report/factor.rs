@@ -102,12 +102,15 @@ mod tests {
     #[test]
     fn values_become_words() {
         let path = "stage.age.workload.utilisation.target";
-        assert_eq!(value(path, &json!(0.8)), "80 %");
+        assert_eq!(value(path, &json!(0.8)), "80\u{202f}%");
         assert_eq!(value("a.threads", &json!(4)), "4");
         assert_eq!(value("a.mount", &json!(["noatime", "discard"])), "noatime + discard");
         assert_eq!(value("a.mount", &json!([])), "none");
-        assert_eq!(value("a.utilisation", &json!({"kind": "hold", "target": 0.9})), "hold target 90 %");
+        assert_eq!(
+            value("a.utilisation", &json!({"kind": "hold", "target": 0.9})),
+            "hold target 90\u{202f}%"
+        );
         let factors = BTreeMap::from([(FILE_SYSTEM.to_owned(), json!("xfs")), (path.to_owned(), json!(0.8))]);
-        assert_eq!(context(&factors, &BTreeSet::from([FILE_SYSTEM])), "utilisation target 80 %");
+        assert_eq!(context(&factors, &BTreeSet::from([FILE_SYSTEM])), "utilisation target 80\u{202f}%");
     }
 }

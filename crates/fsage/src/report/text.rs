@@ -68,7 +68,7 @@ pub fn significant(value: f64) -> String {
 #[must_use]
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
-    if value == value.round() { format!("{value:.0} %") } else { format!("{value:.1} %") }
+    if value == value.round() { format!("{value:.0}\u{202f}%") } else { format!("{value:.1}\u{202f}%") }
 }
 
 /// A value in a metric's unit (`ns`, `s`, `bytes`, `count`, `share`, `1/s`).
@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!(significant(0.000_12), "1.2e-4");
         assert_eq!(significant(f64::NAN), "–");
-        assert_eq!(percent(0.8), "80 %");
-        assert_eq!(percent(0.925), "92.5 %");
+        assert_eq!(percent(0.8), "80\u{202f}%");
+        assert_eq!(percent(0.925), "92.5\u{202f}%");
         assert_eq!(in_unit(3.0, "count"), "3");
         assert_eq!(in_unit(2.0, "s"), "2.00 s");
         assert_eq!(counted(1, "trial"), "1 trial");

@@ -33,7 +33,8 @@ fsage.layout = (more) => {
     font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, Liberation Sans, sans-serif", size: 12.5, color: look.text },
     margin: { l: 60, r: 16, t: 44, b: 50 }, hovermode: "closest",
     hoverlabel: { bgcolor: look.card, bordercolor: look.line, font: { color: look.text } },
-    legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", yref: "container" },
+    legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "top", yref: "container", bgcolor: "rgba(0,0,0,0)" },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: look.soft, activecolor: look.text },
     ...more,
   };
 };
@@ -57,6 +58,13 @@ fsage.grid = (n, xAxis, yAxis, titles) => {
     if (titles[i]) layout.annotations.push({ text: `<b>${fsage.escape(titles[i])}</b>`, xref: "paper", yref: "paper", x: left, xanchor: "left", y: top, yanchor: "bottom", yshift: 4, showarrow: false, font: { size: 13 } });
   }
   return { layout, rows };
+};
+
+// Ticks of a logarithmic axis: 1, 2, 5 of each decade, in full.
+fsage.decades = (more) => {
+  const tickvals = [];
+  for (let power = -4; power <= 12; power += 1) for (const digit of [1, 2, 5]) tickvals.push(digit * 10 ** power);
+  return { tickvals, ticktext: tickvals.map(fsage.short), ...more };
 };
 
 fsage.escape = (text) => text.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]);
@@ -88,7 +96,8 @@ fsage.draw = (figure) => {
     const { traces, layout } = chart.draw(state(figure), figure);
     plot.classList.remove("failed");
     plot.style.height = `${layout.height}px`;
-    Plotly.react(plot, traces, layout, fsage.config);
+    if (fsage.printing) layout.width = 690; // what fits on A4 and Letter at 96 dpi
+    Plotly.react(plot, traces, layout, { ...fsage.config, displayModeBar: fsage.narrow() ? false : "hover" });
     figure.dataset.drawn = "yes";
   } catch (error) {
     plot.classList.add("failed");

@@ -20,7 +20,7 @@ fsage.charts.free = {
     const top = Math.log10(largest + 1);
     const tickvals = Array.from({ length: Math.floor(top) + 1 }, (_, i) => Math.log10(10 ** i + 1));
     const say = bytes ? fsage.size : fsage.short;
-    const bar = { title: { text: bytes ? "free bytes" : "free extents", side: "right" }, tickvals, ticktext: tickvals.map((_, i) => say(10 ** i)), thickness: 14, outlinewidth: 0, len: 0.9 };
+    const bar = { title: { text: bytes ? "free bytes" : "free extents", side: "right" }, tickvals, ticktext: tickvals.map((_, i) => say(10 ** i)), thickness: 14, outlinewidth: 0, len: 0.9, ...(fsage.narrow() ? { orientation: "h", x: 0.5, y: 0, yref: "container", yanchor: "bottom", thickness: 10 } : {}) };
     const ticks = rows.filter((row) => row % (rows.length > 14 ? 4 : 2) === 0);
     const sizes = { tickvals: ticks, ticktext: ticks.map(fsage.bucket) };
     const traces = shown.map((trial, i) => {
@@ -51,7 +51,7 @@ fsage.charts.free = {
 
 function maps(shown, titles, sizes, rows) {
   const grid = fsage.grid(shown.length, { title: { text: "operations done", standoff: 8 } }, { title: { text: "size of free extents (at least)", standoff: 8 }, ...sizes, range: [rows[0] - 0.5, rows[rows.length - 1] + 0.5] }, titles);
-  return fsage.layout({ ...grid.layout, height: grid.rows * 380 + 90, margin: { l: 78, r: 10, t: 40, b: 56 } });
+  return fsage.layout({ ...grid.layout, height: grid.rows * 380 + (fsage.narrow() ? 150 : 90), margin: { l: 78, r: 10, t: 40, b: fsage.narrow() ? 116 : 56 } });
 }
 
 function scenes(shown, titles, sizes, bytes) {

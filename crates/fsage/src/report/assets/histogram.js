@@ -31,7 +31,7 @@ const histogram = (what) => ({
     const unit = state.unit === "share" ? `share of ${quantity} (%)` : state.what === "bytes" ? `${quantity} (B)` : `number of ${noun}`;
     const { layout, rows: lines } = fsage.grid(data.panels.length,
       { title: { text: `size of ${noun} (at least)`, standoff: 8 }, tickvals: ticks, ticktext: ticks.map(fsage.bucket), range: [first - 0.6, last + 0.6] },
-      { title: { text: unit, standoff: 8 }, type: state.scale, ...(state.scale === "linear" ? { rangemode: "tozero" } : {}) },
+      { title: { text: unit, standoff: 8 }, type: state.scale, ...range(traces, state.scale) },
       data.panels);
     return { traces, layout: fsage.layout({ ...layout, height: lines * 300 + 110, margin: { l: 70, r: 16, t: 70, b: 56 } }) };
   },
@@ -43,6 +43,13 @@ const histogram = (what) => ({
     return rows;
   },
 });
+// Plotly's own range overlooks steps in matched panels.
+function range(traces, scale) {
+  const values = traces.flatMap((trace) => trace.y).filter((v) => v > 0);
+  const [low, high] = [Math.min(...values, 1), Math.max(...values, 1)];
+  return scale === "log" ? fsage.decades({ range: [Math.log10(low) - 0.1, Math.log10(high) + 0.1] }) : { range: [0, high * 1.06] };
+}
+
 fsage.charts.extents = histogram("extents");
 fsage.charts.files = histogram("files");
 fsage.charts.free_extents = histogram("free_extents");

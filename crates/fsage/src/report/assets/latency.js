@@ -25,9 +25,9 @@ fsage.charts.latency = {
     const over = state.x === "seconds" ? "seconds of load (s)" : "operations done";
     const { layout, rows } = fsage.grid(data.panels.length,
       { title: { text: over, standoff: 8 }, rangemode: "tozero" },
-      { title: { text: `latency of ${state.operation.replaceAll("_", " ")} (µs)`, standoff: 8 }, type: state.scale, ...(state.scale === "log" ? { dtick: 1, exponentformat: "none" } : { rangemode: "tozero" }) },
+      { title: { text: `latency of ${state.operation.replaceAll("_", " ")} (µs)`, standoff: 8 }, type: state.scale, ...(state.scale === "log" ? fsage.decades({}) : { rangemode: "tozero" }) },
       data.panels);
-    return { traces, layout: fsage.layout({ ...layout, height: rows * 360 + 110, margin: { l: 70, r: 16, t: 70, b: 56 } }) };
+    return { traces, layout: fsage.layout({ ...layout, height: rows * 360 + 100, margin: { l: 70, r: 16, t: 60, b: 56 } }) };
   },
   csv(state) {
     const rows = [["trial", "operations", "seconds", "operation", "min_us", "p50_us", "p99_us", "max_us", "smoothed_p50_us"]];

@@ -53,7 +53,7 @@ fn row(trial: &Trial, age: &Age) -> Row {
     let reason = reason.as_ref().and_then(|value| value.as_str()).map(words).unwrap_or_default();
     let name = html! { (trial.label) (flags(trial)) };
     Row::from(vec![
-        Cell::markup(&name, trial.label.clone()),
+        Cell::markup(&name, trial.label.clone()).class("label"),
         Cell::number(grouped(result.operations), as_f64(result.operations)),
         ns(as_f64(result.elapsed_ns)),
         Cell::maybe(speed, significant),

@@ -65,10 +65,10 @@ fn row(difference: &Difference) -> Row {
     let finding = html! { span class=(class) { (difference.finding.words()) } };
     Row {
         cells: vec![
-            Cell::text(metric(&difference.metric)),
+            Cell::text(metric(&difference.metric)).class("label"),
             Cell::text(factor::name(&difference.factor)),
-            Cell::text(difference.sides.clone()),
-            Cell::text(difference.context.clone()),
+            Cell::text(difference.sides.clone()).class("label"),
+            Cell::text(difference.context.clone()).class("label"),
             Cell::number(ratio(estimate.value), estimate.value),
             end(|interval| interval.low),
             end(|interval| interval.high),

@@ -89,7 +89,7 @@ pub fn tables(content: &Content<'_>) -> Option<Markup> {
             rows.push(Row {
                 cells: vec![
                     Cell::text(words(kind.name())),
-                    Cell::markup(&name, trial.label.clone()),
+                    Cell::markup(&name, trial.label.clone()).class("label"),
                     Cell::number(grouped(latency.count), as_f64(latency.count)),
                     ns(as_f64(latency.p50_ns)),
                     ns(latency.mean_ns),

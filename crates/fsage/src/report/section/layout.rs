@@ -48,7 +48,7 @@ fn layout_row(trial: &Trial) -> Option<Row> {
     let share = |value: f64| Cell::number(percent((value * 1000.0).round() / 1000.0), value);
     let name = html! { (trial.label) (flags(trial)) };
     Some(Row::from(vec![
-        Cell::markup(&name, trial.label.clone()),
+        Cell::markup(&name, trial.label.clone()).class("label"),
         age.used.map_or_else(Cell::none, share),
         count(layout.files),
         count(layout.extents),
@@ -71,7 +71,7 @@ fn digest_row(trial: &Trial) -> Option<Row> {
         result.digest_caveats.join("; ")
     };
     Some(Row::from(vec![
-        Cell::text(trial.label.clone()),
+        Cell::text(trial.label.clone()).class("label"),
         Cell::markup(&digest, result.digest.clone()),
         Cell::text(why).class("small"),
     ]))
