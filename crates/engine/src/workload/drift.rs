@@ -10,7 +10,7 @@
 //!   linked and deleted.
 //! - Hard links and symbolic links belong to the file they were made for: a `delete` of it takes its newest link first
 //!   and the file itself last. At most half the slots' number of links exists at a time.
-//! - `mkdir` makes leaf directories, at most as many as there were at the start; `rmdir` removes empty ones.
+//! - `mkdir` makes leaf directories until there are twice as many as at the start (at least 16 more); `rmdir` removes empty ones.
 //! - With non-even choice, the drawn slot number stands for the nearest slot (on the ring of slots) that can do what is
 //!   asked; slots beside a gap are therefore drawn more often.
 //!

@@ -223,3 +223,8 @@ impl Workload for AnyWorkload {
         dispatch!(self, inner => inner.is_stuck())
     }
 }
+
+/// The guide's example compiles and does what the guide says.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/adding-a-workload.md")]
+struct AddingAWorkload;

@@ -47,11 +47,14 @@ impl DirectoryTable {
     /// `count` directories with the top one, level by level with `fan_out` below each, and room for `more`.
     pub(super) fn new(count: u32, fan_out: u32, depth: u32, more: u32) -> Self {
         let room = index(count.saturating_add(more));
+        // Every number may become free: nothing is allocated later.
+        let mut free = Vec::with_capacity(room);
+        free.extend((count..count.saturating_add(more)).rev());
         let mut table = Self {
             nodes: vec![ABSENT; room],
             live: Vec::with_capacity(room),
             empty: Vec::with_capacity(room),
-            free: (count..count.saturating_add(more)).rev().collect(),
+            free,
             depth,
         };
         table.nodes[0] = Node { depth: 0, live_position: 0, ..ABSENT };
@@ -176,5 +179,73 @@ impl DirectoryTable {
             self.nodes[index(*moved)].empty_position = position;
         }
         self.nodes[index(directory)].empty_position = NONE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a map of parents and a map of entries; and no table ever grows.
+        #[test]
+        fn directories_follow_a_simple_model(
+            count in 1..20_u32,
+            more in 0..20_u32,
+            steps in prop::collection::vec((0..4_u8, any::<u64>()), 0..300),
+        ) {
+            let mut table = DirectoryTable::new(count, 3, 4, more);
+            let room = [table.live.capacity(), table.empty.capacity(), table.free.capacity()];
+            let mut parents: BTreeMap<u32, u32> = (1..count).map(|n| (n, initial_parent(n, 3))).collect();
+            let mut names: BTreeMap<u32, u32> = BTreeMap::new();
+            for (step, seed) in steps {
+                let mut random = Random::new(seed, 0);
+                let drawn = table.any(&mut random);
+                prop_assert!(drawn == 0 || parents.contains_key(&drawn));
+                let other = table.other(drawn, &mut random);
+                prop_assert!(parents.is_empty() || other != drawn);
+                match step {
+                    0 => {
+                        if let Some(made) = table.to_make(&mut random) {
+                            prop_assert!(parents.insert(made.number, made.parent).is_none());
+                            table.made(made);
+                        }
+                    }
+                    1 => {
+                        if let Some(gone) = table.to_remove(&mut random) {
+                            prop_assert_eq!(parents.remove(&gone.number), Some(gone.parent));
+                            prop_assert!(names.get(&gone.number).is_none_or(|count| *count == 0));
+                            prop_assert!(parents.values().all(|parent| *parent != gone.number));
+                            table.removed(gone);
+                        }
+                    }
+                    2 => {
+                        table.enter(drawn);
+                        *names.entry(drawn).or_insert(0) += 1;
+                    }
+                    _ => {
+                        if let Some(count) = names.get_mut(&drawn).filter(|count| **count > 0) {
+                            *count -= 1;
+                            table.leave(drawn);
+                        }
+                    }
+                }
+                let ours: BTreeMap<u32, u32> = table.iter().map(|directory| (directory.number, directory.parent)).collect();
+                prop_assert_eq!(&ours, &parents);
+                let is_empty = |n: &&u32| {
+                    names.get(n).is_none_or(|count| *count == 0) && parents.values().all(|parent| parent != *n)
+                };
+                prop_assert_eq!(table.empty.len(), parents.keys().filter(is_empty).count());
+                for n in parents.keys() {
+                    let depth = std::iter::successors(Some(*n), |n| parents.get(n).copied()).count() - 1;
+                    prop_assert!(depth <= 4);
+                }
+            }
+            prop_assert_eq!(room, [table.live.capacity(), table.empty.capacity(), table.free.capacity()]);
+        }
     }
 }

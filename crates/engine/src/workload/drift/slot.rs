@@ -246,6 +246,12 @@ mod tests {
         }
     }
 
+    /// Millions of files must fit: 40 bytes and two numbers of 4 a slot.
+    #[test]
+    fn a_slot_is_small() {
+        assert_eq!(size_of::<Slot>(), 40);
+    }
+
     proptest! {
         #[test]
         fn stretches_follow_a_simple_model(
