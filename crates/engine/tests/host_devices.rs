@@ -73,7 +73,7 @@ fn a_mounted_disk_is_seen_as_such() {
     let Some(disk) = Disk::new() else { return };
     let point = disk.mount_ext4();
     let facts = block::facts(&disk.device).unwrap();
-    assert_eq!(facts.mounted_at, [point.clone()]);
+    assert_eq!(facts.mounted_at.as_slice(), std::slice::from_ref(&point));
     assert!(!facts.exclusive);
     assert_eq!((facts.signature.as_str(), facts.label.as_str()), ("ext4", "fsage"));
     let usage = cache::usage(&point).unwrap();
