@@ -15,7 +15,7 @@ const VERSION_LIMIT: Duration = Duration::from_secs(5);
 /// might do something else instead; then only its path is told.
 #[rustfmt::skip]
 const PROGRAMS: &[(&str, Option<&str>)] = &[
-    ("mkfs.ext2", Some("-V")), ("mkfs.ext3", Some("-V")), ("mkfs.ext4", Some("-V")), ("e2fsck", Some("-V")),
+    ("mke2fs", Some("-V")), ("mkfs.ext2", Some("-V")), ("mkfs.ext3", Some("-V")), ("mkfs.ext4", Some("-V")), ("e2fsck", Some("-V")),
     ("tune2fs", None), ("dumpe2fs", Some("-V")), ("e2freefrag", None), ("filefrag", None), ("e2image", None),
     ("mkfs.xfs", Some("-V")), ("xfs_repair", Some("-V")), ("xfs_spaceman", Some("-V")), ("xfs_io", Some("-V")),
     ("mkfs.btrfs", Some("-V")), ("btrfs", Some("--version")),
