@@ -291,6 +291,40 @@ fn btrfs_agrees_with_filefrag_statfs_and_itself() {
     assert!(sorted.windows(2).all(|pair| pair[0].start + pair[0].length <= pair[1].start));
 }
 
+/// Unmounts when dropped.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        drop(mount::unmount(&self.0));
+    }
+}
+
+#[test]
+fn without_a_map_of_its_own_free_is_what_no_file_claims() {
+    let Some(volume) = Volume::new("ext4", &["-F", "-q", "-b", "4096"]) else { return };
+    let folder = |name: &str| {
+        let path = volume.point.join(name);
+        fs::create_dir(&path).unwrap();
+        path
+    };
+    let (lower, upper, work, merged) = (folder("lower"), folder("upper"), folder("work"), folder("merged"));
+    fs::write(lower.join("below"), vec![1; 3 << 20]).unwrap();
+    let layers =
+        format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+    mount::mount(Path::new("overlay"), &merged, "overlay", &[layers]).unwrap();
+    let _mounted = Mounted(merged.clone());
+    fs::write(merged.join("above"), vec![2; 5 << 20]).unwrap();
+    volume.sync();
+    let summary = scan(&merged, &ScanOptions::default()).unwrap();
+    assert_eq!((summary.files, summary.mapped_bytes, summary.failed.len()), (2, 8 << 20, 0));
+    let free = free_space(&merged).unwrap();
+    let status = rustix::fs::statvfs(&merged).unwrap();
+    assert_eq!(free.method, FreeSpaceMethod::FiemapComplement);
+    assert_eq!(free.bytes, status.f_blocks * status.f_frsize - (8 << 20));
+    assert!(free.caveat.starts_with("an upper estimate"), "{}", free.caveat);
+}
+
 #[test]
 fn a_file_system_without_maps_gives_an_error_with_its_number() {
     let point = Path::new("/dev/shm");

@@ -2,7 +2,7 @@
 //!
 //! Each module is one interface. Where the kernel answers with a buffer, making the request (which needs
 //! `unsafe`) and decoding the answer (a pure function over bytes, fuzzed) are kept apart. Every ioctl number
-//! is computed from the type of its argument ([`ioctl`]).
+//! is computed from the type of its argument (module `ioctl`).
 
 pub mod aligned;
 pub mod block;
