@@ -3,7 +3,7 @@
 //! Results must not change with a compiler, a C library or a dependency, since they decide which operations a seed
 //! stands for. So everything from 64 random bits to a number is done here, in integers or in the four IEEE
 //! operations and square root, which every machine rounds alike; logarithm and exponential are our own
-//! ([`normal`]). Golden tests hold the values.
+//! (`normal`). Golden tests hold the values.
 
 mod alias;
 mod normal;

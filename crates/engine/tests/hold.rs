@@ -1,0 +1,109 @@
+//! Use of a real volume is held at its target, and the tree on it is what the load says it is.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
+#![expect(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+
+use fsage_engine::load::{Control, LoadSink, LoadSpec, Probe, StopSpec, Tick, WriteMode, run};
+use fsage_engine::operation::OperationKind as K;
+use fsage_engine::protocol::Warning;
+use fsage_engine::quantity::share;
+use fsage_engine::size::Bytes;
+use fsage_engine::workload::spec::{DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_sys::{loopdev, mount};
+
+/// A mounted file system on a sparse file; gone when dropped, also by a panic.
+struct Volume {
+    device: PathBuf,
+    point: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Volume {
+    fn new(kind: &str, options: &[&str]) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: mounting needs root");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("volume");
+        File::create(&file).unwrap().set_len(640 << 20).unwrap();
+        let point = folder.path().join("mount");
+        fs::create_dir(&point).unwrap();
+        let attach = loopdev::AttachOptions { file, size: 0, sector_bytes: 4096, direct_io: true };
+        let volume = Self { device: loopdev::attach(&attach).unwrap(), point, _folder: folder };
+        let made = Command::new(format!("mkfs.{kind}")).args(options).arg(&volume.device).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        mount::mount(&volume.device, &volume.point, kind, &["noatime".to_owned()]).unwrap();
+        Some(volume)
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let _ = mount::unmount(&self.point);
+        let _ = loopdev::detach(&self.device);
+    }
+}
+
+/// Use of the volume at each probe, synced.
+#[derive(Default)]
+struct Uses(Vec<f64>);
+
+impl LoadSink for Uses {
+    fn tick(&mut self, _: Tick) {}
+    fn probe(&mut self, probe: Probe) {
+        self.0.push(share(probe.used_bytes, probe.total_bytes));
+    }
+    fn progress(&mut self, _: u64, _: u64, _: Option<f64>, _: &str) {}
+    fn warning(&mut self, _: Warning) {}
+    fn trace_chunk(&mut self, _: &[u8]) {}
+}
+
+fn hold(kind: &str, options: &[&str], target: f64, threads: u32) {
+    let Some(volume) = Volume::new(kind, options) else { return };
+    let weights = [(K::Create, 10.0), (K::Append, 4.0), (K::Truncate, 2.0), (K::RandomWrite, 2.0), (K::Delete, 8.0)];
+    let workload = WorkloadSpec::Drift(DriftSpec {
+        slots: 40_000,
+        weights: weights.into_iter().collect(),
+        file_size: SizeSpec::Uniform { min: Bytes(4 << 10), max: Bytes(64 << 10) },
+        io_size: SizeSpec::Uniform { min: Bytes(4 << 10), max: Bytes(64 << 10) },
+        utilisation: Some(UtilisationSpec::Hold { target }),
+        ..DriftSpec::default()
+    });
+    let load = LoadSpec {
+        workload,
+        directory: volume.point.clone(),
+        threads,
+        seed: 5,
+        stop: StopSpec { operations: Some(60_000), ..StopSpec::default() },
+        write_mode: WriteMode::Fast,
+        probe_every: 5_000,
+        probe_layout: false,
+        trim: false,
+        trace: false,
+    };
+    let mut uses = Uses::default();
+    let result = run(&load, &Control::new(), &mut uses).unwrap();
+    println!("{kind} {target} {threads}: {:?} failed {:?}", uses.0, result.failed);
+    let held = &uses.0[uses.0.len() / 2..];
+    assert!(held.iter().all(|used| (used - target).abs() <= 0.01), "{kind}: {:?}", uses.0);
+}
+
+#[test]
+fn ext4_is_held() {
+    hold("ext4", &["-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"], 0.8, 2);
+}
+
+#[test]
+fn xfs_is_held() {
+    hold("xfs", &["-q"], 0.7, 1);
+}
+
+#[test]
+fn btrfs_is_held() {
+    hold("btrfs", &["-q"], 0.6, 1);
+}
