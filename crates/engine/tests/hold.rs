@@ -30,7 +30,7 @@ impl Volume {
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("volume");
-        File::create(&file).unwrap().set_len(640 << 20).unwrap();
+        File::create(&file).unwrap().set_len(400 << 20).unwrap();
         let point = folder.path().join("mount");
         fs::create_dir(&point).unwrap();
         let attach = loopdev::AttachOptions { file, size: 0, sector_bytes: 4096, direct_io: true };
@@ -65,7 +65,8 @@ impl LoadSink for Uses {
 
 fn hold(kind: &str, options: &[&str], target: f64, threads: u32) {
     let Some(volume) = Volume::new(kind, options) else { return };
-    let weights = [(K::Create, 10.0), (K::Append, 4.0), (K::Truncate, 2.0), (K::RandomWrite, 2.0), (K::Delete, 8.0)];
+    let weights =
+        [(K::Create, 10.0), (K::Append, 4.0), (K::Truncate, 2.0), (K::RandomWrite, 2.0), (K::Delete, 8.0)];
     let workload = WorkloadSpec::Drift(DriftSpec {
         slots: 40_000,
         weights: weights.into_iter().collect(),
@@ -79,16 +80,15 @@ fn hold(kind: &str, options: &[&str], target: f64, threads: u32) {
         directory: volume.point.clone(),
         threads,
         seed: 5,
-        stop: StopSpec { operations: Some(60_000), ..StopSpec::default() },
+        stop: StopSpec { operations: Some(30_000), ..StopSpec::default() },
         write_mode: WriteMode::Fast,
-        probe_every: 5_000,
+        probe_every: 2_500,
         probe_layout: false,
         trim: false,
         trace: false,
     };
     let mut uses = Uses::default();
-    let result = run(&load, &Control::new(), &mut uses).unwrap();
-    println!("{kind} {target} {threads}: {:?} failed {:?}", uses.0, result.failed);
+    run(&load, &Control::new(), &mut uses).unwrap();
     let held = &uses.0[uses.0.len() / 2..];
     assert!(held.iter().all(|used| (used - target).abs() <= 0.01), "{kind}: {:?}", uses.0);
 }
