@@ -52,7 +52,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check; \
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
 	else echo "skipped: licences (cargo install cargo-deny --locked)"; fi
 
 bench: setup

@@ -20,6 +20,9 @@ const AGE_PROBE: u64 = 20_000;
 
 /// Arguments of `fsage age`.
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "fsage age [OPTIONS] <DIR> <--operations N|--bytes SIZE|--seconds S|--until-full|--until AGE=VALUE>"
+)]
 #[command(after_help = "\
 Everything is made below DIR, in one directory a thread (t00, t01, …); remove those to undo it.
 SIGINT (Ctrl-C) and SIGTERM stop cleanly with a result; SIGUSR1 pauses, SIGUSR2 resumes.

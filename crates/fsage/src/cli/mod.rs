@@ -83,7 +83,7 @@ pub enum Command {
     Replay(replay::ReplayArgs),
     /// Write the report of a store as one HTML file
     Report(report::ReportArgs),
-    /// Give back what a killed run left behind: mounts, loop devices, processes, settings (needs root)
+    /// Give back what a killed run left behind, such as mounts and loop devices (needs root)
     Clean(clean::CleanArgs),
     /// Tell what this host can do, what is missing, and the one command that installs it
     Doctor(doctor::DoctorArgs),

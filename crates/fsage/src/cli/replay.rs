@@ -15,8 +15,9 @@ use crate::target::Incoming;
 /// Arguments of `fsage replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The directory should be empty. The same trace ends in the same digest on every file system, unless an
-operation fails that did not fail when it was recorded.
+The directory should be empty. Every replay of a trace ends in the same digest, whatever the file system,
+unless an operation fails that did not fail when it was recorded. It is a digest of names and sizes as they
+are on disk, and so not the one that `fsage age` prints.
 
 Example:
   fsage age /mnt/a --operations 50000 --trace run.parquet && fsage replay run.parquet /mnt/b")]

@@ -1,0 +1,112 @@
+//! `fsage scan` and `fsage doctor` against the real host.
+
+mod cli_support;
+
+use std::io::Write as _;
+use std::process::Command;
+
+use cli_support::{FSAGE, Mounted, Run, fsage, root};
+
+/// A tree with one file in one piece and one in many.
+fn fragment(mounted: &Mounted) {
+    std::fs::create_dir(mounted.join("tree")).unwrap();
+    std::fs::write(mounted.join("tree/whole"), vec![7; 1 << 20]).unwrap();
+    let mut pieces = std::fs::File::create(mounted.join("tree/pieces")).unwrap();
+    let mut other = std::fs::File::create(mounted.join("other")).unwrap();
+    for _ in 0..20 {
+        for file in [&mut pieces, &mut other] {
+            file.write_all(&[1; 65_536]).unwrap();
+            file.sync_all().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_fragmented_file_is_found_and_named() {
+    if !root() {
+        return;
+    }
+    let mounted = Mounted::ext4("128M");
+    fragment(&mounted);
+    let report = fsage(&["scan", "--json", &mounted.join("tree")]).result();
+    assert_eq!(report["layout"]["files"], 2);
+    assert_eq!(report["layout"]["worst"][0]["path"], "pieces");
+    let extents = report["layout"]["worst"][0]["extents"].as_u64().unwrap();
+    assert!(extents > 1, "{report}");
+    assert_eq!(report["file_system"], "ext4");
+    assert_eq!(report["free_space"]["method"], "getfsmap");
+    assert_eq!(report["free_space_unknown"], "");
+    assert!(report["verdict"]["sentences"].as_array().unwrap().len() == 2);
+
+    let text = fsage(&["scan", &mounted.join("tree")]);
+    assert_eq!(text.code, 0, "{text:?}");
+    for part in ["2 files in", "Used extents by size", "Free extents by size (GETFSMAP)", "pieces", "█"] {
+        assert!(text.stdout.contains(part), "{part} is not in\n{}", text.stdout);
+    }
+}
+
+#[test]
+fn an_empty_directory_has_no_layout_to_judge() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = fsage(&["scan", folder.path().to_str().unwrap()]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.contains("No file has an extent"), "{}", run.stdout);
+}
+
+#[test]
+fn bars_are_ascii_where_the_locale_is() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("f"), vec![1; 100_000]).unwrap();
+    let line = format!("LC_ALL=C {FSAGE} scan {}", folder.path().display());
+    let run = Run::of(Command::new("sh").args(["-c", &line]));
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(!run.stdout.contains('█'));
+    assert!(run.stdout.contains("####"), "{}", run.stdout);
+}
+
+#[test]
+fn without_root_own_files_are_scanned_and_the_rest_is_said() {
+    if !root() {
+        return;
+    }
+    let mounted = Mounted::ext4("64M");
+    std::fs::write(mounted.join("file"), vec![1; 8192]).unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let programs = folder.path().join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    for name in ["fsage", "fsage-agent"] {
+        let from = std::path::Path::new(FSAGE).with_file_name(name);
+        std::fs::copy(from, programs.join(name)).unwrap();
+    }
+    for path in [folder.path(), mounted.path().parent().unwrap()] {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, open).unwrap();
+    }
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(programs.join("fsage"));
+        Run::of(command.args(arguments))
+    };
+    let mount = mounted.join("");
+    let scan = as_nobody(&["scan", "--json", &mount]);
+    let report = scan.result();
+    assert_eq!(report["layout"]["files"], 1, "{scan:?}");
+
+    for arguments in [&["run", "aging", "--quick"][..], &["clean"]] {
+        let run = as_nobody(arguments);
+        assert_eq!(run.code, 3, "{run:?}");
+        assert!(run.stderr.contains("needs root") && run.stderr.contains("hint: run `sudo "), "{run:?}");
+    }
+    assert_eq!(as_nobody(&["doctor"]).code, 3);
+}
+
+#[test]
+fn the_doctor_says_what_is_here() {
+    let run = fsage(&["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(report["ready"], run.code == 0);
+    assert!(report["host"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()));
+    let text = fsage(&["doctor"]);
+    assert_eq!(text.code, run.code);
+    assert!(text.stdout.contains("mkfs.ext4"), "{}", text.stdout);
+}
