@@ -63,7 +63,8 @@ impl LoadSink for Uses {
     fn trace_chunk(&mut self, _: &[u8]) {}
 }
 
-fn hold(kind: &str, options: &[&str], target: f64, threads: u32) {
+/// `late` is the share of the volume that the file system may show in use after it was given back.
+fn hold(kind: &str, options: &[&str], target: f64, threads: u32, late: f64) {
     let Some(volume) = Volume::new(kind, options) else { return };
     let weights =
         [(K::Create, 10.0), (K::Append, 4.0), (K::Truncate, 2.0), (K::RandomWrite, 2.0), (K::Delete, 8.0)];
@@ -90,20 +91,25 @@ fn hold(kind: &str, options: &[&str], target: f64, threads: u32) {
     let mut uses = Uses::default();
     run(&load, &Control::new(), &mut uses).unwrap();
     let held = &uses.0[uses.0.len() / 2..];
-    assert!(held.iter().all(|used| (used - target).abs() <= 0.01), "{kind}: {:?}", uses.0);
+    assert!(held.iter().all(|used| (used - target).abs() <= 0.01 + late), "{kind}: {:?}", uses.0);
+    let mut sorted = held.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    assert!((sorted[sorted.len() / 2] - target).abs() <= 0.01, "{kind}: {:?}", uses.0);
 }
 
 #[test]
 fn ext4_is_held() {
-    hold("ext4", &["-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"], 0.8, 2);
+    hold("ext4", &["-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"], 0.8, 2, 0.0);
 }
 
 #[test]
 fn xfs_is_held() {
-    hold("xfs", &["-q"], 0.7, 1);
+    // Unlinked inodes are freed in the background, up to 256 a CPU (fs/xfs/xfs_icache.c), here of 34 KiB on average: a
+    // single look on this small volume may see that much more, the middle of them does not.
+    hold("xfs", &["-q"], 0.7, 1, 2.0 * 256.0 * 34.0 / 1024.0 / 400.0);
 }
 
 #[test]
 fn btrfs_is_held() {
-    hold("btrfs", &["-q"], 0.6, 1);
+    hold("btrfs", &["-q"], 0.6, 1, 0.0);
 }
