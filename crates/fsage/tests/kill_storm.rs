@@ -96,6 +96,8 @@ impl Storm {
             .env("FSAGE_AGENT", support::agent())
             .env("FSAGE_RUNTIME_DIR", self.scratch.path().join("runtime"))
             .stdin(Stdio::null());
+        // It must not outlive a test that fails.
+        fsage_sys::process::die_with_parent(&mut command);
         command
     }
 
@@ -237,6 +239,56 @@ fn strike(lab: &mut Child, dice: &mut Dice) -> &'static str {
     name
 }
 
+/// The storm while it goes on.
+struct Storming<'a> {
+    storm: &'a Storm,
+    expected: &'a BTreeMap<String, String>,
+    /// Milliseconds that a whole run takes, as far as is known.
+    length: u64,
+    dice: Dice,
+    /// Complete trials of the store that is run now.
+    kept: BTreeMap<String, String>,
+}
+
+impl Storming<'_> {
+    /// Runs, kills, cleans and looks. `false`: the run ended before the moment came, so nothing was killed.
+    fn round(&mut self, number: u64, store: &Path) -> bool {
+        let all = u64::try_from(self.expected.len()).unwrap();
+        let left = all - u64::try_from(self.kept.len()).unwrap();
+        let moment = self.dice.below(self.length * left / all + 50);
+        let mut lab = self.storm.run(store).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let started = Instant::now();
+        let mut ended = false;
+        while started.elapsed() < Duration::from_millis(moment) && !ended {
+            std::thread::sleep(Duration::from_millis(1));
+            ended = lab.try_wait().unwrap().is_some();
+        }
+        let context = if ended {
+            let took = u64::try_from(started.elapsed().as_millis()).unwrap();
+            self.length = self.length.min(took * all / left);
+            format!("not killed: the run ended after {took} ms")
+        } else {
+            let victims = strike(&mut lab, &mut self.dice);
+            format!("kill {number}: {victims} after {moment} ms")
+        };
+        lab.wait().unwrap();
+        self.storm.clean(&mut self.dice);
+        self.storm.assert_nothing_left(&context);
+        let now = complete(store);
+        println!("{context}: {} trials complete", now.len());
+        assert!(
+            self.kept.iter().all(|(id, digest)| now.get(id) == Some(digest)),
+            "{context}: a trial was lost"
+        );
+        assert!(
+            now.iter().all(|(id, digest)| self.expected.get(id) == Some(digest)),
+            "{context}: digests differ"
+        );
+        self.kept = now;
+        !ended
+    }
+}
+
 #[test]
 fn nothing_is_left_and_nothing_is_lost_whatever_is_killed() {
     if !support::can_mount() {
@@ -251,25 +303,16 @@ fn nothing_is_left_and_nothing_is_lost_whatever_is_killed() {
     let expected = storm.run_in_peace(&storm.store("peace"));
     let length = u64::try_from(started.elapsed().as_millis()).unwrap();
     storm.assert_nothing_left("after a run in peace");
-    let mut dice = Dice(seed);
-    let mut store = storm.store("storm-0");
-    let mut kept = BTreeMap::new();
-    for round in 1..=kills {
-        let mut lab = storm.run(&store).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let moment = dice.below(length + length / 10);
-        std::thread::sleep(Duration::from_millis(moment));
-        let victims = strike(&mut lab, &mut dice);
-        let context = format!("kill {round} ({victims} after {moment} of {length} ms, seed {seed})");
-        storm.clean(&mut dice);
-        storm.assert_nothing_left(&context);
-        let now = complete(&store);
-        println!("{context}: {} trials complete", now.len());
-        assert!(kept.iter().all(|(id, digest)| now.get(id) == Some(digest)), "{context}: a trial was lost");
-        assert!(now.iter().all(|(id, digest)| expected.get(id) == Some(digest)), "{context}: digests differ");
-        kept = now;
-        if kept.len() == expected.len() {
-            store = storm.store(&format!("storm-{round}"));
-            kept.clear();
+    let mut storming =
+        Storming { storm: &storm, expected: &expected, length, dice: Dice(seed), kept: BTreeMap::new() };
+    let (mut store, mut round, mut tries) = (storm.store("storm-0"), 0, 0);
+    while round < kills {
+        tries += 1;
+        assert!(tries < 10 * kills, "too many runs end before they are killed");
+        round += u64::from(storming.round(round + 1, &store));
+        if storming.kept.len() == expected.len() {
+            store = storm.store(&format!("storm-{tries}"));
+            storming.kept.clear();
         }
     }
     assert_eq!(storm.run_in_peace(&store), expected);

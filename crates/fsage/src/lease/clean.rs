@@ -65,13 +65,15 @@ impl CleanReport {
 }
 
 /// Gives back every outstanding lease of `journal` but `session`'s own process: processes first, then all
-/// others from the last taken to the first. Each step is tried whatever became of the others.
+/// others from the last taken to the first. Each step is tried whatever became of the others; but while a
+/// process cannot be ended, everything else stays in the journal too.
 ///
 /// # Errors
 /// The journal cannot be written, or the agent is lost; what was not reached is still outstanding.
 pub fn clean(session: &mut Session, journal: &mut Journal) -> Result<CleanSummary, LeaseError> {
     let mut summary = CleanSummary { damaged_lines: journal.damaged_lines(), ..CleanSummary::default() };
     let own = session.identity().clone();
+    let mut unended = String::new();
     let records: Vec<LeaseRecord> = journal.outstanding().to_vec();
     let (processes, others): (Vec<_>, Vec<_>) =
         records.into_iter().rev().partition(|record| matches!(record.lease, Lease::Process { .. }));
@@ -87,12 +89,21 @@ pub fn clean(session: &mut Session, journal: &mut Journal) -> Result<CleanSummar
             continue;
         }
         match give_back(session, &record.lease) {
-            Ok(()) => {
+            Ok(()) if unended.is_empty() => {
                 journal.release(id)?;
                 summary.released.push(record.lease);
             }
+            // What it was doing when it was killed may still come true: look again once it is gone.
+            Ok(()) => {
+                summary.failed.push((record.lease, format!("given back, but {unended} may take it again")))
+            }
             Err(error) if error.is_lost() => return Err(error.into()),
-            Err(error) => summary.failed.push((record.lease, chain(&error))),
+            Err(error) => {
+                if let Lease::Process { pid, .. } = record.lease {
+                    unended = format!("process {pid}");
+                }
+                summary.failed.push((record.lease, chain(&error)));
+            }
         }
     }
     Ok(summary)
@@ -164,4 +175,81 @@ fn clean_store(store: &Path) -> Result<CleanSummary, LeaseError> {
     drop(session);
     journal.release(own)?;
     Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use fsage_engine::protocol::Failure;
+
+    use super::*;
+
+    /// A session that notes requests and fails those that `fails` says.
+    fn session(asked: &Arc<Mutex<Vec<String>>>, fails: fn(&Request) -> bool) -> Session {
+        let asked = Arc::clone(asked);
+        Target::scripted(Box::new(move |request, _| {
+            let name = serde_json::to_value(request).unwrap_or_default();
+            asked.lock().unwrap().push(name["request"].as_str().unwrap_or_default().to_owned());
+            Some(if fails(request) {
+                let (hint, errno, kind) = (String::new(), None, FailureKind::Failed);
+                Err(Failure { message: "no".to_owned(), hint, errno, kind })
+            } else {
+                Ok(Reply::Done)
+            })
+        }))
+    }
+
+    /// A journal as a run killed in the middle of a trial leaves it. The scripted target has no boot id.
+    fn left(store: &Path) -> Journal {
+        let boot = r#""boot_id":"","state":"taken","lease""#;
+        let lines = [
+            format!(r#"{{"number":1,{boot}:"process","pid":77,"start_ticks":5}}"#),
+            format!(r#"{{"number":2,{boot}:"file","path":"/nowhere/volume"}}"#),
+            format!(r#"{{"number":3,{boot}:"loop","file":"/nowhere/volume"}}"#),
+            format!(r#"{{"number":4,{boot}:"setting","path":"/sys/x","old":"a","new":"b"}}"#),
+            format!(r#"{{"number":5,{boot}:"directory","path":"/nowhere/mnt"}}"#),
+            format!(r#"{{"number":6,{boot}:"mount","point":"/nowhere/mnt"}}"#),
+            format!(r#"{{"number":7,{boot}:"control-group","path":"/sys/fs/cgroup/x"}}"#),
+        ];
+        std::fs::write(store.join("leases.jsonl"), lines.join("\n") + "\n").unwrap();
+        Journal::open(store).unwrap()
+    }
+
+    #[test]
+    fn processes_end_first_and_the_rest_goes_backwards() {
+        let folder = tempfile::tempdir().unwrap();
+        let (asked, mut journal) = (Arc::default(), left(folder.path()));
+        let summary = clean(&mut session(&asked, |_| false), &mut journal).unwrap();
+        assert_eq!((summary.released.len(), summary.failed.len()), (7, 0));
+        let order =
+            "end-process remove-control-group unmount remove-directory restore loop-detach remove-file";
+        assert_eq!(asked.lock().unwrap().join(" "), order);
+        assert!(journal.outstanding().is_empty());
+    }
+
+    #[test]
+    fn one_that_fails_stays_and_others_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let (asked, mut journal) = (Arc::default(), left(folder.path()));
+        let busy = |request: &Request| matches!(request, Request::Unmount { .. });
+        let summary = clean(&mut session(&asked, busy), &mut journal).unwrap();
+        assert_eq!((summary.released.len(), summary.failed.len()), (6, 1));
+        assert_eq!(asked.lock().unwrap().len(), 7);
+        drop(journal);
+        let journal = Journal::open(folder.path()).unwrap();
+        assert!(matches!(journal.outstanding()[0].lease, Lease::Mount { .. }));
+        assert_eq!(journal.outstanding().len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_crossed_out_while_a_process_cannot_be_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let (asked, mut journal) = (Arc::default(), left(folder.path()));
+        let stuck = |request: &Request| matches!(request, Request::EndProcess { .. });
+        let summary = clean(&mut session(&asked, stuck), &mut journal).unwrap();
+        assert_eq!((summary.released.len(), summary.failed.len()), (0, 7));
+        assert!(summary.failed[1].1.contains("process 77"), "{summary:?}");
+        assert_eq!((asked.lock().unwrap().len(), journal.outstanding().len()), (7, 7));
+    }
 }
