@@ -16,12 +16,15 @@ SUDO := $(if $(filter-out 0,$(shell id -u)),sudo,)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 CARGO ?= cargo
 
-.PHONY: all build setup demo test lint bench install uninstall man clean
+.PHONY: all build setup setup-tests demo test lint bench install uninstall man clean
 
 all: build
 
 setup:
 	@scripts/setup
+
+setup-tests:
+	@scripts/setup --tests
 
 # The triple is in the path because every binary is static; `bin/` saves the user from knowing it.
 build:
@@ -43,7 +46,7 @@ demo: setup
 
 # One profile (dev, optimised a little) for everything, so that nothing is built twice. The binaries come
 # first because the tests of the command line start the agent that lies beside it.
-test: setup
+test: setup-tests
 	$(CARGO) build --locked --workspace --bins
 	$(CARGO) test --locked --workspace
 	@if [ -x scripts/fuzz ]; then scripts/fuzz; else echo "skipped: fuzz targets (no scripts/fuzz)"; fi
