@@ -98,12 +98,12 @@ fsage.draw = (figure) => {
     plot.style.height = `${layout.height}px`;
     if (fsage.printing) layout.width = 690; // what fits on A4 and Letter at 96 dpi
     Plotly.react(plot, traces, layout, { ...fsage.config, displayModeBar: fsage.narrow() ? false : "hover" });
-    figure.dataset.drawn = "yes";
   } catch (error) {
     plot.classList.add("failed");
     plot.textContent = "This chart could not be drawn; its numbers are in the tables.";
     console.error(figure.id, error);
   }
+  figure.dataset.drawn = "yes";
 };
 
 fsage.redraw = () => document.querySelectorAll("figure.chart[data-drawn]").forEach(fsage.draw);
@@ -132,6 +132,15 @@ fsage.start = () => {
     figure.addEventListener("change", () => fsage.draw(figure));
     lazy.observe(figure);
   });
+  // The others one by one while nothing else happens, so that scrolling finds them ready.
+  const next = () => {
+    const figure = document.querySelector("figure.chart:not([data-drawn])");
+    if (!figure) return;
+    lazy.unobserve(figure);
+    fsage.draw(figure);
+    setTimeout(next, 150);
+  };
+  setTimeout(next, 600);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", fsage.redraw);
   let narrow = fsage.narrow();
   addEventListener("resize", () => {

@@ -18,23 +18,27 @@ fsage.charts.free = {
     let largest = 1;
     for (const trial of shown) for (const row of trial.free[state.what]) for (const v of row) if (v > largest) largest = v;
     const top = Math.log10(largest + 1);
-    const tickvals = Array.from({ length: Math.floor(top) + 1 }, (_, i) => Math.log10(10 ** i + 1));
+    // Extents are counted from 1 in tens; bytes from a block of 4 KiB in steps of 16.
+    const steps = Array.from({ length: 14 }, (_, i) => (bytes ? 4096 * 16 ** i : 10 ** i)).filter((v) => Math.log10(v + 1) <= top);
+    const tickvals = steps.map((v) => Math.log10(v + 1));
+    const floor = bytes ? Math.min(3, top - 1) : 0;
     const say = bytes ? fsage.size : fsage.short;
-    const bar = { title: { text: bytes ? "free bytes" : "free extents", side: "right" }, tickvals, ticktext: tickvals.map((_, i) => say(10 ** i)), thickness: 14, outlinewidth: 0, len: 0.9, ...(fsage.narrow() ? { orientation: "h", x: 0.5, y: 0, yref: "container", yanchor: "bottom", thickness: 10 } : {}) };
+    const bar = { title: { text: bytes ? "free bytes" : "free extents", side: "right" }, tickvals, ticktext: steps.map((v) => (bytes ? fsage.bucket(Math.log2(v)) : say(v))), thickness: 14, outlinewidth: 0, len: 0.9, ...(fsage.narrow() ? { orientation: "h", x: 0.5, y: 0, yref: "container", yanchor: "bottom", thickness: 10 } : {}) };
     const ticks = rows.filter((row) => row % (rows.length > 14 ? 4 : 2) === 0);
     const sizes = { tickvals: ticks, ticktext: ticks.map(fsage.bucket) };
     const traces = shown.map((trial, i) => {
       const values = rows.map((row) => trial.free[state.what][row - trial.free.first] ?? trial.free.operations.map(() => 0));
       // In the heat map nothing is drawn where there is nothing; a surface needs a floor.
-      const z = values.map((row) => row.map((v) => (v ? Math.log10(v + 1) : surface ? 0 : null)));
+      const z = values.map((row) => row.map((v) => (v ? Math.log10(v + 1) : surface ? floor : null)));
       const text = values.map((row, r) => row.map((v) => `${fsage.bucket(rows[r])}: ${say(v)}${bytes ? "" : " extents"}`));
-      const common = { x: trial.free.operations, y: rows, z, text, zmin: 0, zmax: top, cmin: 0, cmax: top, colorscale: "Viridis", showscale: i === shown.length - 1, colorbar: bar, name: trial.label };
+      const bounds = surface ? { cmin: floor, cmax: top } : { zmin: floor, zmax: top };
+      const common = { x: trial.free.operations, y: rows, z, text, ...bounds, colorscale: "Viridis", showscale: i === shown.length - 1, colorbar: bar, name: trial.label };
       return surface
         ? { ...common, type: "surface", scene: `scene${i ? 2 : ""}`, contours: { z: { show: false } }, hovertemplate: "%{text}<br>after %{x:,} operations<extra></extra>" }
         : { ...common, type: "heatmap", xaxis: `x${i ? 2 : ""}`, yaxis: `y${i ? 2 : ""}`, hovertemplate: "%{text}<br>after %{x:,} operations<extra></extra>" };
     });
     const titles = shown.map((trial) => trial.label);
-    const layout = surface ? scenes(shown, titles, sizes, bytes) : maps(shown, titles, sizes, rows);
+    const layout = surface ? scenes(shown, titles, sizes, bytes, { tickvals: bar.tickvals, ticktext: bar.ticktext }) : maps(shown, titles, sizes, rows);
     return { traces, layout };
   },
   csv(state) {
@@ -54,7 +58,7 @@ function maps(shown, titles, sizes, rows) {
   return fsage.layout({ ...grid.layout, height: grid.rows * 380 + (fsage.narrow() ? 150 : 90), margin: { l: 78, r: 10, t: 40, b: fsage.narrow() ? 116 : 56 } });
 }
 
-function scenes(shown, titles, sizes, bytes) {
+function scenes(shown, titles, sizes, bytes, heights) {
   const look = fsage.look();
   const axis = { gridcolor: look.grid, color: look.text, backgroundcolor: "rgba(0,0,0,0)" };
   const stacked = fsage.narrow();
@@ -63,9 +67,9 @@ function scenes(shown, titles, sizes, bytes) {
     const part = [i / shown.length, (i + 1) / shown.length];
     const domain = stacked ? { x: [0, 1], y: [1 - part[1], 1 - part[0]] } : { x: part, y: [0, 1] };
     layout[`scene${i ? 2 : ""}`] = {
-      domain, camera: { eye: { x: -1.5, y: -1.6, z: 0.9 } }, aspectratio: { x: 1.3, y: 1.1, z: 0.7 },
+      domain, camera: { eye: { x: -1.6, y: -1.9, z: 1.1 } }, aspectratio: { x: 1.3, y: 1.1, z: 0.7 },
       xaxis: { ...axis, title: { text: "operations" } }, yaxis: { ...axis, title: { text: "extent size" }, ...sizes },
-      zaxis: { ...axis, title: { text: bytes ? "bytes (log10)" : "extents (log10)" } },
+      zaxis: { ...axis, title: { text: bytes ? "free bytes" : "free extents" }, ...heights },
     };
     layout.annotations.push({ text: `<b>${fsage.escape(titles[i])}</b>`, xref: "paper", yref: "paper", x: stacked ? 0 : part[0], y: stacked ? 1 - part[0] : 1, xanchor: "left", yanchor: "bottom", showarrow: false, font: { size: 13 } });
   });

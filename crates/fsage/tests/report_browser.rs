@@ -1,0 +1,111 @@
+//! Opens the report in a real browser, where there is one: no console message, no request, charts drawn.
+
+mod sample;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fsage::report::{ReportOptions, render};
+use sample::{Size, write_store};
+
+fn browser() -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&paths)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|program| program.is_file())
+}
+
+/// Runs the browser on a page; it ends by itself after the page's time is over.
+fn open(browser: &Path, folder: &Path, page: &Path, extra: &[&str]) -> Output {
+    let profile = folder.join("profile");
+    Command::new("timeout")
+        .arg("120")
+        .arg(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=8000"])
+        // A name that resolves to nothing: whatever the page asked for would fail and be logged.
+        .arg("--host-resolver-rules=MAP * ~NOTFOUND")
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(extra)
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap()
+}
+
+fn console(output: &Output) -> Vec<String> {
+    String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .filter(|line| line.contains("CONSOLE") || line.contains("Uncaught"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn write_page(folder: &Path, trials: &[fsage::store::format::TrialRecord]) -> PathBuf {
+    let store = folder.join("store");
+    write_store(&store, trials);
+    let page = folder.join("report.html");
+    fs::write(&page, render(&store, &ReportOptions::default()).unwrap()).unwrap();
+    page
+}
+
+#[test]
+fn the_page_opens_without_a_complaint_and_draws_its_charts() {
+    let Some(browser) = browser() else {
+        println!("skipped: no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(folder.path(), &sample::trials(Size { ticks: 120, ..Size::QUICK }));
+    let output = open(&browser, folder.path(), &page, &["--window-size=1400,12000", "--dump-dom"]);
+    assert_eq!(console(&output), Vec::<String>::new());
+    let dom = String::from_utf8_lossy(&output.stdout);
+    for id in
+        ["latency-chart", "free-chart", "extent-chart", "file-chart", "free-extent-chart", "difference-chart"]
+    {
+        let begin = dom.find(&format!("<figure class=\"chart\" id=\"{id}\"")).expect(id);
+        let tag = &dom[begin..begin + dom[begin..].find('>').unwrap()];
+        assert!(tag.contains("data-drawn=\"yes\""), "{id} was not drawn: {tag}");
+    }
+    assert!(dom.matches("main-svg").count() >= 6, "charts have no drawing");
+    assert!(!dom.contains("\"plot failed\""));
+    for id in ["claim-table", "latency-table", "layout-table", "difference-table", "cost-table"] {
+        assert!(dom.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+    assert!(dom.contains("hidden=\"\""), "the table of differences follows the chosen metric");
+}
+
+#[test]
+fn a_page_with_one_trial_or_none_opens_too() {
+    let Some(browser) = browser() else {
+        println!("skipped: no chromium in PATH");
+        return;
+    };
+    for trials in
+        [Vec::new(), vec![sample::trial("ext4", 0.8, 0, Size { ticks: 2, probes: 1, ..Size::QUICK })]]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let page = write_page(folder.path(), &trials);
+        let output = open(&browser, folder.path(), &page, &["--window-size=390,12000", "--dump-dom"]);
+        assert_eq!(console(&output), Vec::<String>::new());
+        let dom = String::from_utf8_lossy(&output.stdout);
+        assert!(dom.contains("<h1>") && !dom.contains("\"plot failed\""));
+    }
+}
+
+#[test]
+fn it_prints() {
+    let Some(browser) = browser() else {
+        println!("skipped: no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(folder.path(), &sample::trials(Size { ticks: 60, probes: 20, ..Size::QUICK }));
+    let paper = folder.path().join("report.pdf");
+    let output = open(&browser, folder.path(), &page, &[&format!("--print-to-pdf={}", paper.display())]);
+    assert_eq!(console(&output), Vec::<String>::new());
+    let pdf = fs::read(&paper).unwrap();
+    assert!(pdf.starts_with(b"%PDF") && pdf.len() > 100_000, "{} bytes", pdf.len());
+}
