@@ -2,6 +2,8 @@
 //! back, checked, agree with `statfs` about its free space, be unmounted, and leave nothing. A new driver is one
 //! more test here.
 
+#![allow(clippy::print_stdout, reason = "a test may say why it is skipped")]
+
 mod volume_rig;
 
 use std::collections::BTreeMap;

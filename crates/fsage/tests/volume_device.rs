@@ -1,6 +1,8 @@
 //! Real devices behind the safety rules, and loop volumes, through a real agent. A loop device over a file stands
 //! in for a disk: after every refusal the file must be what it was.
 
+#![allow(clippy::print_stdout, reason = "a test may say why it is skipped")]
+
 mod volume_rig;
 
 use std::collections::BTreeMap;

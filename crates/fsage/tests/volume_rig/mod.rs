@@ -1,5 +1,6 @@
 //! A store, an agent and volumes for tests of file systems and volumes; cleans up also when a test panics.
 
+#![allow(clippy::print_stdout, reason = "a test may say why it is skipped")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};
