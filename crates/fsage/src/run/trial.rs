@@ -137,8 +137,9 @@ impl Lab<'_> {
         if let Err(error) = &outcome {
             folder.log(&format!("gives back after: {}", error.text()));
             if is_lost(error) {
-                // The agent's own lease is released with the others: its process is gone.
+                // Dropping waits until the process and all it started are gone.
                 drop(session);
+                self.journal.release(own)?;
                 return self.give_back_all(folder).and(outcome);
             }
             let summary = lease::clean(&mut session, &mut self.journal);
