@@ -19,7 +19,7 @@ pub fn options_schema() -> Json {
         "type": "object",
         "description": "Driver name → its options.",
         "properties": properties,
-        "additionalProperties": {"type": "object"},
+        "additionalProperties": {"$ref": "#/$defs/FileSystemOptions"},
     })
 }
 
@@ -152,5 +152,13 @@ mod tests {
             }
         }
         assert!(schema.pointer("/properties/ext2/properties/mkfs/properties/journal").is_none());
+    }
+    #[test]
+    fn editors_are_told_the_parameters() {
+        let schema = crate::study::schema();
+        let options = "/$defs/FileSystemSpec/properties/options";
+        let agcount = schema.pointer(&format!("{options}/properties/xfs/properties/mkfs/properties/agcount"));
+        assert_eq!(agcount.map(|agcount| &agcount["minimum"]), Some(&json!(1)));
+        assert!(schema.pointer("/$defs/FileSystemOptions").is_some(), "for described drivers");
     }
 }

@@ -31,9 +31,18 @@ impl Problem {
     }
 }
 
-/// JSON Schema of a study file, for editors and for [`check`].
+/// JSON Schema of a study file, for editors: also the drivers' parameters, which [`check`] leaves to the drivers
+/// because they say more about a wrong value than a schema can.
 #[must_use]
 pub fn schema() -> Value {
+    let mut schema = derived();
+    if let Some(options) = schema.pointer_mut("/$defs/FileSystemSpec/properties/options") {
+        *options = crate::filesystem::reference::options_schema();
+    }
+    schema
+}
+
+fn derived() -> Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     SCHEMA.get_or_init(make).clone()
 }
@@ -53,7 +62,7 @@ fn make() -> Value {
 /// Everything in `value` that does not fit the schema, in document order.
 #[must_use]
 pub fn check(value: &Value) -> Vec<Problem> {
-    let root = schema();
+    let root = derived();
     let mut walk = Walk { root: &root, path: Vec::new(), problems: Vec::new() };
     walk.value(value, &root);
     walk.problems
