@@ -2,13 +2,15 @@
 //!
 //! `/sys/dev/block/MAJOR:MINOR/stat` (Documentation/block/stat.rst): the 7th field is sectors of 512 bytes
 //! written, whatever the device's sector size. `st_dev` names the device but on btrfs, whose numbers are
-//! anonymous: there the mount table (`/proc/self/mountinfo`) tells the source, and
-//! `/sys/fs/btrfs/*/devices` every device of the file system. File systems without a block device (tmpfs,
-//! nfs, overlay) have no counter.
+//! anonymous and differ between `stat` and the mount table: there the line of the mount (`/proc/self/mountinfo`,
+//! found by the mount's number) tells the source, and `/sys/fs/btrfs/*/devices` every device of the file
+//! system. File systems without a block device (tmpfs, nfs, overlay) have no counter.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 /// Bytes in a sector of the kernel's counters.
 const SECTOR_BYTES: u64 = 512;
@@ -28,7 +30,7 @@ impl Device {
         if direct.exists() {
             return Some(Self { stat: vec![direct] });
         }
-        let source = mount_source(&fs::read_to_string("/proc/self/mountinfo").ok()?, number)?;
+        let source = mount_source(&fs::read_to_string("/proc/self/mountinfo").ok()?, mount_id(directory)?)?;
         let number = fs::metadata(&source).ok()?.rdev();
         let own = stat_of(number);
         let stat = btrfs_members(&own).unwrap_or_else(|| vec![own]);
@@ -55,15 +57,20 @@ fn sectors_written(stat: &str) -> Option<u64> {
     stat.split_ascii_whitespace().nth(6)?.parse().ok()
 }
 
-/// The source of the mount whose device number is `number`: `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS … - TYPE
-/// SOURCE OPTIONS`. Later lines hide earlier ones.
-fn mount_source(mountinfo: &str, number: u64) -> Option<PathBuf> {
-    let wanted = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+/// The mount that a directory is on, by its number in the mount table.
+fn mount_id(directory: &Path) -> Option<u64> {
+    let facts = statx(CWD, directory, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    Some(facts.stx_mnt_id)
+}
+
+/// The source of the mount with the number `id`: `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS … - TYPE SOURCE
+/// OPTIONS`.
+fn mount_source(mountinfo: &str, id: u64) -> Option<PathBuf> {
+    let wanted = id.to_string();
     let (_, tail) = mountinfo
         .lines()
-        .rev()
         .filter_map(|line| line.split_once(" - "))
-        .find(|(head, _)| head.split(' ').nth(2) == Some(wanted.as_str()))?;
+        .find(|(head, _)| head.split(' ').next() == Some(wanted.as_str()))?;
     let source = tail.split(' ').nth(1)?;
     source.starts_with('/').then(|| PathBuf::from(unescape(source)))
 }
@@ -101,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn the_source_is_found_by_device_number() {
+    fn the_source_is_found_by_mount() {
         let table = "36 25 0:29 / /mnt/a rw - btrfs /dev/loop\\0407 rw,space_cache=v2\n\
                      37 25 7:3 / /mnt/b rw shared:1 - ext4 /dev/loop3 rw\n\
                      38 25 0:31 / /tmp rw - tmpfs tmpfs rw\n";
-        let of = |major, minor| mount_source(table, rustix::fs::makedev(major, minor));
-        assert_eq!(of(0, 29), Some(PathBuf::from("/dev/loop 7")));
-        assert_eq!(of(7, 3), Some(PathBuf::from("/dev/loop3")));
-        assert_eq!(of(0, 31), None, "tmpfs has no device");
-        assert_eq!(of(0, 99), None);
+        let of = |id| mount_source(table, id);
+        assert_eq!(of(36), Some(PathBuf::from("/dev/loop 7")));
+        assert_eq!(of(37), Some(PathBuf::from("/dev/loop3")));
+        assert_eq!(of(38), None, "tmpfs has no device");
+        assert_eq!(of(3), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use fsage_sys::clock::raw_ns;
 
 use super::age::AgeWatch;
-use super::fullness::{FileSystemTraits, Fullness, traits, usage};
+use super::fullness::{FileSystemTraits, Fullness, Usage, traits, usage};
 use super::probe::Prober;
 use super::result::{Ending, assemble};
 use super::setup::{self, Ground};
@@ -72,15 +72,11 @@ pub(crate) fn run_sources<S: Source>(
     setup::check_write_mode(ground, spec.write_mode)?;
     let executors = make_executors(spec, ground, initial, facts, threads)?;
     ground.sync()?;
-    let target = match utilisation(spec) {
-        Some(UtilisationSpec::Hold { target }) => Some(*target),
-        _ => None,
-    };
     let volume = usage(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
     let shared = Shared {
         control,
         halt: Halt::default(),
-        fullness: Fullness::new(volume, facts.counts_at_once, target),
+        fullness: Fullness::new(volume),
         progress: (0..threads).map(|_| Progress::default()).collect(),
         start_raw_ns: AtomicU64::new(raw_ns()),
     };
@@ -229,6 +225,8 @@ struct Lead<'a> {
 
 /// How long the thread in charge waits for a message before it looks round.
 const LOOK_ROUND: Duration = Duration::from_millis(20);
+/// Operations of a thread between two looks at the volume's fullness, at least.
+const LOOK_OPERATIONS: u64 = 128;
 const PROGRESS_EVERY_NS: u64 = 250_000_000;
 
 impl<'a> Lead<'a> {
@@ -317,9 +315,11 @@ impl<'a> Lead<'a> {
             _ => u64::MAX,
         };
         let probe_every = if self.spec.probe_every == 0 { u64::MAX } else { self.spec.probe_every };
+        let steered = matches!(utilisation(self.spec), Some(UtilisationSpec::Hold { .. }));
         let (mut next_check, mut next_probe) = (check_every, probe_every);
         loop {
-            let until = end.min(next_check).min(next_probe);
+            let next_look = if steered { self.next_look() } else { u64::MAX };
+            let until = end.min(next_check).min(next_probe).min(next_look);
             let threads = self.tallies.len();
             let arrivals = self.command(|thread| Command::Run { until: share_of(until, thread, threads) })?;
             if let Some(reason) = self.shared.halt.reason() {
@@ -341,6 +341,8 @@ impl<'a> Lead<'a> {
                 if self.probe()? {
                     return Ok(StopReason::Age);
                 }
+            } else if until >= next_look {
+                self.look()?;
             }
         }
     }
@@ -349,11 +351,30 @@ impl<'a> Lead<'a> {
         self.tallies.iter().map(|tally| tally.operations).sum()
     }
 
+    /// After how many operations the fullness estimate is to be corrected: by what an operation wrote so far.
+    fn next_look(&self) -> u64 {
+        let operations = self.operations();
+        let written = self.tallies.iter().map(|tally| tally.bytes_written).sum::<u64>();
+        let each = (written / operations.max(1)).max(1);
+        let few = LOOK_OPERATIONS * u64::try_from(self.tallies.len()).unwrap_or(1);
+        operations + if operations == 0 { few } else { (self.shared.fullness.due_bytes() / each).max(few) }
+    }
+
+    /// Corrects the fullness estimate. This is part of the load: its time counts.
+    fn look(&mut self) -> Result<(), LoadError> {
+        let start = raw_ns();
+        self.ground.sync()?;
+        self.shared.fullness.correct(self.ground.usage()?);
+        self.elapsed_ns += raw_ns().saturating_sub(start);
+        Ok(())
+    }
+
     /// Looks at the volume; whether the age to stop at is reached.
     fn probe(&mut self) -> Result<bool, LoadError> {
         let (latency, interval_log) = self.evolution.end_interval(self.elapsed_ns);
         let files = self.files.iter().sum();
         let mut probe = self.prober.probe(self.operations(), self.elapsed_ns, files, self.sink)?;
+        self.shared.fullness.correct(Usage { used_bytes: probe.used_bytes, total_bytes: probe.total_bytes });
         probe.latency = latency;
         probe.interval_log = interval_log;
         let written = self.tallies.iter().map(|tally| tally.bytes_written).sum();

@@ -133,7 +133,6 @@ impl Ground {
                 what: "nothing to do: no operation that has a weight finds an object to work on".to_owned(),
             },
             Trouble::Materialise { errno } => system("writing a file in place", errno),
-            Trouble::Look { errno } => system("statfs", errno),
         }
     }
 

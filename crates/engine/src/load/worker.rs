@@ -70,8 +70,6 @@ pub enum Trouble {
     Stuck,
     /// Materialising a file failed.
     Materialise { errno: i32 },
-    /// Looking at the volume failed.
-    Look { errno: i32 },
 }
 
 /// What a thread did so far.
@@ -192,9 +190,7 @@ pub struct State {
     feedback: Feedback,
     sequence: u64,
     since_feedback: u64,
-    since_look: u64,
     live_published: u64,
-    written_published: u64,
     paused_ns: u64,
     /// Rises with device errors, falls with successes.
     fault: u32,
@@ -452,19 +448,9 @@ impl<S: Source> Worker<'_, S> {
         let state = &mut self.state;
         let fullness = &self.shared.fullness;
         let live = self.source.live_bytes();
-        fullness.add(
-            live.cast_signed().wrapping_sub(state.live_published.cast_signed()),
-            state.tally.bytes_written - state.written_published,
-        );
+        fullness.add(live.cast_signed().wrapping_sub(state.live_published.cast_signed()));
         state.live_published = live;
-        state.written_published = state.tally.bytes_written;
-        state.since_look += std::mem::take(&mut state.since_feedback);
-        if self.thread == 0 && fullness.is_due(state.since_look) {
-            state.since_look = 0;
-            if let Err(errno) = fullness.look(self.executor.top()) {
-                self.give_up(Trouble::Look { errno: errno.raw_os_error() });
-            }
-        }
+        state.since_feedback = 0;
         self.state.feedback.used_share = fullness.used_share();
     }
 

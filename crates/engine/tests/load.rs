@@ -1,0 +1,495 @@
+//! Loads on real file systems: the tree they leave, the data in it, and what they do when something gives out.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's way to fail and to say what it skips")]
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use fsage_engine::load::{
+    AgeTarget, Control, LoadError, LoadResult, LoadSink, LoadSpec, NoSink, Probe, StopReason, StopSpec, Tick,
+    WriteMode, run,
+};
+use fsage_engine::operation::OperationKind;
+use fsage_engine::protocol::Warning;
+use fsage_engine::quantity::share;
+use fsage_engine::size::Bytes;
+use fsage_engine::workload::spec::{DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_engine::{replay, trace, tree, verify};
+use fsage_sys::{loopdev, mount};
+
+/// A mounted file system on a sparse file; gone when dropped, also by a panic.
+struct Volume {
+    kind: &'static str,
+    file: PathBuf,
+    device: PathBuf,
+    point: PathBuf,
+    /// Last: removed when all else is undone.
+    _folder: tempfile::TempDir,
+}
+
+const MKFS: [(&str, &[&str]); 3] = [
+    ("ext4", &["-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
+    ("xfs", &["-q", "-f"]),
+    ("btrfs", &["-q", "-f"]),
+];
+
+impl Volume {
+    fn new(kind: &str, mebibytes: u64) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: mounting needs root");
+            return None;
+        }
+        let (kind, options) = MKFS.into_iter().find(|(name, _)| *name == kind).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("volume");
+        File::create(&file).unwrap().set_len(mebibytes << 20).unwrap();
+        let point = folder.path().join("mount");
+        std::fs::create_dir(&point).unwrap();
+        let attach =
+            loopdev::AttachOptions { file: file.clone(), size: 0, sector_bytes: 4096, direct_io: true };
+        let device = loopdev::attach(&attach).unwrap();
+        let volume = Self { kind, file, device, point, _folder: folder };
+        let mkfs = Command::new(format!("mkfs.{kind}")).args(options).arg(&volume.device).output().unwrap();
+        assert!(mkfs.status.success(), "mkfs.{kind}: {}", String::from_utf8_lossy(&mkfs.stderr));
+        mount::mount(&volume.device, &volume.point, kind, &["noatime".to_owned()]).unwrap();
+        Some(volume)
+    }
+
+    fn directory(&self) -> PathBuf {
+        let directory = self.point.join("load");
+        std::fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+
+    /// What is read next comes from the device.
+    fn remount(&self) {
+        mount::unmount(&self.point).unwrap();
+        mount::mount(&self.device, &self.point, self.kind, &["noatime".to_owned()]).unwrap();
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let _ = mount::unmount(&self.point).or_else(|_| mount::unmount_lazily(&self.point));
+        let _ = loopdev::detach(&self.device);
+    }
+}
+
+/// A sink that keeps everything.
+#[derive(Default)]
+struct Kept {
+    ticks: Vec<Tick>,
+    probes: Vec<Probe>,
+    warnings: Vec<Warning>,
+    trace: Vec<u8>,
+    progress: u32,
+}
+
+impl LoadSink for Kept {
+    fn tick(&mut self, tick: Tick) {
+        self.ticks.push(tick);
+    }
+    fn probe(&mut self, probe: Probe) {
+        self.probes.push(probe);
+    }
+    fn progress(&mut self, _: u64, _: u64, _: Option<f64>, _: &str) {
+        self.progress += 1;
+    }
+    fn warning(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+    }
+    fn trace_chunk(&mut self, chunk: &[u8]) {
+        self.trace.extend_from_slice(chunk);
+    }
+}
+
+/// Every kind of operation.
+fn full_mix() -> DriftSpec {
+    DriftSpec {
+        slots: 800,
+        weights: OperationKind::ALL
+            .into_iter()
+            .filter(|kind| !matches!(kind, OperationKind::Fsync | OperationKind::Fdatasync))
+            .map(|kind| (kind, if kind == OperationKind::Create { 12.0 } else { 3.0 }))
+            .collect(),
+        file_size: SizeSpec::Uniform { min: Bytes(1), max: Bytes(96 << 10) },
+        directories: DirectorySpec { count: 40, fan_out: 5, depth: 3 },
+        fsync_probability: 0.01,
+        fdatasync_probability: 0.01,
+        random_accesses: 3,
+        ..DriftSpec::default()
+    }
+}
+
+fn spec(directory: &Path, drift: DriftSpec, operations: u64) -> LoadSpec {
+    LoadSpec {
+        workload: WorkloadSpec::Drift(drift),
+        directory: directory.to_owned(),
+        threads: 1,
+        seed: 7,
+        stop: StopSpec { operations: Some(operations), ..StopSpec::default() },
+        write_mode: WriteMode::Buffered,
+        probe_every: 0,
+        probe_layout: false,
+        trim: false,
+        trace: false,
+    }
+}
+
+fn load(spec: &LoadSpec) -> (LoadResult, Kept) {
+    let mut kept = Kept::default();
+    let result = run(spec, &Control::new(), &mut kept).unwrap();
+    (result, kept)
+}
+
+/// No operation failed, but for kinds that a file system lacks.
+fn assert_clean(result: &LoadResult) {
+    assert!(result.failed.is_empty(), "{:?}", result.failed);
+    assert!(result.digest_caveats.is_empty(), "{:?}", result.digest_caveats);
+}
+
+fn assert_good(directory: &Path, files: u64) {
+    let found = verify::run(directory, 2).unwrap();
+    assert!(found.bad_blocks.is_empty(), "{found:?}");
+    assert!(found.files >= files && found.foreign_files == 0, "{found:?}");
+}
+
+#[test]
+fn the_same_seed_leaves_the_same_tree_everywhere() {
+    for threads in [1, 4] {
+        let mut seen: Vec<(LoadResult, tree::Shape)> = Vec::new();
+        for (kind, _) in MKFS {
+            let Some(volume) = Volume::new(kind, 384) else { return };
+            let directory = volume.directory();
+            let spec = LoadSpec { threads, probe_every: 3000, ..spec(&directory, full_mix(), 10_000) };
+            let (result, kept) = load(&spec);
+            assert_clean(&result);
+            assert_eq!((result.operations, result.stopped_by), (10_000, StopReason::Operations));
+            assert_eq!(
+                kept.probes.iter().map(|probe| probe.operations).collect::<Vec<_>>(),
+                [3000, 6000, 9000, 10_000]
+            );
+            let ticked: u64 =
+                kept.ticks.iter().flat_map(|tick| tick.latency.values()).map(|summary| summary.count).sum();
+            assert_eq!(ticked, 10_000, "every success is in one tick");
+            assert!(result.device_bytes_written.is_some_and(|bytes| bytes > 0), "{kind} has a device");
+            volume.remount();
+            assert_good(&directory, result.files);
+            seen.push((result, tree::walk(&directory).unwrap()));
+        }
+        assert!(seen.iter().all(|(result, shape)| result.digest == seen[0].0.digest && *shape == seen[0].1));
+    }
+}
+
+#[test]
+fn every_write_mode_leaves_verified_data() {
+    for (kind, _) in MKFS {
+        for mode in [WriteMode::Direct, WriteMode::Fast] {
+            let Some(volume) = Volume::new(kind, 384) else { return };
+            let directory = volume.directory();
+            let drift = DriftSpec { fsync_probability: 0.0, fdatasync_probability: 0.0, ..full_mix() };
+            let (result, _) = load(&LoadSpec { write_mode: mode, ..spec(&directory, drift, 3000) });
+            assert_clean(&result);
+            volume.remount();
+            assert_good(&directory, result.files);
+            if mode == WriteMode::Fast {
+                assert!(result.materialise_ns > 0);
+                let before = result.device_bytes_before_materialise.unwrap();
+                assert!(before < result.device_bytes_written.unwrap());
+                if kind != "btrfs" {
+                    assert_eq!(
+                        result.layout.unwritten_bytes,
+                        reserved(&result),
+                        "{kind}: all data is written"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Space reserved beyond the ends of files stays unwritten; how much there is only the file system knows.
+fn reserved(result: &LoadResult) -> u64 {
+    assert!(result.layout.unwritten_bytes <= result.layout.mapped_bytes);
+    result.layout.unwritten_bytes
+}
+
+#[test]
+fn verify_finds_damage_on_the_device() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let directory = volume.directory();
+    load(&spec(&directory, DriftSpec { slots: 100, ..full_mix() }, 1000));
+    let victim = largest(&directory);
+    let file = File::options().write(true).open(&victim).unwrap();
+    file.write_at(b"damage", 4096 + 700).unwrap();
+    drop(file);
+    let found = verify::run(&directory, 0).unwrap();
+    assert_eq!(found.bad_blocks.values().sum::<u64>(), 1, "{found:?}");
+    assert_eq!(found.findings[0].offset, 4096);
+    assert!(victim.ends_with(&found.findings[0].path));
+}
+
+fn largest(directory: &Path) -> PathBuf {
+    let mut waiting = vec![directory.to_owned()];
+    let mut best = (0, PathBuf::new());
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let facts = entry.metadata().unwrap();
+            if facts.is_dir() {
+                waiting.push(entry.path());
+            } else if facts.is_file() && facts.len() > best.0 {
+                best = (facts.len(), entry.path());
+            }
+        }
+    }
+    best.1
+}
+
+#[test]
+fn fullness_is_held() {
+    for (kind, _) in MKFS {
+        for threads in [1, 2] {
+            let Some(volume) = Volume::new(kind, 384) else { return };
+            let target = 0.85;
+            let drift = DriftSpec {
+                slots: 40_000,
+                file_size: SizeSpec::Uniform { min: Bytes(4 << 10), max: Bytes(128 << 10) },
+                utilisation: Some(UtilisationSpec::Hold { target }),
+                ..DriftSpec::default()
+            };
+            let spec = LoadSpec { threads, probe_every: 4000, ..spec(&volume.directory(), drift, 24_000) };
+            let (result, kept) = load(&spec);
+            println!(
+                "{kind} {threads} {:?} {:?} {:?}",
+                result.failed,
+                result.succeeded,
+                kept.probes.iter().map(|p| (share(p.used_bytes, p.total_bytes), p.files)).collect::<Vec<_>>()
+            );
+            let used: Vec<f64> =
+                kept.probes.iter().skip(3).map(|probe| share(probe.used_bytes, probe.total_bytes)).collect();
+            assert!(used.len() >= 3);
+            assert!(used.iter().all(|used| (used - target).abs() <= 0.01), "{kind} {threads}: {used:?}");
+            assert!(!result.digest_caveats.is_empty());
+        }
+    }
+}
+
+#[test]
+fn upkeep_releases_what_it_should() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let drift = DriftSpec {
+        slots: 100_000,
+        file_size: SizeSpec::Fixed { size: Bytes(64 << 10) },
+        weights: [(OperationKind::Create, 1.0)].into(),
+        utilisation: Some(UtilisationSpec::Maintain { max: 0.5, free: 0.2, check_operations: 200 }),
+        ..DriftSpec::default()
+    };
+    let (result, kept) = load(&LoadSpec { probe_every: 1000, ..spec(&volume.directory(), drift, 6000) });
+    assert_eq!(result.succeeded[&OperationKind::Create], 6000);
+    for probe in &kept.probes {
+        let used = share(probe.used_bytes, probe.total_bytes);
+        assert!(used < 0.58, "{used}");
+    }
+    assert!(result.files < 6000);
+}
+
+#[test]
+fn a_full_volume_is_survived_or_ends_the_load() {
+    for (kind, _) in MKFS {
+        let Some(volume) = Volume::new(kind, 320) else { return };
+        let directory = volume.directory();
+        let drift = DriftSpec {
+            slots: 100_000,
+            file_size: SizeSpec::Uniform { min: Bytes(64 << 10), max: Bytes(8 << 20) },
+            weights: [
+                (OperationKind::Create, 4.0),
+                (OperationKind::Append, 4.0),
+                (OperationKind::Delete, 1.0),
+            ]
+            .into(),
+            ..DriftSpec::default()
+        };
+        let (result, _) = load(&spec(&directory, drift.clone(), 1500));
+        assert!(result.failed["ENOSPC"] > 0, "{:?}", result.failed);
+        assert_eq!(result.operations, 1500);
+        assert!(result.digest_caveats.iter().any(|caveat| caveat.contains("ENOSPC")));
+        let shape = tree::walk(&directory).unwrap();
+        assert_eq!(
+            (shape.file_names, shape.bytes),
+            (result.files, result.live_bytes),
+            "{kind}: nothing half made"
+        );
+        assert_good(&directory, result.files);
+        drop(volume);
+        let Some(volume) = Volume::new(kind, 320) else { return };
+        let stop = StopSpec { full: true, ..StopSpec::default() };
+        let (result, _) = load(&LoadSpec { stop, ..spec(&volume.directory(), drift, 0) });
+        assert_eq!(result.stopped_by, StopReason::Full);
+    }
+}
+
+#[test]
+fn bytes_seconds_and_age_end_a_load() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let directory = volume.directory();
+    let stop = |stop: StopSpec| LoadSpec { stop, probe_every: 1000, ..spec(&directory, full_mix(), 0) };
+    let reason = |spec: &LoadSpec| {
+        let (result, _) = load(spec);
+        std::fs::remove_dir_all(directory.join("t00")).unwrap();
+        (result.stopped_by, result)
+    };
+    let (by, result) = reason(&stop(StopSpec { bytes: Some(Bytes(20 << 20)), ..StopSpec::default() }));
+    assert_eq!(by, StopReason::Bytes);
+    assert!((20 << 20..21 << 20).contains(&result.bytes_written), "{}", result.bytes_written);
+    let (by, result) = reason(&stop(StopSpec { seconds: Some(0.3), ..StopSpec::default() }));
+    assert_eq!(by, StopReason::Seconds);
+    assert!((250_000_000..600_000_000).contains(&result.elapsed_ns), "{}", result.elapsed_ns);
+    let age = AgeTarget { volume_overwrites: Some(0.2), extents_per_file: Some(0.5), ..AgeTarget::default() };
+    let (by, result) = reason(&stop(StopSpec { age: Some(age), ..StopSpec::default() }));
+    assert_eq!((by, result.operations % 1000), (StopReason::Age, 0));
+}
+
+#[test]
+fn pause_and_stop_are_obeyed_and_not_counted() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let spec = LoadSpec {
+        threads: 2,
+        stop: StopSpec { seconds: Some(60.0), ..StopSpec::default() },
+        ..spec(&volume.directory(), full_mix(), 0)
+    };
+    let control = Control::new();
+    let (sender, notes) = crossbeam_channel::unbounded();
+    std::thread::scope(|scope| {
+        let (control, spec) = (&control, &spec);
+        let load = scope.spawn(move || run(spec, control, &mut Notes(sender)).unwrap());
+        let first = notes.recv_timeout(Duration::from_secs(20)).unwrap();
+        control.pause();
+        // The first note that is told while paused, and a later one: nothing moves between them.
+        let paused: Vec<(u64, u64)> =
+            std::iter::repeat_with(|| notes.recv_timeout(Duration::from_secs(20)).unwrap())
+                .filter(|(_, _, note)| note == "paused")
+                .take(4)
+                .map(|(operations, elapsed, _)| (operations, elapsed))
+                .collect();
+        assert!(paused[1..].windows(2).all(|pair| pair[0].0 == pair[1].0), "{paused:?}");
+        assert!(paused[3].1 - paused[1].1 < 100_000_000, "time stands still: {paused:?}");
+        control.resume();
+        let moved = std::iter::repeat_with(|| notes.recv_timeout(Duration::from_secs(20)).unwrap())
+            .take(100)
+            .any(|(operations, ..)| operations > paused[3].0);
+        assert!(moved && first.0 <= paused[0].0);
+        control.stop();
+        let result = load.join().unwrap();
+        assert_eq!(result.stopped_by, StopReason::Asked);
+        assert!(result.elapsed_ns < 60_000_000_000);
+    });
+}
+
+/// Passes progress on.
+struct Notes(crossbeam_channel::Sender<(u64, u64, String)>);
+
+impl LoadSink for Notes {
+    fn tick(&mut self, _: Tick) {}
+    fn probe(&mut self, _: Probe) {}
+    fn progress(&mut self, operations: u64, elapsed_ns: u64, _: Option<f64>, note: &str) {
+        let _ = self.0.send((operations, elapsed_ns, note.to_owned()));
+    }
+    fn warning(&mut self, _: Warning) {}
+    fn trace_chunk(&mut self, _: &[u8]) {}
+}
+
+#[test]
+fn a_replayed_trace_leaves_the_same_tree() {
+    let Some(volume) = Volume::new("ext4", 384) else { return };
+    let directory = volume.directory();
+    let spec = LoadSpec { threads: 3, trace: true, ..spec(&directory, full_mix(), 9000) };
+    let (result, kept) = load(&spec);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.parquet");
+    std::fs::write(&path, &kept.trace).unwrap();
+    let records: Vec<_> = trace::read(&path).unwrap().map(Result::unwrap).collect();
+    assert_eq!(records.len(), 9000);
+    for thread in 0..3 {
+        let own = records.iter().filter(|record| record.thread == thread);
+        assert!(own.enumerate().all(|(place, record)| record.sequence == u64::try_from(place).unwrap()));
+    }
+    let Some(other) = Volume::new("xfs", 384) else { return };
+    let copy = other.directory();
+    let replayed = replay::run(&path, &copy, &Control::new(), &mut NoSink).unwrap();
+    assert_eq!((replayed.files, replayed.live_bytes), (result.files, result.live_bytes));
+    assert_eq!(tree::walk(&copy).unwrap(), tree::walk(&directory).unwrap());
+    assert_good(&copy, result.files);
+}
+
+#[test]
+fn damaged_traces_are_errors() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let spec = LoadSpec { trace: true, ..spec(&volume.directory(), full_mix(), 2000) };
+    let (_, kept) = load(&spec);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.parquet");
+    let read = |content: &[u8]| {
+        std::fs::write(&path, content).unwrap();
+        trace::read(&path).and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    };
+    let whole = &kept.trace;
+    assert_eq!(read(whole).unwrap().len(), 2000);
+    for length in [12, 100, whole.len() / 2, whole.len() - 1] {
+        let error = read(&whole[..length]).unwrap_err();
+        assert!(matches!(error, trace::TraceError::Truncated { .. }), "{error}");
+    }
+    assert!(matches!(read(b"not a trace at all").unwrap_err(), trace::TraceError::Damaged { .. }));
+    // Damage anywhere is told or harmless; it never ends the program.
+    let mut errors = 0;
+    for place in (4..whole.len()).step_by(whole.len() / 150) {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 0xa5;
+        errors += u32::from(read(&damaged).is_err());
+    }
+    assert!(errors > 20, "{errors}");
+}
+
+#[test]
+fn a_load_that_cannot_begin_touches_nothing() {
+    let missing = spec(Path::new("/nonexistent/fsage"), full_mix(), 10);
+    let error = |spec: &LoadSpec| run(spec, &Control::new(), &mut NoSink).unwrap_err();
+    assert!(matches!(error(&missing), LoadError::Directory { .. }));
+    let folder = tempfile::tempdir().unwrap();
+    let fine = spec(folder.path(), full_mix(), 10);
+    for threads in [0, 65] {
+        assert!(matches!(error(&LoadSpec { threads, ..fine.clone() }), LoadError::Spec { .. }));
+    }
+    assert!(matches!(error(&LoadSpec { stop: StopSpec::default(), ..fine.clone() }), LoadError::Spec { .. }));
+    let weightless = WorkloadSpec::Drift(DriftSpec { weights: [].into(), ..full_mix() });
+    assert!(matches!(error(&LoadSpec { workload: weightless, ..fine.clone() }), LoadError::Workload { .. }));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    std::fs::create_dir_all(folder.path().join("t01/left")).unwrap();
+    assert!(matches!(error(&LoadSpec { threads: 2, ..fine }), LoadError::Leftover { .. }));
+    assert!(!folder.path().join("t00").exists());
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    mount::unmount(&volume.point).unwrap();
+    mount::mount(&volume.device, &volume.point, "ext4", &["ro".to_owned()]).unwrap();
+    let error = error(&spec(&volume.point, full_mix(), 10));
+    assert!(error.hint().contains("read-only"), "{error}");
+}
+
+#[test]
+fn a_device_that_goes_away_ends_the_load() {
+    for (kind, _) in MKFS {
+        let Some(volume) = Volume::new(kind, 320) else { return };
+        let spec = LoadSpec {
+            stop: StopSpec { seconds: Some(60.0), ..StopSpec::default() },
+            write_mode: WriteMode::Direct,
+            ..spec(&volume.directory(), full_mix(), 0)
+        };
+        // Only what the mount and mkfs wrote at the very front stays.
+        File::options().write(true).open(&volume.file).unwrap().set_len(1 << 20).unwrap();
+        assert!(Command::new("losetup").arg("-c").arg(&volume.device).status().unwrap().success());
+        let error = run(&spec, &Control::new(), &mut NoSink).unwrap_err();
+        let told = matches!(error, LoadError::DeviceFailed { .. } | LoadError::System { .. });
+        assert!(told || matches!(error, LoadError::Directory { .. }), "{kind}: {error}");
+    }
+}
