@@ -253,23 +253,18 @@ fn fullness_is_held() {
     for (kind, _) in MKFS {
         for threads in [1, 2] {
             let Some(volume) = Volume::new(kind, 384) else { return };
-            let target = 0.85;
+            // A small btrfs is out of space for metadata long before it is full.
+            let target = if kind == "btrfs" { 0.7 } else { 0.85 };
             let drift = DriftSpec {
                 slots: 40_000,
                 file_size: SizeSpec::Uniform { min: Bytes(4 << 10), max: Bytes(128 << 10) },
                 utilisation: Some(UtilisationSpec::Hold { target }),
                 ..DriftSpec::default()
             };
-            let spec = LoadSpec { threads, probe_every: 4000, ..spec(&volume.directory(), drift, 24_000) };
+            let spec = LoadSpec { threads, probe_every: 3000, ..spec(&volume.directory(), drift, 15_000) };
             let (result, kept) = load(&spec);
-            println!(
-                "{kind} {threads} {:?} {:?} {:?}",
-                result.failed,
-                result.succeeded,
-                kept.probes.iter().map(|p| (share(p.used_bytes, p.total_bytes), p.files)).collect::<Vec<_>>()
-            );
             let used: Vec<f64> =
-                kept.probes.iter().skip(3).map(|probe| share(probe.used_bytes, probe.total_bytes)).collect();
+                kept.probes.iter().skip(2).map(|probe| share(probe.used_bytes, probe.total_bytes)).collect();
             assert!(used.len() >= 3);
             assert!(used.iter().all(|used| (used - target).abs() <= 0.01), "{kind} {threads}: {used:?}");
             assert!(!result.digest_caveats.is_empty());

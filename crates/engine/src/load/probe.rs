@@ -60,7 +60,7 @@ impl Prober {
         if !self.counts_at_once {
             ground.sync()?;
         }
-        ground.usage()
+        ground.settled_usage()
     }
 
     /// Makes a probe; latencies are left to the caller.
@@ -75,7 +75,7 @@ impl Prober {
         ground.sync()?;
         self.device_bytes = self.device_bytes_now();
         self.last_operations = Some(operations);
-        let usage = ground.usage()?;
+        let usage = ground.settled_usage()?;
         let free_space = self.free_space(sink);
         let layout = if self.layout { Some(self.scan()?) } else { None };
         if self.trim

@@ -364,7 +364,7 @@ impl<'a> Lead<'a> {
     fn look(&mut self) -> Result<(), LoadError> {
         let start = raw_ns();
         self.ground.sync()?;
-        self.shared.fullness.correct(self.ground.usage()?);
+        self.shared.fullness.correct(self.ground.settled_usage()?);
         self.elapsed_ns += raw_ns().saturating_sub(start);
         Ok(())
     }

@@ -3,19 +3,24 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, Access, AtFlags, CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::fullness::{Usage, usage};
+use super::fullness::{Usage, traits, usage};
 use super::worker::Trouble;
 use super::{LoadError, LoadSpec, WriteMode};
 use crate::tree::write_top_name;
 
 /// Most threads of a load.
 const THREADS: std::ops::RangeInclusive<u32> = 1..=64;
+
+/// How often and how long a file system may be waited for that frees space in the background.
+const SETTLE_TRIES: u32 = 50;
+const SETTLE: Duration = Duration::from_millis(4);
 
 /// Most directory descriptors kept open over all threads.
 const DESCRIPTORS: usize = 4096;
@@ -110,6 +115,24 @@ impl Ground {
 
     pub fn usage(&self) -> Result<Usage, LoadError> {
         usage(self.fd()).map_err(|errno| self.error("statfs", errno))
+    }
+
+    /// Use of the volume after a sync, once it stands still: xfs frees unlinked inodes in the background, up to 256
+    /// of each CPU (fs/xfs/xfs_icache.c); `statfs` makes it start but does not wait.
+    pub fn settled_usage(&self) -> Result<Usage, LoadError> {
+        let mut seen = self.usage()?;
+        if traits(self.fd()).is_ok_and(|facts| facts.counts_at_once) {
+            return Ok(seen);
+        }
+        for _ in 0..SETTLE_TRIES {
+            std::thread::sleep(SETTLE);
+            let now = self.usage()?;
+            if now == seen {
+                break;
+            }
+            seen = now;
+        }
+        Ok(seen)
     }
 
     /// Writes everything dirty out.

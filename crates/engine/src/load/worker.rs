@@ -228,7 +228,9 @@ const RELEASE_PATIENCE: u32 = 64;
 impl<S: Source> Worker<'_, S> {
     /// Does what is commanded until the thread in charge hangs up; gives the source back.
     pub fn work(mut self) -> S {
-        self.state.feedback.total_bytes = self.shared.fullness.total_bytes();
+        let fullness = &self.shared.fullness;
+        self.state.feedback =
+            Feedback { used_share: fullness.used_share(), total_bytes: fullness.total_bytes() };
         while let Ok(command) = self.commands.recv() {
             let before = thread_cpu();
             match command {
