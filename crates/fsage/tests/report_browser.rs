@@ -1,5 +1,7 @@
 //! Opens the report in a real browser, where there is one: no console message, no request, charts drawn.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first fault")]
+
 mod sample;
 
 use std::fs;

@@ -170,6 +170,8 @@ fn values(view: &View, path: &str) -> Vec<Value> {
 fn compare(view: &View, comparison: &Comparison<'_>, metric: &str) -> Option<Difference> {
     let estimate = ratio(&comparison.pairs, metric, &view.bootstrap)?;
     let worse = comparison.pairs.iter().find_map(|(a, _)| a.metrics.get(metric))?.larger_is_worse;
+    // Fewer free extents are no gain when there is less free space.
+    let worse = worse.filter(|_| !metric.starts_with("free."));
     // Trials of different contexts are not samples of one thing: no effect size over them.
     let delta = (estimate.n >= TRIALS && comparison.context != "all together").then(|| {
         let value = |evidence: &Evidence| evidence.metrics.get(metric)?.samples.first().copied();

@@ -60,12 +60,14 @@ fn latency_kind(ticks: &[Tick], kind: OperationKind, merged: usize) -> LatencyKi
     let medians: Vec<f64> =
         ticks.iter().filter_map(|tick| tick.latency.get(&kind)).map(|l| as_f64(l.p50_ns)).collect();
     let smoothed = savitzky_golay::smooth(&medians, savitzky_golay::WINDOW, savitzky_golay::ORDER);
-    let mut smooth = smoothed.values.into_iter();
+    // Next to an outlier the polynomial swings far below every point, even below 0: no line is better.
+    let lowest = medians.iter().copied().fold(f64::INFINITY, f64::min) / 2.0;
+    let mut smooth = smoothed.values.into_iter().map(|ns| if ns < lowest { f64::NAN } else { ns });
     let mut columns = LatencyKind { window: smoothed.window, ..LatencyKind::default() };
     for window in ticks.chunks(merged) {
         let present: Vec<&LatencySummary> =
             window.iter().filter_map(|tick| tick.latency.get(&kind)).collect();
-        let lines: Vec<f64> = smooth.by_ref().take(present.len()).collect();
+        let lines: Vec<f64> = smooth.by_ref().take(present.len()).filter(|ns| ns.is_finite()).collect();
         let middle = |values: &[f64]| quantile::median(values).map(micro);
         let medians: Vec<f64> = present.iter().map(|l| as_f64(l.p50_ns)).collect();
         columns.min.push(present.iter().map(|l| l.min_ns).min().map(|ns| micro(as_f64(ns))));
@@ -162,6 +164,14 @@ mod tests {
         assert!(create.p50.iter().flatten().all(|&us| us == 2.0));
         assert!(create.min.iter().flatten().all(|&us| us == 1.0));
         assert_eq!(create.window, 101);
+    }
+
+    #[test]
+    fn a_smoothed_line_that_swings_below_every_point_is_left_out() {
+        let ticks: Vec<Tick> = (1..=40).map(|n| tick(n, if n == 20 { 90_000_000 } else { 2_000 })).collect();
+        let create = &latency(&ticks, 2000).unwrap().kinds[&OperationKind::Create];
+        assert!(create.smooth.iter().flatten().all(|&us| us >= 1.0));
+        assert!(create.smooth.iter().flatten().any(|&us| us > 1000.0));
     }
 
     #[test]

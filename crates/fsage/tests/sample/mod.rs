@@ -2,6 +2,7 @@
 //! apart, latency creeps up), numbers come from a small generator and are the same every time.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test stops at the first fault")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -176,35 +177,33 @@ fn host() -> HostFacts {
     }
 }
 
-/// One made-up trial.
-pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRecord {
-    let number = match file_system {
-        "ext4" => 1,
-        "xfs" => 2,
-        _ => 3,
-    };
-    let mut noise = Noise(number * 1000 + to_u64(target * 100.0) * 7 + u64::from(repeat));
-    let (slow, pieces, extents) = match number {
-        1 => (1.0, 9_000.0, 1.25),
-        2 => (1.18, 5_000.0, 1.15),
-        _ => (1.7, 4_000.0, 1.6),
-    };
-    let full = (target - 0.8) * 5.0;
+/// What tells the made-up file systems apart.
+struct Shape {
+    slow: f64,
+    pieces: f64,
+    extents: f64,
+    full: f64,
+}
+
+fn ticks(size: Size, shape: &Shape, noise: &mut Noise) -> Vec<Tick> {
     let each = (size.operations / size.ticks).max(1);
-    let ticks: Vec<Tick> = (1..=size.ticks)
+    (1..=size.ticks)
         .map(|n| {
-            let age = as_f64(n) / as_f64(size.ticks) * (0.3 + full);
+            let age = as_f64(n) / as_f64(size.ticks) * (0.3 + shape.full);
             Tick {
                 operations: n * each,
                 elapsed_ns: n * each * 25_000,
-                latency: latencies(size.kinds, slow, age, each / 8 + 1, &mut noise),
+                latency: latencies(size.kinds, shape.slow, age, each / 8 + 1, noise),
             }
         })
-        .collect();
-    let probes: Vec<Probe> = (0..=size.probes)
+        .collect()
+}
+
+fn probes(size: Size, target: f64, shape: &Shape, noise: &mut Noise) -> Vec<Probe> {
+    (0..=size.probes)
         .map(|n| {
             let share = as_f64(n) / as_f64(size.probes);
-            let age = (1.0 - (-share * 4.0).exp()) * (0.55 + 0.4 * full);
+            let age = (1.0 - (-share * 4.0).exp()) * (0.55 + 0.4 * shape.full);
             Probe {
                 operations: to_u64(share * as_f64(size.operations)),
                 elapsed_ns: to_u64(share * as_f64(size.operations) * 25_000.0),
@@ -212,15 +211,18 @@ pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRe
                 total_bytes: 1_000_000_000,
                 files: 9_000,
                 device_bytes_written: Some(n * 40_000_000),
-                free_space: Some(free_space(age, pieces * (1.0 + 2.0 * full), &mut noise)),
+                free_space: Some(free_space(age, shape.pieces * (1.0 + 2.0 * shape.full), noise)),
                 layout: None,
-                latency: latencies(size.kinds, slow, age, 1000, &mut noise),
+                latency: latencies(size.kinds, shape.slow, age, 1000, noise),
                 interval_log: vec!["Tag=create,1.0,2.0,3.0,HISTFAAAA".repeat(8); size.kinds],
             }
         })
-        .collect();
+        .collect()
+}
+
+fn result(size: Size, target: f64, shape: &Shape, probes: &[Probe], noise: &mut Noise) -> LoadResult {
     let last = probes.last().unwrap();
-    let result = LoadResult {
+    LoadResult {
         operations: size.operations,
         missed: 0,
         elapsed_ns: size.operations * 25_000,
@@ -240,13 +242,33 @@ pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRe
             Vec::new()
         },
         stopped_by: StopReason::Operations,
-        latency: latencies(size.kinds, slow, 0.2 + full * 0.4, size.operations / 8, &mut noise),
-        layout: layout(extents + 0.3 * full, &mut noise),
+        latency: latencies(size.kinds, shape.slow, 0.2 + shape.full * 0.4, size.operations / 8, noise),
+        layout: layout(shape.extents + 0.3 * shape.full, noise),
         free_space: last.free_space.clone(),
         overhead_ns_per_operation: 310.0,
         files: 9_000,
         live_bytes: 880 << 20,
+    }
+}
+
+/// One made-up trial.
+pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRecord {
+    let number = match file_system {
+        "ext4" => 1,
+        "xfs" => 2,
+        _ => 3,
     };
+    let mut noise = Noise(number * 1000 + to_u64(target * 100.0) * 7 + u64::from(repeat));
+    let (slow, pieces, extents) = match number {
+        1 => (1.0, 9_000.0, 1.25),
+        2 => (1.18, 5_000.0, 1.15),
+        _ => (1.7, 4_000.0, 1.6),
+    };
+    let full = (target - 0.8) * 5.0;
+    let shape = Shape { slow, pieces, extents, full };
+    let ticks = ticks(size, &shape, &mut noise);
+    let probes = probes(size, target, &shape, &mut noise);
+    let result = result(size, target, &shape, &probes, &mut noise);
     let metrics = metrics(&result, target);
     let warnings = if number == 3 && target > 0.85 {
         vec![Warning { kind: "cpu-bound".to_owned(), message: "the load used 97 % of a CPU".to_owned() }]

@@ -10,7 +10,7 @@ fsage.charts.free = {
   draw(state, figure) {
     const shown = [state.left, state.right].filter((i) => i !== "none").map((i) => fsage.data.trials[i]);
     const surface = state.view === "surface" && !fsage.printing && fsage.webgl();
-    note(figure, state.view === "surface" && !surface && !fsage.printing);
+    note(figure, shown, state.view === "surface" && !surface && !fsage.printing);
     const bytes = state.what === "bytes";
     const first = Math.min(...shown.map((trial) => trial.free.first));
     const last = Math.max(...shown.map((trial) => trial.free.first + trial.free.count.length - 1));
@@ -76,8 +76,10 @@ function scenes(shown, titles, sizes, bytes, heights) {
   return fsage.layout(layout);
 }
 
-function note(figure, missing) {
+function note(figure, shown, missing) {
   const line = figure.querySelector("p.note");
   line.dataset.own ??= line.textContent;
-  line.textContent = (missing ? "This browser cannot draw in 3-D (no WebGL), so the heat map is shown instead. " : "") + line.dataset.own;
+  const caveats = shown.filter((trial) => trial.free.caveat).map((trial) => `${trial.label}: ${trial.free.caveat}.`);
+  const fallback = missing ? ["This browser cannot draw in 3-D (no WebGL), so the heat map is shown instead."] : [];
+  line.textContent = [...fallback, line.dataset.own, ...caveats].filter(Boolean).join(" ");
 }

@@ -1,7 +1,5 @@
 //! Free space by extent size, over the run.
 
-use std::collections::BTreeSet;
-
 use maud::{Markup, html};
 
 use super::Content;
@@ -31,11 +29,9 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     };
     let maps = || view.trials.iter().filter_map(|trial| trial.age.as_ref()?.free.as_ref());
     let merged = maps().map(|map| map.merged).max().unwrap_or(1);
-    let caveats: BTreeSet<&str> =
-        maps().map(|map| map.caveat.as_str()).filter(|text| !text.is_empty()).collect();
-    let mut note = caveats.into_iter().collect::<Vec<_>>().join(" ");
+    let mut note = String::new();
     if merged > 1 {
-        note.push_str(&format!(" Every {merged}th probe is shown, and the last one."));
+        note.push_str(&format!("Every {merged}th probe is shown, and the last one."));
     }
     Some(figure(&Figure {
         id: "free-chart",
@@ -45,6 +41,6 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
                       extents (or how many free bytes) there are of each size; free space that is falling apart moves \
                       from a few large extents at the top to many small ones at the bottom.",
         controls,
-        note: note.trim(),
+        note: &note,
     }))
 }

@@ -52,7 +52,10 @@ pub fn chart(content: &Content<'_>) -> Option<Markup> {
 }
 
 fn note(merged: usize, windows: &BTreeSet<usize>) -> String {
-    let mut note = "Smoothing: Savitzky–Golay, order 3, window 101, over every tick median.".to_owned();
+    let mut note =
+        "Smoothing: Savitzky–Golay, order 3, window 101, over every tick median; where it swings far below \
+                    every point, next to an outlier, no line is drawn."
+            .to_owned();
     let short: Vec<usize> = windows.iter().copied().filter(|&window| window > 0 && window < 101).collect();
     if let (Some(first), Some(last)) = (short.first(), short.last()) {
         let range = if first == last { first.to_string() } else { format!("{first}–{last}") };
