@@ -310,6 +310,11 @@ fn nothing_is_left_and_nothing_is_lost_whatever_is_killed() {
         tries += 1;
         assert!(tries < 10 * kills, "too many runs end before they are killed");
         round += u64::from(storming.round(round + 1, &store));
+        if storming.dice.below(5) == 0 {
+            // What the kills left is run on in peace; then another store starts from nothing.
+            storming.kept = storm.run_in_peace(&store);
+            assert_eq!(storming.kept, expected);
+        }
         if storming.kept.len() == expected.len() {
             store = storm.store(&format!("storm-{tries}"));
             storming.kept.clear();
