@@ -71,7 +71,7 @@ install: build man
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/fsage/studies
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	install -m 755 bin/fsage bin/fsage-agent $(DESTDIR)$(PREFIX)/bin/
+	install -s -m 755 bin/fsage bin/fsage-agent $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(TARGET_DIR)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(TARGET_DIR)/completions/fsage.bash \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/fsage
