@@ -23,8 +23,11 @@ fn entry(store: &Path) -> String {
     blake3::hash(store.as_os_str().as_bytes()).to_hex().as_str().get(..16).unwrap_or("store").to_owned()
 }
 
-/// Adds a store; once more is harmless.
+/// Adds a store; once more is harmless. Takes out those whose folder was removed.
 pub(super) fn add(store: &Path) -> Result<(), LeaseError> {
+    for other in stores() {
+        forget_missing(&other);
+    }
     let mut last = None;
     for folder in folders() {
         let path = folder.join(entry(store));
@@ -62,7 +65,7 @@ pub(super) fn stores() -> Vec<PathBuf> {
     found
 }
 
-/// For the error of a store that is not there any more.
+/// Takes a store out whose folder is not there any more; whether it was so. What it held cannot be known.
 pub(super) fn forget_missing(store: &Path) -> bool {
     let missing = matches!(store.try_exists(), Ok(false));
     if missing {
