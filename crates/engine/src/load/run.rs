@@ -212,6 +212,8 @@ struct Lead<'a> {
     sink: &'a mut dyn LoadSink,
     prober: Prober,
     age: Option<AgeWatch>,
+    /// Failures for want of space that upkeep has answered already.
+    answered_shortages: u64,
     /// Load done in earlier legs.
     elapsed_ns: u64,
     leg_start_raw_ns: u64,
@@ -246,6 +248,7 @@ impl<'a> Lead<'a> {
         Self {
             prober: Prober::new(ground, layout, spec.trim, facts.counts_at_once),
             age: spec.stop.age.clone().map(AgeWatch::new),
+            answered_shortages: 0,
             spec,
             ground,
             shared,
@@ -383,12 +386,22 @@ impl<'a> Lead<'a> {
         Ok(reached)
     }
 
-    /// Deletes files when the volume is fuller than it may be.
+    /// Operations that failed for want of space.
+    fn shortages(&self) -> u64 {
+        let codes = [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT];
+        let places = codes.iter().filter_map(|errno| usize::try_from(errno.raw_os_error()).ok());
+        places.map(|place| self.tallies.iter().filter_map(|tally| tally.failed.get(place)).sum::<u64>()).sum()
+    }
+
+    /// Deletes files when the volume is fuller than it may be, or as full as it gets: some file systems keep
+    /// so much for themselves (ext4 16 MiB, btrfs its metadata) that `max` is never seen in `statfs`.
     fn keep_up(&mut self) -> Result<(), LoadError> {
         let Some(UtilisationSpec::Maintain { max, free, .. }) = utilisation(self.spec) else { return Ok(()) };
         let (max, free) = (*max, *free);
         let usage = self.prober.usage()?;
-        if crate::quantity::share(usage.used_bytes, usage.total_bytes) <= max {
+        let shortages = self.shortages();
+        let ran_out = shortages > std::mem::replace(&mut self.answered_shortages, shortages);
+        if !ran_out && crate::quantity::share(usage.used_bytes, usage.total_bytes) <= max {
             return Ok(());
         }
         let bytes = crate::quantity::to_u64(crate::quantity::as_f64(usage.total_bytes) * free);
