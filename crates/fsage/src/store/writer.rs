@@ -14,7 +14,7 @@ use super::{DamagedTrial, Store, StoreError, hlog, probes, read_plan};
 use crate::plan::Plan;
 
 /// What may be in a folder that is to become a store.
-const OWN: [&str; 4] = ["lock", "leases.jsonl", "study.toml", "trials"];
+const OWN: [&str; 6] = ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts"];
 
 /// A store open for writing; the lock is given back when this is dropped.
 #[derive(Debug)]
