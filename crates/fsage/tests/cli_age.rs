@@ -1,5 +1,7 @@
 //! `fsage age`, `verify` and `replay` on a real ext4, driven as a user would.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
 mod cli_support;
 
 use std::process::{Command, Stdio};

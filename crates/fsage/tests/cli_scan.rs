@@ -1,5 +1,7 @@
 //! `fsage scan` and `fsage doctor` against the real host.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
 mod cli_support;
 
 use std::io::Write as _;

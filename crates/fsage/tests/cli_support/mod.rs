@@ -1,6 +1,7 @@
 //! Drives the built binary.
 
 #![allow(dead_code, reason = "every test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
 use std::process::Command;
 
