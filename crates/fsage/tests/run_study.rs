@@ -196,3 +196,10 @@ fn the_schema_lists_operations_as_weights() {
     assert!(schema.contains("\"propertyNames\""));
     assert!(schema.contains("random_write"));
 }
+
+#[test]
+fn a_folder_does_not_hide_a_shipped_study() {
+    // Tests run in the package's folder, which has `tests` but no study of that name.
+    let error = load(Path::new("tests"), &Overrides::default()).unwrap_err();
+    assert!(matches!(error, StudyError::NotFound { .. }), "{error}");
+}

@@ -35,7 +35,8 @@ pub struct StudyEntry {
 pub fn read(path: &Path) -> Result<(PathBuf, String), StudyError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok((path.to_owned(), text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match shipped(path) {
+        // A folder that happens to have a study's name does not hide it.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound || path.is_dir() => match shipped(path) {
             Some((name, text)) => Ok((PathBuf::from(format!("studies/{name}.toml")), text.to_owned())),
             None => Err(StudyError::NotFound { path: path.to_owned(), hint: not_found_hint(path) }),
         },
