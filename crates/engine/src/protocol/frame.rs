@@ -172,7 +172,7 @@ pub fn write(output: &mut impl Write, kind: Kind, id: u64, payload: &[u8]) -> Re
 /// Writes one frame with a JSON payload and flushes it.
 ///
 /// # Errors
-/// As [`write`]; also a value that JSON cannot express.
+/// As [`write()`]; also a value that JSON cannot express.
 pub fn write_json(
     output: &mut impl Write,
     kind: Kind,

@@ -1,4 +1,4 @@
-//! A real block device, behind the rules of [`safety`](super::safety).
+//! A real block device, behind the rules of [`safety`].
 
 use std::path::{Path, PathBuf};
 
