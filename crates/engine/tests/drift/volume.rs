@@ -16,7 +16,9 @@ struct Volume {
     /// Metadata: so much at the start and so much a file.
     fixed: u64,
     a_file: u64,
-    /// Looks at `statfs` come every so many operations and see what was so many looks ago.
+    /// Looks at `statfs` come every so many operations and see what was so many looks ago. In between the
+    /// estimate follows what the workloads hold themselves, as the executor's does (`load/fullness.rs`): only what
+    /// comes on top of that, metadata here, is known late.
     look_every: u32,
     lag: usize,
 }
@@ -31,9 +33,12 @@ struct Run {
 }
 
 impl Volume {
+    fn overhead(&self, workloads: &[AnyWorkload]) -> u64 {
+        workloads.iter().map(|workload| workload.files() * self.a_file).sum::<u64>() + self.fixed
+    }
+
     fn used(&self, workloads: &[AnyWorkload]) -> u64 {
-        workloads.iter().map(|workload| workload.live_bytes() + workload.files() * self.a_file).sum::<u64>()
-            + self.fixed
+        live(workloads) + self.overhead(workloads)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "test volumes are small")]
@@ -41,17 +46,19 @@ impl Volume {
         let mut workloads: Vec<_> = (0..threads).map(|thread| make(spec, thread, threads, 21)).collect();
         let mut run = Run::default();
         let mut late: VecDeque<u64> = VecDeque::new();
-        let mut feedback =
-            Feedback { used_share: self.fixed as f64 / self.total as f64, total_bytes: self.total };
+        let mut overhead = self.fixed;
         for step in 0..operations {
             let turn = usize::try_from(step % threads).expect("small");
             let used = self.used(&workloads);
             if step % self.look_every == 0 {
-                late.push_back(used);
+                late.push_back(self.overhead(&workloads));
                 if late.len() > self.lag {
-                    feedback.used_share = late.pop_front().unwrap_or(0) as f64 / self.total as f64;
+                    overhead = late.pop_front().unwrap_or(0);
                 }
             }
+            let estimate = live(&workloads) + overhead;
+            let feedback =
+                Feedback { used_share: estimate as f64 / self.total as f64, total_bytes: self.total };
             if step % 100 == 0 {
                 run.used.push(used as f64 / self.total as f64);
             }
@@ -66,6 +73,11 @@ impl Volume {
         }
         run
     }
+}
+
+/// What the workloads hold, in whole blocks.
+fn live(workloads: &[AnyWorkload]) -> u64 {
+    workloads.iter().map(AnyWorkload::live_bytes).sum()
 }
 
 const MIB: u64 = 1 << 20;
@@ -121,7 +133,7 @@ fn use_is_held_at_every_target_with_prompt_feedback() {
 fn use_is_held_through_late_feedback() {
     for (look_every, lag) in [(100, 0), (1000, 1), (2000, 3)] {
         let volume =
-            Volume { total: 512 * MIB, usable: 512 * MIB, fixed: 9 * MIB, a_file: 256, look_every, lag };
+            Volume { total: 512 * MIB, usable: 512 * MIB, fixed: 9 * MIB, a_file: 4096, look_every, lag };
         let run = volume.run(&hold(0.8), 2, 200_000);
         let context = format!("a look every {look_every}, {lag} late");
         // Filling may overshoot by what is not yet seen; the second half of the run is held.
