@@ -7,7 +7,7 @@ use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
 
@@ -129,15 +129,34 @@ fn configure(device: &Path, file: BorrowedFd<'_>, options: &AttachOptions) -> Re
     unsafe { LOOP_CONFIGURE.call(fd.as_fd(), &raw mut config) }.map(drop)
 }
 
-/// Detaches the device from its file. If something still uses it, the kernel detaches it when that ends.
+/// Longest wait for others to close a device that is being detached.
+const DETACH_WAIT: Duration = Duration::from_secs(1);
+
+/// Detaches the device from its file. While anyone has the device open, if only to ask what it is, the kernel
+/// detaches it at their close: that is waited for, up to a second. If something still uses it then, the kernel
+/// detaches it when that ends.
 ///
 /// # Errors
 /// `ENXIO` when nothing was attached.
 pub fn detach(device: &Path) -> Result<()> {
+    let before = backing_name(device);
     let fd =
         open(device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))?;
     // SAFETY: LOOP_CLR_FD takes no argument.
-    unsafe { LOOP_CLR_FD.call_value(fd.as_fd(), 0) }.map(drop)
+    unsafe { LOOP_CLR_FD.call_value(fd.as_fd(), 0) }?;
+    drop(fd);
+    let start = Instant::now();
+    // Another file's name: detached, and taken again by someone else.
+    while before.is_some() && backing_name(device) == before && start.elapsed() < DETACH_WAIT {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// The name that the kernel knows of the file behind a device; nothing when there is none.
+fn backing_name(device: &Path) -> Option<String> {
+    let name = device.file_name()?.to_str()?;
+    fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
 }
 
 /// The loop devices that `file` is behind, in order of their number; empty if it does not exist.
