@@ -201,9 +201,10 @@ pub struct LoadResult {
     pub bytes_written: u64,
     /// Bytes read by operations.
     pub bytes_read: u64,
-    /// User CPU time of the load's threads.
+    /// User CPU time of the process while the load ran: its threads, the one in charge, the trace's writer. Probes,
+    /// upkeep and materialising are left out.
     pub cpu_user_ns: u64,
-    /// System CPU time of the load's threads.
+    /// The same in the kernel; what kernel threads do for the load is not in it.
     pub cpu_sys_ns: u64,
     /// Bytes the kernel wrote to the device meanwhile, up to the final sync; absent when it does not say.
     pub device_bytes_written: Option<u64>,
@@ -224,7 +225,8 @@ pub struct LoadResult {
     pub layout: LayoutSummary,
     /// Free space at the end; absent where it cannot be known.
     pub free_space: Option<FreeSpace>,
-    /// Measured cost of fsage itself: nanoseconds an operation spent outside system calls.
+    /// `cpu_user_ns` divided by `operations`: what fsage itself takes for an operation, making the data, keeping the
+    /// latencies and writing the trace included.
     pub overhead_ns_per_operation: f64,
     /// Live files, directories and links.
     pub files: u64,

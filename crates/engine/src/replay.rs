@@ -10,11 +10,14 @@ mod stream;
 
 use std::path::{Path, PathBuf};
 
-use crate::load::{Control, Ground, LoadError, LoadResult, LoadSink, LoadSpec, StopSpec, run_sources};
+use crate::load::{
+    Control, Ground, LoadError, LoadResult, LoadSink, LoadSpec, StopReason, StopSpec, run_sources,
+};
 use crate::protocol::FailureKind;
 use crate::trace::TraceError;
 use crate::tree::{Shape, ShapeError, walk};
-use stream::{Recorded, feed, open_streams};
+use crate::workload::spec::{DriftSpec, WorkloadSpec};
+use stream::{Dealt, Recorded, feed, open_streams};
 
 /// Why a trace could not be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,14 @@ pub enum ReplayError {
     /// The replayed tree could not be looked at.
     #[error("cannot check the replayed tree")]
     Shape(#[from] ShapeError),
+    /// The load ended before the trace did.
+    #[error("only {executed} of the trace's operations were run, at least {dealt} were to be")]
+    Incomplete {
+        /// Operations that were run.
+        executed: u64,
+        /// Operations read from the trace until then, without those that failed when recorded.
+        dealt: u64,
+    },
     /// The replayed tree is not the recorded one.
     #[error("{} is not what the trace made: {what}", path.display())]
     Different {
@@ -45,6 +56,7 @@ impl ReplayError {
         match self {
             Self::Trace(error) => error.hint(),
             Self::Load(error) => error.hint(),
+            Self::Incomplete { .. } => "is the volume as large as the recorded one?".to_owned(),
             Self::Shape(_) => String::new(),
             Self::Different { .. } => "nothing else may work below that directory meanwhile".to_owned(),
         }
@@ -56,7 +68,7 @@ impl ReplayError {
         match self {
             Self::Trace(error) => error.kind(),
             Self::Load(error) => error.kind(),
-            Self::Shape(_) => FailureKind::Failed,
+            Self::Shape(_) | Self::Incomplete { .. } => FailureKind::Failed,
             Self::Different { .. } => FailureKind::Damage,
         }
     }
@@ -78,9 +90,14 @@ pub fn run(
 ) -> Result<LoadResult, ReplayError> {
     let reader = crate::trace::read(trace)?;
     let preamble = reader.preamble().clone();
+    let expected = Some(reader.operations());
+    let WorkloadSpec::Drift(drift) = preamble.load.workload;
     let spec = LoadSpec {
+        // What held or made room is in the trace; nothing is steered again.
+        workload: WorkloadSpec::Drift(DriftSpec { utilisation: None, ..drift }),
         directory: directory.to_owned(),
-        stop: StopSpec { operations: Some(reader.operations()), ..StopSpec::default() },
+        // Recorded threads did unequal numbers of operations: each source runs to its own end.
+        stop: StopSpec::default(),
         probe_every: 0,
         probe_layout: false,
         trim: false,
@@ -91,7 +108,7 @@ pub fn run(
     let (streams, sources) = open_streams(&preamble.directories);
     let (result, sources, fed) = std::thread::scope(|scope| {
         let feeder = scope.spawn(move || feed(reader, &streams));
-        let ran = run_sources(&spec, &ground, sources, &preamble.directories, control, sink);
+        let ran = run_sources(&spec, &ground, sources, &preamble.directories, expected, control, sink);
         // The feeder ends when its reader does or when every source is gone.
         let (result, sources) = match ran {
             Ok((result, sources)) => (Ok(result), sources),
@@ -100,8 +117,12 @@ pub fn run(
         let sources: Vec<Recorded> = sources.into_iter().map(Recorded::hang_up).collect();
         (result, sources, feeder.join())
     });
-    fed.map_err(|_| LoadError::Panicked)??;
+    let fed = fed.map_err(|_| LoadError::Panicked)?;
     let mut result = result?;
+    let Dealt { operations: dealt, whole } = fed?;
+    if result.stopped_by != StopReason::Asked && (!whole || result.operations < dealt) {
+        return Err(ReplayError::Incomplete { executed: result.operations, dealt });
+    }
     conclude(&ground, &sources, &mut result)?;
     Ok(result)
 }

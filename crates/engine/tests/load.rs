@@ -420,6 +420,26 @@ fn a_replayed_trace_leaves_the_same_tree() {
 }
 
 #[test]
+fn threads_of_unequal_length_are_replayed_whole() {
+    let Some(volume) = Volume::new("ext4", 384) else { return };
+    let directory = volume.directory();
+    let stop = StopSpec { bytes: Some(Bytes(200 << 20)), ..StopSpec::default() };
+    let spec = LoadSpec { threads: 2, trace: true, stop, ..spec(&directory, full_mix(), 0) };
+    let (result, kept) = load(&spec);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.parquet");
+    std::fs::write(&path, &kept.trace).unwrap();
+    let first = trace::read(&path).unwrap().map(Result::unwrap).filter(|record| record.thread == 0).count();
+    assert_ne!(u64::try_from(first * 2).unwrap(), result.operations, "the threads did unequal numbers");
+    let Some(other) = Volume::new("ext4", 384) else { return };
+    let copy = other.directory();
+    let replayed = replay::run(&path, &copy, &Control::new(), &mut NoSink).unwrap();
+    assert_eq!((replayed.operations, replayed.files), (result.operations, result.files));
+    assert_eq!(replayed.stopped_by, StopReason::Operations);
+    assert_eq!(tree::walk(&copy).unwrap(), tree::walk(&directory).unwrap());
+}
+
+#[test]
 fn damaged_traces_are_errors() {
     let Some(volume) = Volume::new("ext4", 300) else { return };
     let spec = LoadSpec { trace: true, ..spec(&volume.directory(), full_mix(), 2000) };

@@ -54,9 +54,10 @@ impl Control {
         self.state.load(Ordering::Acquire) == PAUSE
     }
 
-    /// Sleeps while a pause is asked; returns whether the load goes on (else it was stopped).
-    pub(crate) fn wait(&self) -> bool {
-        while self.is_paused() {
+    /// Sleeps while a pause is asked, unless the load is `over` anyway; returns whether it goes on (else it was
+    /// stopped).
+    pub(crate) fn wait(&self, over: &dyn Fn() -> bool) -> bool {
+        while self.is_paused() && !over() {
             std::thread::sleep(Duration::from_millis(2));
         }
         !self.is_stopped()
@@ -79,6 +80,6 @@ mod tests {
         control.pause();
         control.resume();
         assert!(control.is_stopped());
-        assert!(!control.wait());
+        assert!(!control.wait(&|| false));
     }
 }

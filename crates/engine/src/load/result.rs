@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fsage_sys::clock::CpuTime;
+
 use super::probe::Prober;
 use super::setup::Ground;
 use super::worker::Tally;
@@ -18,20 +20,27 @@ pub struct Ending {
     pub materialise_ns: u64,
 }
 
+/// What the load took, probes, pauses, looks, upkeep and materialising left out.
+#[derive(Debug, Clone, Copy)]
+pub struct Spent {
+    pub elapsed_ns: u64,
+    /// Of the whole process.
+    pub cpu: CpuTime,
+}
+
 /// The result but for what only the workloads know: digest, live files and bytes.
 pub fn assemble(
     spec: &LoadSpec,
     ground: &Ground,
     prober: &Prober,
     tallies: &[Tally],
-    elapsed_ns: u64,
+    spent: Spent,
     latency: BTreeMap<OperationKind, LatencySummary>,
     ending: Ending,
 ) -> Result<LoadResult, LoadError> {
     ground.sync()?;
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
     let operations = sum(|tally| tally.operations);
-    let cpu_user_ns = sum(|tally| tally.cpu.user_ns);
     let failed = failures(tallies);
     let succeeded = OperationKind::ALL
         .into_iter()
@@ -41,14 +50,14 @@ pub fn assemble(
     Ok(LoadResult {
         operations,
         missed: sum(|tally| tally.missed),
-        elapsed_ns,
+        elapsed_ns: spent.elapsed_ns,
         digest_caveats: caveats(spec, &failed, ending.reason),
         failed,
         succeeded,
         bytes_written: sum(|tally| tally.bytes_written),
         bytes_read: sum(|tally| tally.bytes_read),
-        cpu_user_ns,
-        cpu_sys_ns: sum(|tally| tally.cpu.sys_ns),
+        cpu_user_ns: spent.cpu.user_ns,
+        cpu_sys_ns: spent.cpu.sys_ns,
         device_bytes_written: prober.device_bytes_now(),
         device_bytes_before_materialise: ending.before_materialise,
         materialise_ns: ending.materialise_ns,
@@ -57,7 +66,7 @@ pub fn assemble(
         latency,
         layout: prober.scan()?,
         free_space: prober.free_space_now(),
-        overhead_ns_per_operation: share(cpu_user_ns, operations),
+        overhead_ns_per_operation: share(spent.cpu.user_ns, operations),
         files: 0,
         live_bytes: 0,
     })

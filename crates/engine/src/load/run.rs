@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use fsage_sys::clock::raw_ns;
+use fsage_sys::clock::{CpuTime, process_cpu, raw_ns};
 
 use super::age::AgeWatch;
 use super::fullness::{FileSystemTraits, Fullness, Usage, traits, usage};
 use super::probe::Prober;
-use super::result::{Ending, assemble};
+use super::result::{Ending, Spent, assemble};
 use super::setup::{self, Ground};
 use super::source::Source;
 use super::tick::{Evolution, Sample};
@@ -48,7 +48,8 @@ pub fn run(spec: &LoadSpec, control: &Control, sink: &mut dyn LoadSink) -> Resul
         initial.push(source.initial_directories());
         sources.push(source);
     }
-    let (mut result, sources) = run_sources(spec, &ground, sources, &initial, control, sink)?;
+    let (mut result, sources) =
+        run_sources(spec, &ground, sources, &initial, spec.stop.operations, control, sink)?;
     let mut digest = Digest::default();
     sources.iter().for_each(|source: &AnyWorkload| digest.merge(&source.digest()));
     result.digest = digest.to_string();
@@ -58,12 +59,14 @@ pub fn run(spec: &LoadSpec, control: &Control, sink: &mut dyn LoadSink) -> Resul
 }
 
 /// Runs the operations of `sources`, one thread each, and gives them back with the result, in which the digest
-/// and the numbers of live files and bytes are still missing.
+/// and the numbers of live files and bytes are still missing. `expected` operations are what progress is told by;
+/// only `spec.stop` and the sources themselves end the load.
 pub(crate) fn run_sources<S: Source>(
     spec: &LoadSpec,
     ground: &Ground,
     sources: Vec<S>,
     initial: &[Vec<Directory>],
+    expected: Option<u64>,
     control: &Control,
     sink: &mut dyn LoadSink,
 ) -> Result<(LoadResult, Vec<S>), LoadError> {
@@ -83,7 +86,7 @@ pub(crate) fn run_sources<S: Source>(
     std::thread::scope(|scope| {
         let (messages, inbox) = bounded(8 * threads + 8);
         let mut lines = Lines::new(threads);
-        let evolution = Evolution::new(spec.stop.operations);
+        let evolution = Evolution::new(expected);
         let feeds: Vec<Option<Feed>> = if spec.trace {
             let (feeds, batches) = Batches::open(threads);
             let preamble = Preamble { load: spec.clone(), directories: initial.to_vec() };
@@ -117,7 +120,7 @@ pub(crate) fn run_sources<S: Source>(
             handles.push(scope.spawn(move || worker.work()));
         }
         drop(messages);
-        let lead = Lead::new(spec, ground, &shared, facts, lines, inbox, evolution, sink);
+        let lead = Lead::new(spec, ground, &shared, facts, lines, inbox, evolution, expected, sink);
         let result = lead.lead();
         let sources: Result<Vec<S>, LoadError> =
             handles.into_iter().map(|handle| handle.join().map_err(|_| LoadError::Panicked)).collect();
@@ -209,6 +212,8 @@ struct Lead<'a> {
     lines: Lines,
     inbox: Receiver<Message>,
     evolution: Evolution,
+    /// Operations that will be done, if that is known.
+    expected: Option<u64>,
     sink: &'a mut dyn LoadSink,
     prober: Prober,
     age: Option<AgeWatch>,
@@ -216,6 +221,8 @@ struct Lead<'a> {
     answered_shortages: u64,
     /// Load done in earlier legs.
     elapsed_ns: u64,
+    /// Time of the whole process on the CPU in those legs.
+    cpu: CpuTime,
     leg_start_raw_ns: u64,
     held_ns: u64,
     tallies: Vec<Tally>,
@@ -241,6 +248,7 @@ impl<'a> Lead<'a> {
         lines: Lines,
         inbox: Receiver<Message>,
         evolution: Evolution,
+        expected: Option<u64>,
         sink: &'a mut dyn LoadSink,
     ) -> Self {
         let threads = shared.progress.len();
@@ -255,8 +263,10 @@ impl<'a> Lead<'a> {
             lines,
             inbox,
             evolution,
+            expected,
             sink,
             elapsed_ns: 0,
+            cpu: CpuTime::default(),
             leg_start_raw_ns: 0,
             held_ns: 0,
             tallies: vec![Tally::default(); threads],
@@ -296,18 +306,23 @@ impl<'a> Lead<'a> {
     /// Sends the threads home, waits for the last of the trace, and adds everything up.
     fn finish(mut self, ending: Ending) -> Result<LoadResult, LoadError> {
         self.lines.commands.clear();
+        let before = process_cpu();
         while let Ok(message) = self.inbox.recv() {
             match message {
                 Message::Trace(chunk) => self.sink.trace_chunk(&chunk),
                 Message::TraceFailed(what) => self.trace_failure = Some(what),
+                Message::Died => return Err(LoadError::Panicked),
                 Message::Samples { .. } | Message::Arrived { .. } => {}
             }
         }
+        // What is left of the trace is work for the load, though done after it.
+        self.spend(before);
         if let Some(what) = self.trace_failure.take() {
             return Err(LoadError::Trace { what });
         }
         let total = self.evolution.total();
-        assemble(self.spec, self.ground, &self.prober, &self.tallies, self.elapsed_ns, total, ending)
+        let spent = Spent { elapsed_ns: self.elapsed_ns, cpu: self.cpu };
+        assemble(self.spec, self.ground, &self.prober, &self.tallies, spent, total, ending)
     }
 
     /// Leg after leg until the load ends; says why it did.
@@ -320,8 +335,8 @@ impl<'a> Lead<'a> {
         let probe_every = if self.spec.probe_every == 0 { u64::MAX } else { self.spec.probe_every };
         let steered = matches!(utilisation(self.spec), Some(UtilisationSpec::Hold { .. }));
         let (mut next_check, mut next_probe) = (check_every, probe_every);
+        let mut next_look = if steered { self.look_after(0) } else { u64::MAX };
         loop {
-            let next_look = if steered { self.next_look() } else { u64::MAX };
             let until = end.min(next_check).min(next_probe).min(next_look);
             let threads = self.tallies.len();
             let arrivals = self.command(|thread| Command::Run { until: share_of(until, thread, threads) })?;
@@ -347,6 +362,9 @@ impl<'a> Lead<'a> {
             } else if until >= next_look {
                 self.look()?;
             }
+            if steered && (until >= next_look || until >= next_probe) {
+                next_look = self.look_after(until);
+            }
         }
     }
 
@@ -354,21 +372,22 @@ impl<'a> Lead<'a> {
         self.tallies.iter().map(|tally| tally.operations).sum()
     }
 
-    /// After how many operations the fullness estimate is to be corrected: by what an operation wrote so far.
-    fn next_look(&self) -> u64 {
+    /// After how many operations the fullness estimate is to be corrected, by what an operation wrote so far. It
+    /// counts from `until`, what the threads were told last, and not from what they did: one that is finished
+    /// does less than its share, and the next look must be later than the last nevertheless.
+    fn look_after(&self, until: u64) -> u64 {
         let operations = self.operations();
         let written = self.tallies.iter().map(|tally| tally.bytes_written).sum::<u64>();
         let each = (written / operations.max(1)).max(1);
         let few = LOOK_OPERATIONS * u64::try_from(self.tallies.len()).unwrap_or(1);
-        operations + if operations == 0 { few } else { (self.shared.fullness.due_bytes() / each).max(few) }
+        let step = if operations == 0 { few } else { (self.shared.fullness.due_bytes() / each).max(few) };
+        until.saturating_add(step)
     }
 
-    /// Corrects the fullness estimate. This is part of the load: its time counts.
-    fn look(&mut self) -> Result<(), LoadError> {
-        let start = raw_ns();
+    /// Corrects the fullness estimate. Like that of a probe, its time is no load.
+    fn look(&self) -> Result<(), LoadError> {
         self.ground.sync()?;
         self.shared.fullness.correct(self.ground.settled_usage()?);
-        self.elapsed_ns += raw_ns().saturating_sub(start);
         Ok(())
     }
 
@@ -406,14 +425,13 @@ impl<'a> Lead<'a> {
         }
         let bytes = crate::quantity::to_u64(crate::quantity::as_f64(usage.total_bytes) * free);
         let threads = self.tallies.len();
-        let counted = self.elapsed_ns;
         self.command(|thread| Command::Release { bytes: share_of(bytes, thread, threads) })?;
-        self.elapsed_ns = counted;
         Ok(())
     }
 
     /// Gives every thread its command and waits until all are done.
     fn command(&mut self, command: impl Fn(usize) -> Command) -> Result<Vec<Arrival>, LoadError> {
+        let before = process_cpu();
         self.leg_start_raw_ns = raw_ns();
         self.held_ns = 0;
         let timed = matches!(command(0), Command::Run { .. });
@@ -424,7 +442,7 @@ impl<'a> Lead<'a> {
         let mut looked = raw_ns();
         while arrivals.len() < self.tallies.len() {
             match self.inbox.recv_timeout(LOOK_ROUND) {
-                Ok(message) => self.receive(message, &mut arrivals),
+                Ok(message) => self.receive(message, &mut arrivals)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
             }
@@ -432,10 +450,9 @@ impl<'a> Lead<'a> {
                 self.look_round(&mut looked);
             }
         }
-        let end = arrivals.iter().map(|arrival| arrival.raw_ns).max().unwrap_or(self.leg_start_raw_ns);
-        let paused = arrivals.iter().map(|arrival| arrival.paused_ns).min().unwrap_or(0);
         if timed {
-            self.elapsed_ns += end.saturating_sub(self.leg_start_raw_ns).saturating_sub(paused);
+            self.elapsed_ns += leg_ns(&arrivals, self.leg_start_raw_ns);
+            self.spend(before);
         }
         match self.trouble {
             Some(trouble) => Err(self.ground.trouble(trouble)),
@@ -443,7 +460,14 @@ impl<'a> Lead<'a> {
         }
     }
 
-    fn receive(&mut self, message: Message, arrivals: &mut Vec<Arrival>) {
+    /// Counts the CPU time since `before` as the load's.
+    fn spend(&mut self, before: CpuTime) {
+        let now = process_cpu();
+        self.cpu.user_ns += now.user_ns.saturating_sub(before.user_ns);
+        self.cpu.sys_ns += now.sys_ns.saturating_sub(before.sys_ns);
+    }
+
+    fn receive(&mut self, message: Message, arrivals: &mut Vec<Arrival>) -> Result<(), LoadError> {
         match message {
             Message::Samples { thread, mut samples, end_raw_ns } => {
                 let elapsed = self.elapsed_at(end_raw_ns);
@@ -463,7 +487,9 @@ impl<'a> Lead<'a> {
                 self.trace_failure = Some(what);
                 self.shared.halt.set(StopReason::Asked);
             }
+            Message::Died => return Err(LoadError::Panicked),
         }
+        Ok(())
     }
 
     /// Nanoseconds of load at a moment of the leg under way.
@@ -493,10 +519,128 @@ impl<'a> Lead<'a> {
         let bytes = progress.iter().map(|thread| thread.bytes_written.load(Ordering::Relaxed)).sum();
         let stop = &self.spec.stop;
         let share = progress_share([
-            (operations, stop.operations),
+            (operations, self.expected),
             (bytes, stop.bytes.map(|bytes| bytes.0)),
             (elapsed, limit_ns),
         ]);
         self.sink.progress(operations, elapsed, share, if paused { "paused" } else { "" });
+    }
+}
+
+impl Drop for Lead<'_> {
+    /// However the load ended: threads that still work must not go on for nobody.
+    fn drop(&mut self) {
+        self.shared.halt.set(StopReason::Asked);
+    }
+}
+
+/// How long a leg lasted, by the thread that was the last to arrive; what held that one was no load. Others say
+/// nothing about pauses: one that had finished was never held.
+fn leg_ns(arrivals: &[Arrival], start_raw_ns: u64) -> u64 {
+    let last = arrivals.iter().max_by_key(|arrival| arrival.raw_ns);
+    last.map_or(0, |last| last.raw_ns.saturating_sub(start_raw_ns).saturating_sub(last.paused_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::source::Step;
+    use crate::load::{NoSink, StopSpec};
+    use crate::operation::{Operation, OperationKind, Outcome, Place};
+    use crate::workload::spec::DriftSpec;
+    use crate::workload::{Feedback, LiveFile};
+
+    /// Makes directories until it ends, or panics.
+    struct Scripted {
+        left: u32,
+        panics: bool,
+    }
+
+    impl Source for Scripted {
+        fn next(&mut self, _: &Feedback) -> Step {
+            let Some(left) = self.left.checked_sub(1) else {
+                assert!(!self.panics, "as scripted");
+                return Step::End;
+            };
+            self.left = left;
+            Step::Do(Operation {
+                kind: OperationKind::Mkdir,
+                file: 0,
+                place: Place { directory: left + 1, name: 0 },
+                target: Place::default(),
+                offset: 0,
+                length: 0,
+                size: 0,
+                version: 0,
+                accesses: 1,
+            })
+        }
+        fn release(&mut self) -> Option<Operation> {
+            None
+        }
+        fn completed(&mut self, _: &Operation, _: &Outcome) {}
+        fn is_stuck(&self) -> bool {
+            false
+        }
+        fn live_bytes(&self) -> u64 {
+            0
+        }
+        fn files(&self) -> u64 {
+            0
+        }
+        fn try_for_each_live<E>(&self, _: impl FnMut(LiveFile) -> Result<(), E>) -> Result<(), E> {
+            Ok(())
+        }
+    }
+
+    fn scripted(
+        sources: Vec<Scripted>,
+        utilisation: Option<UtilisationSpec>,
+    ) -> Result<LoadResult, LoadError> {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = LoadSpec {
+            workload: WorkloadSpec::Drift(DriftSpec { utilisation, ..DriftSpec::default() }),
+            directory: folder.path().to_owned(),
+            threads: u32::try_from(sources.len()).unwrap(),
+            seed: 1,
+            stop: StopSpec::default(),
+            write_mode: WriteMode::Buffered,
+            probe_every: 0,
+            probe_layout: false,
+            trim: false,
+            trace: false,
+        };
+        let ground = Ground::open(folder.path())?;
+        let initial = vec![Vec::new(); sources.len()];
+        run_sources(&spec, &ground, sources, &initial, None, &Control::new(), &mut NoSink)
+            .map(|(result, _)| result)
+    }
+
+    #[test]
+    fn a_thread_that_panics_ends_the_load() {
+        let sources = vec![Scripted { left: 10, panics: true }, Scripted { left: 200_000, panics: false }];
+        assert!(matches!(scripted(sources, None), Err(LoadError::Panicked)));
+    }
+
+    #[test]
+    fn threads_may_end_at_different_times_while_fullness_is_held() {
+        let sources = vec![Scripted { left: 10, panics: false }, Scripted { left: 2000, panics: false }];
+        let result = scripted(sources, Some(UtilisationSpec::Hold { target: 0.5 })).unwrap();
+        assert_eq!((result.operations, result.stopped_by), (2010, StopReason::Operations));
+        assert!(result.cpu_user_ns + result.cpu_sys_ns > 0);
+    }
+
+    #[test]
+    fn a_pause_is_that_of_the_thread_that_came_last() {
+        let arrival = |raw_ns, paused_ns| Arrival {
+            raw_ns,
+            paused_ns,
+            tally: Tally::default(),
+            trouble: None,
+            finished: None,
+            files: 0,
+        };
+        assert_eq!(leg_ns(&[arrival(1100, 0), arrival(9000, 5000)], 1000), 3000);
+        assert_eq!(leg_ns(&[], 1000), 0);
     }
 }

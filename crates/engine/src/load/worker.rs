@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
-use fsage_sys::clock::{CpuTime, raw_ns, thread_cpu};
+use fsage_sys::clock::raw_ns;
 use rustix::io::Errno;
 
 use super::fullness::{Fullness, bytes_moved};
@@ -38,6 +38,8 @@ pub enum Message {
     Samples { thread: usize, samples: Vec<Sample>, end_raw_ns: u64 },
     /// A command is done.
     Arrived { thread: usize, arrival: Box<Arrival> },
+    /// A thread panicked.
+    Died,
     /// The next bytes of the trace.
     Trace(Vec<u8>),
     /// The trace could not be written.
@@ -83,7 +85,6 @@ pub struct Tally {
     pub succeeded: [u64; OperationKind::ALL.len()],
     /// By errno.
     pub failed: [u64; ERRNOS],
-    pub cpu: CpuTime,
 }
 
 /// Errnos told apart; the kernel has 133.
@@ -99,7 +100,6 @@ impl Default for Tally {
             bytes_read: 0,
             succeeded: [0; OperationKind::ALL.len()],
             failed: [0; ERRNOS],
-            cpu: CpuTime::default(),
         }
     }
 }
@@ -228,11 +228,11 @@ const RELEASE_PATIENCE: u32 = 64;
 impl<S: Source> Worker<'_, S> {
     /// Does what is commanded until the thread in charge hangs up; gives the source back.
     pub fn work(mut self) -> S {
+        let _alarm = Alarm(self.messages.clone());
         let fullness = &self.shared.fullness;
         self.state.feedback =
             Feedback { used_share: fullness.used_share(), total_bytes: fullness.total_bytes() };
         while let Ok(command) = self.commands.recv() {
-            let before = thread_cpu();
             match command {
                 Command::Run { until } => self.run(until),
                 Command::Release { bytes } => self.release(bytes),
@@ -240,10 +240,6 @@ impl<S: Source> Worker<'_, S> {
             }
             self.publish();
             self.flush();
-            let after = thread_cpu();
-            let cpu = &mut self.state.tally.cpu;
-            cpu.user_ns += after.user_ns.saturating_sub(before.user_ns);
-            cpu.sys_ns += after.sys_ns.saturating_sub(before.sys_ns);
             let arrival = Box::new(Arrival {
                 raw_ns: raw_ns(),
                 paused_ns: std::mem::take(&mut self.state.paused_ns),
@@ -281,7 +277,7 @@ impl<S: Source> Worker<'_, S> {
             return false;
         }
         let before = raw_ns();
-        let goes_on = self.shared.control.wait();
+        let goes_on = self.shared.control.wait(&|| self.shared.halt.is_set());
         self.state.paused_ns += raw_ns().saturating_sub(before);
         if !goes_on {
             self.shared.halt.set(StopReason::Asked);
@@ -472,6 +468,18 @@ impl<S: Source> Worker<'_, S> {
         let samples = std::mem::replace(&mut self.state.samples, empty);
         // The thread in charge hangs up only when the load is over.
         let _ = self.messages.send(Message::Samples { thread: self.thread, samples, end_raw_ns: raw_ns() });
+    }
+}
+
+/// Tells the thread in charge, which would wait for ever, when a thread panics.
+struct Alarm(Sender<Message>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The thread in charge may be gone as well.
+            let _ = self.0.send(Message::Died);
+        }
     }
 }
 

@@ -40,13 +40,23 @@ pub fn open_streams(initial: &[Vec<Directory>]) -> (Vec<Sender<Vec<Operation>>>,
         .unzip()
 }
 
+/// How many operations were dealt out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dealt {
+    /// Operations, those of the last batch that nobody took included.
+    pub operations: u64,
+    /// The trace was read to its end and a thread took every batch.
+    pub whole: bool,
+}
+
 /// Reads the trace and deals its operations out, but for those that failed when recorded.
 ///
 /// # Errors
 /// The trace cannot be read on; the sources then end as if it ended there.
-pub fn feed(reader: Reader, streams: &[Sender<Vec<Operation>>]) -> Result<(), TraceError> {
+pub fn feed(reader: Reader, streams: &[Sender<Vec<Operation>>]) -> Result<Dealt, TraceError> {
     let mut batches: Vec<Vec<Operation>> = streams.iter().map(|_| Vec::with_capacity(BATCH)).collect();
     let path = reader.path().to_owned();
+    let mut dealt = Dealt { operations: 0, whole: true };
     for record in reader {
         let record = record?;
         let thread = usize::try_from(record.thread).unwrap_or(usize::MAX);
@@ -58,15 +68,16 @@ pub fn feed(reader: Reader, streams: &[Sender<Vec<Operation>>]) -> Result<(), Tr
             continue;
         }
         batch.push(record.operation);
+        dealt.operations += 1;
         if batch.len() == BATCH && stream.send(std::mem::replace(batch, Vec::with_capacity(BATCH))).is_err() {
             // The load has ended: nobody reads on.
-            return Ok(());
+            return Ok(Dealt { whole: false, ..dealt });
         }
     }
     for (batch, stream) in batches.into_iter().zip(streams) {
-        let _ = stream.send(batch);
+        dealt.whole &= batch.is_empty() || stream.send(batch).is_ok();
     }
-    Ok(())
+    Ok(dealt)
 }
 
 impl Recorded {
