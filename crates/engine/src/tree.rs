@@ -16,6 +16,9 @@ mod shape;
 
 pub use shape::{Shape, ShapeError, walk};
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use crate::operation::Place;
 use crate::quantity::index;
 
@@ -61,6 +64,26 @@ pub fn write_directory_name(path: &mut Vec<u8>, number: u32) {
 /// Appends the name of a file or link (`f000001ff`).
 pub fn write_file_name(path: &mut Vec<u8>, name: u64) {
     write_hex(path, b'f', name, 8);
+}
+
+/// Whether a path ends as those of our files do: a file name below any number of directories below a top directory.
+/// It takes the whole path, because the directory looked at may itself be inside a tree of ours.
+#[must_use]
+pub fn is_file_path(path: &Path) -> bool {
+    let mut names = path.components().rev().map(|part| part.as_os_str().as_bytes());
+    names.next().is_some_and(|name| is_hex(name, b'f', 8))
+        && names.find(|name| !is_hex(name, b'd', 4)).is_some_and(is_top)
+}
+
+/// Whether `name` is what [`write_hex`] makes.
+fn is_hex(name: &[u8], letter: u8, digits: usize) -> bool {
+    name.strip_prefix(&[letter])
+        .is_some_and(|number| number.len() >= digits && number.iter().all(|digit| HEX.contains(digit)))
+}
+
+/// Whether `name` is what [`write_top_name`] makes.
+fn is_top(name: &[u8]) -> bool {
+    name.strip_prefix(b"t").is_some_and(|number| number.len() >= 2 && number.iter().all(u8::is_ascii_digit))
 }
 
 /// The directories of one thread's tree: which there are and where. Both the workload and the executor keep
@@ -186,6 +209,29 @@ mod tests {
         assert_eq!(text(|path| write_directory_name(path, 0x12_3456)), "d123456");
         assert_eq!(text(|path| write_file_name(path, 511)), "f000001ff");
         assert_eq!(text(|path| write_file_name(path, u64::MAX)), "fffffffffffffffff");
+    }
+
+    #[test]
+    fn our_paths_are_known() {
+        for ours in
+            ["t03/f000001ff", "/mnt/load/t123/d0001/d123456/fffffffffffffffff", "/t00/d001a/t01/f00000000"]
+        {
+            assert!(is_file_path(Path::new(ours)), "{ours}");
+        }
+        for other in [
+            "f000001ff",
+            "/mnt/f000001ff",
+            "t03/other/f000001ff",
+            "t3/f000001ff",
+            "t03/f00001ff",
+            "t03/f000001FF",
+            "t03/g000001ff",
+            "t03/f000001ff.txt",
+            "d0001/f000001ff",
+            "",
+        ] {
+            assert!(!is_file_path(Path::new(other)), "{other}");
+        }
     }
 
     #[test]

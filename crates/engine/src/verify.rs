@@ -2,7 +2,8 @@
 //!
 //! Every block of a file must be whole, of one and the same file identity, and at its own offset. Nothing is known of
 //! versions here, so data that is merely too old is not found. A block of zeros inside a file of ours is
-//! damage (`zero`): loads leave no holes. Files without any block of ours are counted and otherwise left alone.
+//! damage (`zero`): loads leave no holes. A file without any block of ours is damage when its path is one that a
+//! load makes ([`crate::tree`]); any other such file is counted and otherwise left alone.
 
 mod file;
 

@@ -88,6 +88,21 @@ fn what_was_aged_verifies_until_a_byte_is_changed() {
 }
 
 #[test]
+fn a_file_that_lost_everything_is_damage_and_a_strangers_file_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = made(folder.path().join("t00").to_str().unwrap().to_owned());
+    let verify = || fsage(&["verify", folder.path().to_str().unwrap()]);
+    std::fs::write(folder.path().join("notes.txt"), "some text of somebody else").unwrap();
+    assert_eq!(verify().code, 0);
+    for lost in [vec![0; 4096], vec![0x55; 4096]] {
+        std::fs::write(format!("{top}/f00000001"), lost).unwrap();
+        let wrong = verify();
+        assert_eq!(wrong.code, 5, "{wrong:?}");
+        assert!(wrong.stdout.contains("damaged") && wrong.stdout.contains("t00/f00000001 at 0"), "{wrong:?}");
+    }
+}
+
+#[test]
 fn a_trace_replays_to_the_same_tree() {
     if !root() {
         return;

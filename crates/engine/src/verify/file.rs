@@ -7,6 +7,7 @@ use std::path::Path;
 use fsage_content::{BLOCK_BYTES, Block, Expected, HEADER_BYTES, Verdict, recognise, verify};
 
 use crate::protocol::VerifyResult;
+use crate::tree;
 
 /// Bytes read at once.
 pub const CHUNK_BYTES: usize = 1 << 20;
@@ -41,7 +42,7 @@ pub fn check_file(path: &Path, name: &str, buffer: &mut [u8], found: &mut Verify
             }
         }
     }
-    check.finish(offset, found);
+    check.finish(offset, tree::is_file_path(path), found);
 }
 
 /// Fills the buffer unless the file ends.
@@ -130,12 +131,14 @@ impl Check<'_> {
         }
     }
 
-    /// Adds the file to what was found; one that has nothing of ours is only counted.
-    fn finish(mut self, bytes: u64, total: &mut VerifyResult) {
+    /// Adds the file to what was found. One that has nothing of ours is only counted, unless its path is ours
+    /// (`named`): then all of it was lost.
+    fn finish(mut self, bytes: u64, named: bool, total: &mut VerifyResult) {
         total.files += 1;
         total.bytes += bytes;
         let unreadable = self.found.bad_blocks.contains_key("unreadable");
-        if self.identity.is_none() && self.found.good_blocks == 0 && self.blocks > 0 && !unreadable {
+        let nothing = self.identity.is_none() && self.found.good_blocks == 0 && self.blocks > 0;
+        if nothing && !named && !unreadable {
             total.foreign_files += 1;
             return;
         }
@@ -161,11 +164,16 @@ mod tests {
     use super::*;
 
     fn check(content: &[u8]) -> VerifyResult {
+        check_at("file", content)
+    }
+
+    fn check_at(name: &str, content: &[u8]) -> VerifyResult {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         let mut found = VerifyResult::default();
-        check_file(&path, "file", &mut vec![0; CHUNK_BYTES], &mut found);
+        check_file(&path, name, &mut vec![0; CHUNK_BYTES], &mut found);
         found
     }
 
@@ -213,5 +221,24 @@ mod tests {
         assert!(found.bad_blocks.is_empty());
         assert_eq!((found.files, found.foreign_files, found.good_blocks), (1, 1, 0));
         assert_eq!(check(&[]).foreign_files, 0, "an empty file is nobody's");
+    }
+
+    #[test]
+    fn a_file_of_our_name_that_lost_everything_is_damage() {
+        for name in ["t00/f00000001", "t12/d0001/d001a/f000001ff"] {
+            for (content, kind, blocks) in [
+                (vec![0; 4096], "zero", 1),
+                (vec![0; 20_000], "zero", 5),
+                (vec![0x55; 4096], "foreign", 1),
+                (b"some text of somebody else".to_vec(), "foreign", 1),
+            ] {
+                let found = check_at(name, &content);
+                assert_eq!(found.bad_blocks.get(kind), Some(&blocks), "{name}: {found:?}");
+                assert_eq!((found.files, found.foreign_files, found.good_blocks), (1, 0, 0), "{found:?}");
+                assert_eq!(found.findings[0].path, name);
+            }
+            let empty = check_at(name, &[]);
+            assert!(empty.bad_blocks.is_empty() && empty.foreign_files == 0, "{empty:?}");
+        }
     }
 }
