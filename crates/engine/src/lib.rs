@@ -17,6 +17,9 @@ pub mod protocol;
 pub mod quantity;
 pub mod replay;
 pub mod size;
+#[cfg(test)]
+#[path = "../tests/support/skip.rs"]
+mod skip;
 pub mod trace;
 pub mod tree;
 pub mod verify;

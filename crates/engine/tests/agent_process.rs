@@ -1,6 +1,9 @@
 //! The agent as a process: what it says to people, and how it ends.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::io::{BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -93,7 +96,7 @@ fn it_tells_its_version_and_use() {
 fn it_refuses_a_terminal() {
     // script(1) gives its command a terminal.
     let Ok(output) = Command::new("script").args(["-qec", AGENT, "/dev/null"]).output() else {
-        println!("skipped: script(1) is not installed");
+        skip::skip("script(1) is not installed");
         return;
     };
     assert_eq!(output.status.code(), Some(2));

@@ -1,7 +1,9 @@
 //! Use of a real volume is held at its target, and the tree on it is what the load says it is.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
-#![expect(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -25,7 +27,7 @@ struct Volume {
 impl Volume {
     fn new(kind: &str, options: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: mounting needs root");
+            skip::skip("mounting needs root");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();

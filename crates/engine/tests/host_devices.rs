@@ -1,6 +1,9 @@
 //! What the agent does to devices, mounts and groups, on real ones made for the test.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +23,7 @@ struct Disk {
 impl Disk {
     fn new() -> Option<Self> {
         if !std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
-            println!("skipped: needs root");
+            skip::skip("needs root");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -164,17 +167,17 @@ fn a_setting_changed_by_someone_else_stays() {
 fn a_control_group_goes_with_what_is_in_it() {
     let root = mount::table().into_iter().find(|entry| entry.file_system == "cgroup2");
     let Some(root) = root else {
-        println!("skipped: no control groups, version 2");
+        skip::skip("no control groups, version 2");
         return;
     };
     let group = root.point.join(format!("fsage-test-{}", std::process::id()));
     if let Err(error) = std::fs::create_dir(&group) {
-        println!("skipped: cannot make a control group: {error}");
+        skip::skip(format!("cannot make a control group: {error}"));
         return;
     }
     if !group.starts_with("/sys/fs/cgroup") {
         std::fs::remove_dir(&group).unwrap();
-        println!("skipped: control groups are at {}", root.point.display());
+        skip::skip(format!("control groups are at {}", root.point.display()));
         return;
     }
     let mut child = Command::new("sleep").arg("600").spawn().unwrap();

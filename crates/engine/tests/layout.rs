@@ -1,7 +1,9 @@
 //! The layout scan and the free-space map against what the file systems' own tools say, on real mounts.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
-#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -27,7 +29,7 @@ struct Volume {
 impl Volume {
     fn new(kind: &str, mkfs_options: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: mounting needs root");
+            skip::skip("mounting needs root");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -329,7 +331,7 @@ fn without_a_map_of_its_own_free_is_what_no_file_claims() {
 fn a_file_system_without_maps_gives_an_error_with_its_number() {
     let point = Path::new("/dev/shm");
     if !rustix::process::geteuid().is_root() || !point.exists() {
-        println!("skipped: no tmpfs to try");
+        skip::skip("no tmpfs to try");
         return;
     }
     let folder = tempfile::tempdir_in(point).unwrap();

@@ -1,6 +1,9 @@
 //! Loads on real file systems: the tree they leave, the data in it, and what they do when something gives out.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's way to fail and to say what it skips")]
+#![allow(clippy::unwrap_used, reason = "a test's way to fail and to say what it skips")]
+
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -39,7 +42,7 @@ const MKFS: [(&str, &[&str]); 3] = [
 impl Volume {
     fn new(kind: &str, mebibytes: u64) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: mounting needs root");
+            skip::skip("mounting needs root");
             return None;
         }
         let (kind, options) = MKFS.into_iter().find(|(name, _)| *name == kind).unwrap();

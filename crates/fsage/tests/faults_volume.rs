@@ -1,7 +1,7 @@
 //! What goes wrong around the volume, through the `fsage` program: each fault ends with its exit code and a way
 //! out, leaves nothing behind, and loses no complete trial.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
 mod support;
 
@@ -123,7 +123,7 @@ fn assert_ends(output: &Output, code: i32, parts: &[&str]) {
 fn a_missing_mkfs_names_its_package() {
     let Some(fault) = Fault::new("xfs", "320MiB", 100, 10) else { return };
     let Some(mkfs) = fsage_engine::host::tool::look_up("mkfs.xfs") else {
-        println!("skipped: needs mkfs.xfs, to hide it");
+        support::skip("needs mkfs.xfs, to hide it");
         return;
     };
     // In a mount namespace of its own, a file that is no program hides mkfs.xfs.
@@ -205,7 +205,7 @@ fn a_full_store_fails_cleanly() {
     // tmpfs: mounted below the scratch folder, which unmounts it when it goes.
     let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&small).status();
     if !mount.is_ok_and(|status| status.success()) {
-        println!("skipped: cannot mount tmpfs");
+        support::skip("cannot mount tmpfs");
         return;
     }
     let volumes = fault.scratch.path().join("volumes");

@@ -118,7 +118,7 @@ fn free_space_agrees(rig: &mut Rig, file_system: &FileSystem, may_lack_map: bool
     let free_space = match rig.session.call(request, &mut |_| {}) {
         Ok(Reply::FreeSpace { free_space, .. }) => free_space,
         Err(error) if may_lack_map => {
-            println!("skipped: free-space map of {}: {error}", file_system.kind());
+            volume_rig::skip(format!("free-space map of {}: {error}", file_system.kind()));
             return;
         }
         other => panic!("no free-space map: {other:?}"),
@@ -247,7 +247,7 @@ fn described_by_commands() {
 #[test]
 fn described_with_a_mount_program() {
     if !installed("mkntfs") || !installed("ntfs-3g") || !Path::new("/dev/fuse").exists() {
-        println!("skipped: needs mkntfs, ntfs-3g (apt-get install ntfs-3g) and /dev/fuse");
+        volume_rig::skip("needs mkntfs, ntfs-3g (apt-get install ntfs-3g) and /dev/fuse");
         return;
     }
     let drivers = described(

@@ -1,6 +1,6 @@
 //! Leases end to end: what killed processes leave behind, and giving it back.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
 mod support;
 

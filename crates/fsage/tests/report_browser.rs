@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first fault")]
 
 mod sample;
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +58,7 @@ fn write_page(folder: &Path, trials: &[fsage::store::format::TrialRecord]) -> Pa
 #[test]
 fn the_page_opens_without_a_complaint_and_draws_its_charts() {
     let Some(browser) = browser() else {
-        println!("skipped: no chromium in PATH");
+        skip::skip("no chromium in PATH");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +84,7 @@ fn the_page_opens_without_a_complaint_and_draws_its_charts() {
 #[test]
 fn a_page_with_one_trial_or_none_opens_too() {
     let Some(browser) = browser() else {
-        println!("skipped: no chromium in PATH");
+        skip::skip("no chromium in PATH");
         return;
     };
     for trials in
@@ -100,7 +102,7 @@ fn a_page_with_one_trial_or_none_opens_too() {
 #[test]
 fn it_prints() {
     let Some(browser) = browser() else {
-        println!("skipped: no chromium in PATH");
+        skip::skip("no chromium in PATH");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,6 @@
 //! Real devices behind the safety rules, and loop volumes, through a real agent. A loop device over a file stands
 //! in for a disk: after every refusal the file must be what it was.
 
-#![allow(clippy::print_stdout, reason = "a test may say why it is skipped")]
-
 mod volume_rig;
 
 use std::collections::BTreeMap;
@@ -187,7 +185,7 @@ fn swap_is_refused() {
         let _off = Off(device);
         assert_refused(&mut rig, &disk, true, |refusal| matches!(refusal, Refusal::Swap));
     } else {
-        println!("skipped: swapon is not possible here");
+        volume_rig::skip("swapon is not possible here");
     }
 }
 
@@ -208,7 +206,7 @@ fn a_partitioned_device_is_refused() {
         );
     }
     if !installed("losetup") || !installed("addpart") {
-        println!("skipped: needs losetup and addpart (util-linux)");
+        volume_rig::skip("needs losetup and addpart (util-linux)");
         return;
     }
     let disk = Disk::over(file, true);
@@ -266,7 +264,7 @@ fn a_device_that_is_held_is_refused() {
     let Some(mut rig) = Rig::new() else { return };
     let devices = std::fs::read_to_string("/proc/devices").expect("readable");
     if !installed("dmsetup") || !devices.contains("device-mapper") {
-        println!("skipped: needs dmsetup (apt-get install dmsetup) and a kernel with device-mapper");
+        volume_rig::skip("needs dmsetup (apt-get install dmsetup) and a kernel with device-mapper");
         return;
     }
     struct Mapping(String);
@@ -320,7 +318,7 @@ fn the_scheduler_is_set_and_put_back() {
         release(&mut rig, (volume, acquired));
         assert_eq!(std::fs::read_to_string(&queue).expect("readable"), known);
     } else {
-        println!("skipped: the kernel has one scheduler only");
+        volume_rig::skip("the kernel has one scheduler only");
     }
     let volume = resolve(&spec("cfq"), &consent, &rig.store).expect("a volume");
     let error = volume.acquire(&mut rig.session, &mut rig.journal, "s").expect_err("no such scheduler");

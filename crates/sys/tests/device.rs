@@ -1,7 +1,9 @@
 //! Loop devices, block devices and mounts for real: needs root.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
-#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
@@ -21,7 +23,7 @@ struct Loop {
 impl Loop {
     fn new(size: u64, sector_bytes: u32) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: loop devices need root");
+            skip::skip("loop devices need root");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -71,7 +73,7 @@ fn a_loop_device_has_the_size_and_sectors_asked_for_and_is_found_by_its_file() {
 #[test]
 fn many_threads_get_different_devices() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: loop devices need root");
+        skip::skip("loop devices need root");
         return;
     }
     let devices: Vec<PathBuf> = std::thread::scope(|scope| {

@@ -179,7 +179,7 @@ mod tests {
 
     fn made_by(argv: &[&str]) -> Option<Signature> {
         let Some(program) = tool::look_up(argv[0]) else {
-            println!("skipped: {} is not installed", argv[0]);
+            crate::skip::skip(format!("{} is not installed", argv[0]));
             return None;
         };
         let file = tempfile::NamedTempFile::new().unwrap();

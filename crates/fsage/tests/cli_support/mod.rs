@@ -1,7 +1,10 @@
 //! Drives the built binary.
 
 #![allow(dead_code, reason = "every test file uses its own part")]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
+#[path = "../support/skip.rs"]
+mod skip;
 
 use std::process::Command;
 
@@ -62,7 +65,7 @@ pub fn root() -> bool {
     let uid = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
     let root = uid.split_whitespace().nth(2) == Some("0");
     if !root {
-        println!("skipped: not root, so nothing can be mounted");
+        skip::skip("not root, so nothing can be mounted");
     }
     root
 }

@@ -3,11 +3,15 @@
 #![allow(dead_code, reason = "every test uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
+mod skip;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+pub use skip::skip;
 
 use fsage_engine::host::{loopback, mount};
 
@@ -91,7 +95,7 @@ pub fn loops() -> Vec<(String, String)> {
 pub fn can_mount() -> bool {
     let root = rustix_is_root();
     if !root {
-        println!("skipped: needs root");
+        skip("needs root");
     }
     root
 }

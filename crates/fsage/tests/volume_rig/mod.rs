@@ -1,10 +1,14 @@
 //! A store, an agent and volumes for tests of file systems and volumes; cleans up also when a test panics.
 
-#![allow(clippy::print_stdout, reason = "a test may say why it is skipped")]
 #![allow(dead_code, reason = "each test file uses its part")]
+
+#[path = "../support/skip.rs"]
+mod skip;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+pub use skip::skip;
 
 use fsage::lease::record::Lease;
 use fsage::lease::{Journal, LeaseId};
@@ -29,7 +33,7 @@ impl Rig {
     /// `None`, and a word why, when this is not root.
     pub fn new() -> Option<Self> {
         if !fsage_engine_is_root() {
-            println!("skipped: needs root");
+            skip("needs root");
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
