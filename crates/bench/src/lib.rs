@@ -1,3 +1,6 @@
-//! What the benchmarks compare fsage with.
+//! What the benchmarks compare fsage with, and what they share.
 
 #![forbid(unsafe_code)]
+
+pub mod mix;
+pub mod volume;
