@@ -337,7 +337,7 @@ fn bytes_seconds_and_age_end_a_load() {
     let (by, result) = reason(&stop(StopSpec { seconds: Some(0.3), ..StopSpec::default() }));
     assert_eq!(by, StopReason::Seconds);
     assert!((250_000_000..600_000_000).contains(&result.elapsed_ns), "{}", result.elapsed_ns);
-    let age = AgeTarget { volume_overwrites: Some(0.2), extents_per_file: Some(0.5), ..AgeTarget::default() };
+    let age = AgeTarget { volume_overwrites: Some(0.2), extents_per_file: Some(1.0), ..AgeTarget::default() };
     let (by, result) = reason(&stop(StopSpec { age: Some(age), ..StopSpec::default() }));
     assert_eq!((by, result.operations % 1000), (StopReason::Age, 0));
 }
@@ -434,6 +434,29 @@ fn threads_of_unequal_length_are_replayed_whole() {
     assert_eq!((replayed.operations, replayed.files), (result.operations, result.files));
     assert_eq!(replayed.stopped_by, StopReason::Operations);
     assert_eq!(tree::walk(&copy).unwrap(), tree::walk(&directory).unwrap());
+}
+
+/// Asks for the end at the last probe, which is before files are written in place.
+struct StopAtProbe<'a>(&'a Control);
+
+impl LoadSink for StopAtProbe<'_> {
+    fn tick(&mut self, _: Tick) {}
+    fn probe(&mut self, _: Probe) {
+        self.0.stop();
+    }
+    fn progress(&mut self, _: u64, _: u64, _: Option<f64>, _: &str) {}
+    fn warning(&mut self, _: Warning) {}
+    fn trace_chunk(&mut self, _: &[u8]) {}
+}
+
+#[test]
+fn materialising_can_be_stopped() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let spec = LoadSpec { write_mode: WriteMode::Fast, ..spec(&volume.directory(), full_mix(), 500) };
+    let control = Control::new();
+    let result = run(&spec, &control, &mut StopAtProbe(&control)).unwrap();
+    assert!(result.layout.unwritten_bytes > 0);
+    assert!(result.digest_caveats.iter().any(|caveat| caveat.contains("not materialised")));
 }
 
 #[test]

@@ -30,6 +30,20 @@ impl AgeWatch {
         target.extents_per_file.is_some() || target.fragmented_share.is_some() || target.converged.is_some()
     }
 
+    /// A bound that can never be met, because `probe` lacks the figure it is for.
+    pub fn lacks(&self, probe: &Probe) -> Option<&'static str> {
+        let target = &self.target;
+        if probe.free_space.is_none() && target.free_extent_median.is_some() {
+            Some("stop.age.free_extent_median cannot be judged: free space cannot be mapped")
+        } else if probe.free_space.is_none() && target.converged.is_some() {
+            Some("stop.age.converged cannot be judged: free space cannot be mapped")
+        } else if probe.layout.is_none() && Self::needs_layout(target) {
+            Some("stop.age cannot be judged: the layout of the files is not known")
+        } else {
+            None
+        }
+    }
+
     /// Whether every bound that is given is met as of `probe`, after `written_bytes` of writing.
     pub fn is_reached(&mut self, probe: &Probe, written_bytes: u64) -> bool {
         let layout = probe.layout.as_ref();
@@ -115,6 +129,17 @@ mod tests {
         assert!(AgeWatch::new(target.clone()).is_reached(&probe(2.0, 9), 300));
         assert!(!AgeWatch::new(target.clone()).is_reached(&probe(1.9, 9), 300));
         assert!(!AgeWatch::new(target).is_reached(&probe(2.0, 9), 299));
+    }
+
+    #[test]
+    fn a_bound_without_its_figure_is_told() {
+        let target = AgeTarget { converged: Some(0.05), ..AgeTarget::default() };
+        let watch = AgeWatch::new(target);
+        assert_eq!(watch.lacks(&probe(2.0, 9)), None);
+        let blind = Probe { free_space: None, ..probe(2.0, 9) };
+        assert!(watch.lacks(&blind).is_some_and(|what| what.contains("converged")));
+        let target = AgeTarget { volume_overwrites: Some(1.0), ..AgeTarget::default() };
+        assert_eq!(AgeWatch::new(target).lacks(&blind), None);
     }
 
     #[test]

@@ -53,6 +53,16 @@ pub enum LoadError {
         /// How many.
         consecutive: u32,
     },
+    /// Operation after operation failed, though not as a device that is gone makes them fail.
+    #[error("nothing works in {}: {consecutive} operations in a row failed, the last with {}", path.display(), fsage_sys::errno::name(*errno))]
+    Futile {
+        /// The directory of the load.
+        path: PathBuf,
+        /// With what the last one failed.
+        errno: i32,
+        /// How many.
+        consecutive: u32,
+    },
     /// The layout of the files or of the free space could not be found out.
     #[error("layout of {}: {what}", path.display())]
     Layout {
@@ -93,6 +103,9 @@ impl LoadError {
             Self::DeviceFailed { .. } => {
                 "look at dmesg: the device may be gone or full underneath".to_owned()
             }
+            Self::Futile { .. } => {
+                "the file system may lack what the workload's operations need; change its weights".to_owned()
+            }
             _ => String::new(),
         }
     }
@@ -106,6 +119,7 @@ impl LoadError {
             Self::Directory { .. }
             | Self::System { .. }
             | Self::DeviceFailed { .. }
+            | Self::Futile { .. }
             | Self::Layout { .. }
             | Self::Trace { .. } => FailureKind::Failed,
         }
@@ -115,9 +129,10 @@ impl LoadError {
     #[must_use]
     pub const fn errno(&self) -> Option<i32> {
         match self {
-            Self::Directory { errno, .. } | Self::System { errno, .. } | Self::DeviceFailed { errno, .. } => {
-                Some(*errno)
-            }
+            Self::Directory { errno, .. }
+            | Self::System { errno, .. }
+            | Self::DeviceFailed { errno, .. }
+            | Self::Futile { errno, .. } => Some(*errno),
             _ => None,
         }
     }

@@ -18,6 +18,8 @@ pub struct Ending {
     pub reason: StopReason,
     pub before_materialise: Option<u64>,
     pub materialise_ns: u64,
+    /// Every live file was written in place, or need not be.
+    pub materialised: bool,
 }
 
 /// What the load took, probes, pauses, looks, upkeep and materialising left out.
@@ -51,7 +53,7 @@ pub fn assemble(
         operations,
         missed: sum(|tally| tally.missed),
         elapsed_ns: spent.elapsed_ns,
-        digest_caveats: caveats(spec, &failed, ending.reason),
+        digest_caveats: caveats(spec, &failed, ending),
         failed,
         succeeded,
         bytes_written: sum(|tally| tally.bytes_written),
@@ -83,7 +85,7 @@ fn failures(tallies: &[Tally]) -> BTreeMap<String, u64> {
 }
 
 /// Why the digest may differ from that of the same load elsewhere.
-fn caveats(spec: &LoadSpec, failed: &BTreeMap<String, u64>, reason: StopReason) -> Vec<String> {
+fn caveats(spec: &LoadSpec, failed: &BTreeMap<String, u64>, ending: Ending) -> Vec<String> {
     let mut caveats = Vec::new();
     for (errno, count) in failed {
         caveats.push(format!("{count} operations failed with {errno}"));
@@ -98,7 +100,10 @@ fn caveats(spec: &LoadSpec, failed: &BTreeMap<String, u64>, reason: StopReason) 
         }
         None => {}
     }
-    match reason {
+    if !ending.materialised {
+        caveats.push("data is not materialised: stopped when asked".to_owned());
+    }
+    match ending.reason {
         StopReason::Operations | StopReason::Bytes => {}
         StopReason::Seconds => caveats.push("stopped by the clock".to_owned()),
         StopReason::Full => caveats.push("stopped when the volume was full".to_owned()),

@@ -217,6 +217,8 @@ struct Lead<'a> {
     sink: &'a mut dyn LoadSink,
     prober: Prober,
     age: Option<AgeWatch>,
+    /// A probe was made.
+    probed: bool,
     /// Failures for want of space that upkeep has answered already.
     answered_shortages: u64,
     /// Load done in earlier legs.
@@ -256,6 +258,7 @@ impl<'a> Lead<'a> {
         Self {
             prober: Prober::new(ground, layout, spec.trim, facts.counts_at_once),
             age: spec.stop.age.clone().map(AgeWatch::new),
+            probed: false,
             answered_shortages: 0,
             spec,
             ground,
@@ -288,19 +291,15 @@ impl<'a> Lead<'a> {
         }
         let before_materialise = self.prober.device_bytes();
         let mut materialise_ns = 0;
+        let mut materialised = true;
         if self.spec.write_mode == WriteMode::Fast {
-            self.sink.progress(
-                self.operations(),
-                self.elapsed_ns,
-                Some(1.0),
-                "writing every live file in place",
-            );
             let start = raw_ns();
-            self.command(|_| Command::Materialise)?;
+            let arrivals = self.command(|_| Command::Materialise)?;
+            materialised = arrivals.iter().all(|arrival| !arrival.unmaterialised);
             self.ground.sync()?;
             materialise_ns = raw_ns().saturating_sub(start);
         }
-        self.finish(Ending { reason, before_materialise, materialise_ns })
+        self.finish(Ending { reason, before_materialise, materialise_ns, materialised })
     }
 
     /// Sends the threads home, waits for the last of the trace, and adds everything up.
@@ -400,6 +399,10 @@ impl<'a> Lead<'a> {
         probe.latency = latency;
         probe.interval_log = interval_log;
         let written = self.tallies.iter().map(|tally| tally.bytes_written).sum();
+        let first = !std::mem::replace(&mut self.probed, true);
+        if let Some(what) = self.age.as_ref().filter(|_| first).and_then(|age| age.lacks(&probe)) {
+            return Err(LoadError::Layout { path: self.ground.path().to_owned(), what: what.to_owned() });
+        }
         let reached = self.age.as_mut().is_some_and(|age| age.is_reached(&probe, written));
         self.sink.probe(probe);
         Ok(reached)
@@ -434,7 +437,8 @@ impl<'a> Lead<'a> {
         let before = process_cpu();
         self.leg_start_raw_ns = raw_ns();
         self.held_ns = 0;
-        let timed = matches!(command(0), Command::Run { .. });
+        let first = command(0);
+        let timed = matches!(first, Command::Run { .. });
         for (thread, line) in self.lines.commands.iter().enumerate() {
             line.send(command(thread)).map_err(|_| LoadError::Panicked)?;
         }
@@ -448,6 +452,8 @@ impl<'a> Lead<'a> {
             }
             if timed {
                 self.look_round(&mut looked);
+            } else {
+                self.tell_progress(first);
             }
         }
         if timed {
@@ -497,6 +503,26 @@ impl<'a> Lead<'a> {
         self.elapsed_ns + moment_raw_ns.saturating_sub(self.leg_start_raw_ns).saturating_sub(self.held_ns)
     }
 
+    /// Says how far a command is that is no load.
+    fn tell_progress(&mut self, command: Command) {
+        let now = raw_ns();
+        if now < self.next_progress_raw_ns {
+            return;
+        }
+        self.next_progress_raw_ns = now + PROGRESS_EVERY_NS;
+        let (done, note) = match command {
+            Command::Materialise => {
+                let progress = self.shared.progress.iter();
+                let done = progress.map(|thread| thread.materialised.load(Ordering::Relaxed)).sum();
+                let files = self.files.iter().sum();
+                (Some(crate::quantity::share(done, files).min(1.0)), "writing every live file in place")
+            }
+            Command::Release { .. } => (None, "deleting files to make room"),
+            Command::Run { .. } => (None, ""),
+        };
+        self.sink.progress(self.operations(), self.elapsed_ns, done, note);
+    }
+
     /// Minds the clock, pauses and the progress display.
     fn look_round(&mut self, looked: &mut u64) {
         let now = raw_ns();
@@ -543,9 +569,11 @@ fn leg_ns(arrivals: &[Arrival], start_raw_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::load::source::Step;
-    use crate::load::{NoSink, StopSpec};
+    use crate::load::{AgeTarget, NoSink, StopSpec};
     use crate::operation::{Operation, OperationKind, Outcome, Place};
     use crate::workload::spec::DriftSpec;
     use crate::workload::{Feedback, LiveFile};
@@ -554,6 +582,8 @@ mod tests {
     struct Scripted {
         left: u32,
         panics: bool,
+        /// Always the same directory.
+        same: bool,
     }
 
     impl Source for Scripted {
@@ -566,7 +596,7 @@ mod tests {
             Step::Do(Operation {
                 kind: OperationKind::Mkdir,
                 file: 0,
-                place: Place { directory: left + 1, name: 0 },
+                place: Place { directory: if self.same { 1 } else { left + 1 }, name: 0 },
                 target: Place::default(),
                 offset: 0,
                 length: 0,
@@ -593,15 +623,11 @@ mod tests {
         }
     }
 
-    fn scripted(
-        sources: Vec<Scripted>,
-        utilisation: Option<UtilisationSpec>,
-    ) -> Result<LoadResult, LoadError> {
-        let folder = tempfile::tempdir().unwrap();
-        let spec = LoadSpec {
+    fn spec(directory: &Path, threads: usize, utilisation: Option<UtilisationSpec>) -> LoadSpec {
+        LoadSpec {
             workload: WorkloadSpec::Drift(DriftSpec { utilisation, ..DriftSpec::default() }),
-            directory: folder.path().to_owned(),
-            threads: u32::try_from(sources.len()).unwrap(),
+            directory: directory.to_owned(),
+            threads: u32::try_from(threads).unwrap(),
             seed: 1,
             stop: StopSpec::default(),
             write_mode: WriteMode::Buffered,
@@ -609,7 +635,15 @@ mod tests {
             probe_layout: false,
             trim: false,
             trace: false,
-        };
+        }
+    }
+
+    fn scripted(
+        sources: Vec<Scripted>,
+        utilisation: Option<UtilisationSpec>,
+    ) -> Result<LoadResult, LoadError> {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec(folder.path(), sources.len(), utilisation);
         let ground = Ground::open(folder.path())?;
         let initial = vec![Vec::new(); sources.len()];
         run_sources(&spec, &ground, sources, &initial, None, &Control::new(), &mut NoSink)
@@ -618,16 +652,50 @@ mod tests {
 
     #[test]
     fn a_thread_that_panics_ends_the_load() {
-        let sources = vec![Scripted { left: 10, panics: true }, Scripted { left: 200_000, panics: false }];
+        let sources = vec![
+            Scripted { left: 10, panics: true, same: false },
+            Scripted { left: 200_000, panics: false, same: false },
+        ];
         assert!(matches!(scripted(sources, None), Err(LoadError::Panicked)));
     }
 
     #[test]
     fn threads_may_end_at_different_times_while_fullness_is_held() {
-        let sources = vec![Scripted { left: 10, panics: false }, Scripted { left: 2000, panics: false }];
+        let sources = vec![
+            Scripted { left: 10, panics: false, same: false },
+            Scripted { left: 2000, panics: false, same: false },
+        ];
         let result = scripted(sources, Some(UtilisationSpec::Hold { target: 0.5 })).unwrap();
         assert_eq!((result.operations, result.stopped_by), (2010, StopReason::Operations));
         assert!(result.cpu_user_ns + result.cpu_sys_ns > 0);
+    }
+
+    #[test]
+    fn a_load_in_which_nothing_works_is_given_up() {
+        // Every directory is there already: the same number again and again.
+        let sources = vec![Scripted { left: 100_000, panics: false, same: true }];
+        let error = scripted(sources, None).unwrap_err();
+        assert!(matches!(error, LoadError::Futile { consecutive: 4096, .. }), "{error}");
+        assert!(error.to_string().contains("EEXIST"), "{error}");
+    }
+
+    #[test]
+    fn ages_that_make_no_sense_are_refused() {
+        let refused = |age: AgeTarget| {
+            let stop = StopSpec { age: Some(age), ..StopSpec::default() };
+            let spec = LoadSpec { stop, probe_every: 1, ..spec(Path::new("/"), 1, None) };
+            matches!(setup::check(&spec), Err(LoadError::Spec { .. }))
+        };
+        let none = AgeTarget::default;
+        assert!(refused(none()));
+        for value in [f64::NAN, -0.1, 1.1] {
+            assert!(refused(AgeTarget { fragmented_share: Some(value), ..none() }));
+            assert!(refused(AgeTarget { converged: Some(value), ..none() }));
+        }
+        assert!(refused(AgeTarget { extents_per_file: Some(0.9), ..none() }));
+        assert!(refused(AgeTarget { volume_overwrites: Some(0.0), ..none() }));
+        assert!(refused(AgeTarget { volume_overwrites: Some(f64::INFINITY), ..none() }));
+        assert!(!refused(AgeTarget { fragmented_share: Some(0.5), converged: Some(0.05), ..none() }));
     }
 
     #[test]
@@ -639,6 +707,7 @@ mod tests {
             trouble: None,
             finished: None,
             files: 0,
+            unmaterialised: false,
         };
         assert_eq!(leg_ns(&[arrival(1100, 0), arrival(9000, 5000)], 1000), 3000);
         assert_eq!(leg_ns(&[], 1000), 0);

@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::fullness::{Usage, traits, usage};
 use super::worker::Trouble;
-use super::{LoadError, LoadSpec, WriteMode};
+use super::{AgeTarget, LoadError, LoadSpec, WriteMode};
 use crate::tree::write_top_name;
 
 /// Most threads of a load.
@@ -47,6 +47,34 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     }
     if stop.age.is_some() && spec.probe_every == 0 {
         return wrong("stop.age is looked at by probes: give probe_every".to_owned());
+    }
+    stop.age.as_ref().map_or(Ok(()), |age| check_age(age).map_err(|what| LoadError::Spec { what }))
+}
+
+/// Refuses bounds that are met from the start, can never be met or say nothing.
+fn check_age(age: &AgeTarget) -> Result<(), String> {
+    if *age == AgeTarget::default() {
+        return Err("stop.age gives no bound: every load would have reached it".to_owned());
+    }
+    let bounds = [
+        ("extents_per_file", age.extents_per_file, 1.0, f64::MAX),
+        ("fragmented_share", age.fragmented_share, 0.0, 1.0),
+        ("volume_overwrites", age.volume_overwrites, f64::MIN_POSITIVE, f64::MAX),
+        ("converged", age.converged, f64::MIN_POSITIVE, 1.0),
+    ];
+    for (key, value, low, high) in bounds {
+        // Also false for what is not a number.
+        let Some(value) = value.filter(|value| !(low..=high).contains(value)) else { continue };
+        let range = match (low, high) {
+            (1.0, _) => "a number of at least 1",
+            (0.0, _) => "in 0..=1",
+            (_, 1.0) => "above 0 and at most 1",
+            _ => "a number above 0",
+        };
+        return Err(format!("stop.age.{key} = {value} must be {range}"));
+    }
+    if age.free_extent_median.is_some_and(|median| median.0 == 0) {
+        return Err("stop.age.free_extent_median = 0 must be above 0".to_owned());
     }
     Ok(())
 }
@@ -151,6 +179,9 @@ impl Ground {
         match trouble {
             Trouble::Device { errno, consecutive } => {
                 LoadError::DeviceFailed { path: self.path.clone(), errno, consecutive }
+            }
+            Trouble::Futile { errno, consecutive } => {
+                LoadError::Futile { path: self.path.clone(), errno, consecutive }
             }
             Trouble::Stuck => LoadError::Workload {
                 what: "nothing to do: no operation that has a weight finds an object to work on".to_owned(),

@@ -18,7 +18,7 @@ use crate::executor::Executor;
 use crate::operation::{Operation, OperationKind, Outcome, Place};
 use crate::quantity::{as_f64, share, to_u64};
 use crate::trace::{Feed, Record};
-use crate::workload::Feedback;
+use crate::workload::{Feedback, LiveFile};
 
 /// What the thread in charge tells a thread.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +61,8 @@ pub struct Arrival {
     pub finished: Option<StopReason>,
     /// Live files.
     pub files: u64,
+    /// Materialising was broken off because the end was asked.
+    pub unmaterialised: bool,
 }
 
 /// Why a load cannot go on.
@@ -70,6 +72,8 @@ pub enum Trouble {
     Device { errno: i32, consecutive: u32 },
     /// Nothing to do, whatever is picked.
     Stuck,
+    /// No operation succeeded for long, whatever it failed with.
+    Futile { errno: i32, consecutive: u32 },
     /// Materialising a file failed.
     Materialise { errno: i32 },
 }
@@ -110,6 +114,8 @@ impl Default for Tally {
 pub struct Progress {
     pub operations: AtomicU64,
     pub bytes_written: AtomicU64,
+    /// Files written in place at the end.
+    pub materialised: AtomicU64,
 }
 
 /// What all threads of a load share.
@@ -196,9 +202,12 @@ pub struct State {
     fault: u32,
     faults: u32,
     out_of_space: u32,
+    /// Failures in a row other than for want of space.
+    failures: u32,
     misses: u32,
     trouble: Option<Trouble>,
     finished: Option<StopReason>,
+    unmaterialised: bool,
 }
 
 impl State {
@@ -218,8 +227,10 @@ const FAULT_LIMIT: u32 = 256;
 const SPACE_PATIENCE: u32 = 16;
 /// …this share of the volume at once…
 const SPACE_RELEASE: f64 = 0.005;
-/// …and after which the load ends where that is not allowed.
+/// …and after which the load ends where that is not allowed or of no use.
 const SPACE_LIMIT: u32 = 4096;
+/// Failures of any other kind in a row, without a success between them, after which nothing works here.
+const FAILURE_LIMIT: u32 = 4096;
 /// Misses in a row between two looks whether anything can be done at all.
 const MISS_PATIENCE: u32 = 10_000;
 /// Deletes for upkeep that may fail in a row.
@@ -235,7 +246,9 @@ impl<S: Source> Worker<'_, S> {
         while let Ok(command) = self.commands.recv() {
             match command {
                 Command::Run { until } => self.run(until),
-                Command::Release { bytes } => self.release(bytes),
+                Command::Release { bytes } => {
+                    self.release(bytes);
+                }
                 Command::Materialise => self.materialise(),
             }
             self.publish();
@@ -247,6 +260,7 @@ impl<S: Source> Worker<'_, S> {
                 trouble: self.state.trouble,
                 finished: self.state.finished,
                 files: self.source.files(),
+                unmaterialised: self.state.unmaterialised,
             });
             if self.messages.send(Message::Arrived { thread: self.thread, arrival }).is_err() {
                 break;
@@ -298,6 +312,7 @@ impl<S: Source> Worker<'_, S> {
             state.tally.bytes_read += read;
             state.fault = state.fault.saturating_sub(1);
             state.out_of_space = 0;
+            state.failures = 0;
         } else {
             self.count_failure(outcome.errno);
         }
@@ -320,6 +335,7 @@ impl<S: Source> Worker<'_, S> {
         if outcome.errno == 0 {
             self.state.tally.upkeep += 1;
             self.state.fault = self.state.fault.saturating_sub(1);
+            self.state.failures = 0;
         } else {
             self.count_failure(outcome.errno);
         }
@@ -348,13 +364,26 @@ impl<S: Source> Worker<'_, S> {
 
     #[cold]
     fn count_failure(&mut self, errno: i32) {
+        self.note_failure(errno);
+        if is_shortage(Errno::from_raw_os_error(errno)) {
+            self.run_out_of_space();
+        }
+    }
+
+    /// Counts a failure, and gives up when there are too many in a row.
+    fn note_failure(&mut self, errno: i32) {
         let state = &mut self.state;
         if let Some(count) = usize::try_from(errno).ok().and_then(|errno| state.tally.failed.get_mut(errno)) {
             *count += 1;
         }
         let errno = Errno::from_raw_os_error(errno);
-        if errno == Errno::NOSPC || errno == Errno::DQUOT {
-            self.run_out_of_space();
+        if is_shortage(errno) {
+            return;
+        }
+        state.failures += 1;
+        if state.failures >= FAILURE_LIMIT {
+            let trouble = Trouble::Futile { errno: errno.raw_os_error(), consecutive: state.failures };
+            self.give_up(trouble);
         } else if DEVICE_ERRORS.contains(&errno) {
             state.faults = if state.fault == 0 { 1 } else { state.faults + 1 };
             state.fault += FAULT_WEIGHT;
@@ -371,30 +400,42 @@ impl<S: Source> Worker<'_, S> {
             return;
         }
         self.state.out_of_space += 1;
-        if self.limits.upkeep && self.state.out_of_space >= SPACE_PATIENCE {
-            self.state.out_of_space = 0;
+        if self.limits.upkeep && self.state.out_of_space.is_multiple_of(SPACE_PATIENCE) {
             let threads = u64::try_from(self.shared.progress.len()).unwrap_or(1);
             let volume = as_f64(self.shared.fullness.total_bytes());
-            self.release(to_u64(volume * SPACE_RELEASE) / threads);
-        } else if self.state.out_of_space >= SPACE_LIMIT {
+            if self.release(to_u64(volume * SPACE_RELEASE) / threads) {
+                self.state.out_of_space = 0;
+            }
+        }
+        if self.state.out_of_space >= SPACE_LIMIT {
             self.shared.halt.set(StopReason::Full);
         }
     }
 
-    fn release(&mut self, bytes: u64) {
+    /// Deletes files until `bytes` are free or it is of no use; whether any was.
+    fn release(&mut self, bytes: u64) -> bool {
+        let upkeep = self.state.tally.upkeep;
         let before = self.source.live_bytes();
         let mut failures = 0;
         while before.saturating_sub(self.source.live_bytes()) < bytes && failures < RELEASE_PATIENCE {
+            if self.shared.control.is_stopped() || self.state.trouble.is_some() {
+                break;
+            }
             let Some(operation) = self.source.release() else { break };
             let outcome = self.execute(&operation);
             if outcome.errno == 0 {
                 self.state.tally.upkeep += 1;
+                self.state.fault = self.state.fault.saturating_sub(1);
+                self.state.failures = 0;
                 failures = 0;
             } else {
+                // Not for want of space by way of this again.
+                self.note_failure(outcome.errno);
                 failures += 1;
             }
         }
         self.publish();
+        self.state.tally.upkeep > upkeep
     }
 
     #[cold]
@@ -414,22 +455,22 @@ impl<S: Source> Worker<'_, S> {
     }
 
     fn materialise(&mut self) {
-        let Self { source, executor, .. } = self;
-        let done = source.try_for_each_live(|file| {
-            executor.materialise(&Operation {
-                kind: OperationKind::Overwrite,
-                file: file.file,
-                place: file.place,
-                target: Place::default(),
-                offset: 0,
-                length: file.size,
-                size: file.size,
-                version: file.version,
-                accesses: 1,
-            })
+        let Self { source, executor, shared, .. } = self;
+        let done = &shared.progress[self.thread].materialised;
+        let written = source.try_for_each_live(|file| {
+            if shared.control.is_stopped() {
+                return Err(None::<Errno>);
+            }
+            executor.materialise(&whole(&file)).map_err(Some)?;
+            done.fetch_add(1, Ordering::Relaxed);
+            Ok(())
         });
-        if let Err(errno) = done {
-            self.state.trouble = Some(Trouble::Materialise { errno: errno.raw_os_error() });
+        match written {
+            Ok(()) => {}
+            Err(None) => self.state.unmaterialised = true,
+            Err(Some(errno)) => {
+                self.state.trouble = Some(Trouble::Materialise { errno: errno.raw_os_error() });
+            }
         }
     }
 
@@ -469,6 +510,25 @@ impl<S: Source> Worker<'_, S> {
         // The thread in charge hangs up only when the load is over.
         let _ = self.messages.send(Message::Samples { thread: self.thread, samples, end_raw_ns: raw_ns() });
     }
+}
+
+/// Writes a file as it is, from its beginning to its end.
+fn whole(file: &LiveFile) -> Operation {
+    Operation {
+        kind: OperationKind::Overwrite,
+        file: file.file,
+        place: file.place,
+        target: Place::default(),
+        offset: 0,
+        length: file.size,
+        size: file.size,
+        version: file.version,
+        accesses: 1,
+    }
+}
+
+fn is_shortage(errno: Errno) -> bool {
+    errno == Errno::NOSPC || errno == Errno::DQUOT
 }
 
 /// Tells the thread in charge, which would wait for ever, when a thread panics.
