@@ -1,5 +1,6 @@
 //! Reads traces, row group after row group.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,11 +13,16 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use super::column::{COLUMNS, KIND, blank};
 use super::{FORMAT_VERSION, Preamble, Record, TraceError};
-use crate::operation::OperationKind;
+use crate::load::LoadSpec;
+use crate::operation::{Operation, OperationKind};
 use crate::tree::Directory;
 
 /// Largest row group accepted: the writer makes them of 65,536 rows and a little.
 const GROUP_LIMIT: usize = 1 << 22;
+
+/// Largest directory number accepted, and most levels of directories.
+const DIRECTORY_LIMIT: u32 = 1 << 24;
+const DEPTH_LIMIT: u32 = 4096;
 
 /// Operations of a trace, in the order of the file. Memory: one row group.
 pub struct Reader {
@@ -142,14 +148,60 @@ fn preamble(file: &SerializedFileReader<File>) -> Result<Preamble, String> {
     if format != FORMAT_VERSION.to_string() {
         return Err(format!("its format is {format}, this fsage reads {FORMAT_VERSION}"));
     }
-    let load = serde_json::from_str(value("fsage.load")?).map_err(|error| format!("fsage.load: {error}"))?;
+    let load: LoadSpec =
+        serde_json::from_str(value("fsage.load")?).map_err(|error| format!("fsage.load: {error}"))?;
     let directories: Vec<Vec<[u32; 2]>> = serde_json::from_str(value("fsage.directories")?)
         .map_err(|error| format!("fsage.directories: {error}"))?;
-    let directories = directories
+    let directories: Vec<Vec<Directory>> = directories
         .into_iter()
         .map(|thread| thread.into_iter().map(|[number, parent]| Directory { number, parent }).collect())
         .collect();
+    check_threads(load.threads, directories.len())?;
+    directories.iter().try_for_each(|thread| check_tree(thread))?;
     Ok(Preamble { load, directories })
+}
+
+fn check_threads(threads: u32, trees: usize) -> Result<(), String> {
+    if (1..=64).contains(&threads) && usize::try_from(threads) == Ok(trees) {
+        return Ok(());
+    }
+    Err(format!("it says {threads} threads and {trees} trees of directories"))
+}
+
+/// Refuses numbers that no load gives (tables are as long as the largest), parents that are not there before their
+/// children (trees are walked upwards) and trees too deep to be walked.
+fn check_tree(directories: &[Directory]) -> Result<(), String> {
+    let mut depths = HashMap::from([(0, 0_u32)]);
+    for directory in directories {
+        check_directory(*directory)?;
+        let depth = match depths.get(&directory.parent) {
+            Some(above) if *above < DEPTH_LIMIT => above + 1,
+            Some(_) => return Err(format!("its directories are more than {DEPTH_LIMIT} levels deep")),
+            None => return Err(format!("directory {} comes before its parent", directory.number)),
+        };
+        if depths.insert(directory.number, depth).is_some() {
+            return Err(format!("directory {} is there twice", directory.number));
+        }
+    }
+    Ok(())
+}
+
+fn check_directory(Directory { number, parent }: Directory) -> Result<(), String> {
+    if number == 0 || number == parent || number > DIRECTORY_LIMIT || parent > DIRECTORY_LIMIT {
+        return Err(format!("no load has a directory {number} in {parent}"));
+    }
+    Ok(())
+}
+
+/// The same of what a row makes or removes.
+fn check_row(operation: &Operation) -> Result<(), String> {
+    match operation.kind {
+        OperationKind::Mkdir | OperationKind::Rmdir => {
+            let parent = u32::try_from(operation.offset).unwrap_or(u32::MAX);
+            check_directory(Directory { number: operation.place.directory, parent })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn read_records(group: &dyn RowGroupReader) -> Result<Vec<Record>, ParquetError> {
@@ -183,6 +235,8 @@ fn read_records(group: &dyn RowGroupReader) -> Result<Vec<Record>, ParquetError>
             _ => return Err(wrong("a column that must be of numbers is not")),
         }
     }
+    let sane = records.iter().try_for_each(|record| check_row(&record.operation));
+    sane.map_err(ParquetError::General)?;
     Ok(records)
 }
 
@@ -200,4 +254,48 @@ fn read_column<T: DataType>(
         }
     }
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Place;
+
+    #[test]
+    fn threads_and_trees_must_agree() {
+        assert!(check_threads(1, 1).is_ok() && check_threads(64, 64).is_ok());
+        for (threads, trees) in [(0, 0), (65, 65), (2, 1), (1, 2)] {
+            assert!(check_threads(threads, trees).is_err());
+        }
+    }
+
+    #[test]
+    fn trees_that_no_load_has_are_refused() {
+        let tree = |pairs: &[[u32; 2]]| {
+            let directories: Vec<Directory> =
+                pairs.iter().map(|&[number, parent]| Directory { number, parent }).collect();
+            check_tree(&directories)
+        };
+        assert!(tree(&[[1, 0], [26, 1], [2, 26]]).is_ok());
+        let wrong: [&[[u32; 2]]; 5] =
+            [&[[0, 0]], &[[1, 1]], &[[2, 1], [1, 2]], &[[1, 0], [1, 0]], &[[u32::MAX - 1, 0]]];
+        for pairs in wrong {
+            assert!(tree(pairs).is_err(), "{pairs:?}");
+        }
+        let deep: Vec<[u32; 2]> = (0..10_000).map(|number| [number + 1, number]).collect();
+        assert!(tree(&deep).is_err());
+    }
+
+    #[test]
+    fn rows_that_no_load_has_are_refused() {
+        let mkdir = |directory, offset| {
+            let mut operation = blank(OperationKind::Mkdir).operation;
+            (operation.place, operation.offset) = (Place { directory, name: 0 }, offset);
+            check_row(&operation)
+        };
+        assert!(mkdir(7, 3).is_ok());
+        for (directory, parent) in [(7, 7), (0, 3), (1 << 25, 0), (1, 1 << 25), (1, u64::MAX)] {
+            assert!(mkdir(directory, parent).is_err());
+        }
+    }
 }
