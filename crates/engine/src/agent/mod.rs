@@ -12,11 +12,12 @@ mod dispatch;
 mod sink;
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::host::tool::Children;
@@ -47,8 +48,9 @@ struct Job {
 /// What both threads share.
 struct Agent {
     output: Mutex<Box<dyn Write + Send>>,
-    /// Of the load that runs.
-    control: Mutex<Option<Arc<Control>>>,
+    /// Of the load that runs, then of those asked for but not begun: what is asked of a load may come before its
+    /// turn does.
+    controls: Mutex<VecDeque<Arc<Control>>>,
     children: Children,
     /// The input has ended, or the output failed.
     ending: AtomicBool,
@@ -88,9 +90,7 @@ impl Agent {
 
     fn end(&self) {
         self.ending.store(true, Ordering::Release);
-        if let Some(control) = self.control.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            control.stop();
-        }
+        self.controls().iter().for_each(|control| control.stop());
         self.children.end();
     }
 
@@ -98,16 +98,27 @@ impl Agent {
         self.ending.load(Ordering::Acquire)
     }
 
-    /// Runs `load` with a control that pause, resume and stop act on.
+    fn controls(&self) -> MutexGuard<'_, VecDeque<Arc<Control>>> {
+        self.controls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A load was asked for: from now on pause, resume and stop act on it.
+    fn expect_load(&self) {
+        self.controls().push_back(Arc::default());
+    }
+
+    /// The load whose turn it was is through, or was refused.
+    fn forget_load(&self) {
+        self.controls().pop_front();
+    }
+
+    /// Runs `load`, whose turn it is, with the control that pause, resume and stop act on.
     fn with_control<T>(&self, load: impl FnOnce(&Control) -> T) -> T {
-        let control = Arc::new(Control::new());
-        *self.control.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&control));
+        let control = self.controls().front().cloned().unwrap_or_default();
         if self.is_ending() {
             control.stop();
         }
-        let result = load(&control);
-        *self.control.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        result
+        load(&control)
     }
 }
 
@@ -123,7 +134,7 @@ pub fn serve(
 ) -> Result<(), AgentError> {
     let agent = Arc::new(Agent {
         output: Mutex::new(Box::new(output)),
-        control: Mutex::new(None),
+        controls: Mutex::default(),
         children: Children::default(),
         ending: AtomicBool::new(false),
     });
@@ -165,6 +176,9 @@ fn read(input: impl Read, agent: &Agent, jobs: Sender<Job>) -> Result<(), FrameE
                 agent.answer(id, Ok(Reply::Done));
             }
             Ok(request) => {
+                if is_load(&request) {
+                    agent.expect_load();
+                }
                 if jobs.send(Job { id, request }).is_err() {
                     return Ok(());
                 }
@@ -190,9 +204,13 @@ fn request(frame: &Frame) -> Result<Request, Failure> {
     })
 }
 
+const fn is_load(request: &Request) -> bool {
+    matches!(request, Request::Load { .. } | Request::Replay { .. })
+}
+
 fn act(agent: &Agent, request: &Request) {
-    let control = agent.control.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(control) = control.as_ref() else { return };
+    let controls = agent.controls();
+    let Some(control) = controls.front() else { return };
     match request {
         Request::Pause => control.pause(),
         Request::Resume => control.resume(),
@@ -208,6 +226,7 @@ fn work(agent: &Agent, jobs: &Receiver<Job>) -> bool {
             continue;
         }
         let goodbye = request == Request::Goodbye;
+        let load = is_load(&request);
         greeted = greeted || matches!(request, Request::Hello { .. });
         let answer = if greeted {
             catch_unwind(AssertUnwindSafe(|| dispatch::dispatch(agent, id, request)))
@@ -215,6 +234,10 @@ fn work(agent: &Agent, jobs: &Receiver<Job>) -> bool {
         } else {
             Err(not_greeted())
         };
+        if load {
+            // Also after a panic.
+            agent.forget_load();
+        }
         agent.answer(id, answer);
         if goodbye && greeted {
             return true;
@@ -354,6 +377,28 @@ mod tests {
         }
         assert_eq!(by_id(5).json::<Reply>().unwrap(), Reply::Done);
         assert!(matches!(by_id(6).json().unwrap(), Reply::Usage { total_bytes, .. } if total_bytes > 0));
+    }
+
+    #[test]
+    fn what_is_asked_before_a_load_begins_is_heeded() {
+        let agent = Agent {
+            output: Mutex::new(Box::new(Shared::default())),
+            controls: Mutex::default(),
+            children: Children::default(),
+            ending: AtomicBool::new(false),
+        };
+        // Nobody to ask: nothing is kept for later loads.
+        act(&agent, &Request::Stop);
+        agent.expect_load();
+        agent.expect_load();
+        act(&agent, &Request::Pause);
+        assert!(agent.with_control(Control::is_paused));
+        act(&agent, &Request::Stop);
+        assert!(agent.with_control(Control::is_stopped));
+        agent.forget_load();
+        assert!(!agent.with_control(Control::is_asked), "the next load is another one");
+        agent.forget_load();
+        assert!(agent.controls().is_empty());
     }
 
     #[test]
