@@ -9,6 +9,7 @@ pub mod evidence;
 pub mod histogram;
 pub mod quantile;
 pub mod savitzky_golay;
+pub mod student;
 
 pub use bootstrap::{Bootstrap, Interval};
 pub use claim::{Judgement, Verdict, judge};
