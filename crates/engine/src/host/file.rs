@@ -28,14 +28,16 @@ pub fn make_directory(directory: &Path) -> std::result::Result<(), HostError> {
     std::fs::create_dir_all(directory).map_err(HostError::file("make directory", directory))
 }
 
-/// Removes an empty directory; a missing one is fine, and so is one that holds something: it is not ours
-/// alone any more.
+/// Removes an empty directory; a missing one is fine, and so is one that holds something or that something is
+/// mounted on: it is not ours alone any more.
 ///
 /// # Errors
 /// It is no directory, or no right to.
 pub fn remove_directory(directory: &Path) -> std::result::Result<(), HostError> {
     match missing_is_fine(std::fs::remove_dir(directory)) {
-        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::ResourceBusy) => {
+            Ok(())
+        }
         other => other.map_err(HostError::file("remove directory", directory)),
     }
 }

@@ -84,9 +84,12 @@ impl LoopVolume {
 
     pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<BlockFacts, VolumeError> {
         let directory = self.directory.clone();
-        let remove = Request::RemoveDirectory { directory: directory.clone() };
-        taking.lease(Lease::Directory { path: directory.clone() }, remove)?;
-        taking.call(Request::MakeDirectory { directory })?;
+        // A directory that is there already is the user's: not ours to remove.
+        if taking.call(Request::Usage { directory: directory.clone() }).is_err() {
+            let remove = Request::RemoveDirectory { directory: directory.clone() };
+            taking.lease(Lease::Directory { path: directory.clone() }, remove)?;
+            taking.call(Request::MakeDirectory { directory })?;
+        }
         self.check_space(taking)?;
         let file = self.file(name);
         let remove = Request::RemoveFile { file: file.clone() };
