@@ -40,9 +40,18 @@ impl Writer {
         create_dir_all(root.join("trials")).map_err(|e| failed("make", root, e))?;
         let lock = Lock::take(root)?;
         if path.exists() {
-            let old = read_plan(&path)?;
-            if let Some(difference) = difference(&old, plan) {
-                return Err(StoreError::OtherStudy { path: root.to_owned(), difference });
+            match read_plan(&path) {
+                Ok(old) => {
+                    if let Some(difference) = difference(&old, plan) {
+                        return Err(StoreError::OtherStudy { path: root.to_owned(), difference });
+                    }
+                }
+                // Trials are found by their ids, so a plan that cannot be read loses nothing: it is made anew.
+                Err(StoreError::Damaged { .. }) => {
+                    let aside = path.with_extension("json.damaged");
+                    std::fs::rename(&path, &aside).map_err(|e| failed("rename", &path, e))?;
+                }
+                Err(other) => return Err(other),
             }
         }
         file::write(&root.join("study.toml"), study_text.as_bytes())?;
