@@ -10,7 +10,8 @@ DESTDIR ?=
 STORE ?= demo/store
 REPORT ?= demo/report.html
 
-export PATH := $(PATH):$(HOME)/.cargo/bin
+# Before the distribution's own cargo, which may be too old.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Root is needed for mounts and loop devices only; building never runs as another user than yours.
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo,)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -51,7 +52,7 @@ demo: setup
 test: setup-tests
 	$(CARGO) build --locked --workspace --bins
 	@mkdir -p $(TARGET_DIR) && : > $(SKIPS)
-	FSAGE_SKIPS=$(SKIPS) $(CARGO) test --locked --workspace
+	FSAGE_SKIPS=$(SKIPS) $(CARGO) test --locked --workspace --no-fail-fast
 	@if [ -x scripts/fuzz ]; then scripts/fuzz; else echo "fuzz targets: no scripts/fuzz" >> $(SKIPS); fi
 	@echo "skipped: $$(sort -u $(SKIPS) | wc -l)"; sort -u $(SKIPS)
 
