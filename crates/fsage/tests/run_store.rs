@@ -136,3 +136,14 @@ fn a_newer_store_is_refused() {
     std::fs::write(root.join("plan.json"), "{\"ver").unwrap();
     assert!(matches!(Store::open(&root), Err(StoreError::Damaged { .. })));
 }
+
+#[test]
+fn a_damaged_plan_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let study = aging(&[]);
+    drop(Store::create(directory.path(), &plan(&study), &study.text).unwrap());
+    std::fs::write(directory.path().join("plan.json"), "{\"ver").unwrap();
+    drop(Store::create(directory.path(), &plan(&study), &study.text).unwrap());
+    assert!(Store::open(directory.path()).is_ok());
+    assert_eq!(std::fs::read_to_string(directory.path().join("plan.json.damaged")).unwrap(), "{\"ver");
+}
