@@ -1,4 +1,4 @@
-# make          build fsage and its agent, static, into bin/
+# make          build fsage and its agent, static, into bin/, and their man pages
 # make demo     set up, build, run the ageing study (quick) and write its report
 # make test     set up, build, run every test and the fuzz targets for a moment; tells which tests were skipped
 # make lint     formatting, clippy, documentation, licences
@@ -14,13 +14,15 @@ REPORT ?= demo/report.html
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Root is needed for mounts and loop devices only; building never runs as another user than yours.
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo,)
+# What root writes for you is yours in the end, also under `sudo make`.
+OWNER := $(or $(SUDO_UID),$(shell id -u)):$(or $(SUDO_GID),$(shell id -g))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 SKIPS := $(abspath $(TARGET_DIR))/skips.txt
 CARGO ?= cargo
 
-.PHONY: all build setup setup-tests demo test lint bench install uninstall man clean
+.PHONY: all build setup setup-tests demo test lint bench install unbuilt uninstall man clean
 
-all: build
+all: build man
 
 setup:
 	@scripts/setup
@@ -38,11 +40,13 @@ build:
 	done
 	@echo "built: bin/fsage bin/fsage-agent"
 
+give_back = for path in demo $(STORE) $(REPORT); do [ ! -e $$path ] || $(SUDO) chown -R $(OWNER) $$path; done
+
 demo: setup
 	@$(MAKE) --no-print-directory build
 	$(SUDO) bin/fsage doctor
-	$(SUDO) bin/fsage run studies/aging.toml --quick --store $(STORE)
-	$(SUDO) bin/fsage report $(STORE) --output $(REPORT)
+	$(SUDO) bin/fsage run studies/aging.toml --quick --store $(STORE); status=$$?; $(give_back); exit $$status
+	bin/fsage report $(STORE) --output $(REPORT); status=$$?; $(give_back); exit $$status
 	@echo
 	@echo "Open it in a browser: file://$(abspath $(REPORT))"
 
@@ -57,6 +61,7 @@ test: setup-tests
 	@echo "skipped: $$(sort -u $(SKIPS) | wc -l)"; sort -u $(SKIPS)
 
 lint:
+	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
@@ -72,7 +77,13 @@ man:
 	$(CARGO) run --release --locked --quiet --package xtask -- man $(TARGET_DIR)/man
 	$(CARGO) run --release --locked --quiet --package xtask -- completions $(TARGET_DIR)/completions
 
-install: build man
+# Root only copies what is built: `make && sudo make install`. In a container, where all is root's, it builds as well.
+BUILT := $(and $(filter 0,$(shell id -u)),$(wildcard bin/fsage),$(wildcard bin/fsage-agent),$(wildcard $(TARGET_DIR)/man/fsage.1))
+
+unbuilt:
+	@echo "nothing is built: run \`make\` as yourself, then \`sudo make install\`" >&2; exit 1
+
+install: $(if $(BUILT),,$(if $(SUDO_UID),unbuilt,build man))
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/fsage/studies
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d

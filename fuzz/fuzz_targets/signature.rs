@@ -1,4 +1,4 @@
-//! Any first and last bytes of a volume are looked at without harm.
+//! Any first and last bytes of a volume are looked at without harm, and only zeros count as blank.
 
 #![no_main]
 
@@ -10,5 +10,6 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     });
     let (head, tail) = rest.split_at(rest.len() / 2);
     let found = identify(head, tail, size);
+    assert_eq!(found.name.is_empty(), rest.iter().all(|byte| *byte == 0));
     assert!(found.label.is_empty() || !found.name.is_empty());
 });

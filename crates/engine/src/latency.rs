@@ -15,6 +15,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::load::LatencySummary;
 use crate::operation::OperationKind;
+use crate::quantity::{as_f64, share};
 
 /// Longest latency told apart: one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
@@ -58,6 +59,12 @@ impl LatencySet {
         for histogram in self.kinds.iter_mut().flatten().filter(|histogram| !histogram.is_empty()) {
             histogram.reset();
         }
+    }
+
+    /// Whether nothing was recorded since it was made or cleared.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.filled().next().is_none()
     }
 
     /// The order statistics of every kind that has at least one latency.
@@ -128,6 +135,29 @@ fn summarise(histogram: &Histogram<u64>) -> LatencySummary {
         max_ns: histogram.max(),
         mean_ns: histogram.mean(),
     }
+}
+
+/// The exact order statistics of `count` latencies, which `at` gives in ascending order; `None` of none.
+#[must_use]
+pub fn summarise_sorted(count: usize, at: impl Fn(usize) -> u64) -> Option<LatencySummary> {
+    let last = count.checked_sub(1)?;
+    // Nearest rank, as with histograms.
+    let quantile = |permille: usize| at((count * permille).div_ceil(1000).saturating_sub(1).min(last));
+    let sum: u128 = (0..count).map(|place| u128::from(at(place))).sum();
+    let many = u64::try_from(count).unwrap_or(u64::MAX);
+    let (whole, rest) = (sum / u128::from(many), sum % u128::from(many));
+    let mean_ns =
+        as_f64(u64::try_from(whole).unwrap_or(u64::MAX)) + share(u64::try_from(rest).unwrap_or(0), many);
+    Some(LatencySummary {
+        count: many,
+        min_ns: at(0),
+        p50_ns: quantile(500),
+        p90_ns: quantile(900),
+        p99_ns: quantile(990),
+        p999_ns: quantile(999),
+        max_ns: at(last),
+        mean_ns,
+    })
 }
 
 /// A whole interval log (`.hlog`) of the lines of [`LatencySet::interval_lines`], whose times count from

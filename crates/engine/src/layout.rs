@@ -1,14 +1,16 @@
 //! Where files and free space lie on the volume.
 
+mod detail;
 mod error;
 mod free;
 mod histogram;
 mod scan;
 mod walk;
 
+pub use detail::{TreeDetail, count_bound, size_bound};
 pub use error::LayoutError;
 pub use free::free_space;
-pub use scan::{ScanOptions, scan};
+pub use scan::{ScanOptions, scan, scan_in_detail};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,6 +99,9 @@ pub struct LayoutSummary {
     pub worst: Vec<WorstFile>,
     /// Files and directories that could not be looked at, by errno name.
     pub failed: std::collections::BTreeMap<String, u64>,
+    /// Finer distributions; only where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Box<TreeDetail>>,
 }
 
 /// One badly laid out file.

@@ -4,21 +4,25 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod copy;
 pub mod device;
 pub mod digest;
 pub mod distribution;
 pub mod executor;
 pub mod host;
+pub mod image;
 pub mod latency;
 pub mod layout;
 pub mod load;
+pub mod measure;
 pub mod operation;
+pub mod profile;
 pub mod protocol;
 pub mod quantity;
 pub mod replay;
 pub mod size;
 #[cfg(test)]
-#[path = "../tests/support/skip.rs"]
+#[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 pub mod trace;
 pub mod tree;

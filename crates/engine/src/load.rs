@@ -16,6 +16,7 @@ mod age;
 mod control;
 mod error;
 mod fullness;
+mod like;
 mod probe;
 mod result;
 mod run;
@@ -75,6 +76,16 @@ pub struct AgeTarget {
     /// Extents per file and free extents both changed by less than this share (0..=1) over the last
     /// five probes.
     pub converged: Option<f64>,
+    /// Near to the workload's profile (`like`): use within 1 % of the volume, size distributions at most 0.05 apart
+    /// (Kolmogorov–Smirnov), share of files in one extent within 0.02. It may never be reached, so that `operations`, `bytes`
+    /// or `seconds` must be given as well.
+    #[serde(skip_serializing_if = "is_false")]
+    pub near: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Everything a target needs to know to run a load.

@@ -25,8 +25,10 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::image::ImageSummary;
 use crate::layout::{FreeSpace, LayoutSummary};
 use crate::load::{LoadResult, LoadSpec, Probe, Tick};
+use crate::measure::{MeasureResult, MeasureSpec};
 
 /// Version of this protocol; both sides must have the same. Changes: 1 first.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -79,14 +81,63 @@ pub enum Request {
     Load { load: Box<LoadSpec> },
     /// Run the operations of a trace again below a directory.
     Replay { trace: PathBuf, directory: PathBuf },
-    /// Layout of a directory tree; `threads` 0: one a CPU.
-    Scan { directory: PathBuf, threads: u32, one_file_system: bool },
+    /// Layout of a directory tree; `threads` 0: one a CPU; `detail`: with the finer distributions.
+    Scan {
+        directory: PathBuf,
+        threads: u32,
+        one_file_system: bool,
+        #[serde(default)]
+        detail: bool,
+    },
     /// Free space of the file system that holds `directory`.
     FreeSpace { directory: PathBuf },
     /// `statfs`.
     Usage { directory: PathBuf },
     /// Check every block of self-describing data below a directory.
     Verify { directory: PathBuf },
+    /// Attach a file or block device as a loop device that refuses every write, with direct I/O where it can be.
+    LoopAttachReadOnly { file: PathBuf, sector_bytes: u32 },
+    /// Save a volume as an image: `Event::Progress` (blocks), then `Reply::Image`. `point` is where its file system is mounted
+    /// from a read-only loop device over it, or, with `frozen`, itself; without it, or with `all_blocks`, every block is saved. `level` is zstd's,
+    /// `threads` 0 takes what suits. Until it is complete the image is called `FILE.partial`.
+    ImageSave {
+        device: PathBuf,
+        point: Option<PathBuf>,
+        frozen: bool,
+        all_blocks: bool,
+        file: PathBuf,
+        level: i32,
+        threads: u32,
+        facts: BTreeMap<String, String>,
+    },
+    /// Write an image to a device or file (made when it is not there), which loses what it has, discarded first with `trim`: `Event::Progress` (blocks), then
+    /// `Reply::Image`.
+    ImageRestore { file: PathBuf, device: PathBuf, trim: bool, threads: u32 },
+    /// Check every byte of an image: `Event::Progress` (blocks), then `Reply::Image`.
+    ImageVerify { file: PathBuf, threads: u32 },
+    /// Write self-describing data into the blocks that the files below a directory have.
+    ImageMaterialise { directory: PathBuf },
+    /// What an image is of.
+    ImageInfo { file: PathBuf },
+    /// Measure what age costs below `directory`: `Event::Progress`, then `Reply::Measured`. `device` whose requests
+    /// are seen: absent, what `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`)
+    /// that is made for it and removed; absent, requests are not looked at. `Stop` ends it with a failure.
+    Measure {
+        measure: MeasureSpec,
+        directory: PathBuf,
+        device: Option<PathBuf>,
+        seed: u64,
+        trace_instance: Option<String>,
+    },
+    /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`; one that is there is an error.
+    MakeMeasureFolder { directory: PathBuf },
+    /// Remove the folder `fsage-measure` below `directory` with what is in it, and sync; a missing one is not an error.
+    RemoveMeasureFolder { directory: PathBuf },
+    /// Copy the logical tree below `from`, in directory order and with one thread, into the empty directory `to`:
+    /// `Event::Progress`, then `Reply::Copied`. `Stop` ends it with a failure.
+    Copy { from: PathBuf, to: PathBuf },
+    /// Remove a trace instance of ours; one that is not there is not an error.
+    RemoveTraceInstance { name: String },
     /// Hold the running load at its next operation.
     Pause,
     /// Go on.
@@ -139,6 +190,20 @@ pub enum Reply {
     Usage { used_bytes: u64, total_bytes: u64, available_bytes: u64, file_system: String },
     /// To `Verify`.
     Verified { result: Box<VerifyResult> },
+    /// To `ImageSave`, `ImageRestore`, `ImageVerify` and `ImageInfo`.
+    Image { summary: Box<ImageSummary> },
+    /// To `Measure`.
+    Measured { result: Box<MeasureResult> },
+    /// To `Copy`. Both digests are the same, or it would be a failure of kind `damage`; `elapsed_ns` is without the
+    /// reading back.
+    Copied {
+        files: u64,
+        bytes: u64,
+        directories: u64,
+        digest_from: String,
+        digest_to: String,
+        elapsed_ns: u64,
+    },
     /// To everything else.
     Done,
 }
@@ -176,8 +241,9 @@ pub enum FailureKind {
 /// A typed warning; charts and tables show it beside the number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// One of `cpu-bound`, `stolen-time`, `other-io`, `thermal`, `cache-too-large`, `too-few-samples`,
-    /// `clock`, `fragmentation-estimate`, `trace-lost`, `digest-caveat`, `fsck`.
+    /// One of `cpu-bound`, `stolen-time`, `other-io`, `thermal`, `cache-too-large`, `too-few-samples`, `no-room`,
+    /// `clock`, `fragmentation-estimate`, `trace-lost`, `digest-caveat`, `fsck`; of measures also `warm-cache`,
+    /// `no-requests`, `lost-requests`, `unreadable`, `volume-full`.
     pub kind: String,
     /// One sentence with the numbers.
     pub message: String,
@@ -241,7 +307,8 @@ pub struct BlockFacts {
     pub holders: Vec<String>,
     /// Partitions.
     pub partitions: Vec<String>,
-    /// What signature it carries (`ext4`, `gpt`, `LVM2`, `fsage`), empty when none is known.
+    /// What signature it carries (`ext4`, `gpt`, `LVM2`, …), `unreadable`, `unknown data`; empty when its first 4 MiB and
+    /// its last 1 MiB are zeros.
     pub signature: String,
     /// Label (volume name) of the file system behind `signature` (ext*, xfs, btrfs), empty when it has none or
     /// none is known. `fsage` says that the volume is a previous run's and may be overwritten.

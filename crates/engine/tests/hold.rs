@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
 
-#[path = "support/skip.rs"]
+#[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 
 use std::fs::{self, File};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
-#[path = "support/skip.rs"]
+#[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 
 use std::os::unix::fs::MetadataExt;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
 
-#[path = "support/skip.rs"]
+#[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 
 use std::collections::BTreeMap;
@@ -91,6 +91,12 @@ impl Volume {
         File::create(odd.join("hole")).unwrap().set_len(1 << 30).unwrap();
         let preallocated = File::create(odd.join("preallocated")).unwrap();
         rustix::fs::fallocate(&preallocated, rustix::fs::FallocateFlags::empty(), 0, 256 * 1024).unwrap();
+        for (name, size) in [("space beyond the end", 10_000), ("space and no size", 0)] {
+            fs::write(odd.join(name), &data[..size]).unwrap();
+            let file = File::options().write(true).open(odd.join(name)).unwrap();
+            let ahead = rustix::fs::FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&file, ahead, 1 << 20, 256 * 1024).unwrap();
+        }
         fs::write(odd.join("linked"), &data[..20_000]).unwrap();
         fs::create_dir(odd.join("links")).unwrap();
         fs::hard_link(odd.join("linked"), odd.join("links/again")).unwrap();
@@ -180,11 +186,11 @@ fn scan_agrees_with_filefrag(volume: &Volume) {
     let all: Vec<_> = expected.values().chain([&linked]).collect();
     let mapped: Vec<_> = all.iter().filter(|file| file.0 > 0).collect();
     assert_eq!(summary.files, u64::try_from(all.len()).unwrap());
-    assert_eq!(summary.files, 2000 + 8 + 4);
+    assert_eq!(summary.files, 2000 + 8 + 6);
     assert_eq!(summary.mapped_files, u64::try_from(mapped.len()).unwrap());
     assert_eq!(summary.extents, mapped.iter().map(|file| file.0).sum::<u64>());
     assert_eq!(summary.mapped_bytes, mapped.iter().map(|file| file.2 * BLOCK).sum::<u64>());
-    assert_eq!(summary.unwritten_bytes, 256 * 1024);
+    assert_eq!(summary.unwritten_bytes, 3 * 256 * 1024);
     let single = u32::try_from(mapped.iter().filter(|file| file.0 == 1).count()).unwrap();
     let share = f64::from(single) / f64::from(u32::try_from(mapped.len()).unwrap());
     assert!((summary.one_extent_share - share).abs() < 1e-12);

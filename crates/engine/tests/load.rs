@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's way to fail and to say what it skips")]
 
-#[path = "support/skip.rs"]
+#[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 
 use std::fs::File;

@@ -4,10 +4,14 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod compare;
 pub mod doctor;
 pub mod filesystem;
+pub mod image;
 pub mod lease;
+pub mod measure;
 pub mod plan;
+pub mod profile;
 pub mod report;
 pub mod run;
 pub mod stats;

@@ -13,9 +13,21 @@ fn help_fits_a_screen_and_goes_to_standard_output() {
 
 #[test]
 fn every_command_has_help() {
-    for command in
-        ["run", "study", "age", "scan", "verify", "replay", "report", "clean", "doctor", "completions"]
-    {
+    for command in [
+        "run",
+        "study",
+        "age",
+        "scan",
+        "profile",
+        "verify",
+        "image",
+        "replay",
+        "report",
+        "compare",
+        "clean",
+        "doctor",
+        "completions",
+    ] {
         let run = fsage(&[command, "--help"]);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{command}");
         assert!(run.stdout.contains(&format!("Usage: fsage {command}")), "{command}: {}", run.stdout);

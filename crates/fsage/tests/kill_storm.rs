@@ -196,7 +196,8 @@ fn complete(store: &Path) -> BTreeMap<String, String> {
         let Ok(bytes) = std::fs::read(entry.path().join("trial.json")) else { continue };
         let trial: TrialRecord = serde_json::from_slice(&bytes).expect("a trial.json is whole or not there");
         if trial.status == TrialStatus::Complete {
-            let digests = trial.stages.iter().map(|StageRecord::Age { result, .. }| result.digest.clone());
+            let digests =
+                trial.stages.iter().filter_map(StageRecord::load).map(|result| result.digest.clone());
             found.insert(trial.id, digests.collect::<Vec<_>>().join(" "));
         }
     }

@@ -221,6 +221,41 @@ fn leases_of_an_earlier_boot_touch_nothing_but_files() {
 }
 
 #[test]
+fn a_line_torn_by_a_full_disk_is_not_glued_to_the_next() {
+    if !support::can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let store = scratch.path().join("store");
+    std::fs::create_dir(&store).unwrap();
+    let mut mount = std::process::Command::new("mount");
+    assert!(mount.args(["-t", "tmpfs", "-o", "size=32k", "tmpfs"]).arg(&store).status().unwrap().success());
+    // One page is left for the journal; a line takes about a quarter of it.
+    std::fs::write(store.join("ballast"), vec![1; 28 << 10]).unwrap();
+    let mut journal = Journal::open(&store).unwrap();
+    let lease = |number| Lease::Directory { path: format!("/nowhere/{number}{}", "x".repeat(900)).into() };
+    let mut taken = Vec::new();
+    let error = loop {
+        match journal.take(lease(taken.len())) {
+            Ok(id) => taken.push(id),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, LeaseError::Journal { what: "write", .. }), "{error:?}");
+    assert!((1..8).contains(&taken.len()), "{} lines fitted", taken.len());
+    std::fs::remove_file(store.join("ballast")).unwrap();
+    taken.push(journal.take(lease(100)).unwrap());
+    let leases: Vec<Lease> = journal.outstanding().iter().map(|record| record.lease.clone()).collect();
+    drop(journal);
+    let mut journal = Journal::open(&store).unwrap();
+    let read: Vec<Lease> = journal.outstanding().iter().map(|record| record.lease.clone()).collect();
+    assert_eq!((read, journal.damaged_lines()), (leases, 0));
+    for id in taken {
+        journal.release(id).unwrap();
+    }
+}
+
+#[test]
 fn what_is_not_ours_cannot_be_leased() {
     let scratch = Scratch::new();
     let mut journal = Journal::open(scratch.path()).unwrap();

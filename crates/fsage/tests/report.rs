@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use fsage::report::{ReportError, ReportOptions, render};
-use fsage::store::format::TrialStatus;
+use fsage::store::format::{StageRecord, TrialStatus};
 use sample::{Size, write_store, write_trial};
 
 /// The page without the chart library, which is large and not ours.
@@ -137,6 +137,80 @@ fn three_repeats_draw_trials() {
     let page = own(&page(folder.path()));
     assert!(page.contains("over trials"));
     assert!(page.contains("repeat 3"));
+}
+
+#[test]
+fn many_comparisons_are_counted_and_corrected_for() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::trials(Size { ticks: 40, repeats: 3, ..Size::QUICK }));
+    let page = own(&page(folder.path()));
+    assert!(page.contains(" comparisons made: "), "the headline says how many were made");
+    assert!(page.contains("false discovery rate 5"));
+    assert!(page.contains("\"survives\":true") && page.contains("\"survives\":false"));
+}
+
+#[test]
+fn zeros_are_counted_beside_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trials = sample::trials(Size { ticks: 40, repeats: 3, ..Size::QUICK });
+    for metric in &mut trials[0].metrics {
+        if metric.name == "free.extents" || metric.name == "latency.create.mean_ns" {
+            metric.samples = vec![0.0];
+        }
+    }
+    write_store(folder.path(), &trials);
+    let page = own(&page(folder.path()));
+    assert!(table(&page, "claim-table").contains("with a zero left out"));
+    assert!(table(&page, "difference-table").contains("with a zero left out"));
+}
+
+#[test]
+fn trials_on_different_tools_and_kernels_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trials = sample::trials(Size { ticks: 40, ..Size::QUICK });
+    write_store(folder.path(), &trials);
+    assert!(!page(folder.path()).contains("Not all trials ran on the same"));
+    trials[2].host.kernel = "6.19.1-other".to_owned();
+    trials[2].host.tools.insert("mkfs.btrfs".to_owned(), "mkfs.btrfs, part of btrfs-progs v6.14".to_owned());
+    write_store(folder.path(), &trials);
+    let page = own(&page(folder.path()));
+    assert!(page.contains("Not all trials ran on the same: </b>kernel, mkfs.btrfs differ"));
+    assert!(page.contains("btrfs-progs v6.2 (") && page.contains("btrfs-progs v6.14 (btrfs · "));
+}
+
+#[test]
+fn a_volume_that_is_full_below_its_target_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut full = sample::trial("btrfs", 0.95, 0, Size { ticks: 40, ..Size::QUICK });
+    write_store(folder.path(), std::slice::from_ref(&full));
+    assert!(!page(folder.path()).contains("found no space although"));
+    #[allow(clippy::infallible_destructuring_match, irrefutable_let_patterns, reason = "more kinds may come")]
+    if let StageRecord::Age { probes, .. } = &mut full.stages[0] {
+        for probe in probes {
+            probe.used_bytes = probe.used_bytes.min(890_000_000);
+        }
+    }
+    write_store(folder.path(), &[full]);
+    let page = page(folder.path());
+    assert!(page.contains("12 operations found no space although use never passed 89"));
+}
+
+#[test]
+fn without_a_free_space_map_the_page_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trial = sample::trial("fuse.sample", 0.8, 0, Size { ticks: 40, ..Size::QUICK });
+    #[allow(irrefutable_let_patterns, reason = "more kinds may come")]
+    if let StageRecord::Age { probes, result, .. } = &mut trial.stages[0] {
+        result.free_space = None;
+        for probe in probes {
+            probe.free_space = None;
+        }
+    }
+    write_store(folder.path(), &[trial]);
+    let page = page(folder.path());
+    assert!(
+        page.contains("<section id=\"free-space\"") && page.contains("No map of free space for fuse.sample")
+    );
 }
 
 /// The rows of one table, for snapshots.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first fault")]
 
 mod sample;
-#[path = "support/skip.rs"]
+#[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 
 use std::fs;

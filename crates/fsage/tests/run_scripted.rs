@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use fsage::plan::Plan;
@@ -51,6 +52,10 @@ struct Plot {
     /// Load number (over all agents) → how it fails; `None` plays an agent that dies.
     load: Vec<(usize, Option<FailureKind>)>,
     loads: usize,
+    /// The agent that is asked to remove a file dies, this often.
+    deaths_while_giving_back: usize,
+    /// A load sends this to the own process before it does what `load` says.
+    signal: Option<&'static str>,
     bad_blocks: u64,
     unclean: bool,
     digest_by_kind: bool,
@@ -104,6 +109,15 @@ fn probe() -> Probe {
     }
 }
 
+/// Some thread has taken the signal when this returns.
+fn send_to_self(signal: &str) {
+    let own = std::process::id().to_string();
+    assert!(Command::new("kill").args([signal, &own]).status().unwrap().success());
+    while !std::fs::read_to_string("/proc/self/status").unwrap().contains("ShdPnd:\t0000000000000000") {
+        std::thread::yield_now();
+    }
+}
+
 fn answer(
     plot: &mut Plot,
     request: &Request,
@@ -139,9 +153,16 @@ fn answer(
             let (stdout, stderr) = (String::new(), "said something".to_owned());
             Reply::Tool { argv: argv.clone(), status, stdout, stderr, elapsed_ns: 1 }
         }
+        Request::RemoveFile { .. } if plot.deaths_while_giving_back > 0 => {
+            plot.deaths_while_giving_back -= 1;
+            return None;
+        }
         Request::Load { load } => {
             let number = plot.loads;
             plot.loads += 1;
+            if let Some(signal) = plot.signal {
+                send_to_self(signal);
+            }
             match plot.load.iter().find(|(n, _)| *n == number) {
                 Some((_, None)) => return None,
                 Some((_, Some(kind))) => return Some(Err(failure(*kind))),
@@ -288,6 +309,39 @@ fn a_lost_agent_fails_its_trial_and_a_fresh_one_gives_everything_back() {
     assert!(after_load.contains(&"RemoveFile") && after_load.contains(&"RemoveDirectory"), "{after_load:?}");
     drop(plot);
     assert_eq!(leases(&stage.store()), 0);
+}
+
+#[test]
+fn an_agent_lost_while_it_gives_back_fails_no_other_trial_and_leaves_nothing() {
+    for deaths in [1, 2] {
+        let load = vec![(0, Some(FailureKind::Failed))];
+        let stage = Stage::new(Plot { load, deaths_while_giving_back: deaths, ..Plot::default() });
+        let (summary, events) = stage.run(&[]);
+        assert_eq!((summary.complete, summary.failed, summary.exit_code()), (3, 1, 4));
+        assert_eq!(summary.trials[0].error, "load failed: made to fail", "what went wrong first");
+        assert_eq!(leases(&stage.store()), 0, "after {deaths} deaths");
+        let told =
+            events.iter().any(|e| matches!(e, RunEvent::Note { text } if text.contains("not everything")));
+        assert_eq!(told, deaths == 2);
+    }
+}
+
+#[test]
+fn an_agent_lost_together_with_ctrl_c_leaves_nothing() {
+    // Signals are of the whole process: this test runs in one of its own.
+    if std::env::var_os("FSAGE_TEST_ALONE").is_none() {
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        alone.args(["--exact", "an_agent_lost_together_with_ctrl_c_leaves_nothing", "--nocapture"]);
+        let output = alone.env("FSAGE_TEST_ALONE", "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let stage = Stage::new(Plot { load: vec![(0, None)], signal: Some("-INT"), ..Plot::default() });
+    let (summary, _) = stage.run(&[]);
+    assert_eq!((summary.interrupted_by, summary.pending, summary.exit_code()), (Some(2), 4, 130));
+    assert_eq!(stage.plot.lock().unwrap().agents, 2, "one for the trial and one to give back");
+    assert_eq!(leases(&stage.store()), 0);
+    assert!(Store::open(&stage.store()).unwrap().trials().is_empty(), "the trial is not recorded");
 }
 
 #[test]

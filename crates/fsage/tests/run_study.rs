@@ -56,10 +56,10 @@ fn shipped_studies_load_with_every_profile() {
             e.name
         })
         .collect();
-    assert_eq!(names, ["aging", "digest"]);
+    assert_eq!(names, ["aging", "digest", "like"]);
     let aging = check(Path::new("aging")).unwrap();
-    assert_eq!(aging.trials["full"], 18);
-    assert_eq!(aging.trials["quick"], 6);
+    assert_eq!(aging.trials["full"], 45);
+    assert_eq!(aging.trials["quick"], 45);
     assert!(aging.claims.0 > 20 && aging.claims.0 < aging.claims.1);
     assert_eq!(check(Path::new("studies/digest.toml")).unwrap().trials["quick"], 3);
 }

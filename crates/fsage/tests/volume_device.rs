@@ -260,6 +260,53 @@ fn foreign_signatures_are_refused_and_left_alone() {
 }
 
 #[test]
+fn data_in_no_known_format_is_refused_and_left_alone() {
+    use std::os::unix::fs::FileExt;
+    let Some(mut rig) = Rig::new() else { return };
+    let disk = disk(&rig);
+    let unknown = |refusal: &Refusal| matches!(refusal, Refusal::Signature { signature, .. } if signature == "unknown data");
+    let file = std::fs::File::options().write(true).open(&disk.file).expect("opened");
+    for at in [0, (4 << 20) - 1, disk.size_bytes - 1] {
+        file.write_all_at(b"x", at).expect("written");
+        let hint = assert_refused(&mut rig, &disk, false, unknown);
+        assert!(hint.contains(&format!("--erase {}={}", disk.link.display(), disk.size_bytes)), "{hint}");
+        file.write_all_at(&[0], at).expect("written");
+    }
+    let taken = acquire(&mut rig, &disk.link, &disk.link.display().to_string()).expect("blank again");
+    release(&mut rig, taken);
+}
+
+#[test]
+fn a_dry_run_says_which_rule_would_refuse_a_device() {
+    let Some(mut rig) = Rig::new() else { return };
+    let disk = disk(&rig);
+    let consent = EraseConsent::parse(&[disk.link.display().to_string()]);
+    let volume = resolve(&device_volume(&disk.link), &consent, &rig.store).expect("consented");
+    assert!(volume.look().is_ok());
+    ext4(Some("family")).make(&mut rig.session, &disk.device).expect("made");
+    let before = disk.digest();
+    let study = rig.store.join("../dry.toml");
+    let text = include_str!("data/tiny.toml");
+    let (head, rest) = text.split_once("[volume]").expect("a volume");
+    let rest = rest.split_once("\n[").expect("another table").1;
+    let path = disk.link.display();
+    std::fs::write(&study, format!("{head}[volume]\nkind = \"device\"\npath = \"{path}\"\n[{rest}"))
+        .expect("written");
+    let mut dry = std::process::Command::new(env!("CARGO_BIN_EXE_fsage"));
+    dry.arg("run").arg(&study).args(["--dry-run", "--erase"]).arg(&disk.link);
+    let output = dry.arg("--store").arg(rig.store.join("../dry-store")).output().expect("run");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let refused = format!(
+        "# refused: {path} is not erased: it carries a signature that is not fsage's: ext4 labelled `family`"
+    );
+    assert_eq!(said.matches(&refused).count(), 1, "{said}");
+    assert!(said.contains(&format!("--erase {path}={}", disk.size_bytes)), "{said}");
+    assert_eq!(disk.digest(), before, "something was written");
+    std::fs::remove_file(&study).expect("removed");
+}
+
+#[test]
 fn a_device_that_is_held_is_refused() {
     let Some(mut rig) = Rig::new() else { return };
     let devices = std::fs::read_to_string("/proc/devices").expect("readable");

@@ -12,6 +12,7 @@ use crate::{Error, Result};
 /// The header says `size_t`, for the sake of the number; the kernel always writes 64 bits.
 const BLKGETSIZE64: Request<u64> = Request::historic("BLKGETSIZE64", opcode::read::<usize>(0x12, 114));
 const BLKFLSBUF: Request<()> = Request::historic("BLKFLSBUF", opcode::none(0x12, 97));
+const BLKDISCARD: Request<[u64; 2]> = Request::historic("BLKDISCARD", opcode::none(0x12, 119));
 
 /// Size of the device.
 ///
@@ -47,6 +48,17 @@ pub fn physical_sector_bytes(fd: BorrowedFd<'_>) -> Result<u32> {
 pub fn flush_buffers(fd: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: BLKFLSBUF ignores its argument.
     unsafe { BLKFLSBUF.call_value(fd, 0) }.map(drop)
+}
+
+/// Tells the device that `length` bytes from `start` on are not needed any more. What they read as afterwards is the
+/// device's affair.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the device cannot, `EBADF` when it is not open for writing, `EINVAL` when the range is not of whole sectors.
+pub fn discard(fd: BorrowedFd<'_>, start: u64, length: u64) -> Result<()> {
+    let mut range = [start, length];
+    // SAFETY: BLKDISCARD reads two u64, which this is.
+    unsafe { BLKDISCARD.call(fd, &raw mut range) }.map(drop)
 }
 
 /// Opens a block device for reading and writing, only if nobody else holds it: not mounted, not swap, not part of

@@ -149,6 +149,28 @@ pub fn free_space_from(
     Ok(summary)
 }
 
+/// Calls `each` with every stretch of the devices that holds nothing of the file system: free space of block groups of every
+/// kind, each copy of it, and unallocated space. Left out, and so to be taken for used, are free space of striped profiles and whatever
+/// the trees do not name. Copies of the superblock may lie in what is given. Returns the number of devices.
+///
+/// # Errors
+/// As [`free_space`].
+pub fn unused(fd: BorrowedFd<'_>, mut each: impl FnMut(FreeExtent)) -> Result<u64> {
+    let source = if has_free_space_tree(fd)? { Source::FreeSpaceTree } else { Source::ExtentTree };
+    let mut search = Search::new(fd);
+    let chunks = chunks(&mut search)?;
+    let mut ranges = Ranges { search, source, info: info(fd)? };
+    for chunk in &chunks {
+        ranges.visit(chunk, |start, length| {
+            for (device, start) in chunk.copies_of(start) {
+                each(FreeExtent { device, start, length });
+            }
+        })?;
+    }
+    unallocated(&mut ranges.search, each)?;
+    Ok(ranges.info.num_devices)
+}
+
 fn has_free_space_tree(fd: BorrowedFd<'_>) -> Result<bool> {
     /// Both that it exists and that no kernel without knowledge of it wrote since.
     const VALID: u64 = 1 | 2;

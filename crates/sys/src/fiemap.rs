@@ -3,6 +3,7 @@
 //! By default without `FIEMAP_FLAG_SYNC`: dirty data that has no place yet shows as [`DELALLOC`] extents, and looking
 //! changes nothing.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 use crate::aligned::AlignedBuffer;
@@ -94,10 +95,25 @@ impl Reader {
     ///
     /// # Errors
     /// `EOPNOTSUPP` and `ENOTTY` where the file system or the kind of file has no such map; others as the kernel gives them.
-    pub fn visit(&mut self, fd: BorrowedFd<'_>, mut each: impl FnMut(FileExtent)) -> Result<()> {
-        let mut start = 0;
-        loop {
-            self.request(fd, start)?;
+    pub fn visit(&mut self, fd: BorrowedFd<'_>, each: impl FnMut(FileExtent)) -> Result<()> {
+        self.visit_range(fd, 0..u64::MAX, each)
+    }
+
+    /// The same for the extents that touch `range` (bytes of the file). A range that ends with the data is answered
+    /// faster than one without end, for which most file systems look for a further extent. [`LAST`] then means the
+    /// last of the range.
+    ///
+    /// # Errors
+    /// As [`Reader::visit`].
+    pub fn visit_range(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        range: Range<u64>,
+        mut each: impl FnMut(FileExtent),
+    ) -> Result<()> {
+        let mut start = range.start;
+        while start < range.end {
+            self.request(fd, start, range.end - start)?;
             let answer = decode(&self.buffer).ok_or(malformed("more extents than there is room for"))?;
             let mut last = None;
             for extent in answer {
@@ -114,17 +130,12 @@ impl Reader {
             }
             start = next;
         }
+        Ok(())
     }
 
-    fn request(&mut self, fd: BorrowedFd<'_>, start: u64) -> Result<()> {
+    fn request(&mut self, fd: BorrowedFd<'_>, start: u64, length: u64) -> Result<()> {
         let count = u32::try_from(EXTENTS).unwrap_or(0);
-        Writer::new(&mut self.buffer)
-            .u64(start)
-            .u64(u64::MAX - start)
-            .u32(self.flags)
-            .u32(0)
-            .u32(count)
-            .u32(0);
+        Writer::new(&mut self.buffer).u64(start).u64(length).u32(self.flags).u32(0).u32(count).u32(0);
         // SAFETY: the buffer starts with a `struct fiemap` that was just filled in and has room for the `count` extents
         // that it declares; it is aligned to 4096.
         unsafe { FS_IOC_FIEMAP.call(fd, self.buffer.as_mut_ptr().cast()) }.map(drop)
@@ -223,5 +234,20 @@ mod tests {
             .visit(std::os::fd::AsFd::as_fd(&file), |extent| places.push((extent.logical, extent.length)))
             .unwrap();
         assert_eq!(places, (0..1000).map(|index| (index * 8192, 4096)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_range_has_the_extents_that_touch_it() {
+        use std::os::unix::fs::FileExt as _;
+        let file = tempfile::tempfile().unwrap();
+        for index in 0..10 {
+            file.write_all_at(b"x", index * 8192).unwrap();
+        }
+        let mut places = Vec::new();
+        let range = 8192..4 * 8192;
+        let fd = std::os::fd::AsFd::as_fd(&file);
+        Reader::synced().visit_range(fd, range, |extent| places.push(extent.logical)).unwrap();
+        assert_eq!(places, [8192, 16_384, 24_576]);
+        Reader::new().visit_range(fd, 5..5, |_| panic!("an empty range has no extents")).unwrap();
     }
 }

@@ -60,6 +60,7 @@ const LOOP_CTL_GET_FREE: Request<()> = Request::historic("LOOP_CTL_GET_FREE", 0x
 const LOOP_CONFIGURE: Request<LoopConfig> = Request::historic("LOOP_CONFIGURE", 0x4C0A);
 const LOOP_CLR_FD: Request<()> = Request::historic("LOOP_CLR_FD", 0x4C01);
 const LOOP_GET_STATUS64: Request<LoopInfo> = Request::historic("LOOP_GET_STATUS64", 0x4C05);
+const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 /// Between asking for a free device and taking it anyone may take it; each try asks again.
 const TRIES: u32 = 64;
@@ -86,7 +87,20 @@ const EMPTY_INFO: LoopInfo = LoopInfo {
 /// [`Error::NoLoopDevice`] when all tries lost their race; `EINVAL` when direct I/O or the sector size does not fit the file;
 /// `EPERM`/`EACCES` without root.
 pub fn attach(options: &AttachOptions) -> Result<PathBuf> {
-    let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+    attach_as(options, OFlags::RDWR)
+}
+
+/// As [`attach`], but the device refuses every write: a file system on it that would have to replay its log does not mount. The
+/// file may be a block device, a loop device too.
+///
+/// # Errors
+/// As [`attach`].
+pub fn attach_read_only(options: &AttachOptions) -> Result<PathBuf> {
+    attach_as(options, OFlags::RDONLY)
+}
+
+fn attach_as(options: &AttachOptions, access: OFlags) -> Result<PathBuf> {
+    let mut flags = access | OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, options.direct_io);
     let file = open(&options.file, flags, Mode::empty()).map_err(Error::path("open", &options.file))?;
     let control_path = Path::new("/dev/loop-control");
@@ -96,7 +110,7 @@ pub fn attach(options: &AttachOptions) -> Result<PathBuf> {
         // SAFETY: LOOP_CTL_GET_FREE takes no argument.
         let number = unsafe { LOOP_CTL_GET_FREE.call_value(control.as_fd(), 0) }?;
         let path = PathBuf::from(format!("/dev/loop{number}"));
-        match configure(&path, file.as_fd(), options) {
+        match configure(&path, file.as_fd(), options, access == OFlags::RDONLY) {
             Ok(()) => return Ok(path),
             // EBUSY: taken by another; ENXIO, ENOENT: removed again, or its node is not there yet.
             Err(error) if matches!(error.errno(), libc::EBUSY | libc::ENXIO | libc::ENOENT) => {
@@ -108,12 +122,15 @@ pub fn attach(options: &AttachOptions) -> Result<PathBuf> {
     Err(Error::NoLoopDevice { path: options.file.clone(), tries: TRIES })
 }
 
-fn configure(device: &Path, file: BorrowedFd<'_>, options: &AttachOptions) -> Result<()> {
+fn configure(device: &Path, file: BorrowedFd<'_>, options: &AttachOptions, read_only: bool) -> Result<()> {
     let fd =
         open(device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))?;
     let mut info = LoopInfo { size_limit: options.size, ..EMPTY_INFO };
     if options.direct_io {
-        info.flags = LO_FLAGS_DIRECT_IO;
+        info.flags |= LO_FLAGS_DIRECT_IO;
+    }
+    if read_only {
+        info.flags |= LO_FLAGS_READ_ONLY;
     }
     // The name is for people who list the devices; the last byte stays NUL.
     let name = options.file.as_os_str().as_encoded_bytes();

@@ -42,7 +42,7 @@ fn generate(name: &str, spec: DriftSpec) {
         println!("| {name} | not a valid workload |");
         return;
     };
-    let feedback = Feedback { used_share: 0.5, total_bytes: 1 << 40 };
+    let feedback = Feedback { used_share: 0.5, total_bytes: 1 << 40, grow_share: 0.0 };
     let mut run = |count: u32| {
         for _ in 0..count {
             if let Some(operation) = workload.next(black_box(&feedback)) {

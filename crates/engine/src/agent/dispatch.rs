@@ -32,11 +32,24 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
                 .map(|result| Reply::Load { result: Box::new(result) })
                 .map_err(|error| failure(&error, error.hint(), None, error.kind()))
         }
-        Request::Scan { directory, threads, one_file_system } => scan(&directory, threads, one_file_system),
+        Request::Scan { directory, threads, one_file_system, detail } => {
+            let scan = if detail { layout::scan_in_detail } else { layout::scan };
+            run_scan(scan, &directory, threads, one_file_system)
+        }
         Request::FreeSpace { directory } => free_space(&directory),
         Request::Verify { directory } => verify::run(&directory, 0)
             .map(|result| Reply::Verified { result: Box::new(result) })
             .map_err(|error| failure(&error, error.hint(), error.errno(), error.kind())),
+        request @ (Request::ImageSave { .. }
+        | Request::ImageRestore { .. }
+        | Request::ImageVerify { .. }
+        | Request::ImageMaterialise { .. }
+        | Request::ImageInfo { .. }) => super::image::serve(agent, id, request),
+        request @ (Request::Measure { .. }
+        | Request::MakeMeasureFolder { .. }
+        | Request::RemoveMeasureFolder { .. }
+        | Request::Copy { .. }
+        | Request::RemoveTraceInstance { .. }) => super::measure::serve(agent, id, request),
         Request::Pause | Request::Resume | Request::Stop | Request::Goodbye => Ok(Reply::Done),
         other => on_host(other).map_err(Failure::from),
     }
@@ -48,6 +61,9 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
         Request::LoopAttach { file, size_bytes, sector_bytes, direct_io } => {
             let device = loopback::attach(&file, size_bytes, sector_bytes, direct_io)?;
             return Ok(Reply::Device { device });
+        }
+        Request::LoopAttachReadOnly { file, sector_bytes } => {
+            return Ok(Reply::Device { device: loopback::attach_read_only(&file, sector_bytes)? });
         }
         Request::BlockFacts { device } => {
             return Ok(Reply::BlockFacts { facts: Box::new(block::facts(&device)?) });
@@ -92,11 +108,13 @@ fn run_tool(agent: &Agent, argv: &[String], timeout_ms: u64) -> Result<Reply, Fa
     Ok(Reply::Tool { argv, status, stdout, stderr, elapsed_ns })
 }
 
-fn scan(directory: &Path, threads: u32, one_file_system: bool) -> Result<Reply, Failure> {
+type Scan = fn(&Path, &ScanOptions) -> Result<layout::LayoutSummary, LayoutError>;
+
+fn run_scan(scan: Scan, directory: &Path, threads: u32, one_file_system: bool) -> Result<Reply, Failure> {
     let started = Instant::now();
     let threads = usize::try_from(threads).unwrap_or(0);
     let options = ScanOptions { threads, one_file_system };
-    let summary = layout::scan(directory, &options).map_err(|error| layout_failure(&error))?;
+    let summary = scan(directory, &options).map_err(|error| layout_failure(&error))?;
     Ok(Reply::Layout { layout: Box::new(summary), elapsed_ns: elapsed_ns(started) })
 }
 

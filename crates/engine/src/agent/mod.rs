@@ -9,6 +9,8 @@
 //! was taken from the host stays as it is: the lab's lease journal has it.
 
 mod dispatch;
+mod image;
+mod measure;
 mod sink;
 
 use std::any::Any;
@@ -204,8 +206,19 @@ fn request(frame: &Frame) -> Result<Request, Failure> {
     })
 }
 
+/// Whether pause, resume and stop act on it.
 const fn is_load(request: &Request) -> bool {
-    matches!(request, Request::Load { .. } | Request::Replay { .. })
+    matches!(
+        request,
+        Request::Load { .. }
+            | Request::Replay { .. }
+            | Request::Measure { .. }
+            | Request::Copy { .. }
+            | Request::ImageSave { .. }
+            | Request::ImageRestore { .. }
+            | Request::ImageVerify { .. }
+            | Request::ImageMaterialise { .. }
+    )
 }
 
 fn act(agent: &Agent, request: &Request) {

@@ -32,6 +32,22 @@ pub fn attach(
         .map_err(HostError::kernel(format!("attach {} as a loop device", file.display())))
 }
 
+/// Attaches `file`, which may be a block device, so that the device refuses every write; with direct I/O where it can be.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn attach_read_only(file: &Path, sector_bytes: u32) -> Result<PathBuf, HostError> {
+    let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io: true };
+    let refused = rustix::io::Errno::INVAL.raw_os_error();
+    match loopdev::attach_read_only(&options) {
+        Err(error) if error.errno() == refused => {
+            loopdev::attach_read_only(&AttachOptions { direct_io: false, ..options })
+        }
+        attached => attached,
+    }
+    .map_err(HostError::kernel(format!("attach {} as a read-only loop device", file.display())))
+}
+
 /// Detaches every device over `file` (also when the file was removed) and waits until they are free; none is fine.
 ///
 /// # Errors

@@ -19,6 +19,6 @@ pub(crate) use error::chain;
 use std::path::Path;
 
 /// A small file of /sys or /proc without its last newline; empty when it cannot be read.
-fn read_trimmed(path: impl AsRef<Path>) -> String {
+pub(crate) fn read_trimmed(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
 }

@@ -24,6 +24,10 @@ pub struct MountEntry {
     pub file_system: String,
     /// What is mounted (`/dev/sda1`).
     pub source: PathBuf,
+    /// Which part of it: `/` unless it is a bind mount or a subvolume.
+    pub root: PathBuf,
+    /// Options of the mount and of the file system, as mount(8) takes them.
+    pub options: Vec<String>,
 }
 
 /// Everything that is mounted in this mount namespace, in order of mounting.
@@ -37,10 +41,20 @@ fn parse(line: &str) -> Option<MountEntry> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ').skip(2);
     let device_number = front.next()?.to_owned();
-    let point = unescape(front.nth(1)?);
+    let root = unescape(front.next()?);
+    let point = unescape(front.next()?);
+    let own = front.next().unwrap_or_default();
     let mut back = back.split(' ');
     let file_system = back.next()?.to_owned();
-    Some(MountEntry { device_number, point, file_system, source: unescape(back.next()?) })
+    let source = unescape(back.next()?);
+    let words = own.split(',').chain(back.next().unwrap_or_default().split(','));
+    let mut options: Vec<String> = Vec::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        if !options.iter().any(|known| known == word) {
+            options.push(word.to_owned());
+        }
+    }
+    Some(MountEntry { device_number, point, file_system, source, root, options })
 }
 
 /// `\040` and the like back to bytes.
@@ -134,6 +148,8 @@ mod tests {
         assert_eq!(entry.point, Path::new("/mnt/a b"));
         assert_eq!((entry.device_number.as_str(), entry.file_system.as_str()), ("98:0", "ext3"));
         assert_eq!(entry.source, Path::new("/dev/root"));
+        assert_eq!(entry.root, Path::new("/mnt1"));
+        assert_eq!(entry.options, ["rw", "noatime", "errors=continue"]);
         assert!(parse("36 35 98:0 /").is_none());
         assert_eq!(unescape("a\\"), Path::new("a\\"));
         assert_eq!(unescape("\\09x"), Path::new("\\09x"));

@@ -1,21 +1,32 @@
 //! What a volume holds, by the magic numbers of file systems, partition tables and volume managers.
 //!
 //! Only tells whether somebody's data may be there; it never decides that a volume is empty for good.
+//!
+//! The first [`HEAD_BYTES`] and the last [`TAIL_BYTES`] are looked at, all of them and nothing between. Without a
+//! signature is only what is zeros there: what cannot be read is [`UNREADABLE`], and anything else that no format
+//! explains is [`UNKNOWN`].
+//!
 //! Offsets and magics from `linux/magic.h` and the formats' own documents.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Bytes looked at from the beginning: as far as the last magic of the table (ZFS' uberblocks).
-const HEAD_BYTES: usize = 256 << 10;
+/// Bytes looked at from the beginning: past the last magic of the table (VMFS' at 2 MiB).
+pub const HEAD_BYTES: usize = 4 << 20;
 
-/// Bytes looked at before the end: ZFS' last labels, old md superblocks, the second GPT.
-const TAIL_BYTES: usize = 512 << 10;
+/// Bytes looked at before the end: ZFS' last labels, md, DRBD and firmware RAID metadata, the second GPT.
+pub const TAIL_BYTES: usize = 1 << 20;
+
+/// The name of what could not be read: it may be anything.
+pub const UNREADABLE: &str = "unreadable";
+
+/// The name of data in no format that we know.
+pub const UNKNOWN: &str = "unknown data";
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// `ext4`, `gpt`, `LVM2`, …; empty when nothing is known.
+    /// `ext4`, `gpt`, `LVM2`, …, [`UNREADABLE`], [`UNKNOWN`]; empty when there are only zeros.
     pub name: String,
     /// Label (ext*, xfs, btrfs), empty when there is none.
     pub label: String,
@@ -55,7 +66,60 @@ const FIXED: &[(&str, usize, &[u8])] = &[
     ("btrfs", 65600, b"_BHRfS_M"),
     ("reiserfs", 65588, b"ReIsEr"),
     ("gfs2", 65536, &[0x01, 0x16, 0x19, 0x70]),
+    ("LUKS", 0x4000, b"SKUL\xba\xbe"), // LUKS2's second header, by the size of its metadata
+    ("LUKS", 0x8000, b"SKUL\xba\xbe"),
+    ("LUKS", 0x1_0000, b"SKUL\xba\xbe"),
+    ("LUKS", 0x2_0000, b"SKUL\xba\xbe"),
+    ("LUKS", 0x4_0000, b"SKUL\xba\xbe"),
+    ("LUKS", 0x8_0000, b"SKUL\xba\xbe"),
+    ("LUKS", 0x10_0000, b"SKUL\xba\xbe"),
+    ("LUKS", 0x20_0000, b"SKUL\xba\xbe"),
+    ("bitlocker", 3, b"-FVE-FS-"),
+    ("refs", 3, b"ReFS\0\0\0\0"),
+    ("apfs", 32, b"NXSB"),
+    ("hfsplus", 1024, b"H+"),
+    ("hfsplus", 1024, b"HX"),
+    ("hfs", 1024, b"BD"),
+    ("ufs1", 9564, &[0x54, 0x19, 0x01, 0x00]),
+    ("ufs1", 9564, &[0x00, 0x01, 0x19, 0x54]),
+    ("ufs2", 66908, &[0x19, 0x01, 0x54, 0x19]),
+    ("ufs2", 66908, &[0x19, 0x54, 0x01, 0x19]),
+    ("cramfs", 0, &[0x45, 0x3d, 0xcd, 0x28]),
+    ("romfs", 0, b"-rom1fs-"),
+    ("ubi", 0, b"UBI#"),
+    ("ubifs", 0, &[0x31, 0x18, 0x10, 0x06]),
+    ("vdo", 0, b"dmvdo001"),
+    ("integrity", 0, b"integrt\0"),
+    ("verity", 0, b"verity\0\0"),
+    ("asm", 32, b"ORCLDISK"),
+    ("stratis", 528, b"!Stra0tis\x86\xff\x02^\x41rh"),
+    ("vmfs-volume", 1 << 20, &[0x0d, 0xd0, 0x01, 0xc0]),
+    ("vmfs", 2 << 20, &[0x5e, 0xf1, 0xab, 0x2f]),
+    ("suspend", 4086, b"S1SUSPEND\0"),
+    ("suspend", 4086, b"S2SUSPEND\0"),
+    ("suspend", 4086, b"LINHIB0001"),
     ("gpt", 512, b"EFI PART"),
+    ("gpt", 4096, b"EFI PART"),
+    // Two bytes are little: after everything else.
+    ("minix", 1040, &[0x7f, 0x13]),
+    ("minix", 1040, &[0x8f, 0x13]),
+    ("minix", 1040, &[0x68, 0x24]),
+    ("minix", 1040, &[0x78, 0x24]),
+    ("minix", 1048, &[0x5a, 0x4d]),
+];
+
+/// Magics at fixed offsets before the end.
+#[rustfmt::skip]
+const BEFORE_END: &[(&str, usize, &[u8])] = &[
+    ("imsm", 1024, b"Intel Raid ISM Cfg Sig. "), // in the last sector but one, of 512 or 4096 bytes
+    ("imsm", 8192, b"Intel Raid ISM Cfg Sig. "),
+    ("ddf", 512, &[0xde, 0x11, 0xde, 0x11]), // SNIA: the anchor header in the last sector
+    ("ddf", 4096, &[0xde, 0x11, 0xde, 0x11]),
+    ("ddf", 257 * 512, &[0xde, 0x11, 0xde, 0x11]),
+    ("drbd", 4096 - 60, &[0x83, 0x74, 0x02, 0x6b]), // internal metadata end with 4 KiB that say what is before
+    ("drbd", 4096 - 60, &[0x83, 0x74, 0x02, 0x6c]),
+    ("drbd", 4096 - 60, &[0x83, 0x74, 0x02, 0x6d]),
+    ("gpt", 512, b"EFI PART"), // the second table, in the last sector
     ("gpt", 4096, b"EFI PART"),
 ];
 
@@ -121,14 +185,19 @@ fn is_old_md(tail: &[u8], size_bytes: u64) -> bool {
 #[must_use]
 pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
     let fixed = FIXED.iter().find(|(_, offset, magic)| holds(head, *offset, magic)).map(|(name, ..)| *name);
+    let before_end = BEFORE_END
+        .iter()
+        .find(|(_, back, magic)| tail.len().checked_sub(*back).is_some_and(|at| holds(tail, at, magic)))
+        .map(|(name, ..)| *name);
     let zfs_tail = tail.len().checked_sub(256 << 10).and_then(|at| tail.get(at..));
     let name = ext(head)
         .or(fixed)
         .or_else(|| is_lvm2(head).then_some("LVM2"))
         .or_else(|| (is_zfs_label(head) || zfs_tail.is_some_and(is_zfs_label)).then_some("zfs"))
         .or_else(|| is_old_md(tail, size_bytes).then_some("md"))
-        .or_else(|| last_sector_is_gpt(tail).then_some("gpt"))
+        .or(before_end)
         .or_else(|| holds(head, 510, &[0x55, 0xaa]).then_some("mbr"))
+        .or_else(|| [head, tail].into_iter().flatten().any(|byte| *byte != 0).then_some(UNKNOWN))
         .unwrap_or_default();
     let label = match name {
         "ext2" | "ext3" | "ext4" => label(head, 1144, 16),
@@ -139,33 +208,20 @@ pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
     Signature { name: name.to_owned(), label }
 }
 
-/// The second partition table is in the last sector, of 512 or 4096 bytes.
-fn last_sector_is_gpt(tail: &[u8]) -> bool {
-    [512, 4096]
-        .iter()
-        .any(|sector| tail.len().checked_sub(*sector).is_some_and(|offset| holds(tail, offset, b"EFI PART")))
-}
-
-/// Reads what [`identify`] needs; parts that cannot be read count as empty.
+/// Reads what [`identify`] needs: the beginning and the end, or [`UNREADABLE`] where the volume does not give them.
 #[must_use]
 pub fn of_file(file: &File, size_bytes: u64) -> Signature {
-    let head = read(file, 0, HEAD_BYTES);
-    let tail_bytes = u64::min(size_bytes, TAIL_BYTES as u64);
-    let tail = read(file, size_bytes - tail_bytes, usize::try_from(tail_bytes).unwrap_or(TAIL_BYTES));
-    identify(&head, &tail, size_bytes)
+    let (head_bytes, tail_bytes) = (size_bytes.min(HEAD_BYTES as u64), size_bytes.min(TAIL_BYTES as u64));
+    match (read(file, 0, head_bytes), read(file, size_bytes - tail_bytes, tail_bytes)) {
+        (Ok(head), Ok(tail)) => identify(&head, &tail, size_bytes),
+        _ => Signature { name: UNREADABLE.to_owned(), label: String::new() },
+    }
 }
 
-fn read(file: &File, offset: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    let mut had = 0;
-    while let Some(rest) = bytes.get_mut(had..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, offset + had as u64) {
-            Ok(count) if count > 0 => had += count,
-            _ => break,
-        }
-    }
-    bytes.truncate(had);
-    bytes
+fn read(file: &File, offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).map_err(std::io::Error::other)?];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -215,7 +271,14 @@ mod tests {
             head[*offset..offset + magic.len()].copy_from_slice(magic);
             assert_eq!(identify(&head, &[], 1 << 30).name, *name, "at {offset}");
         }
-        assert_eq!(identify(&[0; HEAD_BYTES], &[0; TAIL_BYTES], 1 << 30), Signature::default());
+        for (name, back, magic) in BEFORE_END {
+            let mut tail = vec![0; TAIL_BYTES];
+            let at = TAIL_BYTES - back;
+            tail[at..at + magic.len()].copy_from_slice(magic);
+            assert_eq!(identify(&[], &tail, 1 << 30).name, *name, "{back} before the end");
+        }
+        let (head, tail) = (vec![0; HEAD_BYTES], vec![0; TAIL_BYTES]);
+        assert_eq!(identify(&head, &tail, 1 << 30), Signature::default());
     }
 
     #[test]
@@ -236,11 +299,41 @@ mod tests {
         assert_eq!(identify(&[], &tail, 1 << 30).name, "zfs");
     }
 
+    #[test]
+    fn a_single_byte_at_either_end_is_data() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let size = 64 << 20;
+        file.as_file().set_len(size).unwrap();
+        let name = || of_file(file.as_file(), size).name;
+        assert_eq!(name(), "");
+        let ends = [0, HEAD_BYTES as u64 - 1, size - TAIL_BYTES as u64, size - 1];
+        for at in ends {
+            file.as_file().write_all_at(&[1], at).unwrap();
+            assert_eq!(name(), UNKNOWN, "at {at}");
+            file.as_file().write_all_at(&[0], at).unwrap();
+        }
+        // What lies between is not looked at.
+        file.as_file().write_all_at(&[1], size / 2).unwrap();
+        assert_eq!(name(), "");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_blank() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(8 << 20).unwrap();
+        assert_eq!(of_file(file.as_file(), 8 << 20).name, "");
+        // A medium that is shorter than it says, as a device with broken sectors at its end.
+        assert_eq!(of_file(file.as_file(), 16 << 20).name, UNREADABLE);
+        let unreadable = File::options().write(true).open(file.path()).unwrap();
+        assert_eq!(of_file(&unreadable, 8 << 20).name, UNREADABLE);
+    }
+
     proptest! {
         #[test]
         fn nothing_panics(head in prop::collection::vec(any::<u8>(), 0..5000), size in any::<u64>()) {
             let found = identify(&head, &head, size);
             prop_assert!(found.label.is_empty() || !found.name.is_empty());
+            prop_assert_eq!(found.name.is_empty(), head.iter().all(|byte| *byte == 0));
         }
     }
 }

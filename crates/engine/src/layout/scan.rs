@@ -12,8 +12,8 @@ use std::path::Path;
 
 use fsage_sys::fiemap::{self, FileExtent, Reader};
 
-use super::walk::{OpenFile, Visitor, walk};
-use super::{LayoutError, LayoutSummary, SizeHistogram, WorstFile};
+use super::walk::{OpenDir, OpenFile, Visitor, walk};
+use super::{LayoutError, LayoutSummary, SizeHistogram, TreeDetail, WorstFile};
 use crate::quantity::share;
 
 /// How to scan.
@@ -38,7 +38,23 @@ impl Default for ScanOptions {
 /// # Errors
 /// When `root` cannot be opened or no thread can be started. Files that cannot be looked at are counted in the result.
 pub fn scan(root: &Path, options: &ScanOptions) -> Result<LayoutSummary, LayoutError> {
-    let mut parts = walk(root, options, Survey::default)?.into_iter();
+    survey(root, options, Survey::default)
+}
+
+/// The same with [`LayoutSummary::detail`].
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_in_detail(root: &Path, options: &ScanOptions) -> Result<LayoutSummary, LayoutError> {
+    survey(root, options, || Survey { detail: Some(TreeDetail::default()), ..Survey::default() })
+}
+
+fn survey(
+    root: &Path,
+    options: &ScanOptions,
+    start: impl Fn() -> Survey,
+) -> Result<LayoutSummary, LayoutError> {
+    let mut parts = walk(root, options, start)?.into_iter();
     let mut survey = parts.next().unwrap_or_default();
     for part in parts {
         survey.merge(part);
@@ -62,6 +78,8 @@ struct Survey {
     /// Worst first.
     worst: Vec<WorstFile>,
     failed: BTreeMap<i32, u64>,
+    /// Where it was asked for.
+    detail: Option<TreeDetail>,
 }
 
 impl Visitor for Survey {
@@ -73,8 +91,17 @@ impl Visitor for Survey {
         *self.failed.entry(errno).or_default() += 1;
     }
 
+    fn listed(&mut self, directory: &OpenDir, files: u64, subdirectories: u64) {
+        if let Some(detail) = &mut self.detail {
+            detail.add_directory(directory.level(), files, subdirectories);
+        }
+    }
+
     fn file(&mut self, file: &OpenFile<'_>) {
         let size = file.size_bytes();
+        if let Some(detail) = &mut self.detail {
+            detail.add_size(size);
+        }
         self.sums.files += 1;
         self.sums.size_bytes += size;
         self.sums.file_histogram.add(size);
@@ -83,7 +110,7 @@ impl Visitor for Survey {
         }
         let mut layout = FileLayout::default();
         let histogram = &mut self.sums.extent_histogram;
-        match self.reader.visit(file.fd, |extent| layout.add(extent, histogram)) {
+        match read_extents(&mut self.reader, file, |extent| layout.add(extent, histogram)) {
             Ok(()) => {
                 layout.end_run(histogram);
                 self.add(file, &layout);
@@ -94,6 +121,32 @@ impl Visitor for Survey {
             }
         }
     }
+}
+
+/// Unit of `st_blocks`, whatever the block size (stat(2)).
+const STAT_BLOCK_BYTES: u64 = 512;
+
+/// All extents of a file. First those up to its size, for which nothing must be looked for beyond; what may lie there
+/// (space taken ahead) is asked for only when the extents seen are less than the file holds, or where their lengths
+/// say nothing about that.
+fn read_extents(
+    reader: &mut Reader,
+    file: &OpenFile<'_>,
+    mut each: impl FnMut(FileExtent),
+) -> fsage_sys::Result<()> {
+    let (mut seen_bytes, mut end, mut tells) = (0_u64, file.size_bytes(), true);
+    let mut note = |extent: FileExtent| {
+        seen_bytes = seen_bytes.saturating_add(extent.length);
+        end = end.max(extent.logical.saturating_add(extent.length));
+        tells &= extent.flags & fiemap::ENCODED == 0;
+        each(extent);
+    };
+    reader.visit_range(file.fd, 0..file.size_bytes(), &mut note)?;
+    let held_bytes = u64::try_from(file.stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES);
+    if tells && seen_bytes >= held_bytes {
+        return Ok(());
+    }
+    reader.visit_range(file.fd, end..u64::MAX, each)
 }
 
 impl Survey {
@@ -111,6 +164,9 @@ impl Survey {
         sums.extents += layout.extents;
         sums.mapped_bytes += layout.mapped_bytes;
         self.one_extent_files += u64::from(layout.extents == 1);
+        if let Some(detail) = &mut self.detail {
+            detail.add_extents(layout.extents);
+        }
         let blocks = layout.mapped_bytes.div_ceil(file.directory.block_bytes);
         let steps = blocks.saturating_sub(1).saturating_sub(layout.unknown_steps);
         self.steps += steps;
@@ -153,6 +209,9 @@ impl Survey {
         for (errno, count) in other.failed {
             *self.failed.entry(errno).or_default() += count;
         }
+        if let (Some(detail), Some(more)) = (&mut self.detail, &other.detail) {
+            detail.merge(more);
+        }
     }
 
     fn finish(self) -> LayoutSummary {
@@ -161,6 +220,7 @@ impl Survey {
         summary.one_extent_share = share(self.one_extent_files, summary.mapped_files);
         summary.layout_score = if self.steps == 0 { 1.0 } else { share(self.steady_steps, self.steps) };
         summary.worst = self.worst;
+        summary.detail = self.detail.map(Box::new);
         for (errno, count) in self.failed {
             *summary.failed.entry(fsage_sys::errno::name(errno).to_owned()).or_default() += count;
         }

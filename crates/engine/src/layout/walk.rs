@@ -38,6 +38,8 @@ pub(super) trait Visitor: Send {
     fn file(&mut self, file: &OpenFile<'_>);
     /// A file or directory that cannot be looked at.
     fn failed(&mut self, errno: i32);
+    /// A directory whose entries were all listed: names of regular files, and directories below it.
+    fn listed(&mut self, _directory: &OpenDir, _files: u64, _subdirectories: u64) {}
 }
 
 /// A file to be looked at.
@@ -69,6 +71,13 @@ pub(super) struct OpenDir {
     mount: u64,
     /// Block of the file system.
     pub block_bytes: u64,
+}
+
+impl OpenDir {
+    /// Levels below the root of the walk, which has 0.
+    pub fn level(&self) -> usize {
+        if self.path.is_empty() { 0 } else { 1 + self.path.iter().filter(|byte| **byte == b'/').count() }
+    }
 }
 
 /// Walks the tree below `root` with as many threads as asked for, one visitor each, and returns the visitors.
@@ -280,6 +289,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
             self.buffers.pop().unwrap_or_else(|| vec![MaybeUninit::uninit(); ENTRY_BUFFER_BYTES]);
         let mut batch = Vec::new();
         let mut batched = 0;
+        let (mut files, mut subdirectories) = (0, 0);
         let mut entries = RawDir::new(&directory.fd, &mut buffer);
         while let Some(entry) = entries.next() {
             let entry = match entry {
@@ -290,7 +300,9 @@ impl<'a, V: Visitor> Worker<'a, V> {
                 }
             };
             let name = entry.file_name();
-            match kind(directory, name, entry.file_type()) {
+            let kind = kind(directory, name, entry.file_type());
+            files += u64::from(kind == FileType::RegularFile);
+            match kind {
                 FileType::RegularFile if self.shared.hungry() => {
                     batch.extend_from_slice(name.to_bytes_with_nul());
                     batched += 1;
@@ -302,6 +314,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
                 }
                 FileType::RegularFile => self.file(directory, name),
                 FileType::Directory if !matches!(name.to_bytes(), b"." | b"..") => {
+                    subdirectories += 1;
                     self.subdirectory(directory, name);
                 }
                 _ => {}
@@ -309,6 +322,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
         }
         self.buffers.push(buffer);
         self.files(directory, &batch);
+        self.visitor.listed(directory, files, subdirectories);
     }
 
     fn subdirectory(&mut self, parent: &Arc<OpenDir>, name: &CStr) {

@@ -27,7 +27,10 @@ impl AgeWatch {
 
     /// Whether the target needs the layout of the files.
     pub const fn needs_layout(target: &AgeTarget) -> bool {
-        target.extents_per_file.is_some() || target.fragmented_share.is_some() || target.converged.is_some()
+        target.extents_per_file.is_some()
+            || target.fragmented_share.is_some()
+            || target.converged.is_some()
+            || target.near
     }
 
     /// A bound that can never be met, because `probe` lacks the figure it is for.
@@ -125,6 +128,7 @@ mod tests {
             free_extent_median: Some(Bytes(4096)),
             volume_overwrites: Some(3.0),
             converged: None,
+            near: false,
         };
         assert!(AgeWatch::new(target.clone()).is_reached(&probe(2.0, 9), 300));
         assert!(!AgeWatch::new(target.clone()).is_reached(&probe(1.9, 9), 300));

@@ -12,6 +12,8 @@ use crate::protocol::Warning;
 pub struct Prober {
     path: std::path::PathBuf,
     layout: bool,
+    /// Layouts are looked at in detail.
+    detail: bool,
     trim: bool,
     counts_at_once: bool,
     device: Option<Device>,
@@ -22,12 +24,13 @@ pub struct Prober {
 }
 
 impl Prober {
-    pub fn new(ground: &Ground, layout: bool, trim: bool, counts_at_once: bool) -> Self {
+    pub fn new(ground: &Ground, layout: bool, detail: bool, trim: bool, counts_at_once: bool) -> Self {
         let device = Device::under(ground.path());
         let device_start = device.as_ref().and_then(Device::bytes_written);
         Self {
             path: ground.path().to_owned(),
             layout,
+            detail,
             trim,
             counts_at_once,
             device,
@@ -103,7 +106,8 @@ impl Prober {
 
     /// Layout of everything below the load's directory.
     pub fn scan(&self) -> Result<LayoutSummary, LoadError> {
-        layout::scan(&self.path, &ScanOptions::default())
+        let scan = if self.detail { layout::scan_in_detail } else { layout::scan };
+        scan(&self.path, &ScanOptions::default())
             .map_err(|error| LoadError::Layout { path: self.path.clone(), what: error.to_string() })
     }
 

@@ -91,6 +91,9 @@ fn caveats(spec: &LoadSpec, failed: &BTreeMap<String, u64>, ending: Ending) -> V
         caveats.push(format!("{count} operations failed with {errno}"));
     }
     let WorkloadSpec::Drift(drift) = &spec.workload;
+    if drift.like.is_some() {
+        caveats.push("the share of files that grow was steered by the measured layout".to_owned());
+    }
     match drift.utilisation {
         Some(UtilisationSpec::Hold { .. }) => {
             caveats.push("the mix was steered by the volume's fullness".to_owned())

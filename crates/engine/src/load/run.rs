@@ -12,6 +12,7 @@ use fsage_sys::clock::{CpuTime, process_cpu, raw_ns};
 
 use super::age::AgeWatch;
 use super::fullness::{FileSystemTraits, Fullness, Usage, traits, usage};
+use super::like::LikeWatch;
 use super::probe::Prober;
 use super::result::{Ending, Spent, assemble};
 use super::setup::{self, Ground};
@@ -21,9 +22,12 @@ use super::worker::{
     Arrival, Command, Halt, Limits, Message, Progress, Shared, State, Tally, Trouble, Worker, progress_share,
     share_of,
 };
-use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec, StopReason, WriteMode};
+use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec, Probe, StopReason, WriteMode};
 use crate::digest::Digest;
 use crate::executor::{Executor, ExecutorOptions};
+use crate::operation::OperationKind;
+use crate::profile::{Fit, derived};
+use crate::protocol::Warning;
 use crate::trace::{Batches, Feed, Preamble};
 use crate::tree::Directory;
 use crate::workload::spec::{UtilisationSpec, WorkloadSpec};
@@ -39,6 +43,8 @@ pub fn run(spec: &LoadSpec, control: &Control, sink: &mut dyn LoadSink) -> Resul
     setup::check(spec)?;
     let ground = Ground::open(&spec.directory)?;
     let volume = ground.usage()?;
+    // What follows from a profile is settled once, for the threads and for whoever reads the trace.
+    let spec = &spec.derived(volume.total_bytes);
     let context = ResolveContext { volume_bytes: volume.total_bytes, write_mode: spec.write_mode };
     let mut sources = Vec::new();
     let mut initial = Vec::new();
@@ -82,6 +88,7 @@ pub(crate) fn run_sources<S: Source>(
         fullness: Fullness::new(volume),
         progress: (0..threads).map(|_| Progress::default()).collect(),
         start_raw_ns: AtomicU64::new(raw_ns()),
+        grow_share: AtomicU64::new(0),
     };
     std::thread::scope(|scope| {
         let (messages, inbox) = bounded(8 * threads + 8);
@@ -133,6 +140,20 @@ fn utilisation(spec: &LoadSpec) -> Option<&UtilisationSpec> {
         WorkloadSpec::Drift(drift) => drift.utilisation.as_ref(),
         #[expect(unreachable_patterns, reason = "workloads without upkeep are to come")]
         _ => None,
+    }
+}
+
+fn like_watch(spec: &LoadSpec, volume_bytes: u64) -> Option<LikeWatch> {
+    let WorkloadSpec::Drift(drift) = &spec.workload;
+    let profile = &drift.like.as_ref()?.profile;
+    Some(LikeWatch::new(Fit::new(profile, volume_bytes, spec.threads)))
+}
+
+impl LoadSpec {
+    /// The same with all that follows from the workload's profile on a volume of this size.
+    fn derived(&self, volume_bytes: u64) -> Self {
+        let WorkloadSpec::Drift(drift) = &self.workload;
+        Self { workload: WorkloadSpec::Drift(derived(drift, volume_bytes, self.threads)), ..self.clone() }
     }
 }
 
@@ -217,6 +238,7 @@ struct Lead<'a> {
     sink: &'a mut dyn LoadSink,
     prober: Prober,
     age: Option<AgeWatch>,
+    like: Option<LikeWatch>,
     /// A probe was made.
     probed: bool,
     /// Failures for want of space that upkeep has answered already.
@@ -254,10 +276,15 @@ impl<'a> Lead<'a> {
         sink: &'a mut dyn LoadSink,
     ) -> Self {
         let threads = shared.progress.len();
-        let layout = spec.probe_layout || spec.stop.age.as_ref().is_some_and(AgeWatch::needs_layout);
+        let like = like_watch(spec, shared.fullness.total_bytes());
+        let layout =
+            spec.probe_layout || like.is_some() || spec.stop.age.as_ref().is_some_and(AgeWatch::needs_layout);
+        let grow = like.as_ref().map_or(0.0, LikeWatch::first_share);
+        shared.grow_share.store(grow.to_bits(), Ordering::Relaxed);
         Self {
-            prober: Prober::new(ground, layout, spec.trim, facts.counts_at_once),
+            prober: Prober::new(ground, layout, like.is_some(), spec.trim, facts.counts_at_once),
             age: spec.stop.age.clone().map(AgeWatch::new),
+            like,
             probed: false,
             answered_shortages: 0,
             spec,
@@ -289,6 +316,7 @@ impl<'a> Lead<'a> {
         if self.prober.last_operations() != Some(self.operations()) {
             self.probe()?;
         }
+        self.tell_nearness(reason);
         let before_materialise = self.prober.device_bytes();
         let mut materialise_ns = 0;
         let mut materialised = true;
@@ -404,8 +432,34 @@ impl<'a> Lead<'a> {
             return Err(LoadError::Layout { path: self.ground.path().to_owned(), what: what.to_owned() });
         }
         let reached = self.age.as_mut().is_some_and(|age| age.is_reached(&probe, written));
+        let reached = self.steer(&probe) && reached;
         self.sink.probe(probe);
         Ok(reached)
+    }
+
+    /// Steers towards the profile; whether it is near, where that is to end the load.
+    fn steer(&mut self, probe: &Probe) -> bool {
+        let creates = self.tallies.iter().map(|tally| tally.succeeded[OperationKind::Create as usize]).sum();
+        let Some(like) = &mut self.like else { return true };
+        if let Some(grow) = like.take(probe, creates) {
+            self.shared.grow_share.store(grow.to_bits(), Ordering::Relaxed);
+        }
+        !self.waits_for_near()
+            || self.like.as_ref().and_then(LikeWatch::last).is_some_and(|near| near.is_near())
+    }
+
+    fn waits_for_near(&self) -> bool {
+        self.spec.stop.age.as_ref().is_some_and(|age| age.near)
+    }
+
+    /// Says how far from its profile a load ended.
+    fn tell_nearness(&mut self, reason: StopReason) {
+        let Some(near) = self.like.as_ref().and_then(LikeWatch::last) else { return };
+        if near.is_near() || (reason == StopReason::Age && !self.waits_for_near()) {
+            return;
+        }
+        let message = format!("the volume is not near its profile: {}", near.in_words());
+        self.sink.warning(Warning { kind: "not-like".to_owned(), message });
     }
 
     /// Operations that failed for want of space.
@@ -574,7 +628,7 @@ mod tests {
     use super::*;
     use crate::load::source::Step;
     use crate::load::{AgeTarget, NoSink, StopSpec};
-    use crate::operation::{Operation, OperationKind, Outcome, Place};
+    use crate::operation::{Operation, Outcome, Place};
     use crate::workload::spec::DriftSpec;
     use crate::workload::{Feedback, LiveFile};
 

@@ -48,7 +48,30 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     if stop.age.is_some() && spec.probe_every == 0 {
         return wrong("stop.age is looked at by probes: give probe_every".to_owned());
     }
+    check_near(spec).map_err(|what| LoadError::Spec { what })?;
     stop.age.as_ref().map_or(Ok(()), |age| check_age(age).map_err(|what| LoadError::Spec { what }))
+}
+
+/// Refuses what `near` cannot do without.
+fn check_near(spec: &LoadSpec) -> Result<(), String> {
+    let crate::workload::spec::WorkloadSpec::Drift(drift) = &spec.workload;
+    if let Some(like) = &drift.like {
+        // Before anything is derived from it.
+        like.profile.check().map_err(|error| format!("workload.like: {error}"))?;
+    }
+    let stop = &spec.stop;
+    if !stop.age.as_ref().is_some_and(|age| age.near) {
+        return Ok(());
+    }
+    if drift.like.is_none() {
+        return Err("stop.age.near asks to be near a profile, and workload.like names none".to_owned());
+    }
+    if stop.operations.is_none() && stop.bytes.is_none() && stop.seconds.is_none() {
+        return Err(
+            "stop.age.near may never be reached: give stop.operations, bytes or seconds as well".to_owned()
+        );
+    }
+    Ok(())
 }
 
 /// Refuses bounds that are met from the start, can never be met or say nothing.

@@ -127,6 +127,8 @@ pub struct Shared<'a> {
     pub progress: Vec<Progress>,
     /// `CLOCK_MONOTONIC_RAW` when the load began.
     pub start_raw_ns: AtomicU64,
+    /// [`Feedback::grow_share`] as bits; changes only between commands.
+    pub grow_share: AtomicU64,
 }
 
 /// The first reason to end the load that came up; 0 while there is none.
@@ -241,8 +243,11 @@ impl<S: Source> Worker<'_, S> {
     pub fn work(mut self) -> S {
         let _alarm = Alarm(self.messages.clone());
         let fullness = &self.shared.fullness;
-        self.state.feedback =
-            Feedback { used_share: fullness.used_share(), total_bytes: fullness.total_bytes() };
+        self.state.feedback = Feedback {
+            used_share: fullness.used_share(),
+            total_bytes: fullness.total_bytes(),
+            grow_share: 0.0,
+        };
         while let Ok(command) = self.commands.recv() {
             match command {
                 Command::Run { until } => self.run(until),
@@ -270,6 +275,7 @@ impl<S: Source> Worker<'_, S> {
     }
 
     fn run(&mut self, until: u64) {
+        self.state.feedback.grow_share = f64::from_bits(self.shared.grow_share.load(Ordering::Relaxed));
         while self.state.tally.operations < until && self.state.finished.is_none() {
             if (self.shared.control.is_asked() || self.shared.halt.is_set()) && !self.heed() {
                 return;

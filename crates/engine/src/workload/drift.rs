@@ -14,6 +14,9 @@
 //! - With non-even choice, the drawn slot number stands for the nearest slot (on the ring of slots) that can do what is
 //!   asked; slots beside a gap are therefore drawn more often.
 //!
+//! With a profile (`like`), files are made in the sizes it has, and an append gives a file more of the size it was meant
+//! to have; the share of files that come about like this is steered by what the volume's layout is measured to be.
+//!
 //! Memory: 48 bytes a slot, and 16 where links have a weight. A step costs no allocation.
 
 mod account;
@@ -21,6 +24,7 @@ mod attached;
 mod bitmap;
 mod choice;
 mod directory;
+mod grow;
 mod resolve;
 mod slot;
 mod steer;
@@ -29,6 +33,7 @@ mod step;
 use self::attached::Pool;
 use self::choice::Choice;
 use self::directory::DirectoryTable;
+use self::grow::Grow;
 use self::slot::{Set, SlotTable};
 use self::steer::Steer;
 use super::{Feedback, Workload};
@@ -58,6 +63,10 @@ pub struct Drift {
     /// Bit n: kind n has a weight.
     weighted: u16,
     steer: Option<Steer>,
+    /// With a profile: files that have not their size yet.
+    grow: Option<Grow>,
+    /// Share of the files to be made that grow.
+    grow_share: f64,
     /// Sizes are multiples of this: 4096 in direct mode, else 1.
     granule: u64,
     random_accesses: u32,
@@ -87,6 +96,7 @@ impl Workload for Drift {
             self.fdatasync_due = false;
             return Some(self.on_file(OperationKind::Fdatasync));
         }
+        self.grow_share = feedback.grow_share;
         let mut excess = 0.0;
         if let Some(steer) = &mut self.steer {
             let live_bytes = self.slots.live_bytes();
@@ -142,6 +152,7 @@ impl Drift {
             K::RandomWrite | K::Overwrite | K::Truncate | K::Read | K::RandomRead => {
                 self.slots.members(Set::Sized) > 0
             }
+            K::Append if self.grow.is_some() => self.grow.as_ref().is_some_and(|grow| !grow.is_idle()),
             K::Append | K::Fallocate | K::Delete | K::Rename | K::Fsync | K::Fdatasync => {
                 self.slots.members(Set::Live) > 0
             }
@@ -159,6 +170,10 @@ impl Drift {
             let mix = if filling { &self.filling_mix } else { &self.mix };
             let kind = OperationKind::ALL[mix.draw(&mut self.random)];
             let kind = if self.steer.is_some() { self.steered(kind, excess) } else { kind };
+            let kind = match &self.grow {
+                Some(grow) if kind == OperationKind::Create && grow.is_full() => OperationKind::Append,
+                _ => kind,
+            };
             if self.is_possible(kind) {
                 return Some(kind);
             }

@@ -37,6 +37,12 @@ pub enum WorkloadError {
         /// Size of the volume.
         volume: crate::size::Bytes,
     },
+    /// A profile that is none.
+    #[error("like: {source}")]
+    Profile {
+        /// What is wrong with it.
+        source: crate::profile::ProfileError,
+    },
     /// No operation has a weight.
     #[error("weights are all 0: there is nothing to do")]
     NoWeights,
@@ -72,6 +78,7 @@ impl WorkloadError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
+            Self::Profile { source } => source.hint().to_owned(),
             Self::NoWeights => {
                 "give at least create a weight: weights = { create = 10, delete = 8 }".to_owned()
             }

@@ -35,6 +35,8 @@ pub struct Feedback {
     pub used_share: f64,
     /// Size of the volume in bytes.
     pub total_bytes: u64,
+    /// With a profile: share of the files made that are to grow in pieces (0..=1). Changes only while the load stands.
+    pub grow_share: f64,
 }
 
 /// A seeded generator of operations over one thread's part of the tree.

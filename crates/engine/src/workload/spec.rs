@@ -3,12 +3,13 @@
 //! `resolve` in the workload's own module turns a spec into a validated value with private fields.
 //! Sizes are written as a number of bytes or as text with a unit (`"64KiB"`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::operation::OperationKind;
+use crate::profile::Profile;
 use crate::size::Bytes;
 
 /// A workload, told apart by `kind`. A new workload is a variant here, a file beside this one and a
@@ -48,6 +49,48 @@ pub struct DriftSpec {
     pub random_accesses: u32,
     /// How much of the volume is to be in use, and how that is kept. Absent: left to the mix.
     pub utilisation: Option<UtilisationSpec>,
+    /// A real tree that the volume is to become like: in a study or a flag the path of what `fsage profile` wrote. `file_size`,
+    /// `slots`, `directories`, `utilisation` and `weights` follow from it where they are not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub like: Option<Box<LikeSpec>>,
+}
+
+/// What a volume is to become like; a file's content stands in place of its path, so that whoever has the description
+/// has all of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LikeSpec {
+    /// The profile.
+    pub profile: Profile,
+    /// Keys of the workload that were given and do not follow from the profile.
+    pub given: BTreeSet<DerivedKey>,
+}
+
+/// Keys that follow from a profile where they are not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DerivedKey {
+    /// `slots`
+    Slots,
+    /// `weights`
+    Weights,
+    /// `file_size`
+    FileSize,
+    /// `directories`
+    Directories,
+    /// `utilisation`
+    Utilisation,
+}
+
+impl DerivedKey {
+    /// Every key with its name.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Slots, "slots"),
+        (Self::Weights, "weights"),
+        (Self::FileSize, "file_size"),
+        (Self::Directories, "directories"),
+        (Self::Utilisation, "utilisation"),
+    ];
 }
 
 /// How a slot is picked.
@@ -168,6 +211,7 @@ impl Default for DriftSpec {
             fill_bias: 4.0,
             random_accesses: 1,
             utilisation: None,
+            like: None,
         }
     }
 }

@@ -57,8 +57,11 @@ impl Volume {
                 }
             }
             let estimate = live(&workloads) + overhead;
-            let feedback =
-                Feedback { used_share: estimate as f64 / self.total as f64, total_bytes: self.total };
+            let feedback = Feedback {
+                used_share: estimate as f64 / self.total as f64,
+                total_bytes: self.total,
+                grow_share: 0.0,
+            };
             if step % 100 == 0 {
                 run.used.push(used as f64 / self.total as f64);
             }

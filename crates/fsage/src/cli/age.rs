@@ -73,7 +73,8 @@ pub struct AgeArgs {
     #[arg(long, help_heading = "When to stop (the first that is met; at least one)")]
     pub until_full: bool,
     /// Stop at a measured age; may be repeated, then all must be met: extents_per_file=N,
-    /// fragmented_share=0..1, free_extent_median=SIZE, volume_overwrites=N, converged=0..1
+    /// fragmented_share=0..1, free_extent_median=SIZE, volume_overwrites=N, converged=0..1, near=true (to the profile
+    /// that the workload is `like`)
     #[arg(
         long,
         value_name = "AGE=VALUE",
@@ -143,7 +144,10 @@ fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
     }
     let age = age_target(&args.until)?;
     let walks = age.as_ref().is_some_and(|age| {
-        age.extents_per_file.is_some() || age.fragmented_share.is_some() || age.converged.is_some()
+        age.extents_per_file.is_some()
+            || age.fragmented_share.is_some()
+            || age.converged.is_some()
+            || age.near
     });
     let probe_every = args.probe_every.unwrap_or(if age.is_some() { AGE_PROBE } else { 0 });
     if age.is_some() && probe_every == 0 {
@@ -186,7 +190,7 @@ fn age_target(until: &[String]) -> Result<Option<AgeTarget>, Problem> {
     }
     serde_json::from_value(serde_json::Value::Object(table)).map(Some).map_err(|error| {
         Problem::new(EXIT_USAGE, "--until does not name a measured age").because(&error).hint(
-            "it is one of extents_per_file, fragmented_share, free_extent_median, volume_overwrites, converged",
+            "it is one of extents_per_file, fragmented_share, free_extent_median, volume_overwrites, converged, near",
         )
     })
 }

@@ -84,6 +84,7 @@ fn name(lease: &Lease) -> String {
         Lease::Setting { path, old, .. } => format!("setting {} = {old}", path.display()),
         Lease::Process { pid, .. } => format!("process {pid}"),
         Lease::ControlGroup { path } => format!("control group {}", path.display()),
+        Lease::TraceInstance { name } => format!("trace instance {name}"),
     }
 }
 

@@ -21,6 +21,8 @@ pub const EXIT_MISSING: u8 = 3;
 pub const EXIT_FAILED: u8 = 4;
 /// Damage was found: data or a file system is not what it must be.
 pub const EXIT_DAMAGE: u8 = 5;
+/// A gate given to `fsage compare --fail-if` fired.
+pub const EXIT_GATE: u8 = 6;
 
 /// What an error that reaches the user must tell beside its text.
 pub trait Explain: Error {

@@ -6,12 +6,17 @@
 
 pub mod age;
 pub mod clean;
+pub mod compare;
 pub mod completions;
 pub mod doctor;
 mod error;
 pub mod explain;
 pub mod histogram;
+pub mod image;
+pub mod images;
 pub mod load;
+pub mod measure;
+pub mod profile;
 pub mod progress;
 pub mod replay;
 pub mod report;
@@ -35,7 +40,8 @@ pub use explain::{Explain, Problem};
 use terminal::{ColorChoice, Terminal};
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 ok, 1 internal error, 2 usage, 3 the host lacks something, 4 a trial failed, 5 damage was found.
+Exit codes: 0 ok, 1 internal error, 2 usage, 3 the host lacks something, 4 a trial failed, 5 damage was found,
+6 a gate given with --fail-if fired.
 Start with `fsage doctor`, then `sudo fsage run studies/aging.toml --quick`.";
 
 /// A laboratory for Linux file systems: how much slower does age make them, on this device, with evidence.
@@ -77,12 +83,21 @@ pub enum Command {
     Age(age::AgeArgs),
     /// Tell how fragmented a mounted file system or a directory is; changes nothing
     Scan(scan::ScanArgs),
+    /// Write down what a tree looks like, without names, to age another volume like it
+    Profile(profile::ProfileArgs),
+    /// Measure what age costs on a mounted file system (`list` tells the measures)
+    Measure(measure::MeasureArgs),
     /// Check every block of data that fsage wrote below a directory
     Verify(verify::VerifyArgs),
     /// Run the operations of a recorded trace again in a directory
     Replay(replay::ReplayArgs),
+    /// Save a volume as an image, restore it, look at images
+    #[command(subcommand)]
+    Image(image::ImageCommand),
     /// Write the report of a store as one HTML file
     Report(report::ReportArgs),
+    /// Tell whether two stores, or two selections of trials, differ; can be a gate in CI
+    Compare(compare::CompareArgs),
     /// Give back what a killed run left behind, such as mounts and loop devices (needs root)
     Clean(clean::CleanArgs),
     /// Tell what this host can do, what is missing, and the one command that installs it
@@ -115,9 +130,13 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Study(args) => study::run(&args, terminal),
         Command::Age(args) => age::run(&args, terminal),
         Command::Scan(args) => scan::run(&args, terminal),
+        Command::Profile(args) => profile::run(&args, terminal),
+        Command::Measure(args) => measure::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),
         Command::Replay(args) => replay::run(&args, terminal),
+        Command::Image(command) => image::run(&command, terminal),
         Command::Report(args) => report::run(&args, terminal),
+        Command::Compare(args) => compare::run(&args, terminal),
         Command::Clean(args) => clean::run(&args, terminal),
         Command::Doctor(args) => doctor::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, terminal),

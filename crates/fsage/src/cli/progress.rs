@@ -102,6 +102,21 @@ impl Progress {
         bar.set_message(message);
     }
 
+    /// How much of an amount of data is done.
+    pub fn amount(&self, done_bytes: u64, share: Option<f64>, elapsed_ns: u64) {
+        let Some(bar) = &self.bar else { return };
+        bar.set_style(style(share.is_some()));
+        bar.set_position(to_u64(share.unwrap_or(0.0).clamp(0.0, 1.0) * as_f64(SCALE)));
+        let seconds = (as_f64(elapsed_ns) / 1e9).max(1e-3);
+        let rate = to_u64(as_f64(done_bytes) / seconds);
+        let mut message = format!("{}, {}/s", text::size(done_bytes), text::size(rate));
+        if let Some(share) = share.filter(|share| *share > 0.0) {
+            let left = (seconds * (1.0 - share) / share).max(1.0).round();
+            message.push_str(&format!(", {} to go", text::duration(left * 1e9)));
+        }
+        bar.set_message(message);
+    }
+
     /// Takes the bar away; what is printed next starts on a clean line.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {

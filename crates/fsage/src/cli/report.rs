@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ReportArgs, terminal: &Terminal) -> Result<u8, Problem>
 }
 
 /// Writes beside the goal and renames, so that a page is never half there.
-fn save(path: &Path, page: &[u8]) -> std::io::Result<()> {
+pub(super) fn save(path: &Path, page: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".report").suffix(".html.tmp").tempfile_in(folder)?;
     file.write_all(page)?;

@@ -37,7 +37,8 @@ pub struct RunArgs {
     /// Where trials are stored [default: store/NAME of the study]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Print every command and write that would be made, and make none
+    /// Print every command and write that would be made, and make none; says which safety rule would refuse a
+    /// device (as root; the exit code stays 0)
     #[arg(long)]
     pub dry_run: bool,
     /// Allow this block device, named by the study, to be erased; `PATH=SERIAL` even if it carries a

@@ -97,6 +97,7 @@ fn scan(session: &mut Session, directory: &Path, args: &ScanArgs) -> Result<Scan
         directory: directory.to_owned(),
         threads: args.threads,
         one_file_system: args.one_file_system,
+        detail: false,
     })?;
     let Reply::Layout { layout, elapsed_ns } = walked else { return Err(session::unexpected(&walked)) };
     let (free_space, free_space_unknown) = match ask(Request::FreeSpace { directory: directory.to_owned() }) {

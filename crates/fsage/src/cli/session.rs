@@ -34,13 +34,27 @@ pub fn ask_interruptible(
     terminal: &Terminal,
     incoming: &mut dyn FnMut(Incoming),
 ) -> Result<Reply, Problem> {
+    let mut session: Session = Target::local()?;
+    let control = session.control();
+    let reply = interruptible(control, terminal, || session.call(request, incoming))?;
+    Ok(reply?)
+}
+
+/// Does `work`, whose requests `control` acts on, with the signals of [`ask_interruptible`].
+///
+/// # Errors
+/// Signals cannot be listened to.
+pub fn interruptible<T>(
+    control: Control,
+    terminal: &Terminal,
+    work: impl FnOnce() -> T,
+) -> Result<T, Problem> {
     let flags = Flags::install(&Signal::ALL)
         .map_err(|error| Problem::new(EXIT_INTERNAL, "cannot listen to signals").because(&error))?;
-    let mut session: Session = Target::local()?;
-    let watch = Watch::start(flags, session.control(), *terminal);
-    let reply = session.call(request, incoming);
+    let watch = Watch::start(flags, control, *terminal);
+    let done = work();
     drop(watch);
-    Ok(reply?)
+    Ok(done)
 }
 
 /// The thread that turns signals into requests; ends with the value.

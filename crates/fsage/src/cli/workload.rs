@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use fsage_engine::workload::spec::{DriftSpec, WorkloadSpec};
+use fsage_engine::workload::spec::{DerivedKey, DriftSpec, WorkloadSpec};
 use serde_json::Value;
 
 use super::explain::{EXIT_USAGE, Problem};
+use crate::profile;
 
 /// The workload that the flags describe.
 ///
@@ -24,12 +25,21 @@ pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Proble
     if set.is_empty() {
         return Ok(spec);
     }
-    let mut tree = serde_json::to_value(&spec)
+    let mut given: Vec<String> = match &spec {
+        WorkloadSpec::Drift(DriftSpec { like: Some(like), .. }) => {
+            let names = DerivedKey::ALL.iter().filter(|(key, _)| like.given.contains(key));
+            names.map(|(_, name)| (*name).to_owned()).collect()
+        }
+        WorkloadSpec::Drift(_) => Vec::new(),
+    };
+    let tree = serde_json::to_value(&spec)
         .map_err(|error| Problem::new(EXIT_USAGE, "the workload cannot be changed").because(&error))?;
+    let mut tree = changed(tree, set)?;
     for text in set {
-        let (path, new) = split(text, "--set")?;
-        put(&mut tree, path, value(new));
+        let (path, _) = split(text, "--set")?;
+        given.extend(path.split('.').next().map(str::to_owned));
     }
+    embed(Path::new(""), &mut tree, &given)?;
     serde_json::from_value(tree).map_err(|error| {
         Problem::new(EXIT_USAGE, format!("--set {} does not fit the workload", set.join(" --set ")))
             .because(&error)
@@ -37,10 +47,38 @@ pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Proble
     })
 }
 
+/// A description with `--set` put into it.
+///
+/// # Errors
+/// Exit code 2: one of them is not of the form key=value.
+pub fn changed(mut tree: Value, set: &[String]) -> Result<Value, Problem> {
+    for text in set {
+        let (path, new) = split(text, "--set")?;
+        put(&mut tree, path, value(new));
+    }
+    Ok(tree)
+}
+
 fn from_file(path: &Path) -> Result<WorkloadSpec, Problem> {
     let problem = || Problem::new(EXIT_USAGE, format!("cannot read workload `{}`", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| problem().because(&error))?;
-    toml::from_str(&text).map_err(|error| problem().because(&error))
+    let mut tree: Value = toml::from_str(&text).map_err(|error| problem().because(&error))?;
+    let named = tree.as_object().is_some_and(|table| table.contains_key("like"));
+    if !named {
+        // Straight from the text, so that an error has its line.
+        return toml::from_str(&text).map_err(|error| problem().because(&error));
+    }
+    let given: Vec<String> =
+        tree.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
+    embed(path.parent().unwrap_or(Path::new("")), &mut tree, &given)?;
+    serde_json::from_value(tree).map_err(|error| problem().because(&error))
+}
+
+fn embed(base: &Path, tree: &mut Value, given: &[String]) -> Result<(), Problem> {
+    profile::embed(base, tree, given).map_err(|error| {
+        let problem = Problem::new(EXIT_USAGE, "the workload's profile cannot be taken").because(&error);
+        if error.hint().is_empty() { problem } else { problem.hint(error.hint()) }
+    })
 }
 
 /// `key=value` in two.

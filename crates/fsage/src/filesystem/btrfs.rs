@@ -153,10 +153,6 @@ impl Driver for Btrfs {
         &["-q", "-f"]
     }
 
-    fn default_mount_options(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn validate(&self, values: &Values) -> Result<(), ParameterError> {
         let sector = values.number("sectorsize").unwrap_or(4 * KIB);
         let mixed = values.switch("mixed") == Some(true) || values.lists("features", "mixed-bg");

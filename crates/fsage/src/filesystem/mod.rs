@@ -47,7 +47,9 @@ pub trait Driver: Sync {
     /// Arguments before those of the parameters.
     fn fixed_arguments(&self) -> &'static [&'static str];
     /// Mount options given before the study's.
-    fn default_mount_options(&self) -> &'static [&'static str];
+    fn default_mount_options(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Checks what the table alone cannot say.
     ///
     /// # Errors

@@ -212,10 +212,6 @@ impl Driver for Xfs {
         &["-q", "-f"]
     }
 
-    fn default_mount_options(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn validate(&self, values: &Values) -> Result<(), ParameterError> {
         let block = values.number("block_size").unwrap_or(4 * KIB);
         if values.has("su") != values.has("sw") {

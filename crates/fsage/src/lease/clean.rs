@@ -120,6 +120,7 @@ fn give_back(session: &mut Session, lease: &Lease) -> Result<(), TargetError> {
             Request::EndProcess { pid, start_ticks, timeout_ms: END_PROCESS_MS }
         }
         Lease::ControlGroup { path } => Request::RemoveControlGroup { path },
+        Lease::TraceInstance { name } => Request::RemoveTraceInstance { name },
     };
     session.call(request, &mut |_| {}).map(|_: Reply| ())
 }
@@ -211,6 +212,7 @@ mod tests {
             format!(r#"{{"number":5,{boot}:"directory","path":"/nowhere/mnt"}}"#),
             format!(r#"{{"number":6,{boot}:"mount","point":"/nowhere/mnt"}}"#),
             format!(r#"{{"number":7,{boot}:"control-group","path":"/sys/fs/cgroup/x"}}"#),
+            format!(r#"{{"number":8,{boot}:"trace-instance","name":"fsage-x"}}"#),
         ];
         std::fs::write(store.join("leases.jsonl"), lines.join("\n") + "\n").unwrap();
         Journal::open(store).unwrap()
@@ -221,9 +223,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let summary = clean(&mut session(&asked, |_| false), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (7, 0));
-        let order =
-            "end-process remove-control-group unmount remove-directory restore loop-detach remove-file";
+        assert_eq!((summary.released.len(), summary.failed.len()), (8, 0));
+        let order = "end-process remove-trace-instance remove-control-group unmount remove-directory restore loop-detach remove-file";
         assert_eq!(asked.lock().unwrap().join(" "), order);
         assert!(journal.outstanding().is_empty());
     }
@@ -234,8 +235,8 @@ mod tests {
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let busy = |request: &Request| matches!(request, Request::Unmount { .. });
         let summary = clean(&mut session(&asked, busy), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (6, 1));
-        assert_eq!(asked.lock().unwrap().len(), 7);
+        assert_eq!((summary.released.len(), summary.failed.len()), (7, 1));
+        assert_eq!(asked.lock().unwrap().len(), 8);
         drop(journal);
         let journal = Journal::open(folder.path()).unwrap();
         assert!(matches!(journal.outstanding()[0].lease, Lease::Mount { .. }));
@@ -248,8 +249,8 @@ mod tests {
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let stuck = |request: &Request| matches!(request, Request::EndProcess { .. });
         let summary = clean(&mut session(&asked, stuck), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (0, 7));
+        assert_eq!((summary.released.len(), summary.failed.len()), (0, 8));
         assert!(summary.failed[1].1.contains("process 77"), "{summary:?}");
-        assert_eq!((asked.lock().unwrap().len(), journal.outstanding().len()), (7, 7));
+        assert_eq!((asked.lock().unwrap().len(), journal.outstanding().len()), (8, 8));
     }
 }

@@ -1,7 +1,8 @@
 //! The journal: `leases.jsonl` in the store, one [`LeaseRecord`] a line, fsynced line by line.
 //!
 //! A torn last line is the mark of a crash while it was written: its lease was not taken yet (or its
-//! release will be done again), so it is cut off. Any other line that cannot be read is skipped and
+//! release will be done again), so it is cut off, both when the journal is opened and when a write fails (a full
+//! disk): the next line must not be glued to it. Any other line that cannot be read is skipped and
 //! reported. Opening a journal without outstanding leases empties it, so that it does not grow for ever.
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -27,6 +28,10 @@ pub struct Journal {
     store: PathBuf,
     path: PathBuf,
     file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    /// A write failed, and what it left could not be cut off yet.
+    torn: bool,
     boot_id: String,
     next_number: u64,
     outstanding: Vec<LeaseRecord>,
@@ -80,6 +85,8 @@ impl Journal {
             store,
             path,
             file,
+            length: keep as u64,
+            torn: false,
         })
     }
 
@@ -120,12 +127,12 @@ impl Journal {
     /// # Errors
     /// The journal cannot be written.
     pub fn release(&mut self, id: LeaseId) -> Result<(), LeaseError> {
-        let Some(at) = self.outstanding.iter().position(|record| record.number == id.0) else {
+        let Some(mut record) = self.outstanding.iter().find(|record| record.number == id.0).cloned() else {
             return Ok(());
         };
-        let mut record = self.outstanding.remove(at);
         record.state = LeaseState::Released;
         self.append(&record)?;
+        self.outstanding.retain(|record| record.number != id.0);
         if self.outstanding.is_empty() {
             registry::remove(&self.store);
             self.registered = false;
@@ -163,7 +170,7 @@ impl Journal {
             | Lease::Mount { point: path }
             | Lease::Setting { path, .. }
             | Lease::ControlGroup { path } => path,
-            Lease::Process { .. } => return Ok(()),
+            Lease::Process { .. } | Lease::TraceInstance { .. } => return Ok(()),
         };
         if path.is_relative() {
             return Err(LeaseError::Relative { path: path.clone() });
@@ -184,10 +191,29 @@ impl Journal {
             let path = self.path.clone();
             move |source| LeaseError::Journal { what, path, source }
         };
+        let (write, sync, cut) = (failed("write"), failed("sync"), failed("cut"));
         let mut line = serde_json::to_vec(record).map_err(|error| failed("write")(error.into()))?;
         line.push(b'\n');
-        self.file.write_all(&line).map_err(failed("write"))?;
-        self.file.sync_data().map_err(failed("sync"))
+        if self.torn {
+            self.cut_back().map_err(cut)?;
+        }
+        let written =
+            self.file.write_all(&line).map_err(write).and_then(|()| self.file.sync_data().map_err(sync));
+        if written.is_ok() {
+            self.length += line.len() as u64;
+        } else {
+            // Should that fail as well, it comes before the next line.
+            self.torn = self.cut_back().is_err();
+        }
+        written
+    }
+
+    /// Ends the file after its last whole line.
+    fn cut_back(&mut self) -> std::io::Result<()> {
+        self.file.set_len(self.length)?;
+        self.file.seek(SeekFrom::Start(self.length))?;
+        self.torn = false;
+        Ok(())
     }
 }
 

@@ -7,13 +7,17 @@ use serde_json::Value;
 
 use super::factor;
 use super::view::View;
+use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::claim::pairs;
 use crate::stats::effect::cliffs_delta;
-use crate::stats::evidence::{TRIALS, ratio};
+use crate::stats::evidence::{TRIALS, ratio, zeros};
 use crate::stats::{Estimate, Evidence};
 
 /// Comparisons a page may hold; more would hide what matters.
 const LIMIT: usize = 2_000;
+
+/// Share of the surviving comparisons that may be false, on average.
+pub const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// State metrics that are compared beside the latencies.
 const STATE: [&str; 7] = [
@@ -38,6 +42,9 @@ pub struct Difference {
     pub context: String,
     pub estimate: Estimate,
     pub finding: Finding,
+    /// Whether it survives the correction for all comparisons made (Benjamini–Hochberg, see
+    /// [`FALSE_DISCOVERIES`]).
+    pub survives: bool,
     /// Cliff's delta where both sides have at least three trials.
     pub delta: Option<f64>,
 }
@@ -84,19 +91,42 @@ pub fn metrics(view: &View) -> Vec<String> {
     names
 }
 
-/// Every comparison, and how many were left out.
-pub fn all(view: &View) -> (Vec<Difference>, usize) {
+/// What came of comparing.
+#[derive(Debug, Default)]
+pub struct Differences {
+    /// Every comparison made.
+    pub made: Vec<Difference>,
+    /// Comparisons that were left out, because a page holds only so many.
+    pub left_out: usize,
+    /// Comparisons in which every pair had a zero: there is no ratio.
+    pub all_zero: Vec<String>,
+}
+
+/// Every comparison.
+pub fn all(view: &View) -> Differences {
     let metrics = metrics(view);
     let comparisons = comparisons(view);
     let fitting = (LIMIT / metrics.len().max(1)).max(1);
     let left_out = comparisons.len().saturating_sub(fitting) * metrics.len();
-    let mut differences = Vec::new();
+    let mut differences = Differences { left_out, ..Differences::default() };
     for metric in &metrics {
         for comparison in comparisons.iter().take(fitting) {
-            differences.extend(compare(view, comparison, metric));
+            match compare(view, comparison, metric) {
+                Some(made) => differences.made.push(made),
+                None if zeros(&comparison.pairs, metric) > 0 => {
+                    differences.all_zero.push(comparison.describe(metric));
+                }
+                None => {}
+            }
         }
     }
-    (differences, left_out)
+    // A comparison without an interval was made all the same, so it counts.
+    let p: Vec<f64> =
+        differences.made.iter().map(|difference| difference.estimate.p.unwrap_or(1.0)).collect();
+    for (difference, p) in differences.made.iter_mut().zip(adjusted(&p)) {
+        difference.survives = p <= FALSE_DISCOVERIES && difference.finding != Finding::NoEvidence;
+    }
+    differences
 }
 
 struct Comparison<'a> {
@@ -104,6 +134,14 @@ struct Comparison<'a> {
     sides: String,
     context: String,
     pairs: Vec<(&'a Evidence, &'a Evidence)>,
+}
+
+impl Comparison<'_> {
+    /// For a list: `free extents, xfs ÷ ext4 (utilisation target 80 %)`.
+    fn describe(&self, metric: &str) -> String {
+        let context = if self.context.is_empty() { String::new() } else { format!(" ({})", self.context) };
+        format!("{}, {}{context}", super::text::metric(metric), self.sides)
+    }
 }
 
 /// Pairs of values of each factor: over everything, and in each context apart.
@@ -186,16 +224,39 @@ fn compare(view: &View, comparison: &Comparison<'_>, metric: &str) -> Option<Dif
         context: comparison.context.clone(),
         finding: finding(&estimate, worse),
         estimate,
+        survives: false,
         delta: delta.flatten(),
     })
 }
 
-fn finding(estimate: &Estimate, larger_is_worse: Option<bool>) -> Finding {
+pub(super) fn finding(estimate: &Estimate, larger_is_worse: Option<bool>) -> Finding {
     match (estimate.interval, larger_is_worse) {
         (Some(interval), _) if interval.contains(1.0) => Finding::NoEvidence,
         (None, _) => Finding::NoEvidence,
         (Some(_), None) => Finding::Differs,
         (Some(interval), Some(worse)) if (interval.low > 1.0) == worse => Finding::Worse,
         (Some(_), Some(_)) => Finding::Better,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_need_an_interval_beside_one() {
+        let estimate = |low: f64, high: f64| Estimate {
+            value: (low * high).sqrt(),
+            interval: Some(crate::stats::Interval { low, high }),
+            n: 3,
+            contexts: 1,
+            zeros: 0,
+            p: None,
+            basis: crate::stats::evidence::Basis::Trials,
+        };
+        assert_eq!(finding(&estimate(0.9, 1.1), Some(true)), Finding::NoEvidence);
+        assert_eq!(finding(&estimate(1.1, 1.2), Some(true)), Finding::Worse);
+        assert_eq!(finding(&estimate(1.1, 1.2), Some(false)), Finding::Better);
+        assert_eq!(finding(&estimate(1.1, 1.2), None), Finding::Differs);
     }
 }

@@ -3,6 +3,7 @@
 use fsage_engine::layout::SizeHistogram;
 use serde::Serialize;
 
+use super::age_cost;
 use super::difference::{Difference, Finding};
 use super::palette::Ink;
 use super::series::{FreeMap, Latency};
@@ -15,6 +16,22 @@ pub struct Island<'a> {
     file_systems: Vec<FileSystem<'a>>,
     trials: Vec<Trial<'a>>,
     differences: Vec<Comparison<'a>>,
+    age_costs: Vec<Cost>,
+    layout_costs: Vec<age_cost::Point>,
+}
+
+#[derive(Serialize)]
+struct Cost {
+    measure: String,
+    metric: String,
+    file_system: usize,
+    against: &'static str,
+    context: String,
+    ratio: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    n: usize,
+    finding: Finding,
 }
 
 #[derive(Serialize)]
@@ -47,6 +64,8 @@ struct Comparison<'a> {
     n: usize,
     basis: &'static str,
     finding: Finding,
+    survives: bool,
+    zeros: usize,
 }
 
 /// The island of a view.
@@ -80,6 +99,22 @@ pub fn island<'a>(view: &'a View, differences: &'a [Difference]) -> Island<'a> {
             })
             .collect(),
         differences: differences.iter().map(comparison).collect(),
+        age_costs: age_cost::all(view)
+            .into_iter()
+            .map(|cost| Cost {
+                file_system: place(&cost.file_system),
+                ratio: rounded(cost.estimate.value),
+                low: cost.estimate.interval.map(|interval| rounded(interval.low)),
+                high: cost.estimate.interval.map(|interval| rounded(interval.high)),
+                n: cost.estimate.n,
+                measure: cost.measure,
+                metric: cost.metric,
+                against: cost.against,
+                context: cost.context,
+                finding: cost.finding,
+            })
+            .collect(),
+        layout_costs: age_cost::points(view),
     }
 }
 
@@ -95,5 +130,7 @@ fn comparison(difference: &Difference) -> Comparison<'_> {
         n: difference.estimate.n,
         basis: difference.estimate.basis.describe(),
         finding: difference.finding,
+        survives: difference.survives,
+        zeros: difference.estimate.zeros,
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! A store that is empty, half run or damaged still gives a page, which says so.
 
+mod age_cost;
 mod difference;
 mod factor;
 mod figure;
@@ -17,8 +18,8 @@ mod palette;
 mod section;
 mod series;
 mod source;
-mod table;
-mod text;
+pub(crate) mod table;
+pub(crate) mod text;
 mod view;
 
 use std::path::{Path, PathBuf};
@@ -97,13 +98,12 @@ pub fn render(store: &Path, options: &ReportOptions) -> Result<String, ReportErr
         return Err(ReportError::NotAStore { path: store.to_owned() });
     }
     let view = view::load(store, options)?;
-    let (differences, left_out) = difference::all(&view);
+    let differences = difference::all(&view);
     let claims = view.study.spec.as_ref().map(|spec| &spec.claim[..]).unwrap_or_default();
     let judgements: Vec<_> =
         claims.iter().map(|claim| judge(claim, &view.evidence, &view.bootstrap)).collect();
-    let island = serde_json::to_string(&island::island(&view, &differences))
+    let island = serde_json::to_string(&island::island(&view, &differences.made))
         .map_err(|source| ReportError::Data { source })?;
-    let content =
-        section::Content { view: &view, differences: &differences, left_out, judgements: &judgements };
+    let content = section::Content { view: &view, differences: &differences, judgements: &judgements };
     page::page(&content, &island)
 }

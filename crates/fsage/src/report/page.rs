@@ -6,13 +6,14 @@ use super::ReportError;
 use super::section::{ALL, Content};
 
 const STYLE: &str = include_str!("assets/report.css");
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("assets/page.js"),
     include_str!("assets/chart.js"),
     include_str!("assets/latency.js"),
     include_str!("assets/free_space.js"),
     include_str!("assets/histogram.js"),
     include_str!("assets/difference.js"),
+    include_str!("assets/age_cost.js"),
 ];
 
 /// The whole page. `island` is the charts' data as JSON.

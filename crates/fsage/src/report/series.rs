@@ -96,7 +96,14 @@ pub struct FreeMap {
     pub count: Vec<Vec<u64>>,
     /// Bytes by row and column.
     pub bytes: Vec<Vec<u64>>,
-    /// Probes behind each column: the middle one is shown.
+    /// Smallest number of extents within each column's probes, as `count`; empty unless probes were merged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub count_min: Vec<Vec<u64>>,
+    /// Median number of extents, likewise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub count_median: Vec<Vec<u64>>,
+    /// Probes behind each column: `count` and `bytes` are the largest of each row among them, so that nothing
+    /// that was there for a moment is lost.
     pub merged: usize,
     /// What must be known about how it was found; empty when exact.
     pub caveat: String,
@@ -107,27 +114,35 @@ pub fn free_map(probes: &[ProbeFile], columns: usize) -> Option<FreeMap> {
     let known: Vec<(&ProbeFile, &FreeSpace)> =
         probes.iter().filter_map(|probe| Some((probe, probe.free_space.as_ref()?))).collect();
     let merged = known.len().div_ceil(columns.max(1)).max(1);
-    // The last probe is always shown; others stand for their window.
-    let last = known.len().checked_sub(1)?;
-    let shown: Vec<_> = (0..known.len().div_ceil(merged))
-        .map(|window| known[if (window + 1) * merged > last { last } else { window * merged + merged / 2 }])
-        .collect();
+    let ends = || known.chunks(merged).filter_map(<[_]>::last);
+    let caveat = super::text::with_sizes(&known.last()?.1.caveat);
     let (first, final_row) =
-        crate::stats::histogram::span(shown.iter().map(|(_, free)| &free.histogram)).unwrap_or((12, 12));
-    let row = |pick: fn(&FreeSpace) -> &Vec<u64>, bucket: usize| -> Vec<u64> {
-        shown.iter().map(|(_, free)| pick(free).get(bucket).copied().unwrap_or(0)).collect()
+        crate::stats::histogram::span(known.iter().map(|(_, free)| &free.histogram)).unwrap_or((12, 12));
+    // One row a power of two: of each window what `of` takes from its sorted values.
+    let rows = |pick: fn(&FreeSpace) -> &Vec<u64>, of: fn(&[u64]) -> Option<&u64>| -> Vec<Vec<u64>> {
+        let cell = |window: &[(&ProbeFile, &FreeSpace)], bucket: usize| {
+            let values = window.iter().map(|(_, free)| pick(free).get(bucket).copied().unwrap_or(0));
+            let mut values: Vec<u64> = values.collect();
+            values.sort_unstable();
+            of(&values).copied().unwrap_or(0)
+        };
+        (first..=final_row)
+            .map(|bucket| known.chunks(merged).map(|window| cell(window, bucket)).collect())
+            .collect()
     };
+    let more = |of| if merged > 1 { rows(|free| &free.histogram.count, of) } else { Vec::new() };
     Some(FreeMap {
-        operations: shown.iter().map(|(probe, _)| probe.operations).collect(),
-        used: shown
-            .iter()
+        operations: ends().map(|(probe, _)| probe.operations).collect(),
+        used: ends()
             .map(|(probe, _)| rounded(fsage_engine::quantity::share(probe.used_bytes, probe.total_bytes)))
             .collect(),
         first,
-        count: (first..=final_row).map(|bucket| row(|free| &free.histogram.count, bucket)).collect(),
-        bytes: (first..=final_row).map(|bucket| row(|free| &free.histogram.bytes, bucket)).collect(),
+        count: rows(|free| &free.histogram.count, <[u64]>::last),
+        bytes: rows(|free| &free.histogram.bytes, <[u64]>::last),
+        count_min: more(<[u64]>::first),
+        count_median: more(|values| values.get(values.len() / 2)),
         merged,
-        caveat: known[last].1.caveat.clone(),
+        caveat,
     })
 }
 
@@ -164,6 +179,26 @@ mod tests {
         assert!(create.p50.iter().flatten().all(|&us| us == 2.0));
         assert!(create.min.iter().flatten().all(|&us| us == 1.0));
         assert_eq!(create.window, 101);
+    }
+
+    #[test]
+    fn a_burst_of_free_extents_survives_in_the_map() {
+        let probe = |operations: u64| {
+            let mut count = vec![0; 16];
+            count[12] = if operations == 33 { 5000 } else { 10 };
+            let histogram = fsage_engine::layout::SizeHistogram { bytes: count.clone(), count };
+            let free = serde_json::json!({
+                "method": "getfsmap", "caveat": "", "extents": 1, "bytes": 1, "largest_bytes": 1,
+                "median_bytes": 1, "histogram": histogram,
+            });
+            serde_json::from_value(serde_json::json!({"operations": operations, "free_space": free})).unwrap()
+        };
+        let probes: Vec<ProbeFile> = (1..=100).map(probe).collect();
+        let map = free_map(&probes, 10).unwrap();
+        assert_eq!((map.merged, map.first, map.operations.last()), (10, 12, Some(&100)));
+        assert_eq!(map.count[0], [10, 10, 10, 5000, 10, 10, 10, 10, 10, 10]);
+        assert_eq!((map.count_min[0][3], map.count_median[0][3]), (10, 10));
+        assert_eq!(free_map(&probes, 100).unwrap().count_min, Vec::<Vec<u64>>::new());
     }
 
     #[test]

@@ -87,11 +87,16 @@ pub struct TrialFile {
     pub warnings: Vec<Warning>,
     #[serde(default)]
     pub check: String,
+    /// The program that made it, in whatever form its version has it.
+    #[serde(default)]
+    pub program: Value,
 }
 
 /// A stage; kinds that have no ticks and probes leave them empty.
 #[derive(Debug, Clone, Deserialize)]
 pub struct StageFile {
+    #[serde(default)]
+    pub name: String,
     pub kind: String,
     #[serde(default)]
     pub result: Option<Box<LoadResult>>,

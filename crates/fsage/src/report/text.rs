@@ -71,7 +71,7 @@ pub fn percent(share: f64) -> String {
     if value == value.round() { format!("{value:.0}\u{202f}%") } else { format!("{value:.1}\u{202f}%") }
 }
 
-/// A value in a metric's unit (`ns`, `s`, `bytes`, `count`, `share`, `1/s`).
+/// A value in a metric's unit (`ns`, `s`, `bytes`, `count`, `share`, `1/s`, `bytes/s`, `s/GiB`).
 #[must_use]
 pub fn in_unit(value: f64, unit: &str) -> String {
     match unit {
@@ -79,6 +79,8 @@ pub fn in_unit(value: f64, unit: &str) -> String {
         "s" => nanoseconds(value * 1e9),
         "bytes" => bytes(value),
         "share" => percent(value),
+        "bytes/s" => format!("{}/s", bytes(value)),
+        "s/GiB" => format!("{} s/GiB", significant(value)),
         "1/s" => format!("{} /s", significant(value)),
         "count" if value == value.round() && value >= 0.0 => grouped(to_u64(value)),
         _ => significant(value),
@@ -102,6 +104,24 @@ pub fn counted(count: usize, noun: &str) -> String {
 #[must_use]
 pub fn whole_bytes(value: u64) -> String {
     bytes(as_f64(value))
+}
+
+/// A sentence with its byte counts made readable: `13107200 bytes less` is `12.5 MiB less`.
+#[must_use]
+pub fn with_sizes(text: &str) -> String {
+    let mut parts: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    for i in (1..parts.len()).rev() {
+        let Some(rest) =
+            parts[i].strip_prefix("bytes").filter(|rest| !rest.starts_with(char::is_alphanumeric))
+        else {
+            continue;
+        };
+        if let Some(value) = parts[i - 1].parse::<u64>().ok().filter(|value| *value >= 1024) {
+            parts[i - 1] = format!("{}{rest}", whole_bytes(value));
+            parts.remove(i);
+        }
+    }
+    parts.join(" ")
 }
 
 /// An operation's or factor's name in words: `random_write` → `random write`.
@@ -172,6 +192,16 @@ mod tests {
         assert_eq!(in_unit(2.0, "s"), "2.00 s");
         assert_eq!(counted(1, "trial"), "1 trial");
         assert_eq!(counted(0, "trial"), "0 trials");
+    }
+
+    #[test]
+    fn byte_counts_in_sentences_are_made_readable() {
+        assert_eq!(
+            with_sizes("13107200 bytes less; statfs says 2048 bytes"),
+            "12.5 MiB less; statfs says 2.00 KiB"
+        );
+        assert_eq!(with_sizes("holds 4096 bytes."), "holds 4.00 KiB.");
+        assert_eq!(with_sizes("12 bytes, 5000 files, some bytes"), "12 bytes, 5000 files, some bytes");
     }
 
     #[test]

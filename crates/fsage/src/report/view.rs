@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::series::{self, FreeMap, Latency};
 use super::source::{self, Note, ProbeFile, StageFile, Study, TrialFile};
-use super::{ReportError, ReportOptions, factor, palette};
+use super::{ReportError, ReportOptions, factor, palette, text};
 use crate::stats::evidence::{self, Series, Trend};
 use crate::stats::{Bootstrap, Evidence};
 use crate::store::format::TrialStatus;
@@ -60,6 +60,8 @@ pub struct Trial {
     pub commands: Vec<String>,
     pub warnings: Vec<Warning>,
     pub check: String,
+    /// The program that made it; empty when that is not known.
+    pub program: String,
     pub age: Option<Age>,
 }
 
@@ -71,6 +73,10 @@ pub struct Age {
     pub free: Option<FreeMap>,
     /// Use of the volume at the last probe.
     pub used: Option<f64>,
+    /// Largest use any probe saw.
+    pub most_used: Option<f64>,
+    /// Use that the workload asks for, where it does.
+    pub target: Option<f64>,
     pub total_bytes: Option<u64>,
     pub ticks: usize,
     pub probes: usize,
@@ -159,10 +165,13 @@ fn arrange(view: &mut View, mut read: Vec<(Trial, Evidence)>) {
     let repeated = read.iter().any(|(trial, _)| trial.repeat > 0);
     for (mut trial, evidence) in read {
         let panel = factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
-        trial.panel = view.panels.iter().position(|known| *known == panel).unwrap_or_else(|| {
-            view.panels.push(panel.clone());
-            view.panels.len() - 1
-        });
+        // Panels hold what was aged.
+        if trial.age.is_some() {
+            trial.panel = view.panels.iter().position(|known| *known == panel).unwrap_or_else(|| {
+                view.panels.push(panel.clone());
+                view.panels.len() - 1
+            });
+        }
         let mut parts = vec![trial.file_system.clone()];
         if !panel.is_empty() {
             parts.push(panel);
@@ -205,8 +214,11 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
         };
         evidence.metrics.insert(metric.name.clone(), series);
     }
+    // What a copy was made of is shown with the trial that measured it.
+    let copied = stages.iter().any(|stage| stage.kind == "copy");
     let age = stages
         .into_iter()
+        .filter(|_| !copied)
         .rfind(|stage| stage.kind == "age" && stage.result.is_some())
         .and_then(|stage| digest_age(stage, &mut evidence, limits));
     let trial = Trial {
@@ -222,7 +234,12 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
         host: file.host,
         device: file.device,
         commands: file.commands,
-        warnings: file.warnings,
+        warnings: file
+            .warnings
+            .into_iter()
+            .map(|warning| Warning { message: text::with_sizes(&warning.message), ..warning })
+            .collect(),
+        program: program(&file.program),
         check: file.check,
         age,
     };
@@ -230,7 +247,10 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
 }
 
 fn digest_age(stage: StageFile, evidence: &mut Evidence, limits: &Limits) -> Option<Age> {
-    let StageFile { result, ticks, probes, .. } = stage;
+    let StageFile { name, result, ticks, probes, .. } = stage;
+    let target = ["max", "target"]
+        .iter()
+        .find_map(|end| evidence.factor(&format!("stage.{name}.workload.utilisation.{end}"))?.as_f64());
     add_tick_blocks(&ticks, evidence);
     add_probe_blocks(&probes, evidence);
     let last = probes.last();
@@ -238,6 +258,8 @@ fn digest_age(stage: StageFile, evidence: &mut Evidence, limits: &Limits) -> Opt
         latency: series::latency(&ticks, limits.points),
         free: series::free_map(&probes, limits.columns),
         used: last.map(|probe| share(probe.used_bytes, probe.total_bytes)),
+        most_used: probes.iter().map(|probe| share(probe.used_bytes, probe.total_bytes)).reduce(f64::max),
+        target,
         total_bytes: last.map(|probe| probe.total_bytes).filter(|&bytes| bytes > 0),
         ticks: ticks.len(),
         probes: probes.len(),
@@ -300,6 +322,37 @@ fn add_probe_blocks(probes: &[ProbeFile], evidence: &mut Evidence) {
     put("layout.extents_per_file", &|probe| Some(probe.layout.as_ref()?.extents_per_file));
     put("layout.one_extent_share", &|probe| Some(probe.layout.as_ref()?.one_extent_share));
     put("layout.fragmented_share", &|probe| Some(1.0 - probe.layout.as_ref()?.one_extent_share));
+}
+
+/// A program in words: its name and version, or all its fields.
+fn program(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => {
+            let words = fields.values().filter_map(Value::as_str).filter(|text| !text.is_empty());
+            words.collect::<Vec<_>>().join(" ")
+        }
+        _ => String::new(),
+    }
+}
+
+impl Age {
+    /// Says so when the volume ran out of space well below the use that was asked for: `statfs` counts space that
+    /// data cannot have (metadata block groups and the reserve of btrfs, mostly).
+    pub fn short_of_target(&self) -> Option<String> {
+        let failures = self.result.failed.get("ENOSPC").copied().filter(|count| *count > 0)?;
+        let (most, target) = (self.most_used?, self.target?);
+        (most < target - 0.02).then(|| {
+            format!(
+                "{} operations found no space although use never passed {} of the {} asked for, as statfs counts it: \
+                 the file system keeps the rest for itself (btrfs' metadata and reserve take about a tenth of a small \
+                 volume), so that it is fuller than the share says",
+                text::grouped(failures),
+                text::percent((most * 1000.0).round() / 1000.0),
+                text::percent(target)
+            )
+        })
+    }
 }
 
 impl View {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::DigestGroup;
-use crate::store::format::{StageRecord, TrialRecord, TrialStatus};
+use crate::store::format::{TrialRecord, TrialStatus};
 
 /// Paths of a cell that the operations do not depend on.
 const INDIFFERENT: [&str; 4] = ["file_system.", "volume.", "driver.", "target."];
@@ -28,10 +28,11 @@ pub fn groups(trials: &[TrialRecord]) -> Vec<DigestGroup> {
         }
         let member = file_system(trial, words(varied));
         for stage in &trial.stages {
-            let StageRecord::Age { name, result, .. } = stage;
+            let Some(result) = stage.load() else { continue };
+            let name = stage.name();
             if result.digest_caveats.is_empty() {
                 groups
-                    .entry((cell.clone(), name.clone()))
+                    .entry((cell.clone(), name.to_owned()))
                     .or_default()
                     .insert(member.clone(), result.digest.clone());
             }

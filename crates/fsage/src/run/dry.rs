@@ -1,7 +1,12 @@
 //! `--dry-run`: every command and write that a run would make, in order; nothing is taken or written.
+//!
+//! Devices are looked at, and the safety rule that refuses one now is said. That changes nothing of the exit code: what is
+//! mounted now may be unmounted when the run begins.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::error::TrialError;
 use super::trial::{mount_point, resolve};
 use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, label, stage};
 use crate::plan::Plan;
@@ -28,6 +33,9 @@ pub(super) fn run(
         say(format!("write {}", root.join(name).display()));
     }
     say("write /run/fsage/stores".to_owned());
+    for line in refusals(study, consent, root)? {
+        say(line);
+    }
     let pending = plan.trials.iter().zip(&summary.trials).filter(|(_, t)| t.state == TrialState::Pending);
     for (planned, _) in pending {
         let spec = &study.cells[planned.cell].spec;
@@ -41,7 +49,7 @@ pub(super) fn run(
         say(resolved.file_system.mkfs(device).to_string());
         say(format!("mkdir -p {}", point.display()));
         say(resolved.file_system.mount_line(device, &point));
-        for stage in &spec.stage {
+        for stage in spec.stages() {
             stage::describe(stage, &point, planned.seed).into_iter().for_each(&mut say);
         }
         say(format!("umount {}", point.display()));
@@ -55,6 +63,17 @@ pub(super) fn run(
         }
     }
     Ok(summary)
+}
+
+/// Each device of the study that would be refused, with the reason and the way out.
+fn refusals(study: &Study, consent: &EraseConsent, root: &Path) -> Result<BTreeSet<String>, RunError> {
+    let mut lines = BTreeSet::new();
+    for cell in &study.cells {
+        if let Err(error) = resolve(&cell.spec, consent, root)?.volume.look() {
+            lines.insert(format!("# refused: {}", TrialError::from(error).cause()));
+        }
+    }
+    Ok(lines)
 }
 
 /// The undoing of a loop file's lines, in reverse order.

@@ -6,7 +6,9 @@ use fsage_engine::protocol::VerifyResult;
 
 use crate::cli::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, Explain};
 use crate::filesystem::FileSystemError;
+use crate::image::ImageError;
 use crate::lease::LeaseError;
+use crate::measure::MeasureError;
 use crate::store::StoreError;
 use crate::study::StudyError;
 use crate::target::TargetError;
@@ -81,6 +83,12 @@ pub(super) enum TrialError {
     /// The file system.
     #[error("cannot use the file system")]
     FileSystem(#[from] FileSystemError),
+    /// The image.
+    #[error("cannot keep or restore the volume")]
+    Image(#[source] Box<ImageError>),
+    /// A measure.
+    #[error("cannot measure")]
+    Measure(#[source] Box<MeasureError>),
     /// The agent.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -101,6 +109,18 @@ pub(super) enum TrialError {
     Interrupted,
 }
 
+impl From<ImageError> for TrialError {
+    fn from(error: ImageError) -> Self {
+        Self::Image(Box::new(error))
+    }
+}
+
+impl From<MeasureError> for TrialError {
+    fn from(error: MeasureError) -> Self {
+        Self::Measure(Box::new(error))
+    }
+}
+
 fn bad(result: &VerifyResult) -> u64 {
     result.bad_blocks.values().sum()
 }
@@ -113,11 +133,32 @@ fn first(result: &VerifyResult) -> String {
 }
 
 impl TrialError {
+    /// Whether a signal to end can be behind it. Damage is damage, and a store or journal that cannot be written to
+    /// has to be told.
+    pub(super) const fn may_come_from_a_signal(&self) -> bool {
+        match self {
+            Self::Volume(_)
+            | Self::FileSystem(_)
+            | Self::Image(_)
+            | Self::Measure(_)
+            | Self::Target(_)
+            | Self::Interrupted => true,
+            Self::Lease(_) | Self::Store(_) | Self::Damaged(_) | Self::Unclean(_) => false,
+        }
+    }
+
+    /// Whether a measure found no room on the volume.
+    pub(super) fn is_out_of_space(&self) -> bool {
+        matches!(self, Self::Measure(error) if error.is_out_of_space())
+    }
+
     /// Exit code that this failure stands for.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Volume(e) => e.exit_code(),
             Self::FileSystem(e) => e.exit_code(),
+            Self::Image(e) => e.exit_code(),
+            Self::Measure(e) => e.exit_code(),
             Self::Target(e) => Explain::exit_code(e),
             Self::Lease(e) => e.exit_code(),
             Self::Store(e) => e.exit_code(),
@@ -128,8 +169,17 @@ impl TrialError {
 
     /// The error with its causes and its hint, in one line.
     pub(super) fn text(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = std::error::Error::source(self);
+        self.text_from(self)
+    }
+
+    /// The same without what says only where it happened.
+    pub(super) fn cause(&self) -> String {
+        self.text_from(std::error::Error::source(self).unwrap_or(self))
+    }
+
+    fn text_from(&self, error: &dyn std::error::Error) -> String {
+        let mut text = error.to_string();
+        let mut source = error.source();
         while let Some(cause) = source {
             let cause_text = cause.to_string();
             if !text.ends_with(&cause_text) {
@@ -140,6 +190,8 @@ impl TrialError {
         let hint = match self {
             Self::Volume(e) => e.hint(),
             Self::FileSystem(e) => e.hint(),
+            Self::Image(e) => e.hint(),
+            Self::Measure(e) => e.hint(),
             Self::Target(e) => Explain::hint(e),
             _ => None,
         };
@@ -147,5 +199,21 @@ impl TrialError {
             Some(hint) => format!("{text} ({hint})"),
             None => text,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::fio::FioOutputError;
+
+    #[test]
+    fn a_job_of_fio_without_room_is_out_of_space() {
+        let told = |error| {
+            let job = FioOutputError::Job { job: "x".to_owned(), error };
+            TrialError::from(MeasureError::from(job)).is_out_of_space()
+        };
+        assert!(told(28) && !told(5));
+        assert!(!TrialError::Interrupted.is_out_of_space());
     }
 }

@@ -2,7 +2,7 @@
 //! it go on.
 //!
 //! A thread looks at the flags twenty times a second and passes them on to whatever load runs; between loads
-//! the run looks itself.
+//! the run looks itself. What was asked between loads holds for the next one: it begins paused, or ends at once.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 struct Shared {
     /// 0, or the signal that asked to end.
     ended_by: AtomicI32,
+    /// A pause was asked for and not taken back.
+    paused: AtomicBool,
     /// The run is over.
     over: AtomicBool,
     /// The session whose load runs.
@@ -29,6 +31,7 @@ struct Shared {
 /// Listens until dropped.
 #[derive(Debug)]
 pub(super) struct Interrupt {
+    flags: Flags,
     shared: Arc<Shared>,
     watcher: Option<JoinHandle<()>>,
 }
@@ -47,20 +50,26 @@ impl Interrupt {
                 }
             })
             .map_err(|e| RunError::Signal(e.to_string()))?;
-        Ok(Self { shared, watcher: Some(watcher) })
+        Ok(Self { flags, shared, watcher: Some(watcher) })
     }
 
-    /// The signal that asked to end, if any.
+    /// The signal that asked to end, if any: also one that came a moment ago.
     pub(super) fn by(&self) -> Option<i32> {
+        self.shared.look(self.flags);
         Some(self.shared.ended_by.load(Ordering::SeqCst)).filter(|s| *s != 0)
     }
 
-    /// Which load signals go to from now on; one that came before is passed on at once.
+    /// Which load signals go to from now on; what was asked before is passed on at once. Call it when the load was
+    /// sent: an agent heeds nothing that comes before.
     pub(super) fn direct(&self, control: Option<Control>) {
+        let ended = self.by().is_some();
         let mut slot = self.shared.control.lock().unwrap_or_else(PoisonError::into_inner);
         *slot = control;
-        if let (Some(control), Some(_)) = (slot.as_ref(), self.by()) {
+        let Some(control) = slot.as_ref() else { return };
+        if ended {
             control.stop();
+        } else if self.shared.paused.load(Ordering::SeqCst) {
+            control.pause();
         }
     }
 }
@@ -76,15 +85,18 @@ impl Shared {
         for (signal, number) in [(Signal::Interrupt, 2), (Signal::Terminate, 15)] {
             if flags.take(signal) {
                 self.ended_by.store(number, Ordering::SeqCst);
+                self.paused.store(false, Ordering::SeqCst);
                 // A paused load has to go on to be able to end.
                 tell(Control::resume);
                 tell(Control::stop);
             }
         }
         if flags.take(Signal::User1) {
+            self.paused.store(true, Ordering::SeqCst);
             tell(Control::pause);
         }
         if flags.take(Signal::User2) {
+            self.paused.store(false, Ordering::SeqCst);
             tell(Control::resume);
         }
     }
@@ -96,5 +108,45 @@ impl Drop for Interrupt {
         if let Some(watcher) = self.watcher.take() {
             drop(watcher.join());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_engine::protocol::Request;
+    use rustix::process::{Signal as Number, getpid, kill_process};
+
+    use super::*;
+
+    /// Sends it to the own process and waits until the watcher has seen it: any thread may have to handle it first.
+    /// No child is started for it: between fork and exec that would hold the journals that other tests lock.
+    fn signal(number: Number, seen: impl Fn() -> bool) {
+        kill_process(getpid(), number).unwrap();
+        while !seen() {
+            std::thread::yield_now();
+        }
+    }
+
+    // One test: signals are of the whole process.
+    #[test]
+    fn what_is_asked_between_loads_holds_for_the_next() {
+        let interrupt = Interrupt::listen().unwrap();
+        let load = || {
+            let (control, said) = Control::recorded();
+            interrupt.direct(Some(control));
+            interrupt.direct(None);
+            said()
+        };
+        let paused = || interrupt.shared.paused.load(Ordering::SeqCst);
+        assert_eq!(load(), []);
+        signal(Number::USR1, paused);
+        assert_eq!(load(), [Request::Pause]);
+        assert_eq!(load(), [Request::Pause], "until it is taken back");
+        signal(Number::USR2, || !paused());
+        assert_eq!(load(), []);
+        signal(Number::USR1, paused);
+        signal(Number::INT, || interrupt.by().is_some());
+        assert_eq!(load(), [Request::Stop]);
+        assert_eq!(interrupt.by(), Some(2));
     }
 }

@@ -3,6 +3,7 @@
 
 use fsage_engine::layout::{FreeSpace, LayoutSummary};
 use fsage_engine::load::{LoadResult, Probe};
+use fsage_engine::measure::MeasureResult;
 use fsage_engine::quantity::{as_f64, share};
 
 use crate::store::format::{Metric, StageRecord};
@@ -14,19 +15,64 @@ const SMALL_EXTENT_BITS: usize = 16;
 #[must_use]
 pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
     let mut metrics = Vec::new();
-    for (index, stage) in stages.iter().enumerate() {
-        let StageRecord::Age { name, result, probes, .. } = stage;
-        let prefix = if index == 0 { String::new() } else { format!("{name}.") };
-        let mut list = List { prefix, metrics: &mut metrics };
-        latency(&mut list, result);
-        cost(&mut list, result);
-        usage(&mut list, probes);
-        layout(&mut list, &result.layout);
-        if let Some(free) = &result.free_space {
-            free_space(&mut list, free);
+    // What a copy was made of is not what was measured afterwards.
+    let start = stages.iter().position(|stage| matches!(stage, StageRecord::Copy { .. })).unwrap_or(0);
+    let (mut aged, mut measured) = (0, 0);
+    let prefix = |earlier: &mut usize, name: &str| {
+        *earlier += 1;
+        if *earlier == 1 { String::new() } else { format!("{name}.") }
+    };
+    for stage in &stages[start..] {
+        match stage {
+            StageRecord::Age { name, result, probes, .. } => {
+                let mut list = List { prefix: prefix(&mut aged, name), metrics: &mut metrics };
+                latency(&mut list, result);
+                cost(&mut list, result);
+                usage(&mut list, probes);
+                state(&mut list, &result.layout, result.free_space.as_ref());
+            }
+            // A copied folder stands for the stage that filled it.
+            StageRecord::Copy { folder, layout, free_space, .. } => {
+                let mut list = List { prefix: prefix(&mut aged, folder), metrics: &mut metrics };
+                state(&mut list, layout, free_space.as_deref());
+            }
+            StageRecord::Measure { name, results, .. } => {
+                measures(&mut List { prefix: prefix(&mut measured, name), metrics: &mut metrics }, results);
+            }
+            StageRecord::Image { .. } => {}
         }
     }
     metrics
+}
+
+/// Layout and free space at the end of a stage.
+fn state(list: &mut List<'_>, files: &LayoutSummary, free: Option<&FreeSpace>) {
+    layout(list, files);
+    if let Some(free) = free {
+        free_space(list, free);
+    }
+}
+
+/// A measure's unit as metrics spell it.
+fn unit<'a>(unit: &'a str, name: &str) -> &'a str {
+    match unit {
+        "B" => "bytes",
+        "B/s" => "bytes/s",
+        "1" if name.ends_with("score") || name.ends_with("share") => "share",
+        "1" => "count",
+        other => other,
+    }
+}
+
+/// Each measure's headline under its own name, the rest below it.
+fn measures(list: &mut List<'_>, results: &[MeasureResult]) {
+    for result in results {
+        for (index, value) in result.metrics.iter().enumerate() {
+            let below = if index == 0 { String::new() } else { format!(".{}", value.name) };
+            let unit = unit(&value.unit, &value.name);
+            list.one(&format!("{}{below}", result.name), unit, value.value, Some(value.larger_is_worse));
+        }
+    }
 }
 
 struct List<'a> {
@@ -103,4 +149,60 @@ fn free_space(list: &mut List<'_>, free: &FreeSpace) {
     list.one("free.extents", "count", as_f64(free.extents), WORSE);
     list.one("free.median_bytes", "bytes", as_f64(free.median_bytes), BETTER);
     list.one("free.largest_bytes", "bytes", as_f64(free.largest_bytes), BETTER);
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_engine::measure::MeasureMetric;
+
+    use super::*;
+
+    fn copy(folder: &str, extents_per_file: f64) -> StageRecord {
+        StageRecord::Copy {
+            name: "copy".into(),
+            folder: folder.into(),
+            files: 1,
+            bytes: 1,
+            digest: String::new(),
+            elapsed_ns: 1,
+            layout: Box::new(LayoutSummary { extents_per_file, ..LayoutSummary::default() }),
+            free_space: None,
+        }
+    }
+
+    fn measured(name: &str, value: f64) -> StageRecord {
+        let result = MeasureResult {
+            name: "grep".into(),
+            metrics: vec![
+                MeasureMetric::cost("time", "s", value),
+                MeasureMetric::cost("allocated", "B", 4096.0),
+            ],
+            ..MeasureResult::default()
+        };
+        StageRecord::Measure {
+            name: name.into(),
+            results: vec![result],
+            left_out: Vec::new(),
+            before: Box::default(),
+            free_before: None,
+            after: Box::default(),
+            free_after: None,
+        }
+    }
+
+    #[test]
+    fn the_first_stage_of_a_kind_has_the_plain_names() {
+        let stages = [copy("a", 1.0), copy("b", 2.0), measured("measure", 3.0), measured("again", 4.0)];
+        let metrics = all(&stages);
+        let value = |name: &str| {
+            let found: Vec<&Metric> = metrics.iter().filter(|metric| metric.name == name).collect();
+            assert_eq!(found.len(), 1, "{name}");
+            (found[0].samples[0], found[0].unit.clone())
+        };
+        assert_eq!(value("layout.extents_per_file").0, 1.0);
+        assert_eq!(value("b.layout.extents_per_file").0, 2.0);
+        assert_eq!(value("grep"), (3.0, "s".to_owned()));
+        assert_eq!(value("again.grep"), (4.0, "s".to_owned()));
+        assert_eq!(value("grep.allocated"), (4096.0, "bytes".to_owned()));
+    }
 }

@@ -10,6 +10,7 @@ mod error;
 mod interrupt;
 mod metric;
 mod observer;
+mod place;
 mod stage;
 mod summary;
 mod trial;
@@ -110,8 +111,10 @@ pub fn run_study_with(
         complete: summary.kept,
         damaged: summary.damaged.clone(),
     });
-    clean_left_over(&mut lab, observer)?;
+    clean_left_over(&mut lab, "an earlier run", observer)?;
     let outcome = every_trial(&mut lab, &writer, &study, &plan, &mut summary, observer);
+    // Agents that were lost while they gave back: once more, before the user has to.
+    let outcome = outcome.and_then(|()| clean_left_over(&mut lab, "a failed trial", observer));
     summary.interrupted_by = lab.interrupt.by();
     outcome?;
     summary.digest_groups = digest::groups(&writer.trials());
@@ -119,8 +122,8 @@ pub fn run_study_with(
     Ok(summary)
 }
 
-/// Releases what an earlier run of this store left behind.
-fn clean_left_over(lab: &mut Lab<'_>, observer: &mut dyn RunObserver) -> Result<(), RunError> {
+/// Releases what `who` left behind.
+fn clean_left_over(lab: &mut Lab<'_>, who: &str, observer: &mut dyn RunObserver) -> Result<(), RunError> {
     if lab.journal.outstanding().is_empty() {
         return Ok(());
     }
@@ -129,7 +132,7 @@ fn clean_left_over(lab: &mut Lab<'_>, observer: &mut dyn RunObserver) -> Result<
     let summary = crate::lease::clean(&mut session, &mut lab.journal)?;
     drop(session);
     lab.journal.release(own)?;
-    let text = format!("released {} things that an earlier run left behind", summary.released.len());
+    let text = format!("released {} things that {who} left behind", summary.released.len());
     observer.event(RunEvent::Note { text });
     for (lease, why) in summary.failed {
         observer.event(RunEvent::Note { text: format!("could not release {lease:?}: {why}") });

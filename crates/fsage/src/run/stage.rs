@@ -1,31 +1,46 @@
-//! Stages: what a trial does on its mounted file system, one file a kind.
+//! Stages: what a trial does with its file system, one file a kind.
 
 pub(super) mod age;
+pub(super) mod copy;
+pub(super) mod image;
+pub(super) mod measure;
 
 use std::path::Path;
 
-use fsage_engine::protocol::{HostFacts, Warning};
+use fsage_engine::layout::{FreeSpace, LayoutSummary};
+use fsage_engine::protocol::{Event, HostFacts, Reply, Request, Warning};
 
 use super::error::TrialError;
 use super::interrupt::Interrupt;
-use super::observer::RunObserver;
+use super::observer::{RunEvent, RunObserver};
+use super::place::Place;
+use crate::filesystem::FileSystem;
+use crate::lease::Journal;
+use crate::plan::PlannedTrial;
 use crate::store::TrialFolder;
 use crate::store::format::StageRecord;
-use crate::study::spec::StageSpec;
-use crate::target::Session;
+use crate::study::spec::{StageSpec, StudySpec};
+use crate::target::{Incoming, Session, TargetError};
+use crate::volume::EraseConsent;
 
-/// What a stage works with.
+/// What the stages of a trial work with.
 pub(super) struct StageContext<'a> {
     /// The agent.
     pub(super) session: &'a mut Session,
-    /// Where the file system under test is mounted.
-    pub(super) point: &'a Path,
-    /// Size of the volume.
-    pub(super) volume_bytes: u64,
+    /// What is taken from the host.
+    pub(super) journal: &'a mut Journal,
+    /// Folder of the store.
+    pub(super) root: &'a Path,
+    /// Devices that may be erased.
+    pub(super) consent: &'a EraseConsent,
+    /// Which trial.
+    pub(super) planned: &'a PlannedTrial,
+    /// Its study.
+    pub(super) spec: &'a StudySpec,
+    /// The file system under test.
+    pub(super) file_system: &'a FileSystem,
     /// The target.
     pub(super) facts: &'a HostFacts,
-    /// Seed of the trial.
-    pub(super) seed: u64,
     /// Where the trace and the log go.
     pub(super) folder: &'a mut TrialFolder,
     /// Signals.
@@ -40,10 +55,104 @@ pub(super) struct StageContext<'a> {
     pub(super) done: &'a mut Vec<StageRecord>,
 }
 
-/// Runs one stage.
-pub(super) fn run(stage: &StageSpec, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+impl StageContext<'_> {
+    /// Asks the agent, with nothing to hear before the answer.
+    pub(super) fn call(&mut self, request: Request) -> Result<Reply, TargetError> {
+        self.session.call(request, &mut |_| {})
+    }
+
+    /// Tells that a step begins.
+    pub(super) fn step(&mut self, name: &str, detail: &str) {
+        self.observer.event(RunEvent::Step { name: name.to_owned(), detail: detail.to_owned() });
+    }
+
+    /// Tells, logs and records a command that is about to be run.
+    pub(super) fn command(&mut self, step: &str, line: &str) {
+        self.step(step, line);
+        self.folder.log(line);
+        self.commands.push(line.to_owned());
+    }
+
+    /// Tells, logs and records a warning.
+    pub(super) fn warn(&mut self, warning: Warning) {
+        self.folder.log(&format!("warning {}: {}", warning.kind, warning.message));
+        self.observer.event(RunEvent::Warning { warning: warning.clone() });
+        self.warnings.push(warning);
+    }
+
+    /// Ends the trial when a signal came.
+    pub(super) fn interrupted(&self) -> Result<(), TrialError> {
+        if self.interrupt.by().is_some() { Err(TrialError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Names of the ageing stages done so far, each a folder on the file system.
+    pub(super) fn aged_folders(&self) -> Vec<String> {
+        self.done.iter().filter(|stage| stage.load().is_some()).map(|stage| stage.name().to_owned()).collect()
+    }
+
+    /// Asks the agent for something long: progress is passed on, and signals to end from when it speaks.
+    pub(super) fn ask_long<T>(
+        &mut self,
+        stage: &str,
+        ask: impl FnOnce(&mut Session, &mut Journal, &mut dyn FnMut(Incoming)) -> T,
+    ) -> T {
+        let (observer, interrupt) = (&mut *self.observer, self.interrupt);
+        let control = self.session.control();
+        let mut begun = false;
+        let answer = ask(self.session, self.journal, &mut |incoming| {
+            if !std::mem::replace(&mut begun, true) {
+                interrupt.direct(Some(control.clone()));
+            }
+            progress(stage, incoming, observer);
+        });
+        interrupt.direct(None);
+        answer
+    }
+
+    /// Layout of the files below `directory`, and free space where the file system tells.
+    pub(super) fn look(
+        &mut self,
+        directory: &Path,
+    ) -> Result<(LayoutSummary, Option<FreeSpace>), TrialError> {
+        let directory = directory.to_owned();
+        let scan =
+            Request::Scan { directory: directory.clone(), threads: 0, one_file_system: true, detail: false };
+        let layout = match self.call(scan)? {
+            Reply::Layout { layout, .. } => *layout,
+            other => return Err(crate::volume::unexpected("scan", &other).into()),
+        };
+        // A file system that does not tell its free space is no failure: the record has none.
+        let free_space = match self.call(Request::FreeSpace { directory }) {
+            Ok(Reply::FreeSpace { free_space, .. }) => Some(*free_space),
+            Ok(other) => return Err(crate::volume::unexpected("free-space", &other).into()),
+            Err(error) if error.is_lost() => return Err(error.into()),
+            Err(_) => None,
+        };
+        Ok((layout, free_space))
+    }
+}
+
+/// Passes on how far a request is.
+fn progress(stage: &str, incoming: Incoming, observer: &mut dyn RunObserver) {
+    if let Incoming::Event(Event::Progress { operations, elapsed_ns, share, note }) = incoming {
+        let rate = fsage_engine::quantity::share(operations, elapsed_ns) * 1e9;
+        let stage = stage.to_owned();
+        observer.event(RunEvent::Progress { stage, operations, elapsed_ns, share, rate, eta_s: None, note });
+    }
+}
+
+/// Runs one stage on a mounted file system, and leaves one mounted.
+pub(super) fn run(
+    stage: &StageSpec,
+    place: &mut Place,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    context.interrupted()?;
     match stage {
-        StageSpec::Age(age) => age::run(age, context),
+        StageSpec::Age(age) => age::run(age, place, context),
+        StageSpec::Image(image) => image::run(image, place, context),
+        StageSpec::Copy(copy) => copy::run(copy, place, context),
+        StageSpec::Measure(measure) => measure::run(measure, place, context),
     }
 }
 
@@ -51,5 +160,8 @@ pub(super) fn run(stage: &StageSpec, context: &mut StageContext<'_>) -> Result<(
 pub(super) fn describe(stage: &StageSpec, point: &Path, seed: u64) -> Vec<String> {
     match stage {
         StageSpec::Age(age) => age::describe(age, point, seed),
+        StageSpec::Image(_) => vec![format!("fsage image save {} images/KEY.fsage", point.display())],
+        StageSpec::Copy(_) => vec![format!("cp -a {}/. COPY", point.display())],
+        StageSpec::Measure(measure) => measure::describe(measure, point, seed),
     }
 }

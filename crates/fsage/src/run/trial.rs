@@ -11,16 +11,19 @@ use fsage_engine::protocol::{BlockFacts, HostFacts, Reply, Request, Warning};
 use super::error::TrialError;
 use super::interrupt::Interrupt;
 use super::observer::{RunEvent, RunObserver};
+use super::place::Place;
 use super::stage::{self, StageContext};
 use super::{Starter, metric, warning};
 use crate::filesystem::{FileSystem, FileSystemError, Registry};
+use crate::image::ImageError;
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError};
+use crate::measure::MeasureError;
 use crate::plan::PlannedTrial;
 use crate::store::format::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use crate::store::{TrialFolder, time};
-use crate::study::Cell;
-use crate::study::spec::StudySpec;
+use crate::study::spec::{CopyStage, StageSpec, StudySpec};
+use crate::study::{Cell, identity};
 use crate::target::Session;
 use crate::tools::ToolError;
 use crate::volume::{self, EraseConsent, Volume, VolumeError};
@@ -67,6 +70,14 @@ pub(super) fn resolve(
     if let Some(bytes) = volume.size_bytes() {
         file_system.fits(bytes)?;
     }
+    for stage in spec.stages() {
+        // Refused before hours of ageing, not after.
+        if let StageSpec::Copy(CopyStage { volume: Some(copy), .. }) = stage
+            && let Some(bytes) = volume::resolve(copy, consent, root)?.size_bytes()
+        {
+            file_system.fits(bytes)?;
+        }
+    }
     Ok(Resolved { volume, file_system })
 }
 
@@ -95,9 +106,10 @@ impl Lab<'_> {
             None => "complete".to_owned(),
             Some(error) => format!("failed: {}", error.text()),
         });
-        let last = collected.stages.iter().rev().map(|StageRecord::Age { result, .. }| &result.layout).next();
+        let last = collected.stages.iter().rev().find_map(StageRecord::layout);
         let record = TrialRecord {
             version: STORE_VERSION,
+            program: identity::program(),
             id: planned.id.clone(),
             study: study.to_owned(),
             factors: planned.factors.clone(),
@@ -132,30 +144,60 @@ impl Lab<'_> {
         let mut session = (self.start)()?;
         let own = self.journal.attach(&session)?;
         let outcome = self.with_session(&mut session, planned, cell, folder, observer, collected);
-        if let Err(error) = &outcome {
-            folder.log(&format!("gives back after: {}", error.text()));
-            if is_lost(error) {
-                // Dropping waits until the process and all it started are gone.
-                drop(session);
-                self.journal.release(own)?;
-                return self.give_back_all(folder).and(outcome);
-            }
-            let summary = lease::clean(&mut session, &mut self.journal);
-            note_failures(summary, folder)?;
-        }
+        let Err(error) = outcome else {
+            drop(session);
+            self.journal.release(own)?;
+            return Ok(());
+        };
+        folder.log(&format!("gives back after: {}", error.text()));
+        let through_own = if is_lost(&error) { Ok(false) } else { self.clean(&mut session, folder) };
+        // Dropping waits until the process and all it started are gone.
         drop(session);
         self.journal.release(own)?;
-        outcome
+        if !through_own? && !self.give_back_all(folder)? {
+            let text = "not everything was given back: `fsage clean` or the next run tries again".to_owned();
+            folder.log(&text);
+            observer.event(RunEvent::Note { text });
+        }
+        // Only now: whatever was asked meanwhile, everything has been given back.
+        Err(if self.interrupt.by().is_some() && error.may_come_from_a_signal() {
+            TrialError::Interrupted
+        } else {
+            error
+        })
     }
 
-    /// Releases everything outstanding through a fresh agent.
-    pub(super) fn give_back_all(&mut self, folder: &mut TrialFolder) -> Result<(), TrialError> {
-        let mut session = (self.start)()?;
+    /// Releases everything outstanding through a fresh agent; whether that agent lived to do it.
+    fn give_back_all(&mut self, folder: &mut TrialFolder) -> Result<bool, TrialError> {
+        let mut session = match (self.start)() {
+            Ok(session) => session,
+            Err(error) => {
+                folder.log(&format!("no fresh agent: {}", TrialError::from(error).text()));
+                return Ok(false);
+            }
+        };
         let own = self.journal.attach(&session)?;
-        let summary = lease::clean(&mut session, &mut self.journal);
+        let done = self.clean(&mut session, folder);
         drop(session);
         self.journal.release(own)?;
-        note_failures(summary, folder)
+        done
+    }
+
+    /// Releases everything outstanding through `session`; `false` when its agent was lost before the end.
+    fn clean(&mut self, session: &mut Session, folder: &mut TrialFolder) -> Result<bool, TrialError> {
+        match lease::clean(session, &mut self.journal) {
+            Ok(summary) => {
+                for (lease, why) in summary.failed {
+                    folder.log(&format!("not given back: {lease:?}: {why}"));
+                }
+                Ok(true)
+            }
+            Err(LeaseError::Target(error)) => {
+                folder.log(&format!("giving back ended: {}", TrialError::from(error).text()));
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn with_session(
@@ -169,95 +211,54 @@ impl Lab<'_> {
     ) -> Result<(), TrialError> {
         collected.facts = host_facts(session)?;
         collected.warnings.extend(warning::of_clock(&collected.facts));
-        let spec = &cell.spec;
-        let volume = volume::resolve(&spec.volume, &self.consent, &self.root)?;
-        let file_system = Registry::new(&spec.driver).resolve(&spec.file_system)?;
+        let file_system = Registry::new(&cell.spec.driver).resolve(&cell.spec.file_system)?;
         file_system.check_host(&collected.facts)?;
-        step(observer, "volume", &volume.describe(&planned.id).join("; "));
-        let acquired = volume.acquire(session, &mut self.journal, &planned.id)?;
-        collected.device = acquired.facts.clone();
-        collected.commands.extend(acquired.commands.iter().cloned());
-        file_system.fits(acquired.facts.size_bytes)?;
-        self.interrupted()?;
-        let device = acquired.device.clone();
-        self.on_device(session, planned, spec, &file_system, &device, folder, observer, collected)?;
-        let check = file_system.check(session, &device)?;
-        collected.commands.extend(file_system.fsck(&device).map(|fsck| fsck.to_string()));
-        collected.check.clone_from(&check.summary);
-        volume.release(acquired, session, &mut self.journal)?;
-        match check.clean {
-            Some(false) => Err(TrialError::Unclean(check.summary)),
-            Some(true) => Ok(()),
-            None => {
-                collected.warnings.push(Warning { kind: "fsck".into(), message: check.summary });
-                Ok(())
-            }
-        }
+        let mut context = StageContext {
+            session,
+            journal: &mut self.journal,
+            root: &self.root,
+            consent: &self.consent,
+            planned,
+            spec: &cell.spec,
+            file_system: &file_system,
+            facts: &collected.facts,
+            folder,
+            interrupt: &self.interrupt,
+            observer,
+            warnings: &mut collected.warnings,
+            commands: &mut collected.commands,
+            done: &mut collected.stages,
+        };
+        let mounts = context.journal.take(Lease::Directory { path: self.root.join("mounts") })?;
+        let mut place = Place::acquire(&cell.spec.volume, &planned.id, &mut context)?;
+        collected.device = place.facts().clone();
+        context.interrupted()?;
+        let outcome = stages(&mut place, &mut context);
+        // A copy may have taken the volume's place.
+        collected.device = place.facts().clone();
+        outcome?;
+        collected.check = place.check(&mut context)?;
+        place.release(&mut context)?;
+        context.call(Request::RemoveDirectory { directory: self.root.join("mounts") })?;
+        Ok(context.journal.release(mounts)?)
     }
+}
 
-    /// mkfs, mount, stages, unmount.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "each belongs to another owner; a struct would only rename them"
-    )]
-    fn on_device(
-        &mut self,
-        session: &mut Session,
-        planned: &PlannedTrial,
-        spec: &StudySpec,
-        file_system: &FileSystem,
-        device: &Path,
-        folder: &mut TrialFolder,
-        observer: &mut dyn RunObserver,
-        collected: &mut Collected,
-    ) -> Result<(), TrialError> {
-        let make = file_system.mkfs(device).to_string();
-        step(observer, "mkfs", &make);
-        folder.log(&make);
-        collected.commands.push(make);
-        file_system.make(session, device)?;
-        let point = mount_point(&self.root, &planned.id);
-        let mounts = self.journal.take(Lease::Directory { path: self.root.join("mounts") })?;
-        let directory = self.journal.take(Lease::Directory { path: point.clone() })?;
-        session.call(Request::MakeDirectory { directory: point.clone() }, &mut |_| {})?;
-        let mount = self.journal.take(Lease::Mount { point: point.clone() })?;
-        let line = file_system.mount_line(device, &point);
-        step(observer, "mount", &line);
-        folder.log(&line);
-        collected.commands.push(line);
-        file_system.mount(session, device, &point)?;
-        for stage in &spec.stage {
-            self.interrupted()?;
-            let mut context = StageContext {
-                session,
-                point: &point,
-                volume_bytes: collected.device.size_bytes,
-                facts: &collected.facts,
-                seed: planned.seed,
-                folder,
-                interrupt: &self.interrupt,
-                observer,
-                warnings: &mut collected.warnings,
-                commands: &mut collected.commands,
-                done: &mut collected.stages,
-            };
-            stage::run(stage, &mut context)?;
+/// Every stage of the trial's state, or those after its image where that is there already.
+fn stages(place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    let spec = context.spec;
+    let first = match stage::image::find(context) {
+        Some(record) => stage::image::resume(&record, place, context)?,
+        None => {
+            place.make(context)?;
+            place.mount(context)?;
+            0
         }
-        step(observer, "unmount", "");
-        collected.commands.push(format!("umount {}", point.display()));
-        file_system.unmount(session, &point)?;
-        self.journal.release(mount)?;
-        session.call(Request::RemoveDirectory { directory: point }, &mut |_| {})?;
-        self.journal.release(directory)?;
-        session.call(Request::RemoveDirectory { directory: self.root.join("mounts") }, &mut |_| {})?;
-        self.journal.release(mounts)?;
-        step(observer, "check", "");
-        Ok(())
+    };
+    for stage in spec.stages().skip(first) {
+        stage::run(stage, place, context)?;
     }
-
-    fn interrupted(&self) -> Result<(), TrialError> {
-        if self.interrupt.by().is_some() { Err(TrialError::Interrupted) } else { Ok(()) }
-    }
+    context.interrupted()
 }
 
 /// Whether the agent is gone. The errors that only pass an agent's on hide it from `source`.
@@ -269,19 +270,19 @@ fn is_lost(error: &TrialError) -> bool {
             FileSystemError::Target(error) | FileSystemError::Tool(ToolError::NotRun { source: error, .. }),
         )
         | TrialError::Lease(LeaseError::Target(error)) => error,
+        TrialError::Measure(error) => match &**error {
+            MeasureError::Target(error)
+            | MeasureError::Lease(LeaseError::Target(error))
+            | MeasureError::Tool(ToolError::NotRun { source: error, .. }) => error,
+            _ => return false,
+        },
+        TrialError::Image(error) => match &**error {
+            ImageError::Target(error) | ImageError::Lease(LeaseError::Target(error)) => error,
+            _ => return false,
+        },
         _ => return false,
     };
     target.is_lost()
-}
-
-fn note_failures(
-    summary: Result<lease::CleanSummary, LeaseError>,
-    folder: &mut TrialFolder,
-) -> Result<(), TrialError> {
-    for (lease, why) in summary?.failed {
-        folder.log(&format!("not given back: {lease:?}: {why}"));
-    }
-    Ok(())
 }
 
 fn host_facts(session: &mut Session) -> Result<HostFacts, TrialError> {
@@ -289,8 +290,4 @@ fn host_facts(session: &mut Session) -> Result<HostFacts, TrialError> {
         Reply::HostFacts { facts } => Ok(*facts),
         other => Err(volume::unexpected("host-facts", &other).into()),
     }
-}
-
-fn step(observer: &mut dyn RunObserver, name: &str, detail: &str) {
-    observer.event(RunEvent::Step { name: name.to_owned(), detail: detail.to_owned() });
 }

@@ -8,9 +8,9 @@
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use statrs::distribution::{ContinuousCDF, Normal};
 
-use super::quantile::{count, quantile_sorted};
+use super::bca::{self, Degenerate};
+use super::quantile::quantile_sorted;
 
 /// From so many units on BCa is used by [`Bootstrap::best`]: its acceleration is a jackknife estimate that
 /// a handful of units cannot carry.
@@ -40,6 +40,15 @@ pub enum Method {
     Percentile,
     /// Bias-corrected and accelerated (Efron 1987).
     Bca,
+}
+
+/// An interval with how it was read off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drawn {
+    /// The interval.
+    pub interval: Interval,
+    /// Why it is a percentile interval although BCa was asked for.
+    pub fallback: Option<Degenerate>,
 }
 
 /// How to draw.
@@ -79,6 +88,17 @@ impl Bootstrap {
         b: &[T],
         statistic: impl Fn(&[T], &[T]) -> f64,
     ) -> Option<Interval> {
+        self.drawn(method, a, b, statistic).map(|drawn| drawn.interval)
+    }
+
+    /// As [`Bootstrap::two`], telling how the interval was read off.
+    pub fn drawn<T: Copy>(
+        &self,
+        method: Method,
+        a: &[T],
+        b: &[T],
+        statistic: impl Fn(&[T], &[T]) -> f64,
+    ) -> Option<Drawn> {
         if a.len() < 2 || b.len() == 1 {
             return None;
         }
@@ -99,11 +119,21 @@ impl Bootstrap {
         }
         replicates.sort_by(f64::total_cmp);
         let tail = (1.0 - self.confidence) / 2.0;
-        let (low, high) = match method {
-            Method::Percentile => (tail, 1.0 - tail),
-            Method::Bca => bca_levels(a, b, &statistic, &replicates, tail).unwrap_or((tail, 1.0 - tail)),
+        let percentile = (tail, 1.0 - tail);
+        let ((low, high), fallback) = match method {
+            Method::Percentile => (percentile, None),
+            Method::Bca => {
+                let left_out = jackknife(a, |rest| statistic(rest, b));
+                let left_out: Vec<f64> = left_out.chain(jackknife(b, |rest| statistic(a, rest))).collect();
+                match bca::levels(&replicates, statistic(a, b), &left_out, tail) {
+                    Ok(levels) => (levels, None),
+                    Err(reason) => (percentile, Some(reason)),
+                }
+            }
         };
-        Some(Interval { low: quantile_sorted(&replicates, low)?, high: quantile_sorted(&replicates, high)? })
+        let interval =
+            Interval { low: quantile_sorted(&replicates, low)?, high: quantile_sorted(&replicates, high)? };
+        Some(Drawn { interval, fallback })
     }
 
     /// BCa where there are enough units for it ([`BCA_UNITS`] a sample), else percentile.
@@ -144,40 +174,6 @@ fn draw<T: Copy>(random: &mut Xoshiro256PlusPlus, from: &[T], into: &mut [T]) {
     }
 }
 
-/// Efron 1987: the quantile levels that replace `tail` and `1 − tail`.
-fn bca_levels<T: Copy>(
-    a: &[T],
-    b: &[T],
-    statistic: &impl Fn(&[T], &[T]) -> f64,
-    sorted: &[f64],
-    tail: f64,
-) -> Option<(f64, f64)> {
-    let normal = Normal::new(0.0, 1.0).ok()?;
-    let estimate = statistic(a, b);
-    let below = sorted.partition_point(|value| *value < estimate);
-    let equal = sorted[below..].partition_point(|value| *value <= estimate);
-    let share = (count(below) + count(equal) / 2.0) / count(sorted.len());
-    if share <= 0.0 || share >= 1.0 {
-        return None;
-    }
-    let bias = normal.inverse_cdf(share);
-    let left_out = jackknife(a, |rest| statistic(rest, b)).chain(jackknife(b, |rest| statistic(a, rest)));
-    let left_out: Vec<f64> = left_out.collect();
-    let mean = left_out.iter().sum::<f64>() / count(left_out.len());
-    let (mut squares, mut cubes) = (0.0, 0.0);
-    for value in &left_out {
-        squares += (mean - value).powi(2);
-        cubes += (mean - value).powi(3);
-    }
-    let acceleration = if squares > 0.0 { cubes / (6.0 * squares.powf(1.5)) } else { 0.0 };
-    let level = |z: f64| {
-        let shifted = bias + z;
-        normal.cdf(bias + shifted / (1.0 - acceleration * shifted))
-    };
-    let (low, high) = (level(normal.inverse_cdf(tail)), level(normal.inverse_cdf(1.0 - tail)));
-    (low.is_finite() && high.is_finite() && low < high).then_some((low, high))
-}
-
 fn jackknife<T: Copy>(units: &[T], statistic: impl Fn(&[T]) -> f64) -> impl Iterator<Item = f64> {
     (0..units.len()).map(move |skip| {
         let rest: Vec<T> =
@@ -190,6 +186,7 @@ fn jackknife<T: Copy>(units: &[T], statistic: impl Fn(&[T]) -> f64) -> impl Iter
 mod tests {
     use super::*;
     use crate::stats::quantile::{mean, median};
+    use statrs::distribution::{ContinuousCDF, Normal};
 
     fn average(samples: &[f64]) -> f64 {
         mean(samples).unwrap()
@@ -264,6 +261,20 @@ mod tests {
         let percentile = bootstrap.one(Method::Percentile, &skewed, average).unwrap();
         let bca = bootstrap.one(Method::Bca, &skewed, average).unwrap();
         assert!(bca.low > percentile.low && bca.high > percentile.high);
+    }
+
+    #[test]
+    fn what_cannot_be_corrected_is_a_percentile_interval_with_its_reason() {
+        // A statistic that is larger for the sample itself than for anything drawn from it.
+        let samples = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
+        let largest = |s: &[f64]| s.iter().copied().fold(f64::MIN, f64::max);
+        let smaller_when_drawn = |s: &[f64], _: &[f64]| {
+            if s == samples { largest(s) + 1.0 } else { largest(s) }
+        };
+        let drawn = Bootstrap::default().drawn(Method::Bca, &samples, &[], smaller_when_drawn).unwrap();
+        assert_eq!(drawn.fallback, Some(Degenerate::OutsideReplicates));
+        let plain = Bootstrap::default().one(Method::Percentile, &samples, largest).unwrap();
+        assert_eq!(drawn.interval, plain);
     }
 
     #[test]

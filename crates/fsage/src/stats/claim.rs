@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::bootstrap::{Bootstrap, Interval};
-use super::evidence::{Basis, Estimate, Evidence, level, ratio, trend};
+use super::evidence::{Basis, Estimate, Evidence, level, ratio, trend, zeros};
 use crate::study::spec::{ClaimCheck, ClaimSpec};
 
 /// What became of a claim.
@@ -90,6 +90,9 @@ fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> Verdi
     let Some(Interval { low, high }) = estimate.interval else {
         let reason = match estimate.basis {
             Basis::Single => "a single value has no interval; repeat the study (`repeats`) to get one",
+            Basis::FewContexts => {
+                "two contexts that are not each repeated have no interval; repeat the study (`repeats`) to get one"
+            }
             _ => "no interval could be computed",
         };
         return Verdict::NoEvidence { reason: reason.to_owned() };
@@ -117,9 +120,14 @@ fn measure(
             if pairs.is_empty() {
                 return Err(missing(trials, &[numerator, denominator]));
             }
-            ratio(&pairs, metric, bootstrap)
-                .map(|estimate| (estimate, String::new()))
-                .ok_or_else(|| format!("no trial measured `{metric}`, or it was 0"))
+            ratio(&pairs, metric, bootstrap).map(|estimate| (estimate, String::new())).ok_or_else(|| {
+                match zeros(&pairs, metric) {
+                    0 => format!("no pair of trials measured `{metric}`"),
+                    zeros => {
+                        format!("`{metric}` was 0 on a side of each of {zeros} pairs, which has no ratio")
+                    }
+                }
+            })
         }
         ClaimCheck::Value { metric, cells, .. } => {
             let chosen = chosen(trials, cells)?;
@@ -145,7 +153,7 @@ fn chosen<'a>(trials: &'a [Evidence], cells: &Cells) -> Result<Vec<&'a Evidence>
     if chosen.is_empty() { Err(missing(trials, &[cells])) } else { Ok(chosen) }
 }
 
-/// Pairs of trials that agree in repeat and in every factor that neither side names.
+/// Pairs of trials that agree in repeat and in every factor that neither side names and that makes a difference to both.
 #[must_use]
 pub fn pairs<'a>(
     trials: &'a [Evidence],
@@ -155,10 +163,9 @@ pub fn pairs<'a>(
     let named: BTreeSet<&String> = numerator.keys().chain(denominator.keys()).collect();
     let agree = |a: &Evidence, b: &Evidence| {
         a.repeat == b.repeat
-            && a.factors
-                .iter()
-                .filter(|(path, _)| !named.contains(path))
-                .all(|(path, value)| b.factors.get(path) == Some(value))
+            && a.factors.iter().filter(|(path, _)| !named.contains(path)).all(|(path, value)| {
+                b.factors.get(path) == Some(value) || !a.applies(path) || !b.applies(path)
+            })
     };
     let mut pairs = Vec::new();
     for a in trials.iter().filter(|trial| trial.matches(numerator)) {
@@ -277,6 +284,17 @@ mod tests {
         assert_eq!(judgement.verdict, Verdict::NotTested { reason: "needs a hard disk".to_owned() });
         let empty = judge(&claim(Some(1.0), None), &[], &Bootstrap::default());
         assert_eq!(empty.verdict, Verdict::NotTested { reason: "no trial is complete".to_owned() });
+    }
+
+    #[test]
+    fn zeros_are_told_apart_from_what_was_not_measured() {
+        let both = [trial("xfs", 0, "m", 0.0, None), trial("ext4", 0, "m", 1.0, None)];
+        let Verdict::NotTested { reason } =
+            judge(&claim(Some(1.0), None), &both, &Bootstrap::default()).verdict
+        else {
+            unreachable!()
+        };
+        assert_eq!(reason, "`m` was 0 on a side of each of 1 pairs, which has no ratio");
     }
 
     #[test]

@@ -1,12 +1,25 @@
 //! What trials say about a metric, and ratios of it between them.
 //!
-//! The sampling unit is the trial. Three or more of them (or pairs of them) give an interval: Student's t while they
-//! are few (see [`super::student`]), else by drawing trials. With one or two, only the variation *within* each trial is known: the interval then comes from
-//! blocks of neighbouring ticks or probes (see [`super::bootstrap`]) and [`Basis::Blocks`] says so, because
-//! it holds for that one run, not for a run made again.
+//! Trials that differ in other factors are no repeats of each other: what a file system's being full does on ext4
+//! says little of what it does on btrfs, while five repeats on ext4 are alike. So values are grouped by *context*,
+//! the cell of the factors that are not compared, and each context weighs the same:
+//!
+//! - Three or more contexts: whole contexts are the sampling units, the repeats of one go together (the cluster
+//!   bootstrap: groups with replacement, nothing drawn within, Davison & Hinkley 1997 §3.8). The interval speaks of
+//!   contexts like these.
+//! - One context: its repeats are the units.
+//! - Two contexts, each repeated: two do not tell how contexts vary. The interval takes them as given, adds the
+//!   variances within them (Welch 1938, freedom by Satterthwaite 1946), and [`Basis::Within`] says so. Not
+//!   each repeated: no interval ([`Basis::FewContexts`]).
+//! - One or two values in all: only the variation *within* each trial is known. The interval comes from blocks of
+//!   neighbouring ticks or probes (see [`super::bootstrap`]) and [`Basis::Blocks`] says so, because it holds for
+//!   that one run, not for a run made again.
+//!
+//! Fewer than eight units give Student's t (see [`super::student`]), more are drawn.
 //!
 //! Ratios over several pairs are geometric means (Fleming & Wallace 1986), so that a pair with large numbers
-//! does not outvote the others and a ratio and its inverse agree.
+//! does not outvote the others and a ratio and its inverse agree. A pair with a zero has no such ratio; it is
+//! left out and counted in [`Estimate::zeros`].
 
 use std::collections::BTreeMap;
 
@@ -16,7 +29,7 @@ use super::bootstrap::{Bootstrap, Interval, Method};
 use super::quantile::{count, mean};
 use super::student;
 
-/// Trials (or pairs of trials) from which on the trial is the sampling unit.
+/// Units (contexts, trials, or pairs of trials) from which on they give an interval.
 pub const TRIALS: usize = 3;
 /// Blocks a trial must have before its own variation gives an interval.
 pub const BLOCKS: usize = 8;
@@ -70,8 +83,14 @@ pub struct Evidence {
 /// Where an interval comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// Drawing trials (or pairs of trials).
+    /// Drawing trials (or pairs of trials) of one context.
     Trials,
+    /// Drawing whole contexts with all their trials.
+    Contexts,
+    /// Repeats within two contexts, which are taken as given.
+    Within,
+    /// No interval: two contexts that are not each repeated.
+    FewContexts,
     /// Drawing blocks of ticks or probes within one or two trials.
     Blocks,
     /// No interval: too few trials and nothing known of the variation within them.
@@ -84,6 +103,9 @@ impl Basis {
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Trials => "over trials",
+            Self::Contexts => "over contexts",
+            Self::Within => "over repeats, for these two contexts only",
+            Self::FewContexts => "no interval: two contexts, not each repeated",
             Self::Blocks => "within one run (blocks)",
             Self::Single => "no interval: one value",
         }
@@ -99,6 +121,12 @@ pub struct Estimate {
     pub interval: Option<Interval>,
     /// Trials or pairs of trials behind it.
     pub n: usize,
+    /// Cells of the factors that are not compared, among which the trials are spread.
+    pub contexts: usize,
+    /// Trials or pairs that were left out because a side was 0, which has no ratio.
+    pub zeros: usize,
+    /// Chance of an effect as large when there is none, two-sided; ratios with an interval only.
+    pub p: Option<f64>,
     /// Where the interval comes from.
     pub basis: Basis,
 }
@@ -108,6 +136,17 @@ impl Evidence {
     #[must_use]
     pub fn factor(&self, path: &str) -> Option<&Value> {
         self.factors.get(path).or_else(|| look_up(&self.spec, path))
+    }
+
+    /// Whether a factor can make a difference to this trial: one of a stage that its state leaves out cannot.
+    #[must_use]
+    pub fn applies(&self, path: &str) -> bool {
+        let Some(name) = path.strip_prefix("stage.").and_then(|rest| rest.split('.').next()) else {
+            return true;
+        };
+        let when = look_up(&self.spec, &format!("stage.{name}.when")).and_then(Value::as_array);
+        let state = look_up(&self.spec, "state").and_then(Value::as_str).unwrap_or_default();
+        when.is_none_or(|when| when.is_empty() || when.iter().any(|known| known.as_str() == Some(state)))
     }
 
     /// Whether every named factor has the value given.
@@ -160,46 +199,62 @@ pub fn blocks(values: &[(f64, f64)]) -> Vec<Unit> {
         .collect()
 }
 
-/// metric(numerator) / metric(denominator) over pairs of trials; `None` when no pair has it.
+/// metric(numerator) / metric(denominator) over pairs of trials; `None` when no pair has it above 0.
 #[must_use]
 pub fn ratio(pairs: &[(&Evidence, &Evidence)], metric: &str, bootstrap: &Bootstrap) -> Option<Estimate> {
+    let compared = compared(pairs);
     let known: Vec<_> = pairs
         .iter()
-        .filter_map(|(a, b)| {
-            let pair = (a.sample(metric)?, b.sample(metric)?);
-            (pair.0 > 0.0 && pair.1 > 0.0).then_some((pair, *a, *b))
-        })
+        .filter_map(|(a, b)| Some(((a.sample(metric)?, b.sample(metric)?), *a, *b)))
+        .filter(|((a, b), ..)| *a > 0.0 && *b > 0.0)
         .collect();
-    let values: Vec<(f64, f64)> = known.iter().map(|(pair, ..)| *pair).collect();
-    combine(&values, bootstrap, |i| {
-        let (_, a, b) = known[i];
+    let logs: Vec<(String, f64)> =
+        known.iter().map(|((x, y), a, _)| (context(a, &compared), (x / y).ln())).collect();
+    let units = |i: usize| {
+        let (_, a, b) = known.get(i)?;
         Some((&a.metrics.get(metric)?.blocks[..], &b.metrics.get(metric)?.blocks[..]))
-    })
+    };
+    let estimate = combine(&logs, bootstrap, units)?;
+    Some(Estimate { zeros: zeros(pairs, metric), ..estimate })
+}
+
+/// Pairs that know the metric on both sides and have no ratio, because a side is 0 or below.
+#[must_use]
+pub fn zeros(pairs: &[(&Evidence, &Evidence)], metric: &str) -> usize {
+    let known = pairs.iter().filter_map(|(a, b)| Some((a.sample(metric)?, b.sample(metric)?)));
+    known.filter(|(a, b)| *a <= 0.0 || *b <= 0.0).count()
 }
 
 /// Latency late in the run over that early in it, over trials; `None` when none has both.
 #[must_use]
 pub fn trend(trials: &[&Evidence], operation: &str, bootstrap: &Bootstrap) -> Option<Estimate> {
-    let known: Vec<&Trend> = trials
+    let present = trials
         .iter()
-        .filter_map(|trial| trial.trend.get(operation))
-        .filter(|trend| centre(&trend.early) > 0.0 && centre(&trend.late) > 0.0)
+        .filter_map(|trial| Some((*trial, trial.trend.get(operation)?)))
+        .filter(|(_, trend)| !trend.early.is_empty() && !trend.late.is_empty());
+    let (known, zero): (Vec<_>, Vec<_>) =
+        present.partition(|(_, trend)| centre(&trend.early) > 0.0 && centre(&trend.late) > 0.0);
+    let logs: Vec<(String, f64)> = known
+        .iter()
+        .map(|(trial, trend)| (context(trial, &[]), (centre(&trend.late) / centre(&trend.early)).ln()))
         .collect();
-    let values: Vec<(f64, f64)> =
-        known.iter().map(|trend| (centre(&trend.late), centre(&trend.early))).collect();
-    combine(&values, bootstrap, |i| Some((&known[i].late[..], &known[i].early[..])))
+    let units = |i: usize| known.get(i).map(|(_, trend)| (&trend.late[..], &trend.early[..]));
+    let estimate = combine(&logs, bootstrap, units)?;
+    Some(Estimate { zeros: zero.len(), ..estimate })
 }
 
-/// The metric itself over trials; `None` when none has it.
+/// The metric itself over trials, each context weighing the same; `None` when none has it.
 #[must_use]
 pub fn level(trials: &[&Evidence], metric: &str, bootstrap: &Bootstrap) -> Option<Estimate> {
     let known: Vec<(f64, &Evidence)> =
         trials.iter().filter_map(|trial| Some((trial.sample(metric)?, *trial))).collect();
-    let samples: Vec<f64> = known.iter().map(|(value, _)| *value).collect();
-    let value = mean(&samples)?;
-    let n = samples.len();
-    if n >= TRIALS {
-        return Some(Estimate { value, interval: over_trials(bootstrap, &samples), n, basis: Basis::Trials });
+    let samples: Vec<(String, f64)> =
+        known.iter().map(|(value, trial)| (context(trial, &[]), *value)).collect();
+    let grouped = Grouped::new(&samples)?;
+    let plain = grouped.estimate();
+    let n = plain.n;
+    if let Some(drawn) = grouped.interval(bootstrap) {
+        return Some(Estimate { interval: drawn.interval, basis: drawn.basis, ..plain });
     }
     let within: Option<Vec<Interval>> = known
         .iter()
@@ -210,32 +265,106 @@ pub fn level(trials: &[&Evidence], metric: &str, bootstrap: &Bootstrap) -> Optio
             Some(Interval { low: interval.low + shift - sample, high: interval.high + shift - sample })
         })
         .collect();
-    let Some(within) = within.filter(|within| !within.is_empty()) else {
-        return Some(Estimate { value, interval: None, n, basis: Basis::Single });
-    };
+    let Some(within) = within.filter(|within| !within.is_empty()) else { return Some(plain) };
     let spread = |part: fn(&Interval) -> f64| {
         within.iter().map(|interval| part(interval).powi(2)).sum::<f64>().sqrt() / count(n)
     };
-    let interval = Interval { low: value - spread(|i| i.low), high: value + spread(|i| i.high) };
-    Some(Estimate { value, interval: Some(interval), n, basis: Basis::Blocks })
+    let interval = Interval { low: plain.value - spread(|i| i.low), high: plain.value + spread(|i| i.high) };
+    Some(Estimate { interval: Some(interval), basis: Basis::Blocks, ..plain })
 }
 
-/// Geometric mean of ratios, with an interval over pairs or from within them.
+/// Paths of the factors in which the sides of any pair differ, of those that make a difference to both.
+fn compared<'a>(pairs: &[(&'a Evidence, &Evidence)]) -> Vec<&'a str> {
+    let differ = |(a, b): &(&'a Evidence, &Evidence)| {
+        let paths = a.factors.iter().filter(|(path, value)| b.factors.get(*path) != Some(value));
+        let paths = paths.filter(|(path, _)| a.applies(path) && b.applies(path));
+        paths.map(|(path, _)| path.as_str()).collect::<Vec<_>>()
+    };
+    pairs.iter().flat_map(differ).collect()
+}
+
+/// The cell of a trial's factors without those that are compared.
+fn context(trial: &Evidence, compared: &[&str]) -> String {
+    let held = trial.factors.iter().filter(|(path, _)| !compared.contains(&path.as_str()));
+    held.map(|(path, value)| format!("{path}={value};")).collect()
+}
+
+/// Values by context.
+struct Grouped {
+    groups: Vec<Vec<f64>>,
+    n: usize,
+    /// Mean of the contexts' means.
+    centre: f64,
+}
+
+/// An interval that was drawn or computed over trials.
+struct Drawn {
+    interval: Option<Interval>,
+    /// Degrees of freedom of a t interval; `None` for a drawn one.
+    freedom: Option<f64>,
+    basis: Basis,
+}
+
+impl Grouped {
+    /// `None` without values.
+    fn new(values: &[(String, f64)]) -> Option<Self> {
+        let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (context, value) in values {
+            groups.entry(context).or_default().push(*value);
+        }
+        let groups: Vec<Vec<f64>> = groups.into_values().collect();
+        let centre = mean(&means(&groups))?;
+        Some(Self { groups, n: values.len(), centre })
+    }
+
+    /// The value without an interval.
+    fn estimate(&self) -> Estimate {
+        let contexts = self.groups.len();
+        let basis = Basis::Single;
+        Estimate { value: self.centre, interval: None, n: self.n, contexts, zeros: 0, p: None, basis }
+    }
+
+    /// By the rule in the module's header; `None` where only blocks can tell.
+    fn interval(&self, bootstrap: &Bootstrap) -> Option<Drawn> {
+        match self.groups.as_slice() {
+            _ if self.n < TRIALS => None,
+            [one] => Some(over_units(bootstrap, one, Basis::Trials)),
+            [a, b] if a.len() > 1 && b.len() > 1 => {
+                let (interval, freedom) = student::of_means(&self.groups, bootstrap.confidence)?;
+                Some(Drawn { interval: Some(interval), freedom: Some(freedom), basis: Basis::Within })
+            }
+            [_, _] => Some(Drawn { interval: None, freedom: None, basis: Basis::FewContexts }),
+            groups => Some(over_units(bootstrap, &means(groups), Basis::Contexts)),
+        }
+    }
+}
+
+fn means(groups: &[Vec<f64>]) -> Vec<f64> {
+    groups.iter().filter_map(|group| mean(group)).collect()
+}
+
+/// Geometric mean of ratios given by their logs, with an interval over trials or from within them.
 fn combine<'a>(
-    values: &[(f64, f64)],
+    logs: &[(String, f64)],
     bootstrap: &Bootstrap,
     units: impl Fn(usize) -> Option<(&'a [Unit], &'a [Unit])>,
 ) -> Option<Estimate> {
-    let logs: Vec<f64> = values.iter().map(|(a, b)| (a / b).ln()).collect();
-    let log = mean(&logs)?;
-    let n = logs.len();
-    if n >= TRIALS {
-        let interval = over_trials(bootstrap, &logs)
-            .map(|interval| Interval { low: interval.low.exp(), high: interval.high.exp() });
-        return Some(Estimate { value: log.exp(), interval, n, basis: Basis::Trials });
+    let grouped = Grouped::new(logs)?;
+    let log = grouped.centre;
+    let plain = Estimate { value: log.exp(), ..grouped.estimate() };
+    let finish = |interval: Interval, freedom: Option<f64>, basis: Basis| Estimate {
+        interval: Some(Interval { low: interval.low.exp(), high: interval.high.exp() }),
+        p: student::p_of_interval(log, interval, freedom, bootstrap.confidence),
+        basis,
+        ..plain
+    };
+    if let Some(Drawn { interval, freedom, basis }) = grouped.interval(bootstrap) {
+        let without = Estimate { basis, ..plain };
+        return Some(interval.map_or(without, |interval| finish(interval, freedom, basis)));
     }
     // Distances of the ends from the estimate on the log scale, added in quadrature over the pairs and
     // hung onto the measured ratio: blocks know the relative uncertainty, the trial knows the value.
+    let n = plain.n;
     let (mut below, mut above) = (0.0_f64, 0.0_f64);
     for i in 0..n {
         let interval = units(i).and_then(|(a, b)| {
@@ -244,22 +373,24 @@ fn combine<'a>(
             Some((estimate - interval.low.ln(), interval.high.ln() - estimate))
         });
         let Some((low, high)) = interval.filter(|(low, high)| low.is_finite() && high.is_finite()) else {
-            return Some(Estimate { value: log.exp(), interval: None, n, basis: Basis::Single });
+            return Some(plain);
         };
         below += low.powi(2);
         above += high.powi(2);
     }
-    let interval =
-        Interval { low: (log - below.sqrt() / count(n)).exp(), high: (log + above.sqrt() / count(n)).exp() };
-    Some(Estimate { value: log.exp(), interval: Some(interval), n, basis: Basis::Blocks })
+    let interval = Interval { low: log - below.sqrt() / count(n), high: log + above.sqrt() / count(n) };
+    Some(finish(interval, None, Basis::Blocks))
 }
 
-/// Interval of the mean over trials.
-fn over_trials(bootstrap: &Bootstrap, values: &[f64]) -> Option<Interval> {
+/// Interval of the mean over independent units.
+fn over_units(bootstrap: &Bootstrap, values: &[f64], basis: Basis) -> Drawn {
     if values.len() < student::FEW {
-        return student::interval(values, bootstrap.confidence);
+        let freedom = (values.len() > 1).then(|| count(values.len()) - 1.0);
+        return Drawn { interval: student::interval(values, bootstrap.confidence), freedom, basis };
     }
-    bootstrap.one(Bootstrap::best(values.len(), 0), values, |drawn| mean(drawn).unwrap_or(f64::NAN))
+    let method = Bootstrap::best(values.len(), 0);
+    let interval = bootstrap.one(method, values, |drawn| mean(drawn).unwrap_or(f64::NAN));
+    Drawn { interval, freedom: None, basis }
 }
 
 fn block_interval(bootstrap: &Bootstrap, a: &[Unit], b: &[Unit]) -> Option<Interval> {
@@ -316,6 +447,61 @@ pub(crate) mod tests {
         assert!(interval.low < 2.0 && interval.high > 2.2 && interval.contains(estimate.value));
     }
 
+    /// Ratios of xfs to ext4 by context (`use`) and repeat.
+    fn pooled(ratios: &[&[f64]]) -> Estimate {
+        let mut trials = Vec::new();
+        for (place, repeats) in ratios.iter().enumerate() {
+            for (repeat, ratio) in (0..).zip(*repeats) {
+                for (kind, value) in [("xfs", *ratio), ("ext4", 1.0)] {
+                    let mut one = trial(kind, repeat, "m", value, None);
+                    one.factors.insert("use".to_owned(), json!(place));
+                    trials.push(one);
+                }
+            }
+        }
+        let pairs: Vec<_> = trials.chunks(2).map(|pair| (&pair[0], &pair[1])).collect();
+        ratio(&pairs, "m", &Bootstrap::default()).unwrap()
+    }
+
+    #[test]
+    fn repeats_of_a_context_are_drawn_together() {
+        // Ten repeats that agree in each of three contexts that do not: thirty pairs are three units.
+        let estimate = pooled(&[&[1.5; 10], &[2.0; 10], &[3.0; 10]]);
+        assert_eq!((estimate.n, estimate.contexts, estimate.basis), (30, 3, Basis::Contexts));
+        let once = pooled(&[&[1.5], &[2.0], &[3.0]]);
+        let (many, once) = (estimate.interval.unwrap(), once.interval.unwrap());
+        assert!((many.low - once.low).abs() < 1e-9 && (many.high - once.high).abs() < 1e-9);
+        assert!(many.low < 1.0, "three contexts this far apart tell nothing: {many:?}");
+    }
+
+    #[test]
+    fn two_contexts_are_taken_as_given_or_have_no_interval() {
+        let given = pooled(&[&[1.4, 1.5, 1.6], &[2.9, 3.0, 3.1]]);
+        assert_eq!((given.contexts, given.basis), (2, Basis::Within));
+        let interval = given.interval.unwrap();
+        assert!(interval.low > 1.8 && interval.high < 2.4 && interval.contains(given.value), "{interval:?}");
+        let few = pooled(&[&[1.4, 1.5, 1.6], &[3.0]]);
+        assert_eq!((few.interval, few.p, few.basis), (None, None, Basis::FewContexts));
+        assert!((few.value - (1.4_f64 * 1.5 * 1.6).cbrt().sqrt() * 3.0_f64.sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn pairs_with_a_zero_are_counted() {
+        let estimate = pooled(&[&[2.0, 0.0, 2.1, 2.2]]);
+        assert_eq!((estimate.n, estimate.zeros), (3, 1));
+        let (a, b) = (trial("xfs", 0, "m", 0.0, None), trial("ext4", 0, "m", 1.0, None));
+        assert_eq!(ratio(&[(&a, &b)], "m", &Bootstrap::default()), None);
+        assert_eq!(zeros(&[(&a, &b)], "m"), 1);
+    }
+
+    #[test]
+    fn the_chance_agrees_with_the_interval() {
+        let sure = pooled(&[&[2.0, 2.1, 2.2]]);
+        assert!(sure.p.unwrap() < 0.05 && !sure.interval.unwrap().contains(1.0));
+        let unsure = pooled(&[&[0.5, 1.1, 2.2]]);
+        assert!(unsure.p.unwrap() > 0.05 && unsure.interval.unwrap().contains(1.0));
+    }
+
     #[test]
     fn one_pair_draws_blocks_and_says_so() {
         let (a, b) = (trial("xfs", 0, "m", 20.0, Some(0.3)), trial("ext4", 0, "m", 10.0, Some(0.3)));
@@ -351,6 +537,27 @@ pub(crate) mod tests {
         assert_eq!(evidence.factor("stage.age.workload.slots"), Some(&json!(500)));
         assert!(evidence.matches(&BTreeMap::from([("stage.age.workload.slots".to_owned(), json!(500.0))])));
         assert!(!evidence.matches(&BTreeMap::from([("stage.other.x".to_owned(), json!(1))])));
+    }
+
+    #[test]
+    fn a_factor_of_a_stage_that_a_state_leaves_out_keeps_contexts_apart() {
+        let with_state = |mut trial: Evidence, state: &str, max: f64| {
+            trial.factors.insert("state".to_owned(), json!(state));
+            trial.factors.insert("stage.age.workload.max".to_owned(), json!(max));
+            trial.spec = json!({"state": state, "stage": [{"kind": "age", "name": "age", "when": ["aged"]}]});
+            trial
+        };
+        let fresh: Vec<_> = (0..3)
+            .map(|r| with_state(trial("ext4", r, "m", 10.0 + f64::from(r), None), "fresh", 0.8))
+            .collect();
+        let aged: Vec<_> = [0.8, 0.99]
+            .iter()
+            .flat_map(|max| (0..3).map(move |r| (r, *max)))
+            .map(|(r, max)| with_state(trial("ext4", r, "m", 20.0 + f64::from(r), None), "aged", max))
+            .collect();
+        assert!(!fresh[0].applies("stage.age.workload.max") && aged[0].applies("stage.age.workload.max"));
+        let pairs: Vec<_> = aged.iter().map(|a| (a, &fresh[usize::try_from(a.repeat).unwrap()])).collect();
+        assert_eq!(ratio(&pairs, "m", &Bootstrap::default()).unwrap().contexts, 2);
     }
 
     #[test]

@@ -10,12 +10,18 @@ pub fn mean(samples: &[f64]) -> Option<f64> {
     Some(samples.iter().sum::<f64>() / count(samples.len()))
 }
 
-/// The `q` quantile (0..=1) of unsorted samples; `None` without samples.
+/// The `q` quantile (0..=1) of unsorted samples; `None` without samples. Costs one copy and a selection, no
+/// sorting.
 #[must_use]
 pub fn quantile(samples: &[f64], q: f64) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    quantile_sorted(&sorted, q)
+    let last = samples.len().checked_sub(1)?;
+    let place = q.clamp(0.0, 1.0) * count(last);
+    let below = index(place.floor()).min(last);
+    let mut values = samples.to_vec();
+    let (_, low, larger) = values.select_nth_unstable_by(below, f64::total_cmp);
+    let low = *low;
+    let high = larger.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
+    Some(low + (high - low) * (place - place.floor()))
 }
 
 /// The `q` quantile (0..=1) of samples in rising order; `None` without samples.
@@ -49,6 +55,7 @@ pub(crate) fn index(place: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn quantiles_follow_definition_7() {
@@ -61,6 +68,15 @@ mod tests {
         assert_eq!(quantile(&samples, 1.0), Some(4.0));
         assert_eq!(quantile(&[], 0.5), None);
         assert_eq!(quantile(&[7.0], 0.99), Some(7.0));
+    }
+
+    proptest! {
+        #[test]
+        fn selecting_is_sorting(samples in prop::collection::vec(-1e6..1e6_f64, 1..50), q in 0.0..=1.0_f64) {
+            let mut sorted = samples.clone();
+            sorted.sort_by(f64::total_cmp);
+            prop_assert_eq!(quantile(&samples, q), quantile_sorted(&sorted, q));
+        }
     }
 
     #[test]

@@ -5,14 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use fsage_engine::layout::LayoutSummary;
+use fsage_engine::layout::{FreeSpace, LayoutSummary};
 use fsage_engine::load::{LoadResult, Probe, Tick};
+use fsage_engine::measure::MeasureResult;
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Version of the store. 1: first.
-pub const STORE_VERSION: u32 = 1;
+/// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`.
+pub const STORE_VERSION: u32 = 2;
 
 /// What became of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +35,7 @@ pub enum TrialStatus {
 /// | `use.share` | use of the volume at the last probe (also one sample a probe in `use.share_over_time`) |
 /// | `free.extents`, `free.median_bytes`, `free.largest_bytes` | free space at the end |
 /// | `layout.small_extents` | used extents below 64 KiB at the end |
+/// | `MEASURE`, `MEASURE.NAME` | a measure's headline and its other numbers (docs/measures.md) |
 /// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
@@ -56,6 +58,9 @@ pub enum StageRecord {
     Age {
         /// The stage's name.
         name: String,
+        /// Key of the image it was taken from, when this trial did not run it itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<String>,
         /// What the load left.
         result: Box<LoadResult>,
         /// Steps of the latency evolution.
@@ -63,6 +68,100 @@ pub enum StageRecord {
         /// Probes in order.
         probes: Vec<Probe>,
     },
+    /// An `image` stage: the volume was restored from an image.
+    Image {
+        /// The stage's name.
+        name: String,
+        /// Key of the image.
+        key: String,
+        /// Whether this trial made it.
+        made: bool,
+        /// Size of the image's file.
+        file_bytes: u64,
+        /// Bytes of the volume that it holds.
+        used_bytes: u64,
+        /// Time of saving, when this trial made it.
+        #[serde(default)]
+        save_ns: Option<u64>,
+        /// Time of restoring.
+        restore_ns: u64,
+    },
+    /// A `copy` stage: later stages worked on the copy.
+    Copy {
+        /// The stage's name.
+        name: String,
+        /// Folder that was copied, the name of the stage that filled it.
+        folder: String,
+        /// Files copied.
+        files: u64,
+        /// Bytes in them.
+        bytes: u64,
+        /// Digest of names and contents, which original and copy have in common.
+        digest: String,
+        /// Time of copying, syncing included, reading back left out.
+        elapsed_ns: u64,
+        /// Layout of the copy.
+        layout: Box<LayoutSummary>,
+        /// Free space of its volume, where the file system tells.
+        #[serde(default)]
+        free_space: Option<Box<FreeSpace>>,
+    },
+    /// A `measure` stage.
+    Measure {
+        /// The stage's name.
+        name: String,
+        /// Results in order.
+        results: Vec<MeasureResult>,
+        /// Measures left out: there were no old files, or no room.
+        #[serde(default)]
+        left_out: Vec<String>,
+        /// Layout before the first measure.
+        before: Box<LayoutSummary>,
+        /// Free space then, where the file system tells.
+        #[serde(default)]
+        free_before: Option<Box<FreeSpace>>,
+        /// Layout after the last measure.
+        after: Box<LayoutSummary>,
+        /// Free space then.
+        #[serde(default)]
+        free_after: Option<Box<FreeSpace>>,
+    },
+}
+
+impl StageRecord {
+    /// Name of the stage.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Age { name, .. }
+            | Self::Image { name, .. }
+            | Self::Copy { name, .. }
+            | Self::Measure { name, .. } => name,
+        }
+    }
+
+    /// Layout that the stage left, where it says.
+    #[must_use]
+    pub fn layout(&self) -> Option<&LayoutSummary> {
+        match self {
+            Self::Age { result, .. } => Some(&result.layout),
+            Self::Copy { layout, .. } => Some(layout),
+            Self::Measure { after, .. } => Some(after),
+            Self::Image { .. } => None,
+        }
+    }
+
+    /// What the load of an `age` stage left.
+    #[must_use]
+    pub fn load(&self) -> Option<&LoadResult> {
+        if let Self::Age { result, .. } = self { Some(result) } else { None }
+    }
+
+    /// Probes of an `age` stage; of others none.
+    #[must_use]
+    pub fn probes(&self) -> &[Probe] {
+        if let Self::Age { probes, .. } = self { probes } else { &[] }
+    }
 }
 
 /// `trials/<id>/trial.json`.
@@ -70,6 +169,9 @@ pub enum StageRecord {
 pub struct TrialRecord {
     /// [`STORE_VERSION`] of the writer.
     pub version: u32,
+    /// What wrote it: `fsage 0.1.0, protocol 1, workload 1`; empty in records from before this was kept.
+    #[serde(default)]
+    pub program: String,
     /// Hash of the resolved spec: 16 hex characters.
     pub id: String,
     /// Study name.

@@ -1,36 +1,40 @@
-//! `latency.hlog`: the HdrHistogram interval log (format 1.2) of a trial, one line a kind of operation and
-//! probe, tag = the kind's name (`STAGE.kind` when the trial has several stages). Values are nanoseconds.
-//! Readable by HdrHistogram's and HistogramLogAnalyzer's own tools.
+//! `latency.hlog`: the HdrHistogram interval log of a trial, one line a kind of operation and probe, tag = the
+//! kind's name (`STAGE.kind` when the trial has several stages). Values are nanoseconds. The header is that of
+//! [`fsage_engine::latency::interval_log`]. Readable by HdrHistogram's and HistogramLogAnalyzer's own tools.
 
-use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
 
+use fsage_engine::latency::interval_log;
 use fsage_engine::load::Probe;
 
 use super::format::StageRecord;
 
-/// The whole file as text. `started_s` is the trial's start in seconds since the epoch.
+/// The whole file as text. `started_s` is the trial's start in seconds since the epoch, from which the lines'
+/// time stamps count.
 #[must_use]
-pub fn text(started_s: u64, started: &str, stages: &[StageRecord]) -> String {
-    let mut text =
-        String::from("#[fsage latency in ns, one tag an operation]\n#[Histogram log format version 1.2]\n");
-    // Time stamps of the lines count from here.
-    let _ = writeln!(text, "#[BaseTime: 0.000 (seconds since epoch)]");
-    let _ = writeln!(text, "#[StartTime: {started_s}.000 (seconds since epoch), {started}]");
-    text.push_str(
-        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
-    );
+pub fn text(started_s: u64, stages: &[StageRecord]) -> String {
+    let mut lines = Vec::new();
+    let loads = stages.iter().filter(|stage| stage.load().is_some()).count();
     for stage in stages {
-        let StageRecord::Age { name, probes, .. } = stage;
-        for line in probes.iter().flat_map(|p: &Probe| &p.interval_log) {
-            match line.strip_prefix("Tag=") {
-                Some(rest) if stages.len() > 1 => {
-                    let _ = writeln!(text, "Tag={name}.{}", rest.trim_end());
-                }
-                _ => {
-                    let _ = writeln!(text, "{}", line.trim_end());
-                }
-            }
+        for line in stage.probes().iter().flat_map(|p: &Probe| &p.interval_log) {
+            lines.push(match line.strip_prefix("Tag=") {
+                Some(rest) if loads > 1 => format!("Tag={}.{}", stage.name(), rest.trim_end()),
+                _ => line.trim_end().to_owned(),
+            });
         }
     }
-    text
+    interval_log(UNIX_EPOCH + Duration::from_secs(started_s), lines.iter().map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_has_the_version_that_knows_tags_and_counts_from_the_start() {
+        let log = text(1_700_000_000, &[]);
+        assert!(log.contains("#[Histogram log format version 1.3]\n"), "{log}");
+        assert!(log.contains("#[BaseTime: 1700000000.000 (seconds since epoch)]\n"), "{log}");
+        assert!(log.contains("#[StartTime: 1700000000.000 (seconds since epoch)]\n"), "{log}");
+    }
 }

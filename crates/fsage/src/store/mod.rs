@@ -5,9 +5,10 @@
 //! time, under a lock; readers need none. What cannot be read is reported and done again, never deleted.
 
 mod error;
-mod file;
+pub mod file;
 pub mod format;
 mod hlog;
+pub mod images;
 mod lock;
 mod probes;
 pub mod time;
@@ -142,6 +143,14 @@ impl Store {
     fn record_path(&self, id: &str) -> PathBuf {
         self.trial_directory(id).join("trial.json")
     }
+}
+
+/// Holds a store against runs until the lock is dropped.
+///
+/// # Errors
+/// [`StoreError::Locked`] with who holds it.
+pub fn lock(root: &Path) -> Result<lock::Lock, StoreError> {
+    lock::Lock::take(root)
 }
 
 fn read_plan(path: &Path) -> Result<Plan, StoreError> {

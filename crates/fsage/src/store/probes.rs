@@ -109,7 +109,7 @@ fn fill(stages: &[StageRecord]) -> Columns {
     let mut columns = Columns::default();
     let empty = SizeHistogram { count: vec![0], bytes: vec![0] };
     for stage in stages {
-        let StageRecord::Age { name, probes, .. } = stage;
+        let (name, probes) = (stage.name(), stage.probes());
         for (index, probe) in probes.iter().enumerate() {
             let free = probe.free_space.as_ref().map(|f| ("free_space", &f.histogram));
             let extents = probe.layout.as_ref().map(|l| ("extent", &l.extent_histogram));
@@ -121,7 +121,7 @@ fn fill(stages: &[StageRecord]) -> Columns {
             }
             for (histogram, sizes) in histograms {
                 for (bucket, (count, bytes)) in sizes.count.iter().zip(&sizes.bytes).enumerate() {
-                    columns.stage.push(name.as_str().into());
+                    columns.stage.push(name.into());
                     columns.probe.push(i32::try_from(index).unwrap_or(i32::MAX));
                     let state = [
                         probe.operations,

@@ -14,7 +14,7 @@ use super::{DamagedTrial, Store, StoreError, hlog, probes, read_plan};
 use crate::plan::Plan;
 
 /// What may be in a folder that is to become a store.
-const OWN: [&str; 6] = ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts"];
+const OWN: [&str; 7] = ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts", "images"];
 
 /// A store open for writing; the lock is given back when this is dropped.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl TrialFolder {
             trace.commit()?;
         }
         if !record.stages.is_empty() {
-            let hlog = hlog::text(started_s, &record.started, &record.stages);
+            let hlog = hlog::text(started_s, &record.stages);
             file::write(&self.directory.join("latency.hlog"), hlog.as_bytes())?;
             let path = self.directory.join("probes.parquet");
             let parquet = probes::bytes(&record.stages)

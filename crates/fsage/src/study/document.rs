@@ -80,6 +80,12 @@ impl Document {
         &self.file
     }
 
+    /// The folder that relative paths of the study are in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new(""))
+    }
+
     /// Where `path` was written, or else the nearest thing around it.
     #[must_use]
     pub fn place(&self, path: &[String]) -> Option<Place> {

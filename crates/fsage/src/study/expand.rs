@@ -1,6 +1,7 @@
 //! From a document to cells: profile, `--set` and matrix, each value traced back to what put it there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -30,13 +31,14 @@ struct Origin {
 
 impl<'a> Layers<'a> {
     pub(super) fn new(document: &'a Document) -> Result<Self, StudyError> {
-        let layers = Self { document, value: document.value.clone(), origins: Vec::new() };
+        let mut layers = Self { document, value: document.value.clone(), origins: Vec::new() };
+        layers.embed_profiles(document.folder())?;
         layers.reject(schema::check(&layers.value))?;
         Ok(layers)
     }
 
     /// Applies the profile, then each `--set`.
-    pub(super) fn apply(&mut self, file: &std::path::Path, overrides: &Overrides) -> Result<(), StudyError> {
+    pub(super) fn apply(&mut self, file: &Path, overrides: &Overrides) -> Result<(), StudyError> {
         if let Some(name) = &overrides.profile {
             let profiles = self.value.get("profile").and_then(Value::as_object).cloned().unwrap_or_default();
             let values =
@@ -57,12 +59,32 @@ impl<'a> Layers<'a> {
                 self.set(path, value.clone(), format!("profile {name}"), written)?;
             }
         }
+        self.embed_profiles(self.document.folder())?;
         for text in &overrides.set {
             let (path, value) =
                 text.split_once('=').ok_or_else(|| StudyError::NotAnAssignment { text: text.clone() })?;
             self.set(path.trim(), parse_value(value.trim()), format!("--set {text}"), Vec::new())?;
         }
+        // What the command line names is where the command line is.
+        self.embed_profiles(Path::new(""))?;
         self.reject(schema::check(&self.value))
+    }
+
+    /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside them.
+    fn embed_profiles(&mut self, base: &Path) -> Result<(), StudyError> {
+        let mut problems = Vec::new();
+        let stages = self.value.get_mut("stage").and_then(Value::as_array_mut);
+        for (index, stage) in stages.into_iter().flatten().enumerate() {
+            let Some(workload) = stage.get_mut("workload") else { continue };
+            let given: Vec<String> =
+                workload.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
+            if let Err(error) = crate::profile::embed(base, workload, &given) {
+                let path = ["stage".to_owned(), index.to_string(), "workload".to_owned(), "like".to_owned()];
+                let hint = Some(error.hint()).filter(|hint| !hint.is_empty());
+                problems.push(Problem { hint, ..Problem::new(&path, error.to_string()) });
+            }
+        }
+        self.reject(problems)
     }
 
     fn set(&mut self, dotted: &str, value: Value, name: String, written: Segments) -> Result<(), StudyError> {
@@ -152,6 +174,7 @@ impl<'a> Layers<'a> {
             let written = vec!["matrix".to_owned(), path.clone()];
             self.set(path, value.clone(), String::new(), written)?;
         }
+        self.embed_profiles(self.document.folder())?;
         self.reject(schema::check(&self.value))?;
         let spec = self.deserialize(&self.value)?;
         self.reject(validate::cell(&spec))?;

@@ -8,7 +8,7 @@ mod error;
 mod expand;
 pub mod identity;
 pub mod path;
-mod schema;
+pub(crate) mod schema;
 mod source;
 pub mod spec;
 mod validate;

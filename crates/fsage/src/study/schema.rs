@@ -39,6 +39,13 @@ pub fn schema() -> Value {
     if let Some(options) = schema.pointer_mut("/$defs/FileSystemSpec/properties/options") {
         *options = crate::filesystem::reference::options_schema();
     }
+    // In the file it is a path; what is checked has the profile in its place.
+    if let Some(workloads) = schema.pointer_mut("/$defs/WorkloadSpec/oneOf").and_then(Value::as_array_mut) {
+        for like in workloads.iter_mut().filter_map(|w| w.pointer_mut("/properties/like")) {
+            *like =
+                json!({ "type": "string", "description": "Path of a profile that `fsage profile` wrote" });
+        }
+    }
     schema
 }
 

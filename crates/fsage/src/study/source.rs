@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::{Overrides, StudyError, load};
 
 /// Name and text of each shipped study.
-const SHIPPED: [(&str, &str); 2] = [
+const SHIPPED: [(&str, &str); 3] = [
     ("aging", include_str!("../../../../studies/aging.toml")),
+    ("like", include_str!("../../../../studies/like.toml")),
     ("digest", include_str!("../../../../studies/digest.toml")),
 ];
 

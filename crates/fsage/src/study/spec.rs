@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fsage_engine::load::{StopSpec, WriteMode};
+use fsage_engine::measure::MeasureSpec;
 use fsage_engine::size::Bytes;
 use fsage_engine::workload::spec::WorkloadSpec;
 use schemars::JsonSchema;
@@ -39,6 +40,10 @@ pub struct StudySpec {
     /// The file system under test.
     #[serde(rename = "file_system")]
     pub file_system: FileSystemSpec,
+    /// Which of the study's states a trial is about (`aged`); stages that list states in `when` run only in those.
+    /// A factor over it makes trials that share their first stages and differ in the rest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub state: String,
     /// What a trial does, in order.
     pub stage: Vec<StageSpec>,
     /// Dotted path → the values it takes; the cells are the cross product.
@@ -57,6 +62,13 @@ pub struct StudySpec {
 
 const fn one() -> u32 {
     1
+}
+
+impl StudySpec {
+    /// The stages that run in this study's state, in order.
+    pub fn stages(&self) -> impl Iterator<Item = &StageSpec> {
+        self.stage.iter().filter(|stage| stage.runs_in(&self.state))
+    }
 }
 
 /// Where trials run.
@@ -173,7 +185,43 @@ pub struct DriverSpec {
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum StageSpec {
     /// Run a workload to age the file system.
-    Age(AgeStage),
+    Age(Box<AgeStage>),
+    /// Keep the volume as an image; trials that are the same up to here restore it instead.
+    Image(ImageStage),
+    /// Copy the tree to a fresh volume, file by file in directory order: the same state without its age.
+    Copy(CopyStage),
+    /// Measure what the state costs.
+    Measure(MeasureStage),
+}
+
+impl StageSpec {
+    /// Name in dotted paths.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Age(stage) => &stage.name,
+            Self::Image(stage) => &stage.name,
+            Self::Copy(stage) => &stage.name,
+            Self::Measure(stage) => &stage.name,
+        }
+    }
+
+    /// States it runs in; empty: in all.
+    #[must_use]
+    pub fn when(&self) -> &[String] {
+        match self {
+            Self::Age(stage) => &stage.when,
+            Self::Image(stage) => &stage.when,
+            Self::Copy(stage) => &stage.when,
+            Self::Measure(stage) => &stage.when,
+        }
+    }
+
+    /// Whether it runs in `state`.
+    #[must_use]
+    pub fn runs_in(&self, state: &str) -> bool {
+        self.when().is_empty() || self.when().iter().any(|known| known == state)
+    }
 }
 
 /// Parameters of the `age` stage.
@@ -183,6 +231,9 @@ pub struct AgeStage {
     /// Name in dotted paths; absent: `age`.
     #[serde(default = "age_name")]
     pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
     /// What is done.
     pub workload: WorkloadSpec,
     /// Threads (1..=64).
@@ -212,6 +263,75 @@ pub struct AgeStage {
 
 fn age_name() -> String {
     "age".to_owned()
+}
+
+/// Parameters of the `image` stage: the volume, with every stage before this one done, is kept as
+/// `images/<key>.fsage`. The key is a hash of everything that the state depends on: volume, file system and its
+/// options, the stages before, seed, kernel and mkfs version. Where the image is there already, it is
+/// restored and the stages before are not run again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImageStage {
+    /// Name in dotted paths; absent: `image`.
+    #[serde(default = "image_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// Compression level of zstd (1..=19).
+    #[serde(default = "level")]
+    pub level: i32,
+}
+
+fn image_name() -> String {
+    "image".to_owned()
+}
+
+const fn level() -> i32 {
+    3
+}
+
+/// Parameters of the `copy` stage: everything is copied in directory order to a fresh volume of the same kind with
+/// the same file system, the digests of both trees are compared, and the later stages work on the copy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CopyStage {
+    /// Name in dotted paths; absent: `copy`.
+    #[serde(default = "copy_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// The volume it is copied to; absent: another loop file like the study's. A study on a real device has to
+    /// name one.
+    #[serde(default)]
+    pub volume: Option<VolumeSpec>,
+}
+
+fn copy_name() -> String {
+    "copy".to_owned()
+}
+
+/// Parameters of the `measure` stage. The file system is unmounted and mounted again before each measure.
+/// Measures that need old files are left out where there are none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureStage {
+    /// Name in dotted paths; absent: `measure`.
+    #[serde(default = "measure_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// Run `fstrim` before the first measure.
+    #[serde(default)]
+    pub trim: bool,
+    /// What is measured, in order: those that change the tree after those that read it.
+    pub measures: Vec<MeasureSpec>,
+}
+
+fn measure_name() -> String {
+    "measure".to_owned()
 }
 
 /// A published finding and how to check it.

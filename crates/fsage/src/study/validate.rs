@@ -1,16 +1,15 @@
 //! Values that fit the schema and still make no sense: each problem names its path and the limit.
 
+mod stage;
 mod workload;
 
 use std::collections::BTreeSet;
 
-use fsage_engine::load::StopSpec;
 use fsage_engine::operation::OperationKind;
-use fsage_engine::size::Bytes;
 use serde_json::Value;
 
 use super::schema::{Problem, nearest};
-use super::spec::{AgeStage, ClaimCheck, StageSpec, StudySpec, VolumeSpec};
+use super::spec::{ClaimCheck, StudySpec, VolumeSpec};
 use crate::cli::explain::Explain;
 use crate::filesystem::parameter::ParameterError;
 use crate::filesystem::{FileSystemError, Registry};
@@ -70,9 +69,8 @@ pub(super) fn study(spec: &StudySpec, value: &Value) -> Vec<Problem> {
     check.require(!spec.stage.is_empty(), "stage", || "a study needs at least one [[stage]]".to_owned());
     let mut names = BTreeSet::new();
     for (index, stage) in spec.stage.iter().enumerate() {
-        let StageSpec::Age(age) = stage;
-        check.require(names.insert(&age.name), &format!("stage.{index}.name"), || {
-            format!("there are two stages `{}`: give each its own name", age.name)
+        check.require(names.insert(stage.name()), &format!("stage.{index}.name"), || {
+            format!("there are two stages `{}`: give each its own name", stage.name())
         });
     }
     for (path, values) in &spec.matrix {
@@ -156,12 +154,7 @@ pub(super) fn cell(spec: &StudySpec) -> Vec<Problem> {
         VolumeSpec::Loop { size, .. } => Some(*size),
         VolumeSpec::Device { .. } => None,
     };
-    for (index, stage) in spec.stage.iter().enumerate() {
-        let StageSpec::Age(age) = stage;
-        let mut check = Checker::new(&["stage", &index.to_string()]);
-        age_stage(&mut check, age, bytes);
-        problems.extend(check.problems);
-    }
+    problems.extend(stage::check(spec, bytes));
     problems
 }
 
@@ -204,6 +197,11 @@ fn file_system(spec: &StudySpec) -> Vec<Problem> {
 
 fn volume(spec: &VolumeSpec) -> Vec<Problem> {
     let mut check = Checker::new(&["volume"]);
+    volume_limits(&mut check, spec);
+    check.problems
+}
+
+fn volume_limits(check: &mut Checker, spec: &VolumeSpec) {
     match spec {
         VolumeSpec::Loop { size, sector_bytes, .. } => {
             check.require(size.0 >= 1 << 20, "size", || format!("{size} is too small: at least 1MiB"));
@@ -216,53 +214,6 @@ fn volume(spec: &VolumeSpec) -> Vec<Problem> {
             check.require(path.is_absolute(), "path", || {
                 format!("{} is not a device: give its full path, best /dev/disk/by-id/…", path.display())
             });
-        }
-    }
-    check.problems
-}
-
-fn age_stage(check: &mut Checker, age: &AgeStage, volume: Option<Bytes>) {
-    let threads = u64::from(age.threads);
-    check.require((1..=64).contains(&threads), "threads", || format!("{threads} threads: 1 to 64"));
-    stop(check, &age.stop, age.probe_every);
-    check.path.push("workload".to_owned());
-    workload::check(check, &age.workload, threads, volume);
-    check.path.pop();
-}
-
-fn stop(check: &mut Checker, stop: &StopSpec, probe_every: u64) {
-    let any = stop.operations.is_some()
-        || stop.bytes.is_some()
-        || stop.seconds.is_some()
-        || stop.full
-        || stop.age.is_some();
-    check.require(any, "stop", || {
-        "nothing ends this stage: give `operations`, `bytes`, `seconds`, `full` or `age`".to_owned()
-    });
-    if let Some(operations) = stop.operations {
-        check.at_least("stop.operations", operations, 1);
-    }
-    if let Some(bytes) = stop.bytes {
-        check.at_least("stop.bytes", bytes.0, 1);
-    }
-    if let Some(seconds) = stop.seconds {
-        check.positive("stop.seconds", seconds);
-    }
-    let Some(age) = &stop.age else { return };
-    check.require(probe_every > 0, "stop.age", || {
-        "a measured age is looked at by probes: set `probe_every` above 0".to_owned()
-    });
-    if let Some(share) = age.fragmented_share {
-        check.share("stop.age.fragmented_share", share);
-    }
-    if let Some(share) = age.converged {
-        check.share("stop.age.converged", share);
-    }
-    for (key, value) in
-        [("extents_per_file", age.extents_per_file), ("volume_overwrites", age.volume_overwrites)]
-    {
-        if let Some(value) = value {
-            check.positive(&format!("stop.age.{key}"), value);
         }
     }
 }

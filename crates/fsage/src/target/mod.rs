@@ -14,6 +14,7 @@ use fsage_engine::protocol::Event;
 
 pub use error::TargetError;
 pub use script::Script;
+pub(crate) use session::unexpected;
 pub use session::{Control, Session};
 
 /// Where trials run.

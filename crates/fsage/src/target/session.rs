@@ -75,14 +75,32 @@ impl Session {
         request: Request,
         incoming: &mut dyn FnMut(Incoming),
     ) -> Result<Reply, TargetError> {
+        self.call_and(request, &mut || {}, incoming)
+    }
+
+    /// The same, and does `sent` when the request is on its way: what a [`Control`] says from then on is heeded by
+    /// the load that was asked for, what it said before is not.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub fn call_and(
+        &mut self,
+        request: Request,
+        sent: &mut dyn FnMut(),
+        incoming: &mut dyn FnMut(Incoming),
+    ) -> Result<Reply, TargetError> {
         let name = name(&request);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let answer = match &mut self.link {
-            Link::Script(script) => script(&request, incoming),
+            Link::Script(script) => {
+                sent();
+                script(&request, incoming)
+            }
             Link::Agent { output, input, child } => {
                 let mut last = "nothing".to_owned();
-                let sent = send(output, id, &request);
-                let answer = match sent {
+                let on_its_way = send(output, id, &request);
+                sent();
+                let answer = match on_its_way {
                     Ok(()) => listen(input, id, incoming, &mut last),
                     // The agent is gone or going: what it said before tells more than a broken pipe.
                     Err(FrameError::Stream(_)) => Ok(None),
@@ -143,6 +161,20 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
+    /// A control whose requests go nowhere, and what tells them.
+    #[cfg(test)]
+    pub(crate) fn recorded() -> (Self, impl Fn() -> Vec<Request>) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let output: Output = Arc::new(Mutex::new(Some(Box::new(writer))));
+        let control = Self { output: Some(Arc::clone(&output)), next_id: Arc::default() };
+        let said = move || {
+            output.lock().unwrap().take();
+            let mut frames = frame::Reader::new(reader.try_clone().unwrap());
+            std::iter::from_fn(|| frames.next_frame().unwrap()).map(|frame| frame.json().unwrap()).collect()
+        };
+        (control, said)
+    }
+
     /// Holds the load before its next operation.
     pub fn pause(&self) {
         self.send(&Request::Pause);

@@ -20,7 +20,8 @@ pub fn check(device: &str) -> Invocation {
     PROGRAM.invoke(vec!["check".into(), "--readonly".into(), device.into()])
 }
 
-/// Reads `btrfs-progs v6.2` (newer releases add lines about what was compiled in) and the older `Btrfs v3.12`.
+/// The version of any program of btrfs-progs: `btrfs-progs v6.2` (newer releases add lines about what was compiled in),
+/// `mkfs.btrfs, part of btrfs-progs v6.2`, and the older `Btrfs v3.12` and `Btrfs v0.20-rc1`.
 #[must_use]
 pub fn parse_version(output: &str) -> Option<Version> {
     Version::after(output, "btrfs-progs ").or_else(|| Version::after(output, "Btrfs "))

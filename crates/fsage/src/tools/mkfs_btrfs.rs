@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Program, Version};
+use super::Program;
+use super::btrfs_check::parse_version;
 
 /// The program.
 pub static PROGRAM: Program = Program {
@@ -13,12 +14,6 @@ pub static PROGRAM: Program = Program {
     parse_version,
     time_limit: Duration::from_secs(3600),
 };
-
-/// Reads `mkfs.btrfs, part of btrfs-progs v6.2`, and the older `Btrfs v3.12` and `Btrfs v0.20-rc1`.
-#[must_use]
-pub fn parse_version(output: &str) -> Option<Version> {
-    Version::after(output, "btrfs-progs ").or_else(|| Version::after(output, "Btrfs "))
-}
 
 #[cfg(test)]
 mod tests {

@@ -12,12 +12,17 @@ use fsage_engine::protocol::{FailureKind, Reply, Request};
 use crate::target::{Session, TargetError};
 
 pub mod btrfs_check;
+pub mod btrfs_image;
 pub mod e2fsck;
+pub mod e2image;
+pub mod fio;
 pub mod generic;
 pub mod mke2fs;
 pub mod mkfs_btrfs;
 pub mod mkfs_xfs;
 pub mod version;
+pub mod xfs_mdrestore;
+pub mod xfs_metadump;
 pub mod xfs_repair;
 
 pub use version::Version;
@@ -235,11 +240,13 @@ impl Invocation {
     /// As [`Invocation::run`], and when the status is not 0.
     pub fn run_checked(&self, session: &mut Session) -> Result<Output, ToolError> {
         let output = self.run(session)?;
-        if output.status == 0 {
-            return Ok(output);
-        }
-        let tail = output.tail();
-        Err(ToolError::Status { command: self.to_string(), status: output.status, tail })
+        if output.status == 0 { Ok(output) } else { Err(self.failed(&output)) }
+    }
+
+    /// The error of a run whose status means failure.
+    #[must_use]
+    pub fn failed(&self, output: &Output) -> ToolError {
+        ToolError::Status { command: self.to_string(), status: output.status, tail: output.tail() }
     }
 }
 

@@ -58,11 +58,21 @@ impl DeviceVolume {
     /// Asks what the device is and decides; nothing is written here.
     pub(super) fn take(&self, taking: &mut Taking<'_>) -> Result<BlockFacts, VolumeError> {
         let facts = taking.facts(&self.path)?;
+        self.decide(&facts)?;
+        Ok(facts)
+    }
+
+    /// The same decision by what this process can read, for a dry run.
+    pub(super) fn look(&self) -> Result<(), VolumeError> {
+        let facts = fsage_engine::host::block::facts(&self.path).map_err(VolumeError::Look)?;
+        self.decide(&facts)
+    }
+
+    fn decide(&self, facts: &BlockFacts) -> Result<(), VolumeError> {
         let consent = self.consent.for_path(&self.path);
         let store_mount = mount_point_of(&self.store_directory);
-        safety::decide(&self.path, &facts, consent, &store_mount)
-            .map_err(|refusal| VolumeError::Refused { path: self.path.clone(), refusal })?;
-        Ok(facts)
+        safety::decide(&self.path, facts, consent, &store_mount)
+            .map_err(|refusal| VolumeError::Refused { path: self.path.clone(), refusal })
     }
 }
 

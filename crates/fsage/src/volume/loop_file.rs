@@ -84,8 +84,10 @@ impl LoopVolume {
 
     pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<BlockFacts, VolumeError> {
         let directory = self.directory.clone();
-        // A directory that is there already is the user's: not ours to remove.
-        if taking.call(Request::Usage { directory: directory.clone() }).is_err() {
+        // A directory that is there already is the user's, not ours to remove, unless another volume of ours made it.
+        if taking.holds(&Lease::Directory { path: directory.clone() })
+            || taking.call(Request::Usage { directory: directory.clone() }).is_err()
+        {
             let remove = Request::RemoveDirectory { directory: directory.clone() };
             taking.lease(Lease::Directory { path: directory.clone() }, remove)?;
             taking.call(Request::MakeDirectory { directory })?;

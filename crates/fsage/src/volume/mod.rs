@@ -54,6 +54,9 @@ pub enum VolumeError {
         #[source]
         refusal: Refusal,
     },
+    /// A device that a dry run cannot look at.
+    #[error("the device cannot be looked at")]
+    Look(#[source] fsage_engine::host::HostError),
     /// The loop file might not fit.
     #[error(
         "{} has {} free, a volume of {} needs {}",
@@ -91,7 +94,7 @@ impl Explain for VolumeError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Spec { .. } | Self::Refused { .. } => EXIT_USAGE,
-            Self::Space { .. } | Self::Scheduler { .. } => exit_code_of(FailureKind::Missing),
+            Self::Look(_) | Self::Space { .. } | Self::Scheduler { .. } => exit_code_of(FailureKind::Missing),
             Self::Lease(error) => error.exit_code(),
             Self::Target(error) => exit_code_of(error.kind()),
         }
@@ -101,6 +104,7 @@ impl Explain for VolumeError {
         match self {
             Self::Spec { .. } => None,
             Self::Refused { path, refusal } => Some(refusal.hint(path)),
+            Self::Look(_) => Some("plug it in, or run as root to see it".to_owned()),
             Self::Space { .. } => {
                 Some("set volume.size to less, or volume.directory to where there is more room".to_owned())
             }
@@ -140,6 +144,20 @@ pub struct Acquired {
     /// What was done, as a shell would read it.
     pub commands: Vec<String>,
     taken: Vec<(LeaseId, Request)>,
+}
+
+impl Acquired {
+    /// Gives back what was taken; a second time does nothing.
+    ///
+    /// # Errors
+    /// As [`Volume::release`].
+    pub(crate) fn give_back(
+        &mut self,
+        session: &mut Session,
+        journal: &mut Journal,
+    ) -> Result<(), VolumeError> {
+        give_back(session, journal, std::mem::take(&mut self.taken))
+    }
 }
 
 /// Checks a volume's description; touches nothing.
@@ -209,7 +227,8 @@ impl Volume {
         session: &mut Session,
         journal: &mut Journal,
     ) -> Result<(), VolumeError> {
-        give_back(session, journal, acquired.taken)
+        let mut acquired = acquired;
+        acquired.give_back(session, journal)
     }
 
     /// What acquiring it does, as a shell would read it.
@@ -235,6 +254,17 @@ impl Volume {
         }
     }
 
+    /// Whether a device would be taken now, by the safety rules. Reads, and asks no agent; a loop file always would.
+    ///
+    /// # Errors
+    /// The rule that refuses it, or why it cannot be looked at.
+    pub fn look(&self) -> Result<(), VolumeError> {
+        match self {
+            Self::Loop(_) => Ok(()),
+            Self::Device(volume) => volume.look(),
+        }
+    }
+
     fn wanted_scheduler(&self) -> Option<&str> {
         match self {
             Self::Loop(volume) => volume.scheduler(),
@@ -252,6 +282,11 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
+    /// Whether this has been taken and not given back.
+    fn holds(&self, lease: &Lease) -> bool {
+        self.journal.outstanding().iter().any(|record| record.lease == *lease)
+    }
+
     fn call(&mut self, request: Request) -> Result<Reply, VolumeError> {
         Ok(self.session.call(request, &mut |_| {})?)
     }

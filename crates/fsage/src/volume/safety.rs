@@ -8,8 +8,8 @@
 //! 4. It has a size: it is there.
 //! 5. It carries neither the root file system nor the store, and it and its partitions are not mounted.
 //! 6. It is not swap, has no holders (LVM, md, crypt) and no partitions.
-//! 7. It carries no signature, or one of fsage's own (a file system labelled `fsage`), or its serial number
-//!    was given.
+//! 7. Its first 4 MiB and last 1 MiB are zeros, or a file system of fsage's own (labelled `fsage`), or its serial
+//!    number was given. Data of a format that we do not know, and what cannot be read, count as somebody's.
 //! 8. It opens with `O_EXCL`: the kernel too says that nobody uses it.
 //!
 //! Limit: between this decision and mkfs someone else could take the device; mkfs programs then refuse by
@@ -17,6 +17,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsage_engine::host::signature;
 use fsage_engine::protocol::BlockFacts;
 
 use super::consent::Consent;
@@ -73,7 +74,7 @@ pub enum Refusal {
         partitions: Vec<String>,
     },
     /// Rule 7.
-    #[error("it carries a signature that is not fsage's: {signature}")]
+    #[error("{}", in_words(.signature))]
     Signature {
         /// What it carries.
         signature: String,
@@ -83,6 +84,14 @@ pub enum Refusal {
     /// Rule 8.
     #[error("the kernel does not open it exclusively: something uses it")]
     InUse,
+}
+
+fn in_words(signature: &str) -> String {
+    match signature {
+        signature::UNREADABLE => "its beginning or its end cannot be read: data may be there".to_owned(),
+        signature::UNKNOWN => "it carries data in no format that fsage knows".to_owned(),
+        known => format!("it carries a signature that is not fsage's: {known}"),
+    }
 }
 
 fn list(paths: &[PathBuf]) -> String {
@@ -286,9 +295,15 @@ mod tests {
         for ours in ["ext4", "xfs", "btrfs"] {
             assert_eq!(ask(&carrying(ours, "fsage"), BY_ID, None), Ok(()), "{ours}");
         }
-        for (signature, label) in
-            [("ext4", ""), ("ext4", "home"), ("xfs", "fsage2"), ("gpt", "fsage"), ("swap", "fsage")]
-        {
+        for (signature, label) in [
+            ("ext4", ""),
+            ("ext4", "home"),
+            ("xfs", "fsage2"),
+            ("gpt", "fsage"),
+            ("swap", "fsage"),
+            (signature::UNKNOWN, ""),
+            (signature::UNREADABLE, "fsage"),
+        ] {
             let refused = ask(&carrying(signature, label), BY_ID, None);
             assert!(matches!(refused, Err(Refusal::Signature { .. })), "{signature} {label}");
             assert_eq!(ask(&carrying(signature, label), BY_ID, Some("S1")), Ok(()));

@@ -3,10 +3,13 @@
 #![allow(dead_code, reason = "every test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
-#[path = "../support/skip.rs"]
+#[path = "../../../sys/tests/support/skip.rs"]
 mod skip;
 
 use std::process::Command;
+
+#[allow(unused_imports, reason = "every test file uses its own part")]
+pub use skip::skip;
 
 /// The program under test.
 pub const FSAGE: &str = env!("CARGO_BIN_EXE_fsage");
@@ -65,7 +68,7 @@ pub fn root() -> bool {
     let uid = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
     let root = uid.split_whitespace().nth(2) == Some("0");
     if !root {
-        skip::skip("not root, so nothing can be mounted");
+        skip("not root, so nothing can be mounted");
     }
     root
 }

@@ -276,6 +276,7 @@ pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRe
         Vec::new()
     };
     TrialRecord {
+        program: "fsage 0.1.0, protocol 1, workload 1".into(),
         version: 1,
         id: format!("{number:04x}{:04x}{repeat:08x}", to_u64(target * 100.0)),
         study: "sample".to_owned(),
@@ -306,7 +307,13 @@ pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRe
         ],
         spec: json!({"volume": {"kind": "loop"}}),
         layout: Some(result.layout.clone()),
-        stages: vec![StageRecord::Age { name: "age".to_owned(), result: Box::new(result), ticks, probes }],
+        stages: vec![StageRecord::Age {
+            name: "age".to_owned(),
+            image: None,
+            result: Box::new(result),
+            ticks,
+            probes,
+        }],
         metrics,
         warnings,
         check: "clean".to_owned(),

@@ -53,6 +53,7 @@ pub fn record(trial: &PlannedTrial, spec: serde_json::Value) -> TrialRecord {
     let layout = last.layout.clone().unwrap();
     let free = last.free_space.clone().unwrap();
     TrialRecord {
+        program: "fsage 0.1.0, protocol 1, workload 1".into(),
         version: STORE_VERSION,
         id: trial.id.clone(),
         study: "aging".into(),
@@ -83,6 +84,7 @@ pub fn record(trial: &PlannedTrial, spec: serde_json::Value) -> TrialRecord {
         metrics: metrics(base, full, &layout, &free),
         stages: vec![StageRecord::Age {
             name: "age".into(),
+            image: None,
             result: Box::new(result(base, layout.clone(), free)),
             ticks,
             probes,

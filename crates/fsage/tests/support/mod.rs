@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
+#[path = "../../../sys/tests/support/skip.rs"]
 mod skip;
 
 use std::io::{BufRead, BufReader};

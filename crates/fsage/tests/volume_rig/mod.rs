@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-#[path = "../support/skip.rs"]
+#[path = "../../../sys/tests/support/skip.rs"]
 mod skip;
 
 use std::path::{Path, PathBuf};

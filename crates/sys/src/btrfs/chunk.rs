@@ -97,6 +97,16 @@ impl Chunk {
         different.max(1)
     }
 
+    /// Device and byte offset of every copy of an address, where each copy lies in one piece; empty for striped profiles, whose
+    /// neighbouring addresses are not neighbours on the device, and outside of the chunk.
+    pub fn copies_of(&self, logical: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        const STRIPED: u64 = RAID0 | RAID10 | RAID5 | RAID6;
+        let within = logical.checked_sub(self.logical).filter(|within| *within < self.length);
+        let within = within.filter(|_| self.profile & STRIPED == 0);
+        let place = |stripe: &Stripe, within| Some((stripe.device, stripe.offset.checked_add(within)?));
+        self.stripes.iter().filter_map(move |stripe| place(stripe, within?))
+    }
+
     /// Device and byte offset of the first copy of an address; `None` outside of the chunk.
     #[must_use]
     pub fn place(&self, logical: u64) -> Option<(u64, u64)> {
@@ -148,9 +158,12 @@ mod tests {
         assert_eq!((single.place(999 * MIB), single.place(1064 * MIB)), (None, None));
         let dup = chunk(DATA | DUP, &[(1, 5 * MIB), (1, 500 * MIB)], 0);
         assert_eq!((dup.place(1003 * MIB), dup.copies()), (Some((1, 8 * MIB)), 2));
+        assert!(dup.copies_of(1003 * MIB).eq([(1, 8 * MIB), (1, 503 * MIB)]));
+        assert_eq!((dup.copies_of(999 * MIB).count(), dup.copies_of(1064 * MIB).count()), (0, 0));
         let raid0 = chunk(DATA | RAID0, &[(1, MIB), (2, 9 * MIB)], 0);
         assert_eq!(raid0.place(1000 * MIB + 65536 + 7), Some((2, 9 * MIB + 7)));
         assert_eq!(raid0.place(1000 * MIB + 2 * 65536), Some((1, MIB + 65536)));
+        assert_eq!(raid0.copies_of(1000 * MIB).count(), 0);
         let raid10 = chunk(DATA | RAID10, &[(1, 0), (2, 0), (3, 0), (4, 0)], 2);
         assert_eq!(raid10.place(1000 * MIB + 65536), Some((3, 0)));
         let raid5 = chunk(DATA | RAID5, &[(1, 0), (2, 0), (3, 0)], 0);

@@ -1,4 +1,5 @@
 //! A test that cannot run must not look like one that passed: the harness swallows what a passing test prints.
+//! The tests of every crate use this one file.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test may panic and say why it is skipped")]
 

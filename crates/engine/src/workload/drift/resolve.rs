@@ -6,11 +6,13 @@ use super::Drift;
 use super::attached::Pool;
 use super::choice::{Choice, share_of_motion};
 use super::directory::{DirectoryTable, initial_parent};
+use super::grow::Grow;
 use super::slot::SlotTable;
 use super::steer::Steer;
 use crate::distribution::{Alias, Random, Sizes};
 use crate::load::WriteMode;
 use crate::operation::{BLOCK_BYTES, OperationKind};
+use crate::profile::derived;
 use crate::tree::Directory;
 use crate::workload::spec::{ChoiceSpec, DirectorySpec, DriftSpec, UtilisationSpec};
 use crate::workload::{ResolveContext, WorkloadError};
@@ -63,6 +65,10 @@ impl Drift {
         seed: u64,
         context: &ResolveContext,
     ) -> Result<Self, WorkloadError> {
+        if let Some(like) = &spec.like {
+            like.profile.check().map_err(|error| WorkloadError::Profile { source: error })?;
+        }
+        let spec = &derived(spec, context.volume_bytes, threads);
         check_threads(spec, thread, threads)?;
         check_shares(spec)?;
         let weights = weights(&spec.weights)?;
@@ -91,6 +97,8 @@ impl Drift {
                 .filter(|n| weights[usize::from(*n)] > 0.0)
                 .fold(0, |bits, n: u8| bits | (1 << n)),
             steer,
+            grow: spec.like.as_ref().map(|_| Grow::new(slots)),
+            grow_share: 0.0,
             granule: if context.write_mode == WriteMode::Direct { BLOCK_BYTES } else { 1 },
             random_accesses: spec.random_accesses,
             fsync_probability: spec.fsync_probability,

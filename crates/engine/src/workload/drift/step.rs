@@ -21,6 +21,9 @@ impl Drift {
             }
             _ => Set::Live,
         };
+        if kind == K::Append && self.grow.is_some() {
+            return self.grow_one();
+        }
         self.slot = self.slots.pick(set, &self.choice, &mut self.random)?;
         Some(match kind {
             K::Create => self.create(excess),
@@ -93,7 +96,14 @@ impl Drift {
 
     fn create(&mut self, excess: f64) -> Operation {
         let drawn = self.file_sizes.draw(&mut self.random);
-        let length = self.granular(drawn, excess);
+        let length = match &mut self.grow {
+            // Sizes keep their distribution: what leads too far is made good by deletes.
+            Some(grow) => {
+                let piece = self.io_sizes.draw(&mut self.random);
+                grow.begin(drawn, piece, self.grow_share, &mut self.random).next_multiple_of(self.granule)
+            }
+            None => self.granular(drawn, excess),
+        };
         self.next_file += 1;
         Operation {
             kind: OperationKind::Create,
@@ -115,6 +125,18 @@ impl Drift {
         let offset = file.size / BLOCK_BYTES * BLOCK_BYTES;
         let version = file.version.saturating_add(1);
         Operation { offset, length: file.size - offset + more, version, ..file }
+    }
+
+    /// The append that gives a growing file more of its size.
+    fn grow_one(&mut self) -> Option<Operation> {
+        let piece = self.io_sizes.draw(&mut self.random);
+        let (slot, more) = self.grow.as_mut()?.next(&self.slots, piece, &mut self.random)?;
+        self.slot = slot;
+        let more = more.next_multiple_of(self.granule);
+        let file = self.on_file(OperationKind::Append);
+        let offset = file.size / BLOCK_BYTES * BLOCK_BYTES;
+        let version = file.version.saturating_add(1);
+        Some(Operation { offset, length: file.size - offset + more, version, ..file })
     }
 
     fn fallocate(&mut self, excess: f64) -> Operation {
@@ -157,10 +179,16 @@ impl Drift {
                 let made = Slot { file, name, size, directory, version, reserved: 0, attached: NONE };
                 self.slots.create(slot, made);
                 self.directories.enter(directory);
+                if let Some(grow) = &mut self.grow {
+                    grow.created(slot);
+                }
             }
             K::Append => {
                 let size = operation.offset + operation.length;
                 self.slots.change(slot, |slot| (slot.size, slot.version) = (size, version));
+                if let Some(grow) = &mut self.grow {
+                    grow.changed(slot, Some(size));
+                }
             }
             K::RandomWrite | K::Overwrite => self.slots.change(slot, |slot| slot.version = version),
             // Cutting a file gives its reserved space back, on ext4, xfs and btrfs alike.
@@ -198,6 +226,9 @@ impl Drift {
         let head = self.slots.get(slot).attached;
         if head == NONE {
             self.slots.remove(slot);
+            if let Some(grow) = &mut self.grow {
+                grow.changed(slot, None);
+            }
         } else {
             let rest = self.attached.pop(head);
             self.slots.change(slot, |slot| slot.attached = rest);

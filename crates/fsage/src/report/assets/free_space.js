@@ -30,7 +30,7 @@ fsage.charts.free = {
       const values = rows.map((row) => trial.free[state.what][row - trial.free.first] ?? trial.free.operations.map(() => 0));
       // In the heat map nothing is drawn where there is nothing; a surface needs a floor.
       const z = values.map((row) => row.map((v) => (v ? Math.log10(v + 1) : surface ? floor : null)));
-      const text = values.map((row, r) => row.map((v) => `${fsage.bucket(rows[r])}: ${say(v)}${bytes ? "" : " extents"}`));
+      const text = values.map((row, r) => row.map((v, c) => `${fsage.bucket(rows[r])}: ${say(v)}${bytes ? "" : " extents"}${within(trial.free, bytes, rows[r], c)}`));
       const bounds = surface ? { cmin: floor, cmax: top } : { zmin: floor, zmax: top };
       const common = { x: trial.free.operations, y: rows, z, text, ...bounds, colorscale: "Viridis", showscale: i === shown.length - 1, colorbar: bar, name: trial.label };
       return surface
@@ -42,15 +42,22 @@ fsage.charts.free = {
     return { traces, layout };
   },
   csv(state) {
-    const rows = [["trial", "operations", "used_share", "extent_bytes_from", "free_extents", "free_bytes"]];
+    const rows = [["trial", "operations", "used_share", "extent_bytes_from", "free_extents", "free_bytes", "free_extents_median", "free_extents_min", "probes"]];
     for (const i of [state.left, state.right]) {
       if (i === "none") continue;
       const { label, free } = fsage.data.trials[i];
       free.operations.forEach((operations, column) => free.count.forEach((row, r) =>
-        rows.push([label, operations, free.used[column], 2 ** (free.first + r), row[column], free.bytes[r][column]])));
+        rows.push([label, operations, free.used[column], 2 ** (free.first + r), row[column], free.bytes[r][column], free.count_median?.[r][column] ?? row[column], free.count_min?.[r][column] ?? row[column], free.merged])));
     }
     return rows;
   },
+};
+
+// Where a column stands for several probes, its cell is the largest of them.
+const within = (free, bytes, row, column) => {
+  const r = row - free.first;
+  if (bytes || !free.count_min?.[r]) return "";
+  return ` at most (median ${fsage.short(free.count_median[r][column])}, at least ${fsage.short(free.count_min[r][column])}, of ${free.merged} probes)`;
 };
 
 function maps(shown, titles, sizes, rows) {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::Content;
+use super::difference::number_of_pairs;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{in_unit, percent, ratio, significant};
 use crate::stats::{Judgement, Verdict};
@@ -26,7 +27,8 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         (table("claim-table", "Published findings and whether they hold here", &columns, &rows))
         p.note { "A finding " em { "holds" } " or " em { "does not" } " only when the whole interval lies on one side of its bound; "
             "otherwise there is " em { "no evidence" } ". n counts trials or pairs of trials; with fewer than three, "
-            "the interval shows the variation within the run only." }
+            "the interval shows the variation within the run only. A pair with a zero has no ratio and is left out; n says how many were. "
+            "Each finding was given beforehand and is judged alone: of twenty that are untrue, one may seem to hold by chance." }
     })
 }
 
@@ -56,10 +58,10 @@ fn row(claim: &ClaimSpec, found: &Judgement) -> Row {
         Cell::text(claim.published.clone()),
         Cell::maybe(found.measured.map(|measured| measured.value), in_words),
         interval.class("nowrap"),
-        Cell::maybe(
-            found.measured.map(|m| fsage_engine::quantity::as_f64(m.n.try_into().unwrap_or(0))),
-            |n| format!("{n:.0}"),
-        ),
+        found.measured.map_or_else(Cell::none, |measured| {
+            let n = fsage_engine::quantity::as_f64(measured.n.try_into().unwrap_or(0));
+            Cell::number(number_of_pairs(&measured), n)
+        }),
         Cell::markup(&verdict, format!("{word} {reason}").trim().to_owned()),
         Cell::markup(&checked, format!("{} {}", found.quantity, found.condition)).class("small"),
     ])

@@ -25,13 +25,15 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         Column::number("volume overwrites", ""),
         Column::number("CPU user + system", "ns"),
         Column::number("failed", ""),
-        Column::number("fsage's own cost/op", "ns"),
+        Column::number("user CPU/op", "ns"),
         Column::number("of the time", ""),
         Column::text("ended by"),
     ];
     let rows: Vec<Row> = aged.iter().map(|(trial, age)| row(trial, age)).collect();
     Some(html! {
-        p.lead { "Pauses and probes are left out of the time. Device bytes are those that the kernel says it wrote to the device." }
+        p.lead { "Pauses and probes are left out of the time. Device bytes are those that the kernel says it wrote to the device. "
+            "User CPU is the time outside the kernel: making operations and data, keeping the latencies, and the trace; the calls "
+            "themselves are in the system's." }
         (table("cost-table", "What ageing took", &columns, &rows))
     })
 }

@@ -3,14 +3,15 @@
 use maud::{Markup, html};
 
 use super::Content;
-use crate::report::difference::{Difference, Finding, metrics};
+use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding, metrics};
 use crate::report::factor;
 use crate::report::figure::{Figure, figure, select};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, metric, percent, ratio, significant};
+use crate::stats::Estimate;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
-    if content.view.trials.len() < 2 || content.differences.is_empty() {
+    if content.view.trials.len() < 2 || content.differences.made.is_empty() {
         return None;
     }
     let names: Vec<(String, String)> =
@@ -28,8 +29,9 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         Column::text("interval"),
         Column::number("Cliff's δ", ""),
         Column::text("finding"),
+        Column::text("survives correction"),
     ];
-    let rows: Vec<Row> = content.differences.iter().map(row).collect();
+    let rows: Vec<Row> = content.differences.made.iter().map(row).collect();
     Some(html! {
         (figure(&Figure {
             id: "difference-chart",
@@ -41,14 +43,46 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
             note: "",
         }))
         (table("difference-table", &format!("Ratios with {confidence} bootstrap intervals for the metric chosen above"), &columns, &rows))
-        p.note {
-            "Three or more pairs of trials: pairs are drawn (BCa from eight pairs on, percentile below, where intervals are rather "
-            "too narrow). One or two: blocks of neighbouring ticks or probes within each run are drawn, which tells how steady "
-            "the difference was within that run, not whether another run would show it. Ratios over several pairs are geometric means. "
-            "With " (confidence) " intervals some of " (counted(content.differences.len(), "comparison")) " differ by chance alone."
-            @if content.left_out > 0 { " " (counted(content.left_out, "further comparison")) " were left out." }
-        }
+        (notes(content, &confidence))
     })
+}
+
+/// How the intervals were made, and what was left out.
+fn notes(content: &Content<'_>, confidence: &str) -> Markup {
+    let differences = content.differences;
+    let zeros: usize = differences.made.iter().map(|difference| difference.estimate.zeros).sum();
+    html! {
+        p.note {
+            "Trials with other settings are no repeats of each other: with three or more contexts (cells of the factors that are "
+            "held equal) whole contexts are the units and their repeats go together; within one context its repeats are the units. "
+            "Two contexts cannot tell how contexts vary: there the interval speaks of these two only, or there is none. Fewer than "
+            "eight units give Student's t, more are drawn (BCa). One or two pairs in all: blocks of neighbouring ticks or probes "
+            "within each run are drawn, which tells how steady the difference was within that run, not whether another run would "
+            "show it. Ratios over several pairs are geometric means, and every context weighs the same."
+        }
+        p.note {
+            "With " (confidence) " intervals some of " (counted(differences.made.len(), "comparison")) " differ by chance alone. "
+            "Those marked as surviving do so at a false discovery rate of " (percent(FALSE_DISCOVERIES)) " over all of them (Benjamini & Hochberg 1995)."
+            @if differences.left_out > 0 { " " (counted(differences.left_out, "further comparison")) " were left out." }
+        }
+        @if zeros > 0 {
+            p.note.zeros { "A pair with a zero has no ratio: " (counted(zeros, "such pair")) " left out; the column of pairs says where." }
+        }
+        @if !differences.all_zero.is_empty() {
+            details.zeros {
+                summary { (counted(differences.all_zero.len(), "comparison")) " could not be made, because a side of every pair was 0" }
+                ul { @for what in &differences.all_zero { li { (what) } } }
+            }
+        }
+    }
+}
+
+/// Pairs behind an estimate, and those that a zero kept out.
+pub fn number_of_pairs(estimate: &Estimate) -> String {
+    match estimate.zeros {
+        0 => estimate.n.to_string(),
+        zeros => format!("{} ({zeros} with a zero left out)", estimate.n),
+    }
 }
 
 fn row(difference: &Difference) -> Row {
@@ -73,7 +107,7 @@ fn row(difference: &Difference) -> Row {
             end(|interval| interval.low),
             end(|interval| interval.high),
             Cell::number(
-                estimate.n.to_string(),
+                number_of_pairs(estimate),
                 fsage_engine::quantity::as_f64(estimate.n.try_into().unwrap_or(0)),
             ),
             Cell::text(estimate.basis.describe()).class("small"),
@@ -81,6 +115,11 @@ fn row(difference: &Difference) -> Row {
                 format!("{delta:.2} ({})", crate::stats::effect::magnitude(delta).name())
             }),
             Cell::markup(&finding, difference.finding.words()),
+            Cell::text(match (difference.survives, difference.finding) {
+                (true, _) => "yes",
+                (false, Finding::NoEvidence) => "–",
+                (false, _) => "no",
+            }),
         ],
         group: difference.metric.clone(),
         class: if difference.finding == Finding::NoEvidence { "grey" } else { "" },

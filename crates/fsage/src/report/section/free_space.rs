@@ -14,8 +14,14 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         .filter(|(_, trial)| trial.age.as_ref().is_some_and(|age| age.free.is_some()))
         .map(|(i, trial)| (i, trial.label.as_str()))
         .collect();
+    let without: Vec<&str> = view
+        .trials
+        .iter()
+        .filter(|trial| trial.age.as_ref().is_some_and(|age| age.free.is_none()))
+        .map(|trial| trial.label.as_str())
+        .collect();
     if trials.is_empty() {
-        return None;
+        return (!without.is_empty()).then(|| no_map(&without));
     }
     let names: Vec<(String, String)> =
         trials.iter().map(|(i, label)| (i.to_string(), (*label).to_owned())).collect();
@@ -31,9 +37,12 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     let merged = maps().map(|map| map.merged).max().unwrap_or(1);
     let mut note = String::new();
     if merged > 1 {
-        note.push_str(&format!("Every {merged}th probe is shown, and the last one."));
+        note.push_str(&format!(
+            "A column stands for up to {merged} neighbouring probes; a cell is the largest number found by any of \
+             them, so that the cells of a column need not be of one moment. Pointing at it tells median and smallest."
+        ));
     }
-    Some(figure(&Figure {
+    let chart = figure(&Figure {
         id: "free-chart",
         kind: "free",
         title: "How free space falls apart",
@@ -42,5 +51,17 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
                       from a few large extents at the top to many small ones at the bottom.",
         controls,
         note: &note,
-    }))
+    });
+    Some(html! { (chart) @if !without.is_empty() { (no_map(&without)) } })
+}
+
+/// Why there is nothing to draw.
+fn no_map(without: &[&str]) -> Markup {
+    html! {
+        p.note.no-map {
+            "No map of free space for " (without.join("; ")) ": no probe was made there, or the file system does not tell where its "
+            "free extents lie. ext4 and xfs tell by FS_IOC_GETFSMAP and btrfs by its trees; file systems in user space (FUSE) "
+            "and many others tell only how much is free."
+        }
+    }
 }

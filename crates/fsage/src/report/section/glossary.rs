@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Content;
 
-const WORDS: [(&str, &str); 17] = [
+const WORDS: [(&str, &str); 19] = [
     ("age", "What use leaves behind in a file system: files and free space in many pieces."),
     (
         "bootstrap interval",
@@ -15,8 +15,13 @@ const WORDS: [(&str, &str); 17] = [
         "Cliff's δ",
         "How often a value of one group exceeds one of the other, from −1 to 1; 0 when they overlap wholly.",
     ),
+    ("context", "One cell of the factors that are not being compared, with all its repeats."),
     ("digest", "Checksum of the logical tree (names, sizes, data versions). Equal digests: the same files."),
     ("extent", "A run of neighbouring blocks that belong to one file, or that are free."),
+    (
+        "false discovery rate",
+        "Of many comparisons some differ by chance. Those that survive are chosen so that on average at most 5 % of them are such (Benjamini & Hochberg 1995).",
+    ),
     ("fragmented file", "A file in more than one extent."),
     (
         "layout score",

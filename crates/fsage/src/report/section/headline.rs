@@ -6,7 +6,7 @@ use fsage_engine::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::Content;
-use crate::report::difference::{Difference, Finding};
+use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
 use crate::report::text::{bytes, counted, grouped, metric, nanoseconds, percent, ratio, significant};
 use crate::report::view::{Trial, View};
 use crate::stats::Verdict;
@@ -23,7 +23,8 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         (cards(view))
         ul.findings {
             li { (scope(view)) }
-            @for line in strongest(content.differences) { li { (line) } }
+            @if let Some(line) = discoveries(content) { li { (line) } }
+            @for line in strongest(&content.differences.made) { li { (line) } }
             @if let Some(line) = unproven(content) { li.unproven { (line) } }
             @if let Some(line) = claims(content) { li { (line) } }
             li { (digests(view)) }
@@ -96,10 +97,30 @@ fn scope(view: &View) -> String {
     )
 }
 
-/// The clearest differences of the means and of the layout: at most four, one a metric and factor.
+/// How many comparisons were made and what is left of them when that is taken into account.
+fn discoveries(content: &Content<'_>) -> Option<String> {
+    let made = &content.differences.made;
+    let confidence = percent(content.view.bootstrap.confidence);
+    let differ = made.iter().filter(|difference| difference.finding != Finding::NoEvidence).count();
+    let survive = made.iter().filter(|difference| difference.survives).count();
+    let number = |count: usize| grouped(u64::try_from(count).unwrap_or(u64::MAX));
+    let end = if survive == 0 { "none is shown here." } else { "the clearest of those:" };
+    (!made.is_empty()).then(|| {
+        format!(
+            "{} made: {} differ by their {confidence} interval, {} still do when so many are made (false \
+             discovery rate {}, Benjamini–Hochberg); {end}",
+            counted(made.len(), "comparison"),
+            number(differ),
+            number(survive),
+            percent(FALSE_DISCOVERIES),
+        )
+    })
+}
+
+/// The clearest surviving differences of the means and of the layout: at most four, one a metric and factor.
 fn strongest(differences: &[Difference]) -> Vec<Markup> {
     let clear = |difference: &&Difference| {
-        difference.finding != Finding::NoEvidence
+        difference.survives
             && (difference.metric.ends_with("mean_ns") || !difference.metric.starts_with("latency"))
     };
     let distance = |difference: &Difference| {
@@ -141,9 +162,13 @@ fn capital(text: &str) -> String {
 }
 
 fn unproven(content: &Content<'_>) -> Option<String> {
-    let all = content.differences.len();
-    let unproven =
-        content.differences.iter().filter(|difference| difference.finding == Finding::NoEvidence).count();
+    let all = content.differences.made.len();
+    let unproven = content
+        .differences
+        .made
+        .iter()
+        .filter(|difference| difference.finding == Finding::NoEvidence)
+        .count();
     let number = |count: usize| grouped(u64::try_from(count).unwrap_or(u64::MAX));
     (all > 0).then(|| {
         let confidence = content.view.bootstrap.confidence;

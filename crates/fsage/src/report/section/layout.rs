@@ -7,7 +7,7 @@ use super::Content;
 use super::headline::flags;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{grouped, percent, significant, whole_bytes};
-use crate::report::view::Trial;
+use crate::report::view::{Age, Trial};
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let trials: Vec<&Trial> = content.view.trials.iter().filter(|trial| trial.layout().is_some()).collect();
@@ -35,6 +35,11 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         p.lead { "A file in one extent lies in one piece. The layout score is the share of blocks that directly follow "
             "their predecessor (1 is perfect, Smith & Seltzer 1997)." }
         (table("layout-table", "Layout after ageing", &columns, &rows))
+        @for trial in &trials {
+            @if let Some(short) = trial.age.as_ref().and_then(Age::short_of_target) {
+                p.note.short { b { (trial.label) } ": " (short) "." }
+            }
+        }
         (table("digest-table", "Digests of the logical trees: equal means the same files with the same data", &digest_columns, &digests))
     })
 }

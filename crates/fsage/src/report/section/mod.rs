@@ -1,5 +1,6 @@
 //! The page's sections, in their order. A new one is a file here and a line in [`ALL`].
 
+pub mod age_cost;
 pub mod claim;
 pub mod cost;
 pub mod difference;
@@ -9,22 +10,21 @@ pub mod headline;
 pub mod histogram;
 pub mod latency;
 pub mod layout;
+pub mod profile;
 pub mod setup;
 pub mod trial;
 pub mod warning;
 
 use maud::Markup;
 
-use super::difference::Difference;
+use super::difference::Differences;
 use super::view::View;
 use crate::stats::Judgement;
 
 /// What sections are made of.
 pub struct Content<'a> {
     pub view: &'a View,
-    pub differences: &'a [Difference],
-    /// Comparisons that were left out.
-    pub left_out: usize,
+    pub differences: &'a Differences,
     /// One for each claim of the study.
     pub judgements: &'a [Judgement],
 }
@@ -37,14 +37,16 @@ pub struct Section {
 }
 
 /// Every section.
-pub const ALL: [Section; 13] = [
+pub const ALL: [Section; 15] = [
     Section { id: "summary", title: "In short", render: headline::render },
     Section { id: "claims", title: "Published findings", render: claim::render },
+    Section { id: "age-cost", title: "What age costs", render: age_cost::render },
     Section { id: "latency", title: "Latency over time", render: latency::chart },
     Section { id: "operations", title: "Latency by operation", render: latency::tables },
     Section { id: "free-space", title: "Free space", render: free_space::render },
     Section { id: "extents", title: "Extents and files", render: histogram::render },
     Section { id: "layout", title: "Layout", render: layout::render },
+    Section { id: "like", title: "Like the original", render: profile::render },
     Section { id: "differences", title: "Differences", render: difference::render },
     Section { id: "cost", title: "Cost of ageing", render: cost::render },
     Section { id: "warnings", title: "Warnings", render: warning::render },

@@ -13,11 +13,14 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     Some(html! {
         @if let Some(first) = view.trials.first() {
+            @if let Some(differing) = differing(view) {
+                div.notice.differs { b { "Not all trials ran on the same: " } (differing) " differ between them, and so may what they measured." }
+            }
             div.setup {
                 (list("Host", &host(view, first)))
                 (list("Device", &device(view, first)))
                 (list("Study", &study(view, first)))
-                (list("Tools", &tools(first)))
+                (list("Tools", &tools(view)))
             }
             h3 { "How each file system was made and mounted" }
             @for (label, commands) in making(view) {
@@ -52,11 +55,42 @@ fn push(rows: &mut Rows, name: &str, value: impl Into<String>) {
     }
 }
 
-/// Values that all trials should share; says when they do not.
+/// Values that all trials should share; where they do not, each with its trials.
 fn shared(view: &View, pick: impl Fn(&Trial) -> String) -> String {
-    let values: BTreeSet<String> = view.trials.iter().map(pick).filter(|text| !text.is_empty()).collect();
-    let text = values.iter().cloned().collect::<Vec<_>>().join(" / ");
-    if values.len() > 1 { format!("{text} (differs between trials)") } else { text }
+    let mut values: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for trial in &view.trials {
+        values.entry(pick(trial)).or_default().push(&trial.label);
+    }
+    values.remove("");
+    match values.len() {
+        0 | 1 => values.into_keys().next().unwrap_or_default(),
+        _ => {
+            let parts = values.iter().map(|(text, trials)| format!("{text} ({})", trials.join("; ")));
+            parts.collect::<Vec<_>>().join(" / ")
+        }
+    }
+}
+
+/// What decides results and differs between trials, in words; `None` when all is the same.
+fn differing(view: &View) -> Option<String> {
+    let differs = |pick: &dyn Fn(&Trial) -> &str| {
+        let values: BTreeSet<&str> = view.trials.iter().map(pick).filter(|text| !text.is_empty()).collect();
+        values.len() > 1
+    };
+    let mut found = Vec::new();
+    for (name, pick) in [
+        ("kernel", (|trial| &trial.host.kernel) as fn(&Trial) -> &str),
+        ("CPU", |trial| &trial.host.cpu_model),
+        ("fsage", |trial| &trial.program),
+        ("scheduler", |trial| &trial.device.scheduler),
+    ] {
+        if differs(&pick) {
+            found.push(name.to_owned());
+        }
+    }
+    let tool = |name: &String| differs(&|trial| trial.host.tools.get(name).map_or("", String::as_str));
+    found.extend(tool_names(view).into_iter().filter(tool));
+    (!found.is_empty()).then(|| found.join(", "))
 }
 
 fn host(view: &View, first: &Trial) -> Rows {
@@ -122,10 +156,26 @@ fn study(view: &View, first: &Trial) -> Rows {
     rows
 }
 
-fn tools(first: &Trial) -> Rows {
+/// Tools of any trial that make, check or measure volumes.
+fn tool_names(view: &View) -> BTreeSet<String> {
     let used = ["mkfs", "mount", "fsck", "btrfs", "xfs", "e2", "tune", "fio", "fstrim"];
     let wanted = |name: &str| used.iter().any(|part| name.contains(part));
-    first.host.tools.iter().filter(|(name, _)| wanted(name)).map(|(a, b)| (a.clone(), b.clone())).collect()
+    view.trials
+        .iter()
+        .flat_map(|trial| trial.host.tools.keys())
+        .filter(|name| wanted(name))
+        .cloned()
+        .collect()
+}
+
+fn tools(view: &View) -> Rows {
+    let mut rows = Rows::new();
+    push(&mut rows, "fsage", shared(view, |trial| trial.program.clone()));
+    for name in tool_names(view) {
+        let version = shared(view, |trial| trial.host.tools.get(&name).cloned().unwrap_or_default());
+        push(&mut rows, &name, version);
+    }
+    rows
 }
 
 /// The commands that made the volumes, once a cell.

@@ -10,6 +10,7 @@ use fsage_engine::quantity::as_f64;
 use super::StageContext;
 use crate::run::error::TrialError;
 use crate::run::observer::{RunEvent, RunObserver};
+use crate::run::place::Place;
 use crate::run::warning::{self, HostActivity};
 use crate::store::format::StageRecord;
 use crate::store::{StoreError, TrialFolder};
@@ -17,16 +18,16 @@ use crate::study::spec::AgeStage;
 use crate::target::{Control, Incoming, TargetError};
 
 /// Runs the load, then checks its data if asked.
-pub(super) fn run(stage: &AgeStage, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-    let directory = context.point.join(&stage.name);
-    context.commands.extend(describe(stage, context.point, context.seed));
+pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    let (directory, seed) = (place.point().join(&stage.name), context.planned.seed);
+    context.commands.extend(describe(stage, place.point(), seed));
     context.session.call(Request::MakeDirectory { directory: directory.clone() }, &mut |_| {})?;
     context.observer.event(RunEvent::Step { name: stage.name.clone(), detail: in_words(stage) });
     let load = LoadSpec {
         workload: stage.workload.clone(),
         directory: directory.clone(),
         threads: stage.threads,
-        seed: context.seed,
+        seed,
         stop: stage.stop.clone(),
         write_mode: stage.write_mode,
         probe_every: stage.probe_every,
@@ -36,12 +37,10 @@ pub(super) fn run(stage: &AgeStage, context: &mut StageContext<'_>) -> Result<()
     };
     let before = HostActivity::now();
     let result = load_with_events(stage, load, context)?;
-    let found =
-        warning::of_age(stage, &result, context.facts, context.volume_bytes, before, HostActivity::now());
-    for warning in found {
-        context.folder.log(&format!("warning {}: {}", warning.kind, warning.message));
-        context.observer.event(RunEvent::Warning { warning: warning.clone() });
-        context.warnings.push(warning);
+    let volume_bytes = place.facts().size_bytes;
+    let now = HostActivity::now();
+    for warning in warning::of_age(stage, &result, context.facts, volume_bytes, before, now) {
+        context.warn(warning);
     }
     if stage.verify {
         context
@@ -80,26 +79,30 @@ fn load_with_events(
         pace: Pace::default(),
         store: Ok(()),
     };
-    context.interrupt.direct(Some(context.session.control()));
-    let answer = context.session.call(Request::Load { load: Box::new(load) }, &mut |i| collect.incoming(i));
+    let (interrupt, control) = (context.interrupt, context.session.control());
+    let answer = context.session.call_and(
+        Request::Load { load: Box::new(load) },
+        &mut || interrupt.direct(Some(control.clone())),
+        &mut |i| collect.incoming(i),
+    );
     context.interrupt.direct(None);
     let Collect { ticks, probes, store, .. } = collect;
     store?;
-    let result = match answer {
-        Ok(Reply::Load { result }) => result,
-        Ok(other) => return Err(unexpected("load", &other).into()),
-        Err(error) => {
-            return Err(if context.interrupt.by().is_some() {
-                TrialError::Interrupted
-            } else {
-                error.into()
-            });
-        }
+    // An error stays what it is also after a signal: a lost agent calls for a fresh one to give back.
+    let result = match answer? {
+        Reply::Load { result } => result,
+        other => return Err(unexpected("load", &other).into()),
     };
     if context.interrupt.by().is_some() || result.stopped_by == StopReason::Asked {
         return Err(TrialError::Interrupted);
     }
-    context.done.push(StageRecord::Age { name: stage.name.clone(), result: result.clone(), ticks, probes });
+    context.done.push(StageRecord::Age {
+        name: stage.name.clone(),
+        image: None,
+        result: result.clone(),
+        ticks,
+        probes,
+    });
     Ok(*result)
 }
 
@@ -186,6 +189,9 @@ impl Pace {
     }
 }
 
+/// Characters of a workload that a command line shows.
+const LONGEST_WORKLOAD: usize = 1_500;
+
 /// The load as a command that a user could type.
 pub(super) fn describe(stage: &AgeStage, point: &Path, seed: u64) -> Vec<String> {
     let directory = point.join(&stage.name);
@@ -193,7 +199,12 @@ pub(super) fn describe(stage: &AgeStage, point: &Path, seed: u64) -> Vec<String>
     if let Some(operations) = stage.stop.operations {
         line.push_str(&format!(" --operations {operations}"));
     }
-    let workload = serde_json::to_string(&stage.workload).unwrap_or_default();
+    let mut workload = serde_json::to_string(&stage.workload).unwrap_or_default();
+    // A profile stands in the record's spec; here it would only hide the rest.
+    if let Some((end, _)) = workload.char_indices().nth(LONGEST_WORKLOAD) {
+        workload.truncate(end);
+        workload.push('…');
+    }
     vec![format!("mkdir {}", directory.display()), format!("{line} # {workload}")]
 }
 

@@ -1,5 +1,6 @@
 //! Limits of a workload's parameters.
 
+use fsage_engine::profile::derived;
 use fsage_engine::size::Bytes;
 use fsage_engine::workload::spec::{ChoiceSpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
 
@@ -8,6 +9,11 @@ use super::Checker;
 /// Checks a workload of `threads` threads on a volume of `volume` bytes (where that is known).
 pub(super) fn check(check: &mut Checker, spec: &WorkloadSpec, threads: u64, volume: Option<Bytes>) {
     let WorkloadSpec::Drift(drift) = spec;
+    if let Some(Err(error)) = drift.like.as_ref().map(|like| like.profile.check()) {
+        return check.fail("like", error.to_string());
+    }
+    let bytes = volume.map_or(0, |volume| volume.0);
+    let drift = &derived(drift, bytes, u32::try_from(threads).unwrap_or(u32::MAX));
     check.require(drift.slots >= threads, "slots", || {
         format!("{} file slots are too few: at least 1 a thread ({threads})", drift.slots)
     });

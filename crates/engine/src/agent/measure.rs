@@ -1,0 +1,36 @@
+//! Requests that measure and copy trees.
+
+use super::Agent;
+use super::sink::EventSink;
+use crate::protocol::{Failure, Reply, Request};
+use crate::{copy, measure};
+
+/// Does one of `Measure`, its folder, `Copy` and `RemoveTraceInstance`; anything else is nothing of ours.
+pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, Failure> {
+    let mut sink = EventSink::new(agent, id);
+    match request {
+        Request::Measure { measure, directory, device, seed, trace_instance } => {
+            let order = measure::Order { measure, directory, device, seed, trace_instance };
+            let result = agent.with_control(|control| measure::run(&order, control, &mut sink))?;
+            Ok(Reply::Measured { result: Box::new(result) })
+        }
+        Request::MakeMeasureFolder { directory } => {
+            measure::make_folder(&directory)?;
+            Ok(Reply::Done)
+        }
+        Request::RemoveMeasureFolder { directory } => {
+            measure::remove_folder(&directory)?;
+            Ok(Reply::Done)
+        }
+        Request::Copy { from, to } => {
+            let copied = agent.with_control(|control| copy::run(&from, &to, control, &mut sink))?;
+            let copy::Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns } = copied;
+            Ok(Reply::Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns })
+        }
+        Request::RemoveTraceInstance { name } => {
+            measure::requests::remove_instance(&name)?;
+            Ok(Reply::Done)
+        }
+        _ => Ok(Reply::Done),
+    }
+}

@@ -1,0 +1,115 @@
+//! The volume, read and written past the page cache where the kernel allows it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+
+use super::{BLOCK_BYTES, ImageError, as_u64};
+
+/// A block device, or a file that holds a volume.
+#[derive(Debug)]
+pub(super) struct Disk {
+    path: PathBuf,
+    /// Offsets, lengths and addresses of what goes through it are multiples of 4096.
+    direct: File,
+    /// For what is not.
+    plain: File,
+    size_bytes: u64,
+    is_device: bool,
+}
+
+fn flags(flags: OFlags) -> i32 {
+    i32::try_from(flags.bits()).unwrap_or(0)
+}
+
+impl Disk {
+    /// Opens it for reading, alone when `exclusive` (which only devices can be).
+    pub(super) fn read(path: &Path, exclusive: bool) -> Result<Self, ImageError> {
+        Self::open(path, false, exclusive)
+    }
+
+    /// Opens it for writing, a device alone: not mounted, not swap, not part of something.
+    pub(super) fn write(path: &Path) -> Result<Self, ImageError> {
+        Self::open(path, true, true)
+    }
+
+    fn open(path: &Path, write: bool, exclusive: bool) -> Result<Self, ImageError> {
+        let error = || ImageError::file("open", path);
+        let kind = path.metadata().map_err(error())?.file_type();
+        let is_device = kind.is_block_device();
+        if !is_device && !kind.is_file() {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "neither a block device nor a file");
+            return Err(error()(source));
+        }
+        let exclusively = if exclusive && is_device { OFlags::EXCL } else { OFlags::empty() };
+        let mut options = OpenOptions::new();
+        options.read(true).write(write);
+        // Two descriptors cannot both be exclusive; one is enough.
+        let plain = options.open(path).map_err(error())?;
+        let direct = match options.custom_flags(flags(exclusively | OFlags::DIRECT)).open(path) {
+            Ok(file) => file,
+            // File systems without direct I/O (older tmpfs).
+            Err(refused) if refused.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+                options.custom_flags(flags(exclusively)).open(path).map_err(error())?
+            }
+            Err(refused) => return Err(error()(refused)),
+        };
+        let size_bytes = if is_device {
+            fsage_sys::block::size_bytes(direct.as_fd())
+                .map_err(|source| error()(io::Error::from_raw_os_error(source.errno())))?
+        } else {
+            direct.metadata().map_err(error())?.len()
+        };
+        Ok(Self { path: path.to_owned(), direct, plain, size_bytes, is_device })
+    }
+
+    pub(super) const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// What its first and last bytes say.
+    pub(super) const fn plain(&self) -> &File {
+        &self.plain
+    }
+
+    /// Reads whole blocks; what lies beyond the end of the volume is zeros.
+    pub(super) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), ImageError> {
+        let error = || ImageError::file("read", &self.path);
+        let within = usize::try_from(self.size_bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let (bytes, beyond) = bytes.split_at_mut(within.min(bytes.len()));
+        beyond.fill(0);
+        let whole = bytes.len() - bytes.len() % BLOCK;
+        let (bytes, cut) = bytes.split_at_mut(whole);
+        self.direct.read_exact_at(bytes, offset).map_err(error())?;
+        self.plain.read_exact_at(cut, offset + as_u64(whole)).map_err(error())
+    }
+
+    /// Writes blocks; what lies beyond `end` (the end of the saved volume) is left out.
+    pub(super) fn write_at(&self, bytes: &[u8], offset: u64, end: u64) -> Result<(), ImageError> {
+        let error = || ImageError::file("write", &self.path);
+        let within = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let bytes = &bytes[..within.min(bytes.len())];
+        let (bytes, cut) = bytes.split_at(bytes.len() - bytes.len() % BLOCK);
+        self.direct.write_all_at(bytes, offset).map_err(error())?;
+        self.plain.write_all_at(cut, offset + as_u64(bytes.len())).map_err(error())
+    }
+
+    pub(super) fn sync(&self) -> Result<(), ImageError> {
+        self.plain.sync_all().map_err(ImageError::file("sync", &self.path))
+    }
+
+    /// Tells the device that nothing on it is needed (a file gets a hole). Whether it could.
+    pub(super) fn discard(&self) -> bool {
+        let whole = self.size_bytes - self.size_bytes % BLOCK_BYTES;
+        if self.is_device {
+            return fsage_sys::block::discard(self.direct.as_fd(), 0, whole).is_ok();
+        }
+        fallocate(&self.plain, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, whole).is_ok()
+    }
+}
+
+const BLOCK: usize = fsage_content::BLOCK_BYTES;

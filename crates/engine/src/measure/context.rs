@@ -1,0 +1,242 @@
+//! What every measure works with: the directory, the seed, the clock, and making things cold.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fsage_sys::clock::{CpuTime, raw_ns, thread_cpu};
+
+use super::requests::{RequestSummary, Tracer};
+use super::{MeasureError, listing::Unseen};
+use crate::host::cache;
+use crate::load::{Control, LoadSink};
+use crate::protocol::Warning;
+use crate::quantity::as_f64;
+
+/// Names looked at between two looks at the control and the clock of progress.
+const STRIDE: u64 = 32;
+
+/// What a measure has to say, as far as it counts things.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Count {
+    pub bytes: u64,
+    pub files: u64,
+    pub operations: u64,
+}
+
+/// A measure under way.
+pub(super) struct Context<'a> {
+    pub directory: &'a Path,
+    pub seed: u64,
+    pub warnings: Vec<Warning>,
+    pub count: Count,
+    control: &'a Control,
+    sink: &'a mut dyn LoadSink,
+    tracer: Option<Tracer>,
+    running: Option<(u64, CpuTime)>,
+    elapsed_ns: u64,
+    cpu_ns: u64,
+    steps: u64,
+    started: Instant,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(
+        directory: &'a Path,
+        seed: u64,
+        control: &'a Control,
+        sink: &'a mut dyn LoadSink,
+        tracer: Option<Tracer>,
+    ) -> Self {
+        Self {
+            directory,
+            seed,
+            warnings: Vec::new(),
+            count: Count::default(),
+            control,
+            sink,
+            tracer,
+            running: None,
+            elapsed_ns: 0,
+            cpu_ns: 0,
+            steps: 0,
+            started: Instant::now(),
+        }
+    }
+
+    /// Makes what is measured next cold: writes the file system back and drops the page cache, dentries and
+    /// inodes of the host, pages of the file under a loop device too. Without the right to, a warning says so.
+    pub fn cool(&mut self) -> Result<(), MeasureError> {
+        self.sync()?;
+        if let Err(error) = cache::drop_caches() {
+            let message = format!("caches could not be dropped, so part of this was not cold: {error}");
+            self.warn("warm-cache", message);
+        }
+        Ok(())
+    }
+
+    /// Writes the file system back.
+    pub fn sync(&self) -> Result<(), MeasureError> {
+        Ok(cache::sync(self.directory)?)
+    }
+
+    /// Starts or goes on with the clock and the trace of requests.
+    pub fn start(&mut self) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.on();
+        }
+        self.running = Some((raw_ns(), thread_cpu()));
+    }
+
+    /// Holds the clock and the trace.
+    pub fn stop(&mut self) {
+        let (now, cpu) = (raw_ns(), thread_cpu());
+        if let Some((then, cpu_then)) = self.running.take() {
+            self.elapsed_ns += now - then;
+            self.cpu_ns += (cpu.user_ns + cpu.sys_ns).saturating_sub(cpu_then.user_ns + cpu_then.sys_ns);
+        }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.off();
+        }
+    }
+
+    /// Counts one more thing done; says now and then how far it is, and whether to go on.
+    pub fn step(&mut self, share: Option<f64>, note: &str) -> Result<(), MeasureError> {
+        self.steps += 1;
+        if !self.steps.is_multiple_of(STRIDE) {
+            return Ok(());
+        }
+        self.check()?;
+        let elapsed_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.sink.progress(self.count.operations, elapsed_ns, share, note);
+        Ok(())
+    }
+
+    /// Whether to go on.
+    pub fn check(&self) -> Result<(), MeasureError> {
+        if self.control.is_stopped() { Err(MeasureError::Stopped) } else { Ok(()) }
+    }
+
+    /// Something the reader must know.
+    pub fn warn(&mut self, kind: &str, message: String) {
+        self.warnings.push(Warning { kind: kind.to_owned(), message });
+    }
+
+    /// Says what could not be looked at.
+    pub fn warn_unseen(&mut self, unseen: &Unseen) {
+        if unseen.count > 0 {
+            let message = format!("{} names could not be looked at, first {}", unseen.count, unseen.first);
+            self.warn("unreadable", message);
+        }
+    }
+
+    /// Wall time measured so far.
+    pub const fn elapsed_ns(&self) -> u64 {
+        self.elapsed_ns
+    }
+
+    /// CPU time measured so far.
+    pub const fn cpu_ns(&self) -> u64 {
+        self.cpu_ns
+    }
+
+    /// Ends the trace.
+    pub fn requests(&mut self) -> Option<RequestSummary> {
+        let (summary, warnings) = self.tracer.take()?.finish();
+        self.warnings.extend(warnings);
+        summary
+    }
+
+    /// Free bytes that an ordinary user may take.
+    pub fn free_bytes(&self) -> Result<u64, MeasureError> {
+        Ok(cache::usage(self.directory)?.available_bytes)
+    }
+
+    /// A path below the directory.
+    pub fn below(&self, path: &[u8]) -> PathBuf {
+        super::listing::below(self.directory, path)
+    }
+
+    /// A random stream of this measure; `stream` tells its streams apart.
+    pub fn random(&self, stream: u32) -> crate::distribution::Random {
+        crate::distribution::Random::new(self.seed, stream)
+    }
+}
+
+/// Nanoseconds as seconds.
+pub(super) fn seconds(ns: u64) -> f64 {
+    as_f64(ns) / 1e9
+}
+
+/// Seconds it takes to move 1 GiB, from nanoseconds and bytes; 0 when there are no bytes.
+pub(super) fn seconds_per_gib(ns: u64, bytes: u64) -> f64 {
+    if bytes == 0 { 0.0 } else { seconds(ns) / (as_f64(bytes) / f64::from(1 << 30)) }
+}
+
+/// Bytes (or things) a second; 0 when no time passed.
+pub(super) fn per_second(count: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { as_f64(count) / seconds(ns) }
+}
+
+/// Name of the folder that a measure makes below the directory for what it writes.
+pub const FOLDER: &str = "fsage-measure";
+
+/// Makes [`FOLDER`] below `directory` and says where it is.
+///
+/// # Errors
+/// Something of that name is there already, or the file system does not let us.
+pub fn make_folder(directory: &Path) -> Result<PathBuf, MeasureError> {
+    let path = directory.join(FOLDER);
+    match std::fs::create_dir(&path) {
+        Ok(()) => Ok(path),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(MeasureError::Leftover { path })
+        }
+        Err(error) => Err(MeasureError::io("make", &path)(error)),
+    }
+}
+
+/// Removes [`FOLDER`] below `directory` with what is in it, and syncs; a missing one is fine.
+///
+/// # Errors
+/// The file system does not let us.
+pub fn remove_folder(directory: &Path) -> Result<(), MeasureError> {
+    let path = directory.join(FOLDER);
+    match std::fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(MeasureError::io("remove", &path)(error));
+        }
+        _ => {}
+    }
+    let opened = File::open(directory).map_err(MeasureError::io("open", directory))?;
+    rustix::fs::syncfs(&opened).map_err(MeasureError::system("sync", directory))
+}
+
+/// A folder of our own below the directory, removed with what is in it when it goes.
+pub(super) struct Workshop {
+    /// Where it is.
+    pub path: PathBuf,
+    removed: bool,
+}
+
+impl Workshop {
+    /// Makes [`FOLDER`] below `directory`.
+    pub fn make(directory: &Path) -> Result<Self, MeasureError> {
+        Ok(Self { path: make_folder(directory)?, removed: false })
+    }
+
+    /// Removes it and syncs.
+    pub fn remove(mut self) -> Result<(), MeasureError> {
+        self.removed = true;
+        remove_folder(self.path.parent().unwrap_or(&self.path))
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        if !self.removed {
+            // The measure failed: its own error is the one to tell.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Measures: what age costs, one file a measure.
+//!
+//! A measure runs on a mounted file system while nothing else does. Unless it says otherwise it begins cold: the
+//! lab has just unmounted and mounted the volume, and what a measure reads beforehand (to find old files) is dropped from
+//! the caches again before its clock starts. Everything random follows from the seed and from the names of the tree,
+//! never from the order in which the file system lists them (`old`), so that an aged tree and its copy are asked the
+//! same. Docs: `docs/measures.md`.
+
+mod append;
+mod cold_random_read;
+mod context;
+mod create;
+mod delete;
+pub(crate) mod error;
+mod grep;
+mod large_file;
+pub(crate) mod listing;
+pub(crate) mod old;
+pub mod requests;
+mod result;
+mod spec;
+mod walk;
+
+use std::path::{Path, PathBuf};
+
+use crate::load::{Control, LoadSink};
+use crate::quantity::{as_f64, share};
+use context::Context;
+pub use context::{FOLDER, make_folder, remove_folder};
+pub use error::MeasureError;
+use requests::{RequestSummary, Tracer};
+pub use result::{MeasureMetric, MeasureResult};
+pub use spec::{
+    AppendSpec, ColdRandomReadSpec, CreateSpec, DeleteSpec, Effect, FioSpec, GrepSpec, LargeFileSpec,
+    MeasureInfo, MeasureSpec, WalkSpec, registry,
+};
+
+/// Share of the wall time from which on a measure is called bound by the CPU.
+const CPU_BOUND: f64 = 0.9;
+
+/// What is to be measured where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// The measure.
+    pub measure: MeasureSpec,
+    /// The tree it works on.
+    pub directory: PathBuf,
+    /// Block device whose requests are seen; `None`: what the directory's file system is mounted from.
+    pub device: Option<PathBuf>,
+    /// What choices follow from.
+    pub seed: u64,
+    /// Name of the trace instance to make and remove (`fsage-…`); `None`: requests are not looked at.
+    pub trace_instance: Option<String>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// A parameter out of range, nothing there to measure, a failed system call, or a stop from outside. That requests cannot be
+/// traced is a warning.
+pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<MeasureResult, MeasureError> {
+    let directory = order.directory.canonicalize().map_err(MeasureError::io("find", &order.directory))?;
+    let (tracer, warning) = tracer(order, &directory)?;
+    let mut context = Context::new(&directory, order.seed, control, sink, tracer);
+    context.warnings.extend(warning);
+    let mut metrics = match &order.measure {
+        MeasureSpec::Grep(spec) => grep::run(spec, &mut context),
+        MeasureSpec::ColdRandomRead(spec) => cold_random_read::run(spec, &mut context),
+        MeasureSpec::Walk(WalkSpec {}) => walk::run(&mut context),
+        MeasureSpec::Create(spec) => create::run(spec, &mut context),
+        MeasureSpec::LargeFile(spec) => large_file::run(spec, &mut context),
+        MeasureSpec::Append(spec) => append::run(spec, &mut context),
+        MeasureSpec::Delete(spec) => delete::run(spec, &mut context),
+        MeasureSpec::Fio(_) => Err(MeasureError::NotHere),
+    }?;
+    let requests = context.requests();
+    metrics.extend(requests.iter().flat_map(RequestSummary::metrics));
+    warn_of_cpu(&mut context);
+    let (elapsed_ns, cpu_ns, count) = (context.elapsed_ns(), context.cpu_ns(), context.count);
+    Ok(MeasureResult {
+        name: order.measure.name().to_owned(),
+        elapsed_ns,
+        cpu_ns,
+        bytes: count.bytes,
+        files: count.files,
+        operations: count.operations,
+        requests,
+        metrics,
+        warnings: context.warnings,
+    })
+}
+
+type Warning = crate::protocol::Warning;
+
+/// The tracer that was asked for, or why there is none.
+fn tracer(order: &Order, directory: &Path) -> Result<(Option<Tracer>, Option<Warning>), MeasureError> {
+    let Some(name) = &order.trace_instance else { return Ok((None, None)) };
+    requests::check_name(name)?;
+    match Tracer::start(name, directory, order.device.as_deref()) {
+        Ok(tracer) => Ok((Some(tracer), None)),
+        Err(error) => {
+            let message = format!("block requests are not shown: {}", crate::host::chain(&error));
+            Ok((None, Some(Warning { kind: "no-requests".to_owned(), message })))
+        }
+    }
+}
+
+fn warn_of_cpu(context: &mut Context<'_>) {
+    let busy = share(context.cpu_ns(), context.elapsed_ns());
+    if busy >= CPU_BOUND {
+        let message = format!(
+            "the measuring thread was on the CPU for {:.0} % of the time: the device was not what it waited for",
+            busy * 100.0
+        );
+        context.warn("cpu-bound", message);
+    }
+}
+
+/// Refuses a share outside `0 < share ≤ most`.
+fn check_share(
+    measure: &'static str,
+    key: &'static str,
+    share: f64,
+    most: f64,
+    limit: &'static str,
+) -> Result<(), MeasureError> {
+    if share > 0.0 && share <= most {
+        return Ok(());
+    }
+    Err(MeasureError::Range { measure, key, value: share.to_string(), limit })
+}
+
+/// `share` of `whole`, rounded.
+fn part_of(whole: u64, share: f64) -> u64 {
+    crate::quantity::to_u64(as_f64(whole) * share)
+}

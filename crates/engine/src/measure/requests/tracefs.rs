@@ -1,0 +1,137 @@
+//! tracefs: finding it, and an instance of our own in it.
+
+use std::fs::{create_dir, read_dir, read_to_string, remove_dir, write};
+use std::io::{Error, ErrorKind};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fd::OwnedFd;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use super::TraceError;
+use crate::host::mount;
+
+/// How long an instance may be kept by a pipe that is just being closed.
+const BUSY_WAIT: Duration = Duration::from_secs(2);
+
+/// tracefs, wherever it is mounted, or mounted nowhere.
+#[derive(Debug)]
+struct Tracefs {
+    path: PathBuf,
+    /// A mount without a place: it goes with the descriptor.
+    _mount: Option<OwnedFd>,
+}
+
+impl Tracefs {
+    fn open() -> Result<Self, Error> {
+        if let Some(entry) = mount::table().into_iter().find(|entry| entry.file_system == "tracefs") {
+            return Ok(Self { path: entry.point, _mount: None });
+        }
+        let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+        Ok(Self { path, _mount: Some(mount) })
+    }
+
+    fn instance(&self, name: &str) -> PathBuf {
+        self.path.join("instances").join(name)
+    }
+}
+
+/// An instance, removed when dropped.
+#[derive(Debug)]
+pub(super) struct Instance {
+    path: PathBuf,
+    _tracefs: Tracefs,
+}
+
+impl Instance {
+    /// Makes it. One that is there already is an earlier agent's: it is removed first.
+    pub fn make(name: &str) -> Result<Self, TraceError> {
+        let tracefs = Tracefs::open().map_err(TraceError::NoTracefs)?;
+        let path = tracefs.instance(name);
+        let error = |source| TraceError::File { what: "make", file: format!("instances/{name}"), source };
+        remove_at(&path).map_err(error)?;
+        create_dir(&path).map_err(error)?;
+        Ok(Self { path, _tracefs: tracefs })
+    }
+
+    /// The path of a file of it.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.path.join(file)
+    }
+
+    /// Writes a setting.
+    pub fn write(&self, file: &str, value: &str) -> Result<(), TraceError> {
+        write(self.path(file), value).map_err(self.error("write", file))
+    }
+
+    /// Wraps a failed use of a file; for `map_err`.
+    pub fn error(&self, what: &'static str, file: &str) -> impl FnOnce(Error) -> TraceError {
+        let file = file.to_owned();
+        move |source| TraceError::File { what, file, source }
+    }
+
+    /// Events that did not fit, of all CPUs.
+    pub fn lost(&self) -> u64 {
+        let Ok(cpus) = read_dir(self.path("per_cpu")) else { return 0 };
+        let stats = cpus.flatten().filter_map(|cpu| read_to_string(cpu.path().join("stats")).ok());
+        stats.map(|text| lost_in(&text)).sum()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // What cannot be removed now stays leased.
+        let _ = remove_at(&self.path);
+    }
+}
+
+/// Lost events in `per_cpu/cpuN/stats`.
+fn lost_in(stats: &str) -> u64 {
+    let lost = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        matches!(name, "overrun" | "commit overrun" | "dropped events").then_some(())?;
+        value.trim().parse::<u64>().ok()
+    };
+    stats.lines().filter_map(lost).sum()
+}
+
+/// Removes an instance by its name; none is fine, and so is a kernel without tracefs.
+pub(super) fn remove(name: &str) -> Result<(), Error> {
+    match Tracefs::open() {
+        Ok(tracefs) => remove_at(&tracefs.instance(name)),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn remove_at(path: &Path) -> Result<(), Error> {
+    let started = Instant::now();
+    loop {
+        match remove_dir(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && started.elapsed() < BUSY_WAIT => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_events_are_read() {
+        let stats = "entries: 12\noverrun: 3\ncommit overrun: 1\nbytes: 400\noldest event ts: 1.0\nnow ts: 2.0\n\
+                     dropped events: 5\nread events: 77\n";
+        assert_eq!(lost_in(stats), 9);
+        assert_eq!(lost_in(""), 0);
+    }
+}

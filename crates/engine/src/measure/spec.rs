@@ -1,0 +1,270 @@
+//! Measures as a study or a command line describes them: plain data that touches nothing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::size::Bytes;
+use crate::workload::spec::SizeSpec;
+
+/// A measure, told apart by `kind`. A new one is a variant here, a file beside this one and a line in the registry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum MeasureSpec {
+    /// Read every byte of every file, cold, directory by directory as they are listed.
+    Grep(GrepSpec),
+    /// Read random blocks of old files, cold.
+    ColdRandomRead(ColdRandomReadSpec),
+    /// Look at every name and inode without reading data, cold, as `find` and `du` do.
+    Walk(WalkSpec),
+    /// Make new files in the free space that is left, synced.
+    Create(CreateSpec),
+    /// Write one large file into the free space, synced, then read it back cold.
+    LargeFile(LargeFileSpec),
+    /// Append to old files, synced.
+    Append(AppendSpec),
+    /// Remove directories with what is in them, as `rm -r` does, synced.
+    Delete(DeleteSpec),
+    /// Run a job of fio; the lab does it.
+    Fio(FioSpec),
+}
+
+/// Parameters of `grep`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GrepSpec {
+    /// Bytes asked for by one read (4 KiB to 16 MiB).
+    pub read_size: Bytes,
+}
+
+/// Parameters of `cold-random-read`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ColdRandomReadSpec {
+    /// Reads (1 to 100 million); where they go is drawn by size, so that every old block is as likely as any other.
+    pub reads: u64,
+    /// Let the kernel read ahead of each read.
+    pub readahead: bool,
+}
+
+/// Parameters of `walk`: none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WalkSpec {}
+
+/// Parameters of `create`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CreateSpec {
+    /// Files to make. Give it to compare volumes that have different amounts of free space.
+    pub files: Option<u64>,
+    /// Without `files`: share of the free space to fill (above 0, at most 0.9).
+    pub free_share: f64,
+    /// Without `files`: bytes to write at most.
+    pub max_bytes: Bytes,
+    /// How large a file is.
+    pub file_size: SizeSpec,
+}
+
+/// Parameters of `large-file`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LargeFileSpec {
+    /// Size of the file. Give it to compare volumes that have different amounts of free space.
+    pub size: Option<Bytes>,
+    /// Without `size`: share of the free space (above 0, at most 0.9).
+    pub free_share: f64,
+    /// Without `size`: bytes to write at most.
+    pub max_bytes: Bytes,
+}
+
+/// Parameters of `append`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AppendSpec {
+    /// Share of the old files that grow (above 0, at most 1).
+    pub file_share: f64,
+    /// Files that grow at most.
+    pub max_files: u64,
+    /// Bytes each of them grows by (1 byte to 1 GiB).
+    pub size: Bytes,
+    /// `fsync` each file after its append, rather than the whole file system once at the end.
+    pub fsync: bool,
+}
+
+/// Parameters of `delete`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeleteSpec {
+    /// Share of the old files that goes (above 0, at most 1), near enough: whole directories go.
+    pub file_share: f64,
+}
+
+/// Parameters of `fio`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FioSpec {
+    /// Path of a job file, or the name of a preset (`many-small-files`).
+    pub job: String,
+    /// Seconds a job that is bound by time runs; 0: as the job file says.
+    pub seconds: u64,
+}
+
+impl Default for GrepSpec {
+    fn default() -> Self {
+        Self { read_size: Bytes(1 << 20) }
+    }
+}
+
+impl Default for ColdRandomReadSpec {
+    fn default() -> Self {
+        Self { reads: 2000, readahead: false }
+    }
+}
+
+impl Default for CreateSpec {
+    /// File sizes of FSFB (Conway et al. 2019, §3): 1 to 150 KiB, each alike.
+    fn default() -> Self {
+        Self {
+            files: None,
+            free_share: 0.1,
+            max_bytes: Bytes(1 << 30),
+            file_size: SizeSpec::Uniform { min: Bytes(1 << 10), max: Bytes(150 << 10) },
+        }
+    }
+}
+
+impl Default for LargeFileSpec {
+    fn default() -> Self {
+        Self { size: None, free_share: 0.1, max_bytes: Bytes(4 << 30) }
+    }
+}
+
+impl Default for AppendSpec {
+    fn default() -> Self {
+        Self { file_share: 0.1, max_files: 1000, size: Bytes(16 << 10), fsync: false }
+    }
+}
+
+impl Default for DeleteSpec {
+    fn default() -> Self {
+        Self { file_share: 0.1 }
+    }
+}
+
+impl Default for FioSpec {
+    fn default() -> Self {
+        Self { job: "many-small-files".to_owned(), seconds: 0 }
+    }
+}
+
+/// What a measure leaves behind. Measures run in this order between two restores of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// The volume as it was (access times aside: mount with `noatime`).
+    Nothing,
+    /// The same tree, but space was taken and given back: the next allocations may go elsewhere.
+    FreeSpace,
+    /// Another tree.
+    Tree,
+}
+
+/// One line of the registry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasureInfo {
+    /// The `kind` in TOML and the name on the command line.
+    pub name: &'static str,
+    /// What it measures, in a few words.
+    pub purpose: &'static str,
+    /// What it leaves behind.
+    pub effect: Effect,
+    /// With every parameter at its default.
+    pub default: MeasureSpec,
+}
+
+/// Every measure, in the order in which they disturb each other least.
+#[must_use]
+pub fn registry() -> Vec<MeasureInfo> {
+    let line = |default: MeasureSpec, purpose| MeasureInfo {
+        name: default.name(),
+        purpose,
+        effect: default.effect(),
+        default,
+    };
+    vec![
+        line(MeasureSpec::Grep(GrepSpec::default()), "read every old file, cold, in readdir order"),
+        line(
+            MeasureSpec::ColdRandomRead(ColdRandomReadSpec::default()),
+            "read random 4 KiB of old files, cold",
+        ),
+        line(MeasureSpec::Walk(WalkSpec::default()), "look at every name and inode, cold (find, du)"),
+        line(
+            MeasureSpec::LargeFile(LargeFileSpec::default()),
+            "write a large file into free space, read it back cold",
+        ),
+        line(MeasureSpec::Create(CreateSpec::default()), "make new files in free space, synced"),
+        line(MeasureSpec::Fio(FioSpec::default()), "run a job of fio"),
+        line(MeasureSpec::Append(AppendSpec::default()), "append to old files, synced"),
+        line(MeasureSpec::Delete(DeleteSpec::default()), "remove old directories (rm -r), synced"),
+    ]
+}
+
+impl MeasureSpec {
+    /// The measure of this name with every parameter at its default.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        registry().into_iter().find(|info| info.name == name).map(|info| info.default)
+    }
+
+    /// Its name, as TOML and the command line have it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Grep(_) => "grep",
+            Self::ColdRandomRead(_) => "cold-random-read",
+            Self::Walk(_) => "walk",
+            Self::Create(_) => "create",
+            Self::LargeFile(_) => "large-file",
+            Self::Append(_) => "append",
+            Self::Delete(_) => "delete",
+            Self::Fio(_) => "fio",
+        }
+    }
+
+    /// What it leaves behind.
+    #[must_use]
+    pub const fn effect(&self) -> Effect {
+        match self {
+            Self::Grep(_) | Self::ColdRandomRead(_) | Self::Walk(_) => Effect::Nothing,
+            Self::Create(_) | Self::LargeFile(_) | Self::Fio(_) => Effect::FreeSpace,
+            Self::Append(_) | Self::Delete(_) => Effect::Tree,
+        }
+    }
+
+    /// Whether the tree below the directory is another one afterwards.
+    #[must_use]
+    pub fn changes_tree(&self) -> bool {
+        self.effect() == Effect::Tree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registry_is_whole_and_goes_from_harmless_to_harmful() {
+        let lines = registry();
+        assert!(lines.is_sorted_by_key(|line| line.effect));
+        for line in &lines {
+            assert_eq!(line.default, MeasureSpec::by_name(line.name).expect(line.name));
+            let text = format!(r#"{{"kind":"{}"}}"#, line.name);
+            assert_eq!(serde_json::from_str::<MeasureSpec>(&text).expect(&text), line.default);
+            let wrong = format!(r#"{{"kind":"{}","nonsense":1}}"#, line.name);
+            assert!(serde_json::from_str::<MeasureSpec>(&wrong).is_err(), "{wrong}");
+        }
+        let schema = serde_json::to_value(schemars::schema_for!(MeasureSpec)).expect("a schema");
+        assert_eq!(schema["oneOf"].as_array().map(Vec::len), Some(lines.len()));
+        assert_eq!(MeasureSpec::by_name("nothing"), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! `fsage image list` and `fsage image prune`: the images that a store keeps of aged volumes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::explain::{EXIT_OK, Explain, Problem};
+use super::terminal::Terminal;
+use super::text;
+use crate::store::images::{ImageRecord, Images};
+use crate::store::{self, StoreError};
+
+/// Arguments of `fsage image list`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The key is a hash of everything the volume depends on: trials that age alike share one image. Files are whole or
+absent and never change, so images can be brought from another store:
+
+  rsync -a --ignore-existing other:store/aging/images/ store/aging/images/")]
+pub struct ListArgs {
+    /// The store
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+}
+
+/// Arguments of `fsage image prune`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --all it removes what can never be used again: halves of killed runs, and images of another kernel than this
+one. Trials that are done do not need their images; others make them anew.")]
+pub struct PruneArgs {
+    /// The store
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Every image
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// What the key was made of, as far as a reader wants it.
+fn about(record: &ImageRecord) -> (String, String, u64) {
+    let word = |path: &str| {
+        record.basis.pointer(path).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
+    };
+    let seed = record.basis.get("seed").and_then(serde_json::Value::as_u64).unwrap_or_default();
+    (word("/made_of/file_system"), word("/kernel"), seed)
+}
+
+pub(super) fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let images = Images::of(&existing(&args.store)?);
+    let records = images.list();
+    if terminal.json {
+        let rows: Vec<_> = records
+            .iter()
+            .map(|record| {
+                let (file_system, kernel, seed) = about(record);
+                json!({
+                    "key": record.key, "file": images.path(&record.key), "file_system": file_system,
+                    "kernel": kernel, "seed": seed, "made": record.made, "file_bytes": record.file_bytes,
+                    "used_bytes": record.used_bytes, "volume_bytes": record.volume_bytes,
+                })
+            })
+            .collect();
+        terminal.json(&rows)?;
+        return Ok(EXIT_OK);
+    }
+    if records.is_empty() {
+        terminal.result(&format!("no image in {}\n", images.directory().display()))?;
+        return Ok(EXIT_OK);
+    }
+    let mut lines = String::new();
+    for record in &records {
+        let (file_system, kernel, seed) = about(record);
+        lines.push_str(&format!(
+            "{}  {file_system:<6} {:>9} for {:>9} in use of {:>9}  seed {seed}, kernel {kernel}, {}\n",
+            record.key,
+            text::size(record.file_bytes),
+            text::size(record.used_bytes),
+            text::size(record.volume_bytes),
+            record.made,
+        ));
+    }
+    terminal.result(&lines)?;
+    Ok(EXIT_OK)
+}
+
+pub(super) fn prune(args: &PruneArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let root = existing(&args.store)?;
+    let images = Images::of(&root);
+    // No run may be restoring one meanwhile.
+    let _lock = store::lock(&root).map_err(problem)?;
+    let kernel = running_kernel();
+    let (mut removed, mut freed) = (0_u64, 0_u64);
+    for record in images.list() {
+        if args.all || about(&record).1 != kernel {
+            freed += record.file_bytes;
+            removed += 1;
+            images.remove(&record.key).map_err(problem)?;
+        }
+    }
+    freed += images.sweep().map_err(problem)?;
+    if terminal.json {
+        terminal.json(&json!({"removed": removed, "freed_bytes": freed}))?;
+    } else {
+        let what = text::plural(removed, "image", "images");
+        terminal.result(&format!("{what} removed, {} freed\n", text::size(freed)))?;
+    }
+    Ok(EXIT_OK)
+}
+
+/// The running kernel, as images name it.
+fn running_kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
+}
+
+fn existing(store: &std::path::Path) -> Result<PathBuf, Problem> {
+    if store.join("plan.json").exists() {
+        return Ok(store.to_owned());
+    }
+    Err(Problem::new(super::explain::EXIT_USAGE, format!("{} is no store", store.display()))
+        .hint("give the folder that `fsage run --store` was given"))
+}
+
+fn problem(error: StoreError) -> Problem {
+    let (code, hint) = (error.exit_code(), error.hint());
+    let problem = Problem::new(code, "cannot change the images").because(&error);
+    match hint {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}

@@ -1,0 +1,120 @@
+//! `fsage profile`: what a real tree looks like, written down without its names; read-only.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fsage_engine::profile::{Profile, Source};
+use fsage_engine::protocol::{Reply, Request};
+
+use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use super::progress::Progress;
+use super::terminal::Terminal;
+use super::{session, text, verify};
+use crate::target::{Session, Target, TargetError};
+use crate::{profile, store};
+
+/// Arguments of `fsage profile`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sizes, shapes and the layout of files are kept; names, paths and data are not. Nothing is changed.
+Use and free space are those of the whole file system that holds PATH. Root sees all files and the
+free space; what cannot be looked at is counted. docs/profiles.md describes the file.
+
+Examples:
+  sudo fsage profile /usr -o profile.toml
+  sudo fsage run like --set 'stage.age.workload.like=\"profile.toml\"'
+  sudo fsage age /mnt/test --set like=profile.toml --operations 500000")]
+pub struct ProfileArgs {
+    /// A directory, or a mount point
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// File to write; `-` is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+    /// Also cross into other file systems mounted below PATH
+    #[arg(long)]
+    pub all_file_systems: bool,
+    /// Threads that walk the tree; 0: one a CPU
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=256))]
+    pub threads: u32,
+}
+
+/// Profiles.
+pub(crate) fn run(args: &ProfileArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let directory = verify::existing(&args.path)?;
+    let mut session = Target::local()?;
+    let mut progress = Progress::new(terminal);
+    if terminal.live {
+        progress.stage(&format!("looking at {}", args.path.display()));
+    }
+    let found = look(&mut session, &directory, args);
+    progress.finish();
+    let (found, unknown) = found?;
+    if !unknown.is_empty() {
+        terminal.note(&format!("note: the free space is not in the profile: {unknown}"));
+    }
+    if found.files.unseen > 0 {
+        let unseen = text::plural(found.files.unseen, "file or directory", "files and directories");
+        terminal.warn(&format!("{unseen} could not be looked at and are not in the profile"));
+    }
+    let to_output = args.output == Path::new("-");
+    if !to_output {
+        write(&args.output, &found)?;
+        terminal.note(&in_words(&found, &args.output));
+    }
+    if terminal.json {
+        terminal.json(&found)?;
+    } else if to_output {
+        terminal.result(&profile::to_toml(&found))?;
+    }
+    Ok(EXIT_OK)
+}
+
+/// The profile, and why the free space is not in it.
+fn look(session: &mut Session, directory: &Path, args: &ProfileArgs) -> Result<(Profile, String), Problem> {
+    let mut ask = |request: Request| session.call(request, &mut |_| {});
+    let usage = ask(Request::Usage { directory: directory.to_owned() })?;
+    let Reply::Usage { used_bytes, total_bytes, file_system, .. } = usage else {
+        return Err(session::unexpected(&usage));
+    };
+    let walked = ask(Request::Scan {
+        directory: directory.to_owned(),
+        threads: args.threads,
+        one_file_system: !args.all_file_systems,
+        detail: true,
+    })?;
+    let Reply::Layout { layout, .. } = walked else { return Err(session::unexpected(&walked)) };
+    let (free, unknown) = match ask(Request::FreeSpace { directory: directory.to_owned() }) {
+        Ok(Reply::FreeSpace { free_space, .. }) => (Some(free_space), String::new()),
+        Ok(other) => return Err(session::unexpected(&other)),
+        Err(TargetError::Failed { failure, .. }) => (None, failure.message),
+        Err(error) => return Err(error.into()),
+    };
+    let source = Source { file_system, volume_bytes: total_bytes, used_bytes };
+    let found = Profile::new(source, &layout, free.as_deref()).map_err(|error| {
+        Problem::new(EXIT_FAILED, format!("`{}` gives no profile", args.path.display()))
+            .because(&error)
+            .hint(error.hint())
+    })?;
+    Ok((found, unknown))
+}
+
+/// Whole or not at all.
+fn write(path: &Path, found: &Profile) -> Result<(), Problem> {
+    let problem = || Problem::new(EXIT_USAGE, format!("cannot write profile `{}`", path.display()));
+    let path = std::path::absolute(path).map_err(|error| problem().because(&error))?;
+    store::file::write(&path, profile::to_toml(found).as_bytes()).map_err(|error| problem().because(&error))
+}
+
+fn in_words(found: &Profile, path: &Path) -> String {
+    format!(
+        "{}: {} in {}, {}; {} of the files in one extent, {} of the volume in use",
+        path.display(),
+        text::plural(found.files.count, "file", "files"),
+        text::plural(found.directories.count, "directory", "directories"),
+        text::size(found.files.bytes),
+        text::percent(found.files.one_extent_share),
+        text::percent(found.used_share())
+    )
+}

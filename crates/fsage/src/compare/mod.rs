@@ -1,0 +1,245 @@
+//! Whether two stores, or two selections of trials, differ, metric by metric.
+//!
+//! The sampling unit is the trial. Trials of the same cell and repeat are compared pair by pair where there are two
+//! such pairs, else sides are within each cell. Ratios (B ÷ A) are compared on the log scale, shares as differences. A row says that there is a
+//! difference only when its p, adjusted for the number of rows, and its interval agree on it; everything else
+//! is "no evidence", with the width that says what could have been seen.
+
+pub mod gate;
+mod page;
+mod row;
+mod sample;
+mod side;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::cli::explain::{EXIT_USAGE, Explain};
+use crate::report::text::counted;
+use crate::stats::{Bootstrap, Evidence};
+use crate::store::StoreError;
+use crate::study::schema::nearest;
+
+pub use page::page;
+pub use row::{Finding, Row, Scale};
+pub use side::{Side, load};
+
+/// Version of what `fsage compare --json` prints. 1: first; 2: effects, ranks and far-out trials are those of cells, and
+/// gates say whether they could be tested.
+pub const COMPARE_VERSION: u32 = 2;
+
+/// Why there is nothing to compare.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What follows the store's path is no list of `key=value`.
+    #[error("`{text}` is not `STORE:key=value,key=value`")]
+    Selection {
+        /// As given.
+        text: String,
+    },
+    /// No trial has such a key.
+    #[error("no trial of `{store}` has the factor or setting `{key}`")]
+    UnknownKey {
+        /// The store.
+        store: String,
+        /// As given.
+        key: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+    },
+    /// The selection leaves nothing.
+    #[error("no complete trial is selected by `{selection}`")]
+    Empty {
+        /// As given.
+        selection: String,
+        /// Values that the keys have.
+        values: String,
+    },
+    /// Nothing that both sides measured fits.
+    #[error("no metric that both sides have matches `{pattern}`")]
+    NoMetric {
+        /// `*` or what `--metric` or a gate asked for.
+        pattern: String,
+        /// What was probably meant, or what there is.
+        hint: String,
+    },
+    /// A gate is not understood.
+    #[error("`{text}` is not a gate such as `latency.read.mean_ns > 1.10`")]
+    Gate {
+        /// As given.
+        text: String,
+    },
+}
+
+impl Explain for CompareError {
+    fn exit_code(&self) -> u8 {
+        if let Self::Store(error) = self { error.exit_code() } else { EXIT_USAGE }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::Selection { .. } => Some("for example `store/aging:file_system.kind=ext4`".to_owned()),
+            Self::UnknownKey { nearest, .. } => nearest
+                .as_ref()
+                .map(|nearest| format!("did you mean `{nearest}`?"))
+                .or_else(|| Some("keys are dotted paths of the study, as in its matrix".to_owned())),
+            Self::Empty { values, .. } => (!values.is_empty()).then(|| format!("the trials have {values}")),
+            Self::NoMetric { hint, .. } => Some(hint.clone()),
+            Self::Gate { .. } => Some(
+                "a gate is METRIC, one of > >= < <=, and the ratio B ÷ A that may not be passed".to_owned(),
+            ),
+        }
+    }
+}
+
+/// How to compare.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Globs of metric names; empty takes all.
+    pub metrics: Vec<String>,
+    /// Bootstrap of the intervals, with their confidence and seed.
+    pub bootstrap: Bootstrap,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { metrics: Vec::new(), bootstrap: Bootstrap { replicates: 10_000, ..Bootstrap::default() } }
+    }
+}
+
+/// A side in the result.
+#[derive(Debug, Clone, Serialize)]
+pub struct SideFacts {
+    /// As given.
+    pub selection: String,
+    /// Complete trials that were compared.
+    pub trials: usize,
+    /// Warnings of these trials by kind.
+    pub warnings: BTreeMap<String, usize>,
+}
+
+/// Everything `fsage compare` knows.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// [`COMPARE_VERSION`].
+    pub version: u32,
+    /// The side that is compared with.
+    pub a: SideFacts,
+    /// The side that is called slower or faster.
+    pub b: SideFacts,
+    /// Confidence of the intervals; 1 − this is the rate of false calls that is accepted.
+    pub confidence: f64,
+    /// One a metric, by name.
+    pub rows: Vec<Row>,
+    /// What else the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Compares `b` with `a`.
+///
+/// # Errors
+/// When no metric is left that both sides have.
+pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, CompareError> {
+    let mut notes: Vec<String> = a.notes.iter().chain(&b.notes).cloned().collect();
+    let named: BTreeSet<&String> = a.named.iter().chain(&b.named).collect();
+    let cell = |trial: &Evidence| {
+        let rest: Vec<String> = trial
+            .factors
+            .iter()
+            .filter(|(path, _)| !named.contains(path))
+            .map(|(path, value)| format!("{path}={value}"))
+            .collect();
+        rest.join(",")
+    };
+    let cells = |side: &Side| -> BTreeSet<String> { side.trials.iter().map(cell).collect() };
+    let common: BTreeSet<String> = cells(a).intersection(&cells(b)).cloned().collect();
+    if common.is_empty() {
+        notes.push("the sides share no cell: what differs may come from any factor".to_owned());
+    }
+    let keyed = |side: &'_ Side| -> Vec<(String, usize)> {
+        let all = side.trials.iter().enumerate().map(|(i, trial)| (cell(trial), i));
+        all.filter(|(cell, _)| common.is_empty() || common.contains(cell)).collect()
+    };
+    let (of_a, of_b) = (keyed(a), keyed(b));
+    for (side, kept) in [(a, &of_a), (b, &of_b)] {
+        let left = side.trials.len() - kept.len();
+        if left > 0 {
+            notes.push(format!("{left} trials of `{}` lie in cells the other side has not", side.label));
+        }
+    }
+    let take = |side: &Side, kept: &[(String, usize)], metric: &str| -> sample::Values {
+        let values = kept.iter().filter_map(|(cell, i)| {
+            let trial = &side.trials[*i];
+            let value = crate::stats::quantile::mean(&trial.metrics.get(metric)?.samples)?;
+            value.is_finite().then(|| ((cell.clone(), trial.repeat), value))
+        });
+        values.collect()
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for metric in metrics(a, b, &options.metrics)? {
+        let series = a.trials.iter().find_map(|trial| trial.metrics.get(&metric));
+        let Some(series) = series else { continue };
+        rows.extend(row::row(&metric, series, &take(a, &of_a, &metric), &take(b, &of_b, &metric), options));
+    }
+    row::judge(&mut rows, common.len(), options);
+    notes.extend(left_out(&rows));
+    let facts = |side: &Side, kept: usize| SideFacts {
+        selection: side.label.clone(),
+        trials: kept,
+        warnings: side.warnings.clone(),
+    };
+    Ok(Comparison {
+        version: COMPARE_VERSION,
+        a: facts(a, of_a.len()),
+        b: facts(b, of_b.len()),
+        confidence: options.bootstrap.confidence,
+        rows,
+        notes,
+    })
+}
+
+/// Notes on values without a counterpart, one for each number of them.
+fn left_out(rows: &[Row]) -> Vec<String> {
+    let mut metrics: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.left_out > 0) {
+        metrics.entry(row.left_out).or_default().push(&row.metric);
+    }
+    let note = |(values, metrics): (usize, Vec<&str>)| {
+        let (values, metrics) = (counted(values, "value"), gate::some_of(&metrics));
+        format!("left out for want of a counterpart on the other side: {values} of {metrics}")
+    };
+    metrics.into_iter().map(note).collect()
+}
+
+/// Metrics that both sides have and a pattern names.
+fn metrics(a: &Side, b: &Side, patterns: &[String]) -> Result<Vec<String>, CompareError> {
+    let names = |side: &Side| -> BTreeSet<String> {
+        side.trials.iter().flat_map(|trial| trial.metrics.keys().cloned()).collect()
+    };
+    let both: BTreeSet<String> = names(a).intersection(&names(b)).cloned().collect();
+    for pattern in patterns {
+        if !both.iter().any(|name| gate::names(pattern, name)) {
+            return Err(no_metric(pattern, both.iter().map(String::as_str)));
+        }
+    }
+    let wanted = |name: &String| patterns.is_empty() || patterns.iter().any(|p| gate::names(p, name));
+    let chosen: Vec<String> = both.into_iter().filter(wanted).collect();
+    if chosen.is_empty() { Err(no_metric("*", std::iter::empty())) } else { Ok(chosen) }
+}
+
+/// The error for a pattern that names nothing, with the nearest name.
+pub(crate) fn no_metric<'a>(pattern: &str, known: impl Iterator<Item = &'a str>) -> CompareError {
+    let known: Vec<&str> = known.collect();
+    let hint = match nearest(pattern, known.iter().copied()) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None if known.is_empty() => "the two sides have no metric in common".to_owned(),
+        None => format!("both have {}", known.join(", ")),
+    };
+    CompareError::NoMetric { pattern: pattern.to_owned(), hint }
+}

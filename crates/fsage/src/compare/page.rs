@@ -1,0 +1,93 @@
+//! The comparison as one self-contained page in the report's style.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::{Comparison, Finding, Row, SideFacts};
+use crate::report::table::{Cell, Column, table};
+use crate::report::text;
+
+const STYLE: &str = include_str!("../report/assets/report.css");
+
+/// The page as HTML text.
+#[must_use]
+pub fn page(comparison: &Comparison) -> String {
+    let columns = [
+        Column::text("Metric"),
+        Column::number("A", ""),
+        Column::number("B", ""),
+        Column::text("B against A"),
+        Column::number("p", ""),
+        Column::number("Adjusted p", ""),
+        Column::text("Effect"),
+        Column::number("Trials", ""),
+        Column::text("Remarks"),
+    ];
+    let rows: Vec<_> = comparison.rows.iter().map(|row| cells(row).into()).collect();
+    let caption = format!(
+        "Intervals at {} confidence; p adjusted for {} rows (Benjamini and Hochberg 1995).",
+        text::percent(comparison.confidence),
+        comparison.rows.len()
+    );
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Comparison · fsage" }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) ".table-box .buttons{display:none}" }
+            }
+            body {
+                main {
+                    header { h1 { "Comparison" } }
+                    section {
+                        ul { (side("A", &comparison.a)) (side("B", &comparison.b)) }
+                        @for note in &comparison.notes { p.state role="status" { (note) } }
+                        (table("comparison", &caption, &columns, &rows))
+                    }
+                    footer { "Made by fsage " (env!("CARGO_PKG_VERSION")) ". Everything on this page is in this one file." }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn side(name: &str, side: &SideFacts) -> Markup {
+    html! {
+        li {
+            (name) ": " code { (side.selection) } ", " (text::counted(side.trials, "trial"))
+            @for (kind, number) in &side.warnings { ", " (number) " × " (kind) }
+        }
+    }
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let value = |value: f64| Cell::number(text::in_unit(value, &row.unit), value);
+    let p = |p: Option<f64>| Cell::maybe(p, text::significant);
+    let class = match row.finding {
+        Finding::Worse => "worse",
+        Finding::Better => "better",
+        Finding::Differs | Finding::NoEvidence => "",
+    };
+    vec![
+        Cell::text(&row.metric),
+        value(row.mean_a),
+        value(row.mean_b),
+        Cell::text(&row.words).class(class),
+        p(row.p),
+        p(row.p_adjusted),
+        Cell::text(effect(row)),
+        Cell::text(format!("{} / {}", row.n_a, row.n_b)),
+        Cell::text(row.remarks()),
+    ]
+}
+
+fn effect(row: &Row) -> String {
+    match (row.cliffs_delta, row.magnitude) {
+        (Some(delta), Some(word)) => format!("{delta:+.2} {word}"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Images of others: made from ours, and ours from them, by the file systems' own tools.
+//!
+//! Those hold metadata only. What is imported from one has files whose blocks were never written; materialising writes self-describing data
+//! into the blocks that the files have, in place. Not on btrfs: its metadata holds a checksum of every block of data, so data that is
+//! written would have to go elsewhere, and the layout that the image was taken for would be another.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use fsage_engine::image::{ImageSummary, check_place};
+use fsage_engine::protocol::Request;
+
+use super::{Hold, ImageError, Save, Saved, ask, save};
+use crate::lease::Journal;
+use crate::target::{Incoming, Session};
+use crate::tools::{Invocation, btrfs_image, e2image, xfs_mdrestore, xfs_metadump};
+
+/// A format of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Of e2image, for ext2, ext3 and ext4: QCOW2, when read also raw
+    E2image,
+    /// Of xfs_metadump, for xfs
+    XfsMetadump,
+    /// Of btrfs-image, for btrfs
+    BtrfsImage,
+}
+
+impl Format {
+    fn holds(self, file_system: &str) -> bool {
+        match self {
+            Self::E2image => matches!(file_system, "ext2" | "ext3" | "ext4"),
+            Self::XfsMetadump => file_system == "xfs",
+            Self::BtrfsImage => file_system == "btrfs",
+        }
+    }
+
+    fn of(file_system: &str) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|format| format.holds(file_system))
+    }
+
+    fn dump(self, volume: &str, image: &str) -> Invocation {
+        match self {
+            Self::E2image => e2image::dump(volume, image),
+            Self::XfsMetadump => xfs_metadump::dump(volume, image),
+            Self::BtrfsImage => btrfs_image::dump(volume, image),
+        }
+    }
+
+    fn restore(self, image: &str, volume: &str) -> Invocation {
+        match self {
+            Self::E2image => e2image::restore(image, volume),
+            Self::XfsMetadump => xfs_mdrestore::restore(image, volume),
+            Self::BtrfsImage => btrfs_image::restore(image, volume),
+        }
+    }
+}
+
+/// An image of others to be made ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// Its format.
+    pub format: Format,
+    /// The image of others.
+    pub source: PathBuf,
+    /// Ours. A volume of the full size, sparse, lies beside it meanwhile.
+    pub file: PathBuf,
+    /// Write data into the files' blocks.
+    pub materialise: bool,
+    /// An absolute path where the volume may be mounted.
+    pub point: PathBuf,
+    /// Of zstd.
+    pub level: i32,
+    /// 0: as many as suit.
+    pub threads: u32,
+}
+
+/// Makes an image of one of others.
+///
+/// # Errors
+/// See [`ImageError`]; then there is no new image. Materialising is refused on btrfs.
+pub fn import(
+    session: &mut Session,
+    journal: &mut Journal,
+    import: &Import,
+    incoming: &mut dyn FnMut(Incoming),
+) -> Result<Saved, ImageError> {
+    if import.materialise && import.format == Format::BtrfsImage {
+        return Err(ImageError::Materialise {
+            file_system: "btrfs".to_owned(),
+            why: "its metadata holds a checksum of every block of data, which new data would not match, and what \
+                  is written anew goes to other blocks",
+        });
+    }
+    let source = import.source.canonicalize().map_err(ImageError::path(&import.source))?;
+    let file = std::path::absolute(&import.file).map_err(ImageError::path(&import.file))?;
+    check_place(&file, &source)?;
+    let volume = beside(&file);
+    let mut hold = Hold::default();
+    let outcome = (|| {
+        let summary = made(session, journal, &mut hold, &volume, |session| {
+            import.format.restore(&text(&source), &text(&volume)).run_checked(session)?;
+            Ok(())
+        });
+        summary?;
+        if import.materialise {
+            materialise(session, journal, &mut hold, import, &volume)?;
+        }
+        let name = format!("{:?}", import.format).to_lowercase();
+        let wanted = Save {
+            volume: volume.clone(),
+            file,
+            all_blocks: false,
+            frozen: None,
+            point: import.point.clone(),
+            level: import.level,
+            threads: import.threads,
+            facts: BTreeMap::from([
+                ("imported from".to_owned(), name),
+                ("data".to_owned(), if import.materialise { "materialised" } else { "missing" }.to_owned()),
+            ]),
+        };
+        save(session, journal, &wanted, incoming)
+    })();
+    hold.give_back(session, journal, outcome)
+}
+
+/// One of our images to be written in a format of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// Ours.
+    pub file: PathBuf,
+    /// The image of others, which must not be there. A volume of the full size, sparse, lies beside it meanwhile.
+    pub target: PathBuf,
+    /// Its format; nothing: that of the file system.
+    pub format: Option<Format>,
+    /// 0: as many as suit.
+    pub threads: u32,
+}
+
+/// Writes the metadata of an image in a format of others. The data is left out.
+///
+/// # Errors
+/// See [`ImageError`]; then the target is not there.
+pub fn export(
+    session: &mut Session,
+    journal: &mut Journal,
+    export: &Export,
+    incoming: &mut dyn FnMut(Incoming),
+) -> Result<ImageSummary, ImageError> {
+    let file = export.file.canonicalize().map_err(ImageError::path(&export.file))?;
+    let target = std::path::absolute(&export.target).map_err(ImageError::path(&export.target))?;
+    if target.symlink_metadata().is_ok() {
+        return Err(ImageError::Exists { path: export.target.clone() });
+    }
+    let summary = ask(session, Request::ImageInfo { file: file.clone() }, incoming)?;
+    let kind = &summary.header.file_system;
+    let Some(format) = export.format.or_else(|| Format::of(kind)).filter(|format| format.holds(kind)) else {
+        let kind = if kind.is_empty() { "no file system that is known" } else { kind };
+        return Err(ImageError::Format {
+            what: format!("{} is of {kind}, which that format does not hold", export.file.display()),
+        });
+    };
+    let volume = beside(&target);
+    let mut hold = Hold::default();
+    let outcome = (|| {
+        let request =
+            Request::ImageRestore { file, device: volume.clone(), trim: false, threads: export.threads };
+        made(session, journal, &mut hold, &volume, |session| ask(session, request, incoming).map(drop))?;
+        hold.file(journal, &target)?;
+        format.dump(&text(&volume), &text(&target)).run_checked(session)?;
+        hold.keep_last(journal)?;
+        Ok(summary)
+    })();
+    hold.give_back(session, journal, outcome)
+}
+
+/// The temporary volume of a file.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".volume");
+    PathBuf::from(name)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Leases the volume before `make` makes it.
+fn made(
+    session: &mut Session,
+    journal: &mut Journal,
+    hold: &mut Hold,
+    volume: &Path,
+    make: impl FnOnce(&mut Session) -> Result<(), ImageError>,
+) -> Result<(), ImageError> {
+    if volume.symlink_metadata().is_ok() {
+        return Err(ImageError::Unfinished { path: volume.to_owned() });
+    }
+    hold.file(journal, volume)?;
+    make(session)
+}
+
+fn materialise(
+    session: &mut Session,
+    journal: &mut Journal,
+    hold: &mut Hold,
+    import: &Import,
+    volume: &Path,
+) -> Result<(), ImageError> {
+    let kept = hold.len();
+    let request = Request::LoopAttach {
+        file: volume.to_owned(),
+        size_bytes: None,
+        sector_bytes: 512,
+        direct_io: false,
+    };
+    let device = hold.attach(session, journal, volume, request)?;
+    let how: (&str, &[&str]) = match import.format {
+        Format::XfsMetadump => ("xfs", &["nouuid", "noatime"]),
+        _ => ("ext4", &["noatime"]),
+    };
+    hold.mount(session, journal, &device, &import.point, how)?;
+    session.call(Request::ImageMaterialise { directory: import.point.clone() }, &mut |_| {})?;
+    hold.give_back_to(kept, session, journal)
+}

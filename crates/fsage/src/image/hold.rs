@@ -1,0 +1,157 @@
+//! Things taken one after the other, to be given back in reverse order.
+
+use std::path::{Path, PathBuf};
+
+use fsage_engine::protocol::{Reply, Request};
+
+use super::ImageError;
+use crate::lease::record::Lease;
+use crate::lease::{Journal, LeaseId};
+use crate::target::Session;
+use crate::volume::unexpected;
+
+/// What is held, with the request that gives it back. [`Hold::give_back`] must be called; what is dropped instead stays leased for
+/// `fsage clean`.
+#[derive(Debug, Default)]
+#[must_use = "what is held has to be given back"]
+pub struct Hold {
+    taken: Vec<(LeaseId, Request)>,
+}
+
+impl Hold {
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// It cannot be leased or made.
+    pub fn directory(
+        &mut self,
+        session: &mut Session,
+        journal: &mut Journal,
+        directory: &Path,
+    ) -> Result<(), ImageError> {
+        let directory = directory.to_owned();
+        let undo = Request::RemoveDirectory { directory: directory.clone() };
+        self.lease(journal, Lease::Directory { path: directory.clone() }, undo)?;
+        session.call(Request::MakeDirectory { directory }, &mut |_| {})?;
+        Ok(())
+    }
+
+    /// A file that is about to be made; removed again.
+    ///
+    /// # Errors
+    /// It cannot be leased: it is there already.
+    pub fn file(&mut self, journal: &mut Journal, file: &Path) -> Result<(), ImageError> {
+        let undo = Request::RemoveFile { file: file.to_owned() };
+        self.lease(journal, Lease::File { path: file.to_owned() }, undo)
+    }
+
+    /// Attaches a loop device with `request`, one of `Request::LoopAttach…` over `file`.
+    ///
+    /// # Errors
+    /// It cannot be leased or attached.
+    pub fn attach(
+        &mut self,
+        session: &mut Session,
+        journal: &mut Journal,
+        file: &Path,
+        request: Request,
+    ) -> Result<PathBuf, ImageError> {
+        let file = file.to_owned();
+        self.lease(journal, Lease::Loop { file: file.clone() }, Request::LoopDetach { file })?;
+        match session.call(request, &mut |_| {})? {
+            Reply::Device { device } => Ok(device),
+            other => Err(unexpected("loop-attach", &other).into()),
+        }
+    }
+
+    /// Mounts `device` at `point`, which is made.
+    ///
+    /// # Errors
+    /// It cannot be leased or mounted.
+    pub fn mount(
+        &mut self,
+        session: &mut Session,
+        journal: &mut Journal,
+        device: &Path,
+        point: &Path,
+        (file_system, options): (&str, &[&str]),
+    ) -> Result<(), ImageError> {
+        self.directory(session, journal, point)?;
+        let undo = Request::Unmount { point: point.to_owned() };
+        self.lease(journal, Lease::Mount { point: point.to_owned() }, undo)?;
+        let request = Request::Mount {
+            device: device.to_owned(),
+            point: point.to_owned(),
+            file_system: file_system.to_owned(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+        };
+        session.call(request, &mut |_| {})?;
+        Ok(())
+    }
+
+    fn lease(&mut self, journal: &mut Journal, lease: Lease, undo: Request) -> Result<(), ImageError> {
+        let id = journal.take(lease)?;
+        self.taken.push((id, undo));
+        Ok(())
+    }
+
+    /// How much is held; for [`Hold::give_back_to`].
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Whether nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.taken.is_empty()
+    }
+
+    /// Lets go of the last thing taken without undoing it: it is the result now.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn keep_last(&mut self, journal: &mut Journal) -> Result<(), ImageError> {
+        if let Some((id, _)) = self.taken.pop() {
+            journal.release(id)?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what was taken after the first `kept` things, in reverse order; every step is tried.
+    ///
+    /// # Errors
+    /// The first step that failed; its lease stays for `fsage clean`.
+    pub fn give_back_to(
+        &mut self,
+        kept: usize,
+        session: &mut Session,
+        journal: &mut Journal,
+    ) -> Result<(), ImageError> {
+        let mut first = Ok(());
+        while self.taken.len() > kept {
+            let Some((id, undo)) = self.taken.pop() else { break };
+            let undone = session.call(undo, &mut |_| {}).map(drop).map_err(ImageError::from);
+            let released = undone.and_then(|()| Ok(journal.release(id)?));
+            if first.is_ok() {
+                first = released;
+            }
+        }
+        first
+    }
+
+    /// Gives everything back, and tells the first thing that went wrong: in `outcome`, or in giving back.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn give_back<T>(
+        mut self,
+        session: &mut Session,
+        journal: &mut Journal,
+        outcome: Result<T, ImageError>,
+    ) -> Result<T, ImageError> {
+        let given = self.give_back_to(0, session, journal);
+        let value = outcome?;
+        given.map(|()| value)
+    }
+}

@@ -1,0 +1,152 @@
+//! Saving a volume as an image.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use fsage_engine::image::{ImageSummary, check_outside, check_place, partial};
+use fsage_engine::protocol::{BlockFacts, Reply, Request};
+
+use super::{Hold, ImageError, ask, loops_over};
+use crate::lease::Journal;
+use crate::target::{Incoming, Session};
+use crate::volume::unexpected;
+
+/// How to save.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Save {
+    /// The volume: a block device, or a file that holds one.
+    pub volume: PathBuf,
+    /// The image.
+    pub file: PathBuf,
+    /// Every block, used or not.
+    pub all_blocks: bool,
+    /// Where the volume is mounted and frozen; nothing: it is not mounted.
+    pub frozen: Option<PathBuf>,
+    /// Where its file system may be mounted read-only for the time of the save: an absolute path where nothing is.
+    pub point: PathBuf,
+    /// Of zstd, 1 to 19.
+    pub level: i32,
+    /// 0: as many as suit.
+    pub threads: u32,
+    /// What to write into the image about where it comes from.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// How the used blocks were known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsedBy {
+    /// By the word of the file system.
+    FileSystem,
+    /// They were not asked for.
+    NotAsked,
+    /// Nothing is known of this file system (empty: none was recognised), so every block was saved.
+    Unknown(String),
+}
+
+/// A save that came about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saved {
+    /// What the image holds.
+    pub summary: ImageSummary,
+    /// How the used blocks were known.
+    pub used_by: UsedBy,
+}
+
+/// The kernel's name of the driver and the mount options for looking without writing; `None`: it does not tell what is used.
+fn mount_options(signature: &str) -> Option<(&'static str, &'static [&'static str])> {
+    match signature {
+        "ext2" => Some(("ext2", &["ro"])),
+        "ext3" => Some(("ext3", &["ro"])),
+        "ext4" => Some(("ext4", &["ro"])),
+        // Its identity may be mounted elsewhere: a clone.
+        "xfs" => Some(("xfs", &["ro", "nouuid"])),
+        "btrfs" => Some(("btrfs", &["ro"])),
+        _ => None,
+    }
+}
+
+/// Saves a volume. Everything taken for it is given back, also after an error.
+///
+/// # Errors
+/// See [`ImageError`]; then there is no new image, and an older one of the same name is still there.
+pub fn save(
+    session: &mut Session,
+    journal: &mut Journal,
+    save: &Save,
+    incoming: &mut dyn FnMut(Incoming),
+) -> Result<Saved, ImageError> {
+    let volume = save.volume.canonicalize().map_err(ImageError::path(&save.volume))?;
+    let file = std::path::absolute(&save.file).map_err(ImageError::path(&save.file))?;
+    // Before anything is opened: on a frozen file system that would wait for ever.
+    if let Some(point) = &save.frozen {
+        check_outside(&file, point)?;
+    }
+    check_place(&file, &volume)?;
+    let mut hold = Hold::default();
+    let outcome = (|| {
+        let (point, used_by) = match &save.frozen {
+            Some(point) if save.all_blocks => (Some(point.clone()), UsedBy::NotAsked),
+            Some(point) => (Some(point.clone()), UsedBy::FileSystem),
+            None => look(session, journal, &mut hold, save, &volume)?,
+        };
+        let unfinished = partial(&file);
+        if unfinished.symlink_metadata().is_ok() {
+            return Err(ImageError::Unfinished { path: unfinished });
+        }
+        hold.file(journal, &unfinished)?;
+        let request = Request::ImageSave {
+            device: volume.clone(),
+            point,
+            frozen: save.frozen.is_some(),
+            all_blocks: save.all_blocks,
+            file,
+            level: save.level,
+            threads: save.threads,
+            facts: save.facts.clone(),
+        };
+        let summary = ask(session, request, incoming)?;
+        Ok(Saved { summary, used_by })
+    })();
+    hold.give_back(session, journal, outcome)
+}
+
+/// Mounts the volume so that its file system can be asked; where it can.
+fn look(
+    session: &mut Session,
+    journal: &mut Journal,
+    hold: &mut Hold,
+    save: &Save,
+    volume: &Path,
+) -> Result<(Option<PathBuf>, UsedBy), ImageError> {
+    if save.all_blocks {
+        return Ok((None, UsedBy::NotAsked));
+    }
+    if let Some(device) = loops_over(volume).into_iter().next() {
+        return Err(ImageError::Attached { volume: save.volume.clone(), device });
+    }
+    let kind = volume.metadata().map_err(ImageError::path(volume))?.file_type();
+    // xfs does not mount on sectors larger than those it was made with.
+    let sector_bytes = if kind.is_block_device() { block_facts(session, volume)?.sector_bytes } else { 512 };
+    let request = Request::LoopAttachReadOnly { file: volume.to_owned(), sector_bytes };
+    let device = hold.attach(session, journal, volume, request)?;
+    let signature = block_facts(session, &device)?.signature;
+    let Some((driver, options)) = mount_options(&signature) else {
+        hold.give_back_to(0, session, journal)?;
+        return Ok((None, UsedBy::Unknown(signature)));
+    };
+    match hold.mount(session, journal, &device, &save.point, (driver, options)) {
+        // What a file system answers that would have to write.
+        Err(ImageError::Target(error)) if error.errno().map(fsage_sys::errno::name) == Some("EROFS") => {
+            Err(ImageError::Dirty { volume: save.volume.clone(), file_system: signature })
+        }
+        mounted => mounted.map(|()| (Some(save.point.clone()), UsedBy::FileSystem)),
+    }
+}
+
+fn block_facts(session: &mut Session, device: &Path) -> Result<BlockFacts, ImageError> {
+    match session.call(Request::BlockFacts { device: device.to_owned() }, &mut |_| {})? {
+        Reply::BlockFacts { facts } => Ok(*facts),
+        other => Err(unexpected("block-facts", &other).into()),
+    }
+}

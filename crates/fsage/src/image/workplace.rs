@@ -1,0 +1,63 @@
+//! Where `fsage image` keeps its lease journal and mount points: a folder of its own below /run for each image, because it works
+//! without a store. `fsage clean` finds it like a store.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::ImageError;
+use crate::lease::{Journal, LeaseId, clean};
+use crate::target::{Session, Target};
+
+/// An agent and a journal for work on one image.
+#[derive(Debug)]
+pub struct Workplace {
+    /// The agent.
+    pub session: Session,
+    /// What is taken.
+    pub journal: Journal,
+    folder: PathBuf,
+    agent: LeaseId,
+}
+
+impl Workplace {
+    /// Starts an agent and gives back what a killed run on the same file left.
+    ///
+    /// # Errors
+    /// No agent, no place below /run, or another process works on the same file.
+    pub fn open(file: &Path) -> Result<Self, ImageError> {
+        let base = std::env::var_os("FSAGE_RUNTIME_DIR")
+            .map_or_else(|| PathBuf::from("/run/fsage"), PathBuf::from)
+            .join("image");
+        let hash = blake3::hash(file.as_os_str().as_bytes()).to_hex();
+        let folder = base.join(hash.as_str().get(..16).unwrap_or("image"));
+        std::fs::create_dir_all(&folder).map_err(ImageError::path(&folder))?;
+        let mut session = Target::local()?;
+        let mut journal = Journal::open(&folder)?;
+        let agent = journal.attach(&session)?;
+        clean(&mut session, &mut journal)?;
+        Ok(Self { session, journal, folder, agent })
+    }
+
+    /// A place for a mount.
+    #[must_use]
+    pub fn point(&self) -> PathBuf {
+        self.journal.store().join("mount")
+    }
+
+    /// Ends the agent and removes the folder.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn close(self) -> Result<(), ImageError> {
+        let Self { session, mut journal, folder, agent } = self;
+        drop(session);
+        journal.release(agent)?;
+        let left = !journal.outstanding().is_empty();
+        if !left {
+            // Before the lock goes with the journal; one that stays is found empty by the next.
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        drop(journal);
+        Ok(())
+    }
+}

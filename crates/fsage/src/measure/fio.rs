@@ -1,0 +1,208 @@
+//! The measure `fio`: a job of fio in a folder of its own, which is removed afterwards with whatever fio left in it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fsage_engine::measure::{FOLDER, FioSpec, MeasureMetric, MeasureResult};
+use fsage_engine::protocol::{Reply, Request};
+use fsage_engine::quantity::as_f64;
+
+use super::{Job, MeasureError, MeasureOrder};
+use crate::target::{Incoming, Session, unexpected};
+use crate::tools::fio::{FioDirection, FioOutputError, FioResult, invoke, parse};
+
+/// Space that `{size}` of a job stands for at most, in bytes.
+const MOST_SPACE: u64 = 1 << 30;
+
+/// How much longer than asked for a job may take: laying out files and syncing are not in its time.
+const GRACE: Duration = Duration::from_secs(900);
+
+/// Longest a job runs that says for itself how long.
+const LONGEST: Duration = Duration::from_secs(4 * 3600);
+
+pub(super) fn run(
+    spec: &FioSpec,
+    order: &MeasureOrder,
+    session: &mut Session,
+    incoming: &mut dyn FnMut(Incoming),
+) -> Result<MeasureResult, MeasureError> {
+    let job = Job::read(&spec.job)?;
+    let usage = session.call(Request::Usage { directory: order.directory.clone() }, incoming)?;
+    let Reply::Usage { available_bytes, .. } = usage else { return Err(unexpected("usage", &usage).into()) };
+    let space = (available_bytes / 2).min(MOST_SPACE);
+    // One that is there is not ours to use or to remove.
+    session.call(Request::MakeMeasureFolder { directory: order.directory.clone() }, incoming)?;
+    let folder = order.directory.join(FOLDER);
+    let answer = in_folder(&job, &folder, space, (spec.seconds, order.seed), session, incoming);
+    let removed = session.call(Request::RemoveMeasureFolder { directory: order.directory.clone() }, incoming);
+    match (answer, removed) {
+        (answer, Ok(_)) => answer,
+        // A measure may be left out for want of space, but not when what it wrote is still there.
+        (Err(error), Err(_)) if !error.is_out_of_space() => Err(error),
+        (_, Err(error)) => Err(error.into()),
+    }
+}
+
+/// Runs the job, cold.
+fn in_folder(
+    job: &Job,
+    folder: &Path,
+    space: u64,
+    (seconds, seed): (u64, u64),
+    session: &mut Session,
+    incoming: &mut dyn FnMut(Incoming),
+) -> Result<MeasureResult, MeasureError> {
+    session.call(Request::DropCaches, incoming)?;
+    let words = job.words(&folder.display().to_string(), space, seconds, seed);
+    let limit = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds).saturating_add(GRACE) };
+    let invocation = invoke(words, limit);
+    let output = invocation.run(session)?;
+    // What went wrong in a job is in the JSON; the status says only that something did.
+    let found = match parse(&output.stdout) {
+        Ok(found) if output.status == 0 => found,
+        Ok(_) => return Err(invocation.failed(&output).into()),
+        Err(FioOutputError::Format(_)) if output.status != 0 => {
+            return Err(invocation.failed(&output).into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(result(&found, u64::try_from(output.elapsed.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+fn result(found: &FioResult, elapsed_ns: u64) -> MeasureResult {
+    let mut metrics = Vec::new();
+    for (name, direction) in [("read", &found.reads), ("write", &found.writes)] {
+        if direction.operations > 0 {
+            metrics.extend(direction_metrics(name, direction, found.runtime_ns));
+        }
+    }
+    metrics.extend(found.mean_sync_ns.map(|ns| MeasureMetric::cost("mean_sync", "ns", ns)));
+    MeasureResult {
+        name: "fio".to_owned(),
+        elapsed_ns: if found.runtime_ns > 0 { found.runtime_ns } else { elapsed_ns },
+        bytes: found.reads.bytes + found.writes.bytes,
+        operations: found.reads.operations + found.writes.operations,
+        metrics,
+        ..MeasureResult::default()
+    }
+}
+
+fn direction_metrics(name: &str, found: &FioDirection, runtime_ns: u64) -> Vec<MeasureMetric> {
+    let mut metrics = vec![
+        MeasureMetric::gain(&format!("{name}_throughput"), "B/s", found.bytes_per_second),
+        MeasureMetric::cost(&format!("mean_{name}"), "ns", found.mean_ns),
+    ];
+    if runtime_ns > 0 {
+        let rate = as_f64(found.operations) / (as_f64(runtime_ns) / 1e9);
+        metrics.push(MeasureMetric::gain(&format!("{name}s_per_second"), "1/s", rate));
+    }
+    metrics.extend(found.p99_ns.map(|ns| MeasureMetric::cost(&format!("p99_{name}"), "ns", ns)));
+    metrics
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use fsage_engine::protocol::{Failure, FailureKind};
+
+    use super::*;
+    use crate::target::Target;
+
+    const DONE: &str = r#"{"fio version":"fio-3.33","jobs":[{"jobname":"x","error":0,"write":{"total_ios":2,
+        "io_bytes":8192,"bw":8,"runtime":1000,"clat_ns":{"mean":5.0}}}]}"#;
+    const NO_SPACE: &str = r#"fio: ENOSPC on laying out file, stopping
+        {"fio version":"fio-3.33","jobs":[{"jobname":"x","error":28}]}"#;
+
+    fn failure(errno: Option<i32>) -> Failure {
+        Failure { message: "no".to_owned(), hint: String::new(), errno, kind: FailureKind::Failed }
+    }
+
+    /// Runs the preset against an agent of whose requests `fails` fails, and whose fio says that.
+    fn told(
+        fails: &'static str,
+        status: i32,
+        stdout: &'static str,
+    ) -> (Result<MeasureResult, MeasureError>, Vec<String>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let mut session = Target::scripted(Box::new(move |request, _| {
+            let text = format!("{request:?}");
+            let name = text.split([' ', '{']).next().unwrap_or_default().to_owned();
+            seen.lock().unwrap().push(name.clone());
+            if name == fails {
+                return Some(Err(failure(None)));
+            }
+            Some(Ok(match request {
+                Request::Usage { .. } => {
+                    let (used_bytes, total_bytes, available_bytes) = (0, 1 << 30, 1 << 30);
+                    Reply::Usage { used_bytes, total_bytes, available_bytes, file_system: "ext4".to_owned() }
+                }
+                Request::RunTool { argv, .. } => {
+                    assert!(argv.contains(&"--directory=/mnt/fsage-measure".to_owned()), "{argv:?}");
+                    let (argv, stdout, stderr) = (argv.clone(), stdout.to_owned(), "fio: bad".to_owned());
+                    Reply::Tool { argv, status, stdout, stderr, elapsed_ns: 5 }
+                }
+                Request::MakeMeasureFolder { directory } | Request::RemoveMeasureFolder { directory } => {
+                    assert_eq!(directory, Path::new("/mnt"));
+                    Reply::Done
+                }
+                _ => Reply::Done,
+            }))
+        }));
+        let spec = FioSpec::default();
+        let order = MeasureOrder {
+            measure: fsage_engine::measure::MeasureSpec::Fio(spec.clone()),
+            directory: "/mnt".into(),
+            device: None,
+            seed: 1,
+            requests: false,
+        };
+        let answer = run(&spec, &order, &mut session, &mut |_| {});
+        let asked = asked.lock().unwrap().clone();
+        (answer, asked)
+    }
+
+    #[test]
+    fn the_folder_goes_on_every_way_out() {
+        let (answer, asked) = told("", 0, DONE);
+        assert_eq!(answer.unwrap().bytes, 8192);
+        assert_eq!(asked, ["Usage", "MakeMeasureFolder", "DropCaches", "RunTool", "RemoveMeasureFolder"]);
+        for (fails, status, stdout) in [
+            ("DropCaches", 0, DONE),
+            ("RunTool", 0, DONE),
+            ("", 137, ""),
+            ("", 0, "no JSON"),
+            ("", 1, NO_SPACE),
+        ] {
+            let (answer, asked) = told(fails, status, stdout);
+            assert!(answer.is_err(), "{fails} {stdout}");
+            assert_eq!(asked.last().map(String::as_str), Some("RemoveMeasureFolder"), "{fails} {stdout}");
+        }
+        // What was there before is neither used nor removed.
+        let (answer, asked) = told("MakeMeasureFolder", 0, DONE);
+        assert!(matches!(answer, Err(MeasureError::Target(_))), "{answer:?}");
+        assert_eq!(asked, ["Usage", "MakeMeasureFolder"]);
+    }
+
+    #[test]
+    fn no_space_is_told_from_other_failures() {
+        let error = told("", 1, NO_SPACE).0.unwrap_err();
+        assert!(error.is_out_of_space() && matches!(error, MeasureError::Output(_)), "{error:?}");
+        for (status, stdout) in [(1, DONE), (1, ""), (137, "{")] {
+            let error = told("", status, stdout).0.unwrap_err();
+            assert!(matches!(error, MeasureError::Tool(_)) && !error.is_out_of_space(), "{error:?}");
+            assert!(error.to_string().contains("fio: bad"), "{error}");
+        }
+        assert!(matches!(told("", 0, "{").0, Err(MeasureError::Output(FioOutputError::Format(_)))));
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_an_error() {
+        for (status, stdout) in [(0, DONE), (1, NO_SPACE)] {
+            let error = told("RemoveMeasureFolder", status, stdout).0.unwrap_err();
+            assert!(matches!(error, MeasureError::Target(_)) && !error.is_out_of_space(), "{error:?}");
+        }
+        assert!(matches!(told("RemoveMeasureFolder", 1, "").0, Err(MeasureError::Tool(_))));
+    }
+}

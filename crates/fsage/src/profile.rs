@@ -1,0 +1,316 @@
+//! Profiles as files: TOML that people can read and change, refused with the line where it is wrong.
+//!
+//! docs/profiles.md describes the format. What a profile means is in [`fsage_engine::profile`].
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use fsage_engine::profile::{PROFILE_VERSION, Profile, ProfileError};
+use fsage_engine::workload::spec::DerivedKey;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Profiles shipped within the program: name and text.
+const SHIPPED: [(&str, &str); 1] =
+    [("profiles/debian-usr.toml", include_str!("../../../studies/profiles/debian-usr.toml"))];
+
+/// Largest file that is read as a profile; real ones have some KiB.
+const SIZE_LIMIT: u64 = 16 << 20;
+
+/// Why a profile could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileFileError {
+    /// The file is not there or cannot be read.
+    #[error("cannot read profile `{}`", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is far larger than any profile.
+    #[error("`{}` is no profile: it has {bytes} bytes", path.display())]
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Not TOML, or not of a profile's form.
+    #[error("{}:{line}: {message}\n{excerpt}", path.display())]
+    Form {
+        /// Which.
+        path: PathBuf,
+        /// 1-based.
+        line: usize,
+        /// What is wrong.
+        message: String,
+        /// The line itself.
+        excerpt: String,
+    },
+    /// Numbers that no tree has.
+    #[error("profile `{}`: {source}", path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        source: ProfileError,
+    },
+}
+
+impl ProfileFileError {
+    /// The next step for the user.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                "write one first: fsage profile /usr -o profile.toml".to_owned()
+            }
+            Self::Read { .. } => String::new(),
+            Self::TooLarge { .. } => "name a file that `fsage profile` wrote".to_owned(),
+            Self::Form { .. } => "docs/profiles.md describes the format".to_owned(),
+            Self::Content { source, .. } => source.hint().to_owned(),
+        }
+    }
+}
+
+/// Reads a profile: `path` below `base`, or else the shipped one of that name.
+///
+/// # Errors
+/// Not there, not of the form, or with numbers that no tree has.
+pub fn read(base: &Path, path: &Path) -> Result<Profile, ProfileFileError> {
+    let file = base.join(path);
+    let failed = |source| ProfileFileError::Read { path: file.clone(), source };
+    let text = match std::fs::metadata(&file) {
+        Ok(facts) if facts.len() > SIZE_LIMIT => {
+            return Err(ProfileFileError::TooLarge { path: file, bytes: facts.len() });
+        }
+        Ok(_) => std::fs::read_to_string(&file).map_err(failed)?,
+        Err(error) => match SHIPPED.iter().find(|(name, _)| path == Path::new(name)) {
+            Some((_, text)) => (*text).to_owned(),
+            None => return Err(failed(error)),
+        },
+    };
+    parse(&file, &text)
+}
+
+/// Puts the content of a profile in the place of its path in a workload's table, with the names of the keys that are `given`
+/// and do not follow from it; paths are below `base`.
+///
+/// # Errors
+/// As [`read`].
+pub fn embed(base: &Path, workload: &mut Value, given: &[String]) -> Result<(), ProfileFileError> {
+    let Some(table) = workload.as_object_mut() else { return Ok(()) };
+    let names = DerivedKey::ALL.iter().map(|(_, name)| *name);
+    let given: Vec<&str> = names.filter(|name| given.iter().any(|given| given == name)).collect();
+    match table.get_mut("like") {
+        Some(Value::Object(like)) => {
+            like.insert("given".to_owned(), json!(given));
+        }
+        Some(like) if like.is_string() => {
+            let profile = read(base, Path::new(like.as_str().unwrap_or_default()))?;
+            *like = json!({ "profile": profile, "given": given });
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The version alone, whatever else a later format may say.
+#[derive(Deserialize)]
+struct Head {
+    profile_version: Option<toml::Spanned<u32>>,
+}
+
+/// A profile from its text; `path` is only named in errors.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(path: &Path, text: &str) -> Result<Profile, ProfileFileError> {
+    let form = |message: &str, span: Option<Range<usize>>| {
+        let (line, excerpt) = excerpt(text, span.map_or(0, |span| span.start));
+        ProfileFileError::Form { path: path.to_owned(), line, message: message.to_owned(), excerpt }
+    };
+    let broken = |error: &toml::de::Error| form(error.message().trim(), error.span());
+    let head: Head = toml::from_str(text).map_err(|error| broken(&error))?;
+    match head.profile_version {
+        None => return Err(form("`profile_version` is missing: this is no profile", None)),
+        Some(version) if *version.get_ref() != PROFILE_VERSION => {
+            let error = ProfileError::Version { found: *version.get_ref() };
+            return Err(form(&error.to_string(), Some(version.span())));
+        }
+        Some(_) => {}
+    }
+    let profile: Profile = toml::from_str(text).map_err(|error| broken(&error))?;
+    profile.check().map_err(|source| ProfileFileError::Content { path: path.to_owned(), source })?;
+    Ok(profile)
+}
+
+/// The 1-based line that `at` is in, and that line with a margin.
+fn excerpt(text: &str, at: usize) -> (usize, String) {
+    let before = text.get(..at.min(text.len())).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let content: String = text.lines().nth(line - 1).unwrap_or_default().chars().take(120).collect();
+    (line, format!("{line} | {content}"))
+}
+
+/// A profile as TOML with a word on every list.
+#[must_use]
+pub fn to_toml(profile: &Profile) -> String {
+    let Profile { profile_version, source, files, directories, used_extents, free_space } = profile;
+    let mut text = format!(
+        "# What a tree of files looks like, written by `fsage profile`: no names, no paths, no data.\n\
+         profile_version = {profile_version}\n\n\
+         # The file system that held the tree, all of it.\n[source]\n\
+         file_system = {}\nvolume_bytes = {}\nused_bytes = {}\n\n[files]\n",
+        toml::Value::from(source.file_system.as_str()),
+        source.volume_bytes,
+        source.used_bytes
+    );
+    let mut put = |line: std::fmt::Arguments<'_>| {
+        let _ = text.write_fmt(line);
+    };
+    put(format_args!("count = {}\nbytes = {}\n", files.count, files.bytes));
+    put(format_args!("# With at least one extent on the volume; the three figures below are about these.\n"));
+    put(format_args!("mapped = {}\n", files.mapped));
+    put(format_args!("# Could not be looked at.\nunseen = {}\n", files.unseen));
+    put(format_args!("one_extent_share = {:?}\n", files.one_extent_share));
+    put(format_args!("extents_per_file = {:?}\n", files.extents_per_file));
+    put(format_args!("layout_score = {:?}\n", files.layout_score));
+    put(format_args!(
+        "# [size in bytes, at most; files; sum of their sizes]\nsizes = {}\n",
+        triples(&files.sizes)
+    ));
+    put(format_args!("# [extents, at most; files]\nextents = {}\n", pairs(&files.extents)));
+    put(format_args!("\n[directories]\ncount = {}\n", directories.count));
+    put(format_args!("# [files in it, at most; directories]\nfiles = {}\n", pairs(&directories.files)));
+    put(format_args!(
+        "# [directories in it, at most; directories]\nsubdirectories = {}\n",
+        pairs(&directories.subdirectories)
+    ));
+    put(format_args!("# [levels below the top; directories]\ndepths = {}\n", pairs(&directories.depths)));
+    put(format_args!("\n[used_extents]\ncount = {}\nbytes = {}\n", used_extents.count, used_extents.bytes));
+    let sizes = "# [size in bytes, at least and less than the double; extents; sum of their sizes]";
+    put(format_args!("{sizes}\nsizes = {}\n", triples(&used_extents.sizes)));
+    if let Some(free) = free_space {
+        let method = toml::Value::try_from(free.method).unwrap_or_else(|_| toml::Value::from(""));
+        put(format_args!("\n# Of the whole file system.\n[free_space]\nmethod = {method}\n"));
+        put(format_args!("extents = {}\nbytes = {}\n", free.extents, free.bytes));
+        put(format_args!("largest_bytes = {}\nmedian_bytes = {}\n", free.largest_bytes, free.median_bytes));
+        put(format_args!("{sizes}\nsizes = {}\n", triples(&free.sizes)));
+    }
+    text
+}
+
+fn list(rows: impl Iterator<Item = String>) -> String {
+    let rows: Vec<String> = rows.collect();
+    let lines: Vec<String> = rows.chunks(4).map(|rows| format!("  {},\n", rows.join(", "))).collect();
+    format!("[\n{}]", lines.concat())
+}
+
+fn pairs(rows: &[(u64, u64)]) -> String {
+    list(rows.iter().map(|(bound, count)| format!("[{bound}, {count}]")))
+}
+
+fn triples(rows: &[(u64, u64, u64)]) -> String {
+    list(rows.iter().map(|(bound, count, bytes)| format!("[{bound}, {count}, {bytes}]")))
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_engine::layout::FreeSpaceMethod;
+    use fsage_engine::profile::{Directories, Extents, Files, Free, Source};
+
+    use super::*;
+
+    fn profile() -> Profile {
+        Profile {
+            profile_version: PROFILE_VERSION,
+            source: Source { file_system: "ext\"4".to_owned(), volume_bytes: 1 << 30, used_bytes: 1 << 29 },
+            files: Files {
+                count: 3,
+                bytes: 12_288,
+                mapped: 3,
+                unseen: 1,
+                one_extent_share: 2.0 / 3.0,
+                extents_per_file: 4.0 / 3.0,
+                layout_score: 1.0,
+                sizes: vec![(4096, 2, 8192), (5120, 1, 4096)],
+                extents: vec![(1, 2), (2, 1)],
+            },
+            directories: Directories {
+                count: 1,
+                files: vec![(3, 1)],
+                subdirectories: vec![(0, 1)],
+                depths: vec![(0, 1)],
+            },
+            used_extents: Extents { count: 1, bytes: 4096, sizes: vec![(4096, 1, 4096)] },
+            free_space: Some(Free {
+                method: FreeSpaceMethod::Getfsmap,
+                extents: 1,
+                bytes: 5000,
+                largest_bytes: 5000,
+                median_bytes: 5000,
+                sizes: vec![(4096, 1, 5000)],
+            }),
+        }
+    }
+
+    fn refused(text: &str) -> String {
+        parse(Path::new("p.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let text = to_toml(&profile());
+        assert_eq!(parse(Path::new("p.toml"), &text).unwrap(), profile(), "{text}");
+        let without = Profile { free_space: None, ..profile() };
+        assert_eq!(parse(Path::new("p.toml"), &to_toml(&without)).unwrap(), without);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let text = to_toml(&profile());
+        let cases = [
+            (
+                text.replace("profile_version = 1", "profile_version = 2\nnew = 3"),
+                "p.toml:2: profile_version = 2",
+            ),
+            (text.replace("profile_version = 1\n", ""), "p.toml:1: `profile_version` is missing"),
+            (text.replace("used_bytes", "use_bytes"), "p.toml:8: unknown field `use_bytes`"),
+            (text.replace("mapped = 3", "mapped = -3"), "p.toml:14: invalid value: integer `-3`"),
+            (
+                text.replace("layout_score = 1.0", "layout_score = nan"),
+                "profile `p.toml`: files.layout_score = NaN",
+            ),
+            (text.replace("[5120, 1, 4096]", "[5120, 1]"), "p.toml:22: invalid length 2"),
+            (text.replace("[5120, 1, 4096]", ""), "p.toml:22: extra comma"),
+            (text.replace(", [5120, 1, 4096]", ""), "profile `p.toml`: files.sizes add up to 2"),
+            ("slots = 3\n".to_owned(), "p.toml:1: `profile_version` is missing"),
+        ];
+        for (text, message) in cases {
+            let error = refused(&text);
+            assert!(error.starts_with(message), "{error}\n--- wanted {message}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_refused_wherever_it_ends() {
+        let text = to_toml(&Profile { free_space: None, ..profile() });
+        let last = text.trim_end().len();
+        for end in 0..last {
+            if text.is_char_boundary(end) {
+                assert!(parse(Path::new("p.toml"), &text[..end]).is_err(), "{}", &text[..end]);
+            }
+        }
+        assert!(parse(Path::new("p.toml"), &text[..last]).is_ok());
+    }
+
+    #[test]
+    fn a_profile_that_is_not_there_is_a_hint_on_how_to_make_one() {
+        let error = read(Path::new("/nonexistent"), Path::new("profile.toml")).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/profile.toml"), "{error}");
+        assert!(error.hint().contains("fsage profile"));
+    }
+}

@@ -1,0 +1,173 @@
+//! What age costs: each measure on the aged file system against a copy of the same tree without age, and against
+//! a file system fresh from mkfs.
+//!
+//! A study tells the states apart by the factor `state`; the copy is the fair comparison, because it holds the same
+//! bytes in the same use of the volume, so that all that differs is where they lie.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::difference::{Finding, finding};
+use super::factor;
+use super::text::rounded;
+use super::view::View;
+use crate::stats::benjamini_hochberg::adjusted;
+use crate::stats::claim::pairs;
+use crate::stats::evidence::ratio;
+use crate::stats::quantile::mean;
+use crate::stats::{Estimate, Evidence};
+
+/// The factor that tells the states apart.
+pub const STATE: &str = "state";
+/// The state that the others are compared with.
+const AGED: &str = "aged";
+/// What it is compared with, the fair comparison first.
+const OTHERS: [&str; 2] = ["unaged", "fresh"];
+/// Share of findings that may be false.
+const FALSE_DISCOVERIES: f64 = 0.05;
+/// Numbers of a measure that explain its headline.
+const BESIDE: [&str; 4] = ["read_requests", "dynamic_layout_score", "write_requests", "write_layout_score"];
+
+/// One measure's number, aged against another state, on one file system.
+#[derive(Debug, Clone)]
+pub struct AgeCost {
+    /// The measure (`grep`).
+    pub measure: String,
+    /// Metric name: the measure's own for its headline (`grep`), else below it (`grep.read_requests`).
+    pub metric: String,
+    /// Unit of the levels.
+    pub unit: String,
+    pub file_system: String,
+    /// `unaged` or `fresh`.
+    pub against: &'static str,
+    /// The aged side's factors that the other side has no part in, in words; empty when there are none.
+    pub context: String,
+    /// Means over the paired trials.
+    pub aged: f64,
+    pub other: f64,
+    /// aged ÷ other.
+    pub estimate: Estimate,
+    /// What the interval says, corrected for the number of comparisons (Benjamini & Hochberg 1995).
+    pub finding: Finding,
+}
+
+/// One trial in the scatter of cost over layout.
+#[derive(Debug, Clone, Serialize)]
+pub struct Point {
+    /// Index in the view's file systems.
+    pub file_system: usize,
+    pub state: String,
+    pub measure: String,
+    /// The dynamic layout score of the measure, 0..=1.
+    pub score: f64,
+    /// Its headline, in `unit`.
+    pub cost: f64,
+    pub unit: String,
+    /// The trial's other factors, in words.
+    pub label: String,
+}
+
+/// Measures that any trial has, in alphabetical order: their headlines are the metrics without a dot.
+pub fn measures(view: &View) -> Vec<String> {
+    let names = view.evidence.iter().flat_map(|trial| trial.metrics.keys());
+    names.filter(|name| !name.contains('.')).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Every number of every measure, aged against the other states, each file system apart.
+pub fn all(view: &View) -> Vec<AgeCost> {
+    let mut found = Vec::new();
+    for measure in measures(view) {
+        let beside = BESIDE.iter().map(|name| format!("{measure}.{name}"));
+        for metric in std::iter::once(measure.clone()).chain(beside) {
+            for file_system in &view.file_systems {
+                for against in OTHERS {
+                    found.extend(compare(view, (&measure, &metric), file_system, against));
+                }
+            }
+        }
+    }
+    correct(&mut found);
+    found
+}
+
+/// Takes back findings that do not survive the number of comparisons made; without an interval there is none.
+fn correct(found: &mut [AgeCost]) {
+    let p: Vec<f64> = found.iter().map(|cost| cost.estimate.p.unwrap_or(1.0)).collect();
+    for (cost, adjusted) in found.iter_mut().zip(adjusted(&p)) {
+        if adjusted > FALSE_DISCOVERIES {
+            cost.finding = Finding::NoEvidence;
+        }
+    }
+}
+
+/// One comparison, or one for each context of the aged side where several of them share one other trial.
+fn compare(
+    view: &View,
+    (measure, metric): (&str, &str),
+    file_system: &str,
+    against: &'static str,
+) -> Vec<AgeCost> {
+    let cells = |state: &str| BTreeMap::from([(STATE.to_owned(), json!(state))]);
+    let of = |trial: &Evidence| {
+        trial.factor(factor::FILE_SYSTEM).and_then(serde_json::Value::as_str) == Some(file_system)
+    };
+    let mut contexts: BTreeMap<String, Vec<(&Evidence, &Evidence)>> = BTreeMap::new();
+    for (aged, other) in pairs(&view.evidence, &cells(AGED), &cells(against)) {
+        if of(aged) && of(other) && aged.metrics.contains_key(metric) && other.metrics.contains_key(metric) {
+            let own = aged.factors.iter().filter(|(path, _)| !other.applies(path));
+            let own: BTreeMap<_, _> = own.map(|(path, value)| (path.clone(), value.clone())).collect();
+            contexts.entry(factor::context(&own, &BTreeSet::new())).or_default().push((aged, other));
+        }
+    }
+    let cost = |(context, pairs): (String, Vec<(&Evidence, &Evidence)>)| {
+        let estimate = ratio(&pairs, metric, &view.bootstrap)?;
+        let series = pairs.first()?.0.metrics.get(metric)?;
+        let value = |trial: &Evidence| trial.metrics.get(metric)?.samples.first().copied();
+        let aged: Vec<f64> = pairs.iter().filter_map(|(aged, _)| value(aged)).collect();
+        let other: Vec<f64> = pairs.iter().filter_map(|(_, other)| value(other)).collect();
+        Some(AgeCost {
+            measure: measure.to_owned(),
+            metric: metric.to_owned(),
+            unit: series.unit.clone(),
+            file_system: file_system.to_owned(),
+            against,
+            context,
+            aged: mean(&aged)?,
+            other: mean(&other)?,
+            finding: finding(&estimate, series.larger_is_worse),
+            estimate,
+        })
+    };
+    contexts.into_iter().filter_map(cost).collect()
+}
+
+/// Every measure of every trial that has both a cost and a layout score.
+pub fn points(view: &View) -> Vec<Point> {
+    let measures = measures(view);
+    let mut points = Vec::new();
+    for (trial, evidence) in view.trials.iter().zip(&view.evidence) {
+        let Some(file_system) = view.file_systems.iter().position(|name| *name == trial.file_system) else {
+            continue;
+        };
+        let value = |metric: &str| evidence.metrics.get(metric)?.samples.first().copied();
+        for measure in &measures {
+            let (Some(cost), Some(score)) =
+                (value(measure), value(&format!("{measure}.dynamic_layout_score")))
+            else {
+                continue;
+            };
+            points.push(Point {
+                file_system,
+                state: evidence.factor(STATE).and_then(|s| s.as_str()).unwrap_or("aged").to_owned(),
+                measure: measure.clone(),
+                score: rounded(score),
+                cost: rounded(cost),
+                unit: evidence.metrics.get(measure).map(|s| s.unit.clone()).unwrap_or_default(),
+                label: trial.label.clone(),
+            });
+        }
+    }
+    points
+}

@@ -1,0 +1,129 @@
+//! Where a trial works: a volume with its file system, mounted or not.
+//!
+//! Taken in the order volume, mount, and given back in the reverse one. When a step fails, what is outstanding in
+//! the journal tells what has to be given back.
+
+use std::path::{Path, PathBuf};
+
+use fsage_engine::protocol::{BlockFacts, Request, Warning};
+
+use super::error::TrialError;
+use super::stage::StageContext;
+use super::trial::mount_point;
+use crate::lease::LeaseId;
+use crate::lease::record::Lease;
+use crate::study::spec::VolumeSpec;
+use crate::volume::{self, Acquired, Volume};
+
+/// A volume that was taken, and where it is mounted.
+#[derive(Debug)]
+pub(super) struct Place {
+    volume: Volume,
+    /// Tells its file and mount point from others'.
+    name: String,
+    acquired: Acquired,
+    point: PathBuf,
+    /// Leases of mount point and mount, while it is mounted.
+    mounted: Option<(LeaseId, LeaseId)>,
+}
+
+impl Place {
+    /// Takes a volume; nothing is written to it yet.
+    pub(super) fn acquire(
+        spec: &VolumeSpec,
+        name: &str,
+        context: &mut StageContext<'_>,
+    ) -> Result<Self, TrialError> {
+        let volume = volume::resolve(spec, context.consent, context.root)?;
+        context.step("volume", &volume.describe(name).join("; "));
+        let acquired = volume.acquire(context.session, context.journal, name)?;
+        context.commands.extend(acquired.commands.iter().cloned());
+        context.file_system.fits(acquired.facts.size_bytes)?;
+        let point = mount_point(context.root, name);
+        Ok(Self { volume, name: name.to_owned(), acquired, point, mounted: None })
+    }
+
+    /// The block device.
+    pub(super) fn device(&self) -> &Path {
+        &self.acquired.device
+    }
+
+    /// What is known about the block device.
+    pub(super) const fn facts(&self) -> &BlockFacts {
+        &self.acquired.facts
+    }
+
+    /// Where it is mounted, or will be.
+    pub(super) fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// Makes the file system.
+    pub(super) fn make(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let line = context.file_system.mkfs(self.device()).to_string();
+        context.command("mkfs", &line);
+        Ok(context.file_system.make(context.session, self.device())?)
+    }
+
+    /// Mounts it.
+    pub(super) fn mount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let point = self.point.clone();
+        let directory = context.journal.take(Lease::Directory { path: point.clone() })?;
+        context.call(Request::MakeDirectory { directory: point.clone() })?;
+        let mount = context.journal.take(Lease::Mount { point: point.clone() })?;
+        let line = context.file_system.mount_line(self.device(), &point);
+        context.command("mount", &line);
+        context.file_system.mount(context.session, self.device(), &point)?;
+        self.mounted = Some((directory, mount));
+        Ok(())
+    }
+
+    /// Unmounts it, if it is mounted.
+    pub(super) fn unmount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let Some((directory, mount)) = self.mounted.take() else { return Ok(()) };
+        context.command("unmount", &format!("umount {}", self.point.display()));
+        context.file_system.unmount(context.session, &self.point)?;
+        context.journal.release(mount)?;
+        context.call(Request::RemoveDirectory { directory: self.point.clone() })?;
+        Ok(context.journal.release(directory)?)
+    }
+
+    /// Unmounts and mounts it: nothing of it stays in memory.
+    pub(super) fn remount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        self.unmount(context)?;
+        self.mount(context)
+    }
+
+    /// Unmounts and checks it, and gives the verdict in words.
+    pub(super) fn check(&mut self, context: &mut StageContext<'_>) -> Result<String, TrialError> {
+        self.unmount(context)?;
+        context.step("check", "");
+        let device = self.device().to_owned();
+        let check = context.file_system.check(context.session, &device)?;
+        context.commands.extend(context.file_system.fsck(&device).map(|fsck| fsck.to_string()));
+        match check.clean {
+            Some(false) => Err(TrialError::Unclean(check.summary)),
+            Some(true) => Ok(check.summary),
+            None => {
+                let warning = Warning { kind: "fsck".into(), message: check.summary.clone() };
+                context.warnings.push(warning);
+                Ok(check.summary)
+            }
+        }
+    }
+
+    /// Gives the volume back; unmount it first.
+    pub(super) fn release(self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        Ok(self.volume.release(self.acquired, context.session, context.journal)?)
+    }
+
+    /// Gives the volume back and takes it anew, so that nothing of its history is left below the file system either:
+    /// a loop file starts without blocks.
+    pub(super) fn renew(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        self.unmount(context)?;
+        self.acquired.give_back(context.session, context.journal)?;
+        self.acquired = self.volume.acquire(context.session, context.journal, &self.name)?;
+        context.commands.extend(self.acquired.commands.iter().cloned());
+        Ok(())
+    }
+}

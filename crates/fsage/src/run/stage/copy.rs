@@ -1,0 +1,47 @@
+//! The `copy` stage: the same tree on a fresh volume, written file by file in directory order. What the copy has
+//! in common with the original is its contents; what it lacks is age.
+
+use fsage_engine::protocol::{Reply, Request};
+
+use super::StageContext;
+use crate::run::error::TrialError;
+use crate::run::place::Place;
+use crate::store::format::StageRecord;
+use crate::study::spec::CopyStage;
+
+/// Copies, checks and gives back the original, and goes on with the copy.
+pub(super) fn run(
+    stage: &CopyStage,
+    place: &mut Place,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let spec = stage.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
+    let name = format!("{}-{}", context.planned.id, stage.name);
+    let mut fresh = Place::acquire(&spec, &name, context)?;
+    fresh.make(context)?;
+    fresh.mount(context)?;
+    for folder in context.aged_folders() {
+        let (from, to) = (place.point().join(&folder), fresh.point().join(&folder));
+        context.command("copy", &format!("cp -a {}/. {}", from.display(), to.display()));
+        context.call(Request::MakeDirectory { directory: to.clone() })?;
+        let request = Request::Copy { from, to: to.clone() };
+        let reply = context.ask_long(&stage.name, |session, _, incoming| session.call(request, incoming))?;
+        let Reply::Copied { files, bytes, digest_to: digest, elapsed_ns, .. } = reply else {
+            return Err(crate::volume::unexpected("copy", &reply).into());
+        };
+        let (layout, free_space) = context.look(&to)?;
+        context.done.push(StageRecord::Copy {
+            name: stage.name.clone(),
+            folder,
+            files,
+            bytes,
+            digest,
+            elapsed_ns,
+            layout: Box::new(layout),
+            free_space: free_space.map(Box::new),
+        });
+    }
+    context.interrupted()?;
+    place.check(context)?;
+    std::mem::replace(place, fresh).release(context)
+}

@@ -1,0 +1,177 @@
+//! The `image` stage: the volume as the stages before it left it, kept in the store and restored from there.
+//!
+//! Every trial with an image goes on from the restored one, also the trial that made it: below the
+//! file system, too, all of them begin alike (a loop file's own blocks lie in the order of restoring).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use fsage_engine::image::{BLOCK_BYTES, ImageSummary, partial};
+use fsage_engine::protocol::Request;
+use serde_json::{Value, json};
+
+use super::StageContext;
+use crate::image;
+use crate::run::error::TrialError;
+use crate::run::place::Place;
+use crate::run::trial::mount_point;
+use crate::store::format::{STORE_VERSION, StageRecord};
+use crate::store::images::{self, ImageRecord, Images};
+use crate::store::time;
+use crate::study::identity;
+use crate::study::spec::{ImageStage, StageSpec};
+
+/// The image that this trial's state is to be taken from, when it has an `image` stage and the image is there.
+pub(in crate::run) fn find(context: &StageContext<'_>) -> Option<ImageRecord> {
+    Images::of(context.root).find(&images::key(&basis(context)?))
+}
+
+/// Everything that the state of the volume at the `image` stage depends on; `None` without such a stage.
+fn basis(context: &StageContext<'_>) -> Option<Value> {
+    let stages: Vec<&StageSpec> = context.spec.stages().collect();
+    let end = position(&stages)?;
+    let program = context.file_system.mkfs(Path::new("")).program().to_owned();
+    Some(json!({
+        "made_of": identity::basis(context.spec, &stages[..end]),
+        "seed": context.planned.seed,
+        "kernel": context.facts.kernel,
+        "mkfs": context.facts.tools.get(&program).cloned().unwrap_or(program),
+    }))
+}
+
+fn position(stages: &[&StageSpec]) -> Option<usize> {
+    stages.iter().position(|stage| matches!(stage, StageSpec::Image(_)))
+}
+
+/// Restores the image onto a volume that was just taken, mounts it, and gives the position of the first stage that is
+/// still to be run.
+pub(in crate::run) fn resume(
+    record: &ImageRecord,
+    place: &mut Place,
+    context: &mut StageContext<'_>,
+) -> Result<usize, TrialError> {
+    let stages: Vec<&StageSpec> = context.spec.stages().collect();
+    let end = position(&stages).unwrap_or(0);
+    let restore_ns = restore(&record.key, place, context)?;
+    context.done.extend(record.stages.iter().cloned().map(|stage| taken_from(stage, &record.key)));
+    for warning in &record.warnings {
+        context.warn(warning.clone());
+    }
+    context.done.push(StageRecord::Image {
+        name: stages[end].name().to_owned(),
+        key: record.key.clone(),
+        made: false,
+        file_bytes: record.file_bytes,
+        used_bytes: record.used_bytes,
+        save_ns: None,
+        restore_ns,
+    });
+    Ok(end + 1)
+}
+
+/// A stage's record in a trial that did not run it.
+fn taken_from(stage: StageRecord, key: &str) -> StageRecord {
+    match stage {
+        StageRecord::Age { name, result, ticks, probes, .. } => {
+            StageRecord::Age { name, image: Some(key.to_owned()), result, ticks, probes }
+        }
+        other => other,
+    }
+}
+
+/// Saves the volume, and goes on from what was saved.
+pub(super) fn run(
+    stage: &ImageStage,
+    place: &mut Place,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let Some(basis) = basis(context) else { return Ok(()) };
+    let key = images::key(&basis);
+    let images = Images::of(context.root);
+    images.prepare()?;
+    place.check(context)?;
+    let clock = Instant::now();
+    let saved = save(&images.path(&key), stage.level, place, context)?;
+    let save_ns = nanoseconds(clock);
+    images.keep(&ImageRecord {
+        version: STORE_VERSION,
+        key: key.clone(),
+        basis,
+        made: time::now_rfc3339(),
+        file_bytes: saved.image_bytes,
+        used_bytes: saved.totals.used_blocks * BLOCK_BYTES,
+        volume_bytes: place.facts().size_bytes,
+        stages: context.done.clone(),
+        warnings: context.warnings.clone(),
+    })?;
+    context.interrupted()?;
+    place.renew(context)?;
+    let restore_ns = restore(&key, place, context)?;
+    context.done.push(StageRecord::Image {
+        name: stage.name.clone(),
+        key,
+        made: true,
+        file_bytes: saved.image_bytes,
+        used_bytes: saved.totals.used_blocks * BLOCK_BYTES,
+        save_ns: Some(save_ns),
+        restore_ns,
+    });
+    Ok(())
+}
+
+/// Saves the unmounted volume.
+fn save(
+    path: &Path,
+    level: i32,
+    place: &Place,
+    context: &mut StageContext<'_>,
+) -> Result<ImageSummary, TrialError> {
+    let line = format!("fsage image save {} {}", place.device().display(), path.display());
+    context.command("image", &line);
+    // What an earlier attempt left: a half image, or a whole one that was never recorded.
+    for file in [partial(path), path.to_owned()] {
+        context.call(Request::RemoveFile { file })?;
+    }
+    let save = image::Save {
+        volume: place.device().to_owned(),
+        file: path.to_owned(),
+        all_blocks: false,
+        frozen: None,
+        point: mount_point(context.root, &format!("{}-image", context.planned.id)),
+        level,
+        threads: 0,
+        facts: facts(context),
+    };
+    let saved = context
+        .ask_long("image", |session, journal, incoming| image::save(session, journal, &save, incoming))?;
+    Ok(saved.summary)
+}
+
+/// Where the image comes from, for people who find the file.
+fn facts(context: &StageContext<'_>) -> BTreeMap<String, String> {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    BTreeMap::from([
+        fact("study", context.spec.name.clone()),
+        fact("kernel", context.facts.kernel.clone()),
+        fact("seed", context.planned.seed.to_string()),
+    ])
+}
+
+/// Restores onto the volume and mounts it.
+fn restore(key: &str, place: &mut Place, context: &mut StageContext<'_>) -> Result<u64, TrialError> {
+    let path = Images::of(context.root).path(key);
+    let device = place.device().to_owned();
+    context.command("restore", &format!("fsage image restore {} {}", path.display(), device.display()));
+    let clock = Instant::now();
+    let request = Request::ImageRestore { file: path, device, trim: true, threads: 0 };
+    context.ask_long("restore", |session, _, incoming| session.call(request, incoming))?;
+    context.interrupted()?;
+    let restore_ns = nanoseconds(clock);
+    place.mount(context)?;
+    Ok(restore_ns)
+}
+
+fn nanoseconds(clock: Instant) -> u64 {
+    u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,109 @@
+//! The `measure` stage: what the state that the earlier stages left costs.
+
+use std::path::Path;
+
+use fsage_engine::measure::{MeasureResult, MeasureSpec};
+use fsage_engine::protocol::{Request, Warning};
+
+use super::StageContext;
+use crate::measure::{self, MeasureOrder};
+use crate::run::error::TrialError;
+use crate::run::place::Place;
+use crate::store::format::StageRecord;
+use crate::study::spec::MeasureStage;
+
+/// Folder measured where nothing was aged.
+const FRESH: &str = "fresh";
+
+/// Looks at the layout, measures, each time from a cold start, and looks again.
+pub(super) fn run(
+    stage: &MeasureStage,
+    place: &mut Place,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let old = context.aged_folders().pop();
+    let directory = place.point().join(old.as_deref().unwrap_or(FRESH));
+    context.call(Request::MakeDirectory { directory: directory.clone() })?;
+    if stage.trim {
+        context.command("trim", &format!("fstrim {}", place.point().display()));
+        context.call(Request::Trim { directory: directory.clone() })?;
+    }
+    let before = context.look(&directory)?;
+    let mut results = Vec::new();
+    let mut left_out = Vec::new();
+    for measure in &stage.measures {
+        context.interrupted()?;
+        if old.is_none() && needs_files(measure) {
+            left_out.push(measure.name().to_owned());
+            continue;
+        }
+        place.remount(context)?;
+        let result = match one(stage, measure, place, &directory, context) {
+            Err(error) if error.is_out_of_space() => {
+                let message = format!("{} was left out: the volume has no room for it", measure.name());
+                context.warn(Warning { kind: "no-room".into(), message });
+                left_out.push(measure.name().to_owned());
+                continue;
+            }
+            other => other?,
+        };
+        for warning in &result.warnings {
+            context.warn(warning.clone());
+        }
+        results.push(result);
+    }
+    let after = context.look(&directory)?;
+    context.done.push(StageRecord::Measure {
+        name: stage.name.clone(),
+        results,
+        left_out,
+        before: Box::new(before.0),
+        free_before: before.1.map(Box::new),
+        after: Box::new(after.0),
+        free_after: after.1.map(Box::new),
+    });
+    Ok(())
+}
+
+/// One measure, with its block requests where the kernel shows them.
+fn one(
+    stage: &MeasureStage,
+    measure: &MeasureSpec,
+    place: &Place,
+    directory: &Path,
+    context: &mut StageContext<'_>,
+) -> Result<MeasureResult, TrialError> {
+    context.command(&stage.name, &in_words(measure, directory, context.planned.seed));
+    let order = MeasureOrder {
+        measure: measure.clone(),
+        directory: directory.to_owned(),
+        device: Some(place.device().to_owned()),
+        seed: context.planned.seed,
+        requests: true,
+    };
+    let name = format!("{} {}", stage.name, measure.name());
+    Ok(context
+        .ask_long(&name, |session, journal, incoming| measure::measure(session, journal, &order, incoming))?)
+}
+
+fn in_words(measure: &MeasureSpec, directory: &Path, seed: u64) -> String {
+    format!("fsage measure {} {} --seed {seed}", measure.name(), directory.display())
+}
+
+/// Whether it works on files that are there already.
+const fn needs_files(measure: &MeasureSpec) -> bool {
+    match measure {
+        MeasureSpec::Grep(_)
+        | MeasureSpec::ColdRandomRead(_)
+        | MeasureSpec::Walk(_)
+        | MeasureSpec::Append(_)
+        | MeasureSpec::Delete(_) => true,
+        MeasureSpec::Create(_) | MeasureSpec::LargeFile(_) | MeasureSpec::Fio(_) => false,
+    }
+}
+
+/// The measures as commands that a user could type.
+pub(super) fn describe(stage: &MeasureStage, point: &Path, seed: u64) -> Vec<String> {
+    let cold = format!("umount {0} && mount {0}", point.display());
+    stage.measures.iter().flat_map(|measure| [cold.clone(), in_words(measure, point, seed)]).collect()
+}

@@ -1,0 +1,176 @@
+//! Limits of the stages' parameters, and which may follow which.
+
+use std::collections::BTreeSet;
+
+use fsage_engine::load::StopSpec;
+use fsage_engine::measure::Effect;
+use fsage_engine::size::Bytes;
+use fsage_engine::workload::spec::WorkloadSpec;
+
+use super::{Checker, workload};
+use crate::study::schema::Problem;
+use crate::study::spec::{AgeStage, CopyStage, ImageStage, MeasureStage, StageSpec, StudySpec, VolumeSpec};
+
+/// Problems of every stage of a cell, also of those that its state leaves out.
+pub(super) fn check(spec: &StudySpec, volume: Option<Bytes>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (index, stage) in spec.stage.iter().enumerate() {
+        let mut check = Checker::new(&["stage", &index.to_string()]);
+        match stage {
+            StageSpec::Age(age) => age_stage(&mut check, age, volume),
+            StageSpec::Image(image) => image_stage(&mut check, image),
+            StageSpec::Copy(copy) => copy_stage(&mut check, copy, &spec.volume),
+            StageSpec::Measure(measure) => measure_stage(&mut check, measure),
+        }
+        problems.extend(check.problems);
+    }
+    problems.extend(order(spec));
+    problems
+}
+
+/// Stages of the cell's own state: at least one, and images only of what can be had again.
+fn order(spec: &StudySpec) -> Vec<Problem> {
+    let mut check = Checker::new(&["stage"]);
+    check.require(spec.stages().next().is_some(), "", || {
+        format!("no stage runs in the state `{}`: name it in a stage's `when`", spec.state)
+    });
+    let mut before: BTreeSet<&str> = BTreeSet::new();
+    for (index, stage) in spec.stage.iter().enumerate().filter(|(_, stage)| stage.runs_in(&spec.state)) {
+        let kinds = kind(stage);
+        match stage {
+            StageSpec::Image(_) => {
+                check.require(!before.is_empty(), &index.to_string(), || {
+                    "nothing comes before this image: a fresh file system is made faster than restored"
+                        .to_owned()
+                });
+                check.require(!before.contains("measure"), &index.to_string(), || {
+                    "an image after a measurement would leave the measurement out when it is restored"
+                        .to_owned()
+                });
+                check.require(
+                    !before.contains("copy") && !before.contains("image"),
+                    &index.to_string(),
+                    || "one image a trial, of the aged volume: put it before the copy".to_owned(),
+                );
+            }
+            StageSpec::Copy(_) => check.require(before.contains("age"), &index.to_string(), || {
+                "nothing was made that could be copied: an `age` stage has to come before".to_owned()
+            }),
+            StageSpec::Age(_) => check.require(!before.contains("copy"), &index.to_string(), || {
+                "ageing after a copy: put the copy last, or age in a study of its own".to_owned()
+            }),
+            StageSpec::Measure(_) => {}
+        }
+        before.insert(kinds);
+    }
+    check.problems
+}
+
+const fn kind(stage: &StageSpec) -> &'static str {
+    match stage {
+        StageSpec::Age(_) => "age",
+        StageSpec::Image(_) => "image",
+        StageSpec::Copy(_) => "copy",
+        StageSpec::Measure(_) => "measure",
+    }
+}
+
+fn image_stage(check: &mut Checker, image: &ImageStage) {
+    check.require((1..=19).contains(&image.level), "level", || {
+        format!("{} is not a level of zstd: 1 to 19", image.level)
+    });
+}
+
+fn copy_stage(check: &mut Checker, copy: &CopyStage, own: &VolumeSpec) {
+    match &copy.volume {
+        Some(volume) => {
+            let device = |spec: &VolumeSpec| match spec {
+                VolumeSpec::Device { path, .. } => Some(path.clone()),
+                VolumeSpec::Loop { .. } => None,
+            };
+            check.require(device(volume).is_none() || device(volume) != device(own), "volume", || {
+                "this is the study's own device, which holds what is to be copied".to_owned()
+            });
+            check.path.push("volume".to_owned());
+            super::volume_limits(check, volume);
+            check.path.pop();
+        }
+        None => check.require(matches!(own, VolumeSpec::Loop { .. }), "volume", || {
+            "a device cannot hold both the tree and its copy: name a volume for the copy".to_owned()
+        }),
+    }
+}
+
+fn measure_stage(check: &mut Checker, measure: &MeasureStage) {
+    check
+        .require(!measure.measures.is_empty(), "measures", || "the list is empty: name a measure".to_owned());
+    let mut before = None;
+    let mut names = BTreeSet::new();
+    for (index, spec) in measure.measures.iter().enumerate() {
+        let at = format!("measures.{index}");
+        check.require(names.insert(spec.name()), &at, || format!("`{}` is there twice", spec.name()));
+        // The order of the registry: each measure finds what it is about as the earlier stages left it.
+        if let Some((effect, name)) = before.filter(|(effect, _)| *effect > spec.effect()) {
+            let changed = if effect == Effect::Tree { "the files" } else { "the free space" };
+            let message =
+                format!("`{}` would find {changed} changed by `{name}`: put it before", spec.name());
+            check.fail(&at, message);
+        }
+        before = Some((spec.effect(), spec.name()));
+    }
+}
+
+fn age_stage(check: &mut Checker, age: &AgeStage, volume: Option<Bytes>) {
+    let threads = u64::from(age.threads);
+    check.require((1..=64).contains(&threads), "threads", || format!("{threads} threads: 1 to 64"));
+    stop(check, &age.stop, age.probe_every);
+    let near = age.stop.age.as_ref().is_some_and(|target| target.near);
+    let WorkloadSpec::Drift(drift) = &age.workload;
+    check.require(!near || drift.like.is_some(), "stop.age.near", || {
+        "it asks to be near a profile, and the workload names none: give `workload.like`".to_owned()
+    });
+    let ends = age.stop.operations.is_some() || age.stop.bytes.is_some() || age.stop.seconds.is_some();
+    check.require(!near || ends, "stop.age.near", || {
+        "it may never be reached: give `operations`, `bytes` or `seconds` as well".to_owned()
+    });
+    check.path.push("workload".to_owned());
+    workload::check(check, &age.workload, threads, volume);
+    check.path.pop();
+}
+
+fn stop(check: &mut Checker, stop: &StopSpec, probe_every: u64) {
+    let any = stop.operations.is_some()
+        || stop.bytes.is_some()
+        || stop.seconds.is_some()
+        || stop.full
+        || stop.age.is_some();
+    check.require(any, "stop", || {
+        "nothing ends this stage: give `operations`, `bytes`, `seconds`, `full` or `age`".to_owned()
+    });
+    if let Some(operations) = stop.operations {
+        check.at_least("stop.operations", operations, 1);
+    }
+    if let Some(bytes) = stop.bytes {
+        check.at_least("stop.bytes", bytes.0, 1);
+    }
+    if let Some(seconds) = stop.seconds {
+        check.positive("stop.seconds", seconds);
+    }
+    let Some(age) = &stop.age else { return };
+    check.require(probe_every > 0, "stop.age", || {
+        "a measured age is looked at by probes: set `probe_every` above 0".to_owned()
+    });
+    if let Some(share) = age.fragmented_share {
+        check.share("stop.age.fragmented_share", share);
+    }
+    if let Some(share) = age.converged {
+        check.share("stop.age.converged", share);
+    }
+    for (key, value) in
+        [("extents_per_file", age.extents_per_file), ("volume_overwrites", age.volume_overwrites)]
+    {
+        if let Some(value) = value {
+            check.positive(&format!("stop.age.{key}"), value);
+        }
+    }
+}

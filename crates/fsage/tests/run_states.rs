@@ -1,0 +1,161 @@
+//! Stage two on this host: images, copies and measures of real, small volumes.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+
+use fsage::store::Store;
+use fsage::store::format::{StageRecord, TrialRecord, TrialStatus};
+use fsage::store::images::Images;
+use support::{Scratch, agent, can_mount};
+
+const STUDY: &str = include_str!("data/states.toml");
+
+struct Lab {
+    scratch: Scratch,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        std::fs::write(scratch.path().join("states.toml"), STUDY).unwrap();
+        Self { scratch }
+    }
+
+    fn store(&self) -> PathBuf {
+        self.scratch.path().join("store")
+    }
+
+    fn run(&self, set: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        command.arg("run").arg(self.scratch.path().join("states.toml")).arg("--store").arg(self.store());
+        for set in set {
+            command.arg("--set").arg(set);
+        }
+        let output = command.env("FSAGE_AGENT", agent()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn trials(&self) -> Vec<TrialRecord> {
+        Store::open(&self.store()).unwrap().trials()
+    }
+
+    fn nothing_left(&self) {
+        assert_eq!(self.scratch.left_behind(), [] as [String; 0]);
+        for folder in ["volumes", "mounts"] {
+            assert!(!self.store().join(folder).exists(), "{folder} is still there");
+        }
+    }
+}
+
+fn factor<'a>(trial: &'a TrialRecord, path: &str) -> &'a str {
+    trial.factors[path].as_str().unwrap()
+}
+
+fn metric(trial: &TrialRecord, name: &str) -> Option<f64> {
+    trial.metrics.iter().find(|metric| metric.name == name)?.samples.first().copied()
+}
+
+#[test]
+fn every_state_is_what_it_says_and_images_are_shared() {
+    if !can_mount() {
+        return;
+    }
+    let lab = Lab::new();
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 9);
+    assert!(trials.iter().all(|t| t.status == TrialStatus::Complete && t.check == "clean"), "{stderr}");
+    // One image a file system; one of the two trials that use it made it.
+    let images = Images::of(&lab.store()).list();
+    assert_eq!(images.len(), 3);
+    let mut made: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
+    for trial in &trials {
+        for stage in &trial.stages {
+            if let StageRecord::Image { made: here, .. } = stage {
+                made.entry(factor(trial, "file_system.kind")).or_default().push(*here);
+            }
+        }
+    }
+    assert!(made.values().all(|list| list.len() == 2 && list.iter().filter(|here| **here).count() == 1));
+    for trial in &trials {
+        let aged = trial.stages.iter().any(|stage| stage.load().is_some());
+        let copied = trial.stages.iter().any(|stage| matches!(stage, StageRecord::Copy { .. }));
+        let state = factor(trial, "state");
+        assert_eq!((aged, copied), (state != "fresh", state == "unaged"), "{state}");
+        // A fresh file system has nothing to read; ageing belongs to the trial that measured the aged volume.
+        assert_eq!(metric(trial, "grep").is_some(), state != "fresh");
+        assert_eq!(metric(trial, "age.elapsed_s").is_some(), state == "aged");
+        assert!(metric(trial, "create").is_some_and(|cost| cost > 0.0), "{state}");
+    }
+    // The page compares the states; one value a side has no interval, and the page says so.
+    let page = lab.scratch.path().join("report.html");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    assert!(report.arg("report").arg(lab.store()).arg("-o").arg(&page).status().unwrap().success());
+    let page = std::fs::read_to_string(page).unwrap();
+    for words in [
+        "age-cost-table",
+        "layout-cost-chart",
+        "aged ÷ unaged",
+        "aged ÷ fresh",
+        "more repeats would give one",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn a_copy_has_the_same_files_in_fewer_pieces() {
+    if !can_mount() {
+        return;
+    }
+    let lab = Lab::new();
+    let (code, stderr) =
+        lab.run(&["matrix.state=[\"aged\", \"unaged\"]", "matrix.\"file_system.kind\"=[\"ext4\"]"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let trials = lab.trials();
+    let of = |state: &str| trials.iter().find(|trial| factor(trial, "state") == state).unwrap();
+    let (aged, unaged) = (of("aged"), of("unaged"));
+    assert!(metric(aged, "layout.extents_per_file") > metric(unaged, "layout.extents_per_file"));
+    let files = |trial: &TrialRecord| {
+        trial.stages.iter().find_map(|stage| match stage {
+            StageRecord::Measure { before, .. } => Some((before.files, before.directories)),
+            _ => None,
+        })
+    };
+    assert_eq!(files(aged), files(unaged));
+}
+
+#[test]
+fn a_damaged_image_fails_its_trial_and_a_missing_record_makes_it_anew() {
+    if !can_mount() {
+        return;
+    }
+    let lab = Lab::new();
+    let only = |state: &str| format!("matrix.state=[\"{state}\"]");
+    let ext4 = "matrix.\"file_system.kind\"=[\"ext4\"]";
+    assert_eq!(lab.run(&[&only("aged"), ext4]).0, Some(0));
+    let images = Images::of(&lab.store());
+    let key = images.list()[0].key.clone();
+    let mut bytes = std::fs::read(images.path(&key)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(images.path(&key), &bytes).unwrap();
+    let both = "matrix.state=[\"aged\", \"unaged\"]";
+    let (code, stderr) = lab.run(&[both, ext4]);
+    assert_eq!(code, Some(5), "{stderr}");
+    lab.nothing_left();
+    // Its record removed, it counts as never made.
+    images.remove(&key).unwrap();
+    let (code, stderr) = lab.run(&[both, ext4]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let keys: BTreeSet<String> = images.list().into_iter().map(|record| record.key).collect();
+    assert_eq!(keys, BTreeSet::from([key]));
+}
