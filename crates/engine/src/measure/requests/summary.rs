@@ -116,7 +116,7 @@ impl Collector {
 
     fn issue(&mut self, event: &Event) {
         match event.action {
-            Action::Read => self.reads.issue(event),
+            Action::Read if event.sectors > 0 => self.reads.issue(event),
             Action::Write if event.sectors > 0 => self.writes.issue(event),
             Action::Discard => {
                 self.discards += 1;
@@ -128,7 +128,8 @@ impl Collector {
                 self.flushes += 1;
                 return;
             }
-            Action::Other => return,
+            // A read of nothing moves nothing: it has no place in a sequence.
+            Action::Read | Action::Other => return,
         }
         if self.in_flight.len() < IN_FLIGHT {
             self.in_flight.insert((event.sector, event.action), event.time_ns);
@@ -268,6 +269,12 @@ mod tests {
         assert_eq!(half.mean_service_ns, Some(5000.0));
         assert_eq!((half.metadata_requests, half.mean_bytes), (1, 4096.0));
         assert_eq!(reads(&[]), Requests::default());
+    }
+
+    #[test]
+    fn a_read_of_nothing_is_none() {
+        assert_eq!(reads(&[(0, 0), (0, 8), (8, 0), (8, 8)]), reads(&[(0, 8), (8, 8)]));
+        assert_eq!(reads(&[(0, 0), (0, 0)]), Requests::default());
     }
 
     #[test]
