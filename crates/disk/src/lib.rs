@@ -7,5 +7,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod log;
 pub mod media;
 pub mod request;
