@@ -7,6 +7,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod log;
 pub mod media;
 pub mod request;
+pub mod store;

@@ -19,6 +19,7 @@ pub mod freeze;
 pub mod fsmap;
 mod ioctl;
 pub mod loopdev;
+pub mod memory;
 pub mod mount;
 pub mod process;
 pub mod signal;

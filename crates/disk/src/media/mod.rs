@@ -8,6 +8,8 @@
 //! load that waits for each answer before it asks again is served one request at a time; one that keeps a queue has
 //! its queue served together. Time in which the host thinks does not pass in the model.
 
+pub mod ram;
+
 use crate::request::Request;
 
 /// A figure that a medium keeps about itself.

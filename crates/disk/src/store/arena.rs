@@ -1,0 +1,454 @@
+//! Where raw blocks are kept: pages in groups the size of a huge page.
+//!
+//! Pages are handed out in ascending order within a group, so that what is written together lies together; a write never
+//! reuses a page that anybody still refers to. Each page counts its references: one from every map that holds it and one from
+//! every piece of a recorded write. A group whose last page is let go of returns its memory to the kernel, except for a
+//! few that are kept so that the next write finds memory which is there already.
+//!
+//! Beyond a limit of memory, groups that were not used lately are written to the spill file and read from there; the
+//! contents of a page are in memory **or** in the file, never both. Group `g` lies at `g` × 2 MiB in the file.
+//!
+//! Known limit: a group with a single page in use keeps its 2 MiB (or its place in the file).
+
+use fsage_sys::memory::{HUGE_BYTES, Region};
+
+use super::code::{BLOCK_BYTES, Page};
+use super::error::StoreError;
+use super::number::{index, wide};
+use super::spill::Spill;
+
+/// Pages of a group.
+const GROUP_PAGES: usize = HUGE_BYTES / BLOCK_BYTES;
+
+/// Bytes mapped at once: a call to the kernel for every 64 MiB.
+const SEGMENT_BYTES: usize = 32 * HUGE_BYTES;
+
+/// Groups that are free and keep their memory: 16 MiB.
+const SPARE_GROUPS: usize = 8;
+
+/// Reads of a spilled group after which it is brought back.
+const READS_TO_RETURN: u8 = 32;
+
+/// Where a group's contents are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It has none, and no memory.
+    Nowhere,
+    Memory,
+    File,
+}
+
+/// References to the pages of a group.
+type References = [u32; GROUP_PAGES];
+
+#[derive(Debug)]
+struct Group {
+    /// `None` while no page is in use.
+    references: Option<Box<References>>,
+    /// Pages in use.
+    used: u16,
+    place: Place,
+    /// It is in the list of groups with free pages.
+    listed: bool,
+    /// It was used since the spilling hand passed.
+    recent: bool,
+    /// Reads since it was spilled.
+    reads: u8,
+}
+
+/// Limits of an arena.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    /// Bytes of memory for pages.
+    pub memory_bytes: Option<u64>,
+    /// What happens beyond.
+    pub spill: Option<Spill>,
+    /// Bytes of memory that are touched now and never given back.
+    pub reserve_bytes: u64,
+}
+
+/// What an arena takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ArenaUsage {
+    /// Pages in use.
+    pub pages: u64,
+    /// Bytes of memory, spare groups and reference counts included.
+    pub memory_bytes: u64,
+    /// Bytes in the spill file.
+    pub spilled_bytes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Arena {
+    segments: Vec<Region>,
+    groups: Vec<Group>,
+    /// The group that pages are taken from, and the page to look at next.
+    current: Option<(usize, usize)>,
+    /// Groups with free pages, or what was one when it was put here.
+    partly: Vec<usize>,
+    /// Groups without memory.
+    empty: Vec<usize>,
+    /// Groups in memory that are free.
+    spare: usize,
+    spare_wanted: usize,
+    in_memory: usize,
+    in_file: usize,
+    pages: u64,
+    limit_groups: Option<usize>,
+    spill: Option<Spill>,
+    /// Where the search for a group to spill goes on.
+    hand: usize,
+}
+
+impl Arena {
+    pub fn new(limits: Limits) -> Result<Self, StoreError> {
+        let Limits { memory_bytes, spill, reserve_bytes } = limits;
+        let groups_of = |bytes: u64| index(bytes.div_ceil(wide(HUGE_BYTES)));
+        let mut arena = Self {
+            segments: Vec::new(),
+            groups: Vec::new(),
+            current: None,
+            partly: Vec::new(),
+            empty: Vec::new(),
+            spare: 0,
+            spare_wanted: groups_of(reserve_bytes).max(SPARE_GROUPS),
+            in_memory: 0,
+            in_file: 0,
+            pages: 0,
+            // Two: the one that is written and one to bring back.
+            limit_groups: memory_bytes.map(|bytes| groups_of(bytes).max(2)),
+            spill,
+            hand: 0,
+        };
+        arena.reserve(groups_of(reserve_bytes))?;
+        Ok(arena)
+    }
+
+    /// Touches the memory of so many groups.
+    fn reserve(&mut self, groups: usize) -> Result<(), StoreError> {
+        while self.groups.len() < groups {
+            self.map_segment()?;
+        }
+        for group in 0..groups {
+            let (segment, at) = place(group);
+            self.segments[segment].populate(at..at + HUGE_BYTES).map_err(StoreError::Memory)?;
+            self.groups[group].place = Place::Memory;
+        }
+        self.in_memory = groups;
+        self.spare = groups;
+        self.empty.retain(|group| *group >= groups);
+        self.partly = (0..groups).rev().collect();
+        self.groups[..groups].iter_mut().for_each(|group| group.listed = true);
+        Ok(())
+    }
+
+    fn map_segment(&mut self) -> Result<(), StoreError> {
+        self.segments.push(Region::map(SEGMENT_BYTES).map_err(StoreError::Memory)?);
+        let first = self.groups.len();
+        let more = SEGMENT_BYTES / HUGE_BYTES;
+        self.groups.extend((0..more).map(|_| Group {
+            references: None,
+            used: 0,
+            place: Place::Nowhere,
+            listed: false,
+            recent: false,
+            reads: 0,
+        }));
+        self.empty.extend((first..first + more).rev());
+        Ok(())
+    }
+
+    /// Takes up to `wanted` consecutive pages, at least one; each has one reference. What they hold is left over.
+    pub fn allocate(&mut self, wanted: usize) -> Result<(Page, usize), StoreError> {
+        loop {
+            let (group, at) = match self.current {
+                Some(current) => current,
+                None => (self.next_group()?, 0),
+            };
+            let state = &mut self.groups[group];
+            let references = state.references.get_or_insert_with(|| Box::new([0; GROUP_PAGES]));
+            let Some(free) = references[at..].iter().position(|count| *count == 0) else {
+                self.current = None;
+                self.list(group);
+                continue;
+            };
+            let first = at + free;
+            let most = GROUP_PAGES.min(first + wanted.max(1));
+            let length = references[first..most].iter().take_while(|count| **count == 0).count();
+            references[first..first + length].fill(1);
+            if state.used == 0 && state.place == Place::Memory {
+                self.spare = self.spare.saturating_sub(1);
+            }
+            state.used += u16::try_from(length).unwrap_or(0);
+            state.recent = true;
+            self.pages += wide(length);
+            self.current = Some((group, first + length));
+            return Ok((Page(wide(group * GROUP_PAGES + first)), length));
+        }
+    }
+
+    /// A group with free pages, in memory.
+    fn next_group(&mut self) -> Result<usize, StoreError> {
+        while let Some(group) = self.partly.pop() {
+            let state = &mut self.groups[group];
+            state.listed = false;
+            if state.place == Place::Memory && usize::from(state.used) < GROUP_PAGES {
+                return Ok(group);
+            }
+        }
+        if self.empty.is_empty() {
+            self.map_segment()?;
+        }
+        self.make_room()?;
+        let group = self.empty.pop().ok_or(StoreError::Full)?;
+        self.groups[group].place = Place::Memory;
+        self.in_memory += 1;
+        self.spare += 1;
+        Ok(group)
+    }
+
+    /// Sees to it that one more group may be in memory.
+    fn make_room(&mut self) -> Result<(), StoreError> {
+        match self.limit_groups {
+            Some(limit) if self.in_memory >= limit => self.spill_one(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a group that was not used lately to the file.
+    fn spill_one(&mut self) -> Result<(), StoreError> {
+        if self.spill.is_none() {
+            return Err(StoreError::Full);
+        }
+        // Twice round: the first clears what keeps the second from finding one.
+        for _ in 0..2 * self.groups.len() {
+            let group = self.hand;
+            self.hand = (self.hand + 1) % self.groups.len();
+            let busy = self.current.is_some_and(|(current, _)| current == group);
+            let state = &mut self.groups[group];
+            if state.place != Place::Memory || busy {
+                continue;
+            }
+            if std::mem::take(&mut state.recent) && state.used > 0 {
+                continue;
+            }
+            if state.used == 0 {
+                self.vacate(group);
+            } else {
+                self.spill_group(group)?;
+            }
+            return Ok(());
+        }
+        Err(StoreError::Full)
+    }
+
+    fn spill_group(&mut self, group: usize) -> Result<(), StoreError> {
+        let (segment, at) = place(group);
+        let bytes = &self.segments[segment][at..at + HUGE_BYTES];
+        let spill = self.spill.as_mut().ok_or(StoreError::Full)?;
+        spill.write(group, bytes)?;
+        self.give_back(group);
+        let state = &mut self.groups[group];
+        (state.place, state.reads) = (Place::File, 0);
+        self.in_memory -= 1;
+        self.in_file += 1;
+        Ok(())
+    }
+
+    /// Brings a group back from the file.
+    fn bring_back(&mut self, group: usize) -> Result<(), StoreError> {
+        self.make_room()?;
+        let (segment, at) = place(group);
+        let bytes = &mut self.segments[segment][at..at + HUGE_BYTES];
+        let spill = self.spill.as_mut().ok_or(StoreError::Full)?;
+        spill.read(group, 0, bytes)?;
+        spill.forget(group);
+        let state = &mut self.groups[group];
+        (state.place, state.recent) = (Place::Memory, true);
+        self.in_memory += 1;
+        self.in_file -= 1;
+        self.list(group);
+        Ok(())
+    }
+
+    /// Notes that a group has free pages.
+    fn list(&mut self, group: usize) {
+        let state = &mut self.groups[group];
+        let free = usize::from(state.used) < GROUP_PAGES && state.place == Place::Memory;
+        if free && !state.listed && self.current.is_none_or(|(current, _)| current != group) {
+            state.listed = true;
+            self.partly.push(group);
+        }
+    }
+
+    /// Returns the memory of a free group.
+    fn vacate(&mut self, group: usize) {
+        self.give_back(group);
+        let state = &mut self.groups[group];
+        (state.place, state.references) = (Place::Nowhere, None);
+        self.in_memory -= 1;
+        self.spare = self.spare.saturating_sub(1);
+        self.empty.push(group);
+    }
+
+    fn give_back(&mut self, group: usize) {
+        let (segment, at) = place(group);
+        // Refused only for locked memory before Linux 5.18: then the memory stays, to be used again.
+        let _ = self.segments[segment].give_back(at..at + HUGE_BYTES);
+    }
+
+    /// Adds a reference to each of these pages, which are in use.
+    pub fn retain(&mut self, page: Page, pages: u64) {
+        self.each_group(page, pages, |arena, group, from, to| {
+            if let Some(references) = &mut arena.groups[group].references {
+                for count in &mut references[from..to] {
+                    debug_assert!(*count > 0, "a page that is not in use was shared");
+                    *count += 1;
+                }
+            }
+        });
+    }
+
+    /// Takes a reference from each of these pages.
+    pub fn release(&mut self, page: Page, pages: u64) {
+        self.each_group(page, pages, Self::release_in_group);
+    }
+
+    fn release_in_group(&mut self, group: usize, from: usize, to: usize) {
+        let state = &mut self.groups[group];
+        let Some(references) = &mut state.references else { return };
+        let mut freed = 0_u16;
+        for count in &mut references[from..to] {
+            debug_assert!(*count > 0, "a page was let go of twice");
+            *count = count.saturating_sub(1);
+            freed += u16::from(*count == 0);
+        }
+        if freed == 0 {
+            return;
+        }
+        state.used -= freed;
+        self.pages -= u64::from(freed);
+        if state.used > 0 {
+            self.list(group);
+        } else {
+            self.freed(group);
+        }
+    }
+
+    /// The last page of a group was let go of.
+    fn freed(&mut self, group: usize) {
+        if self.groups[group].place == Place::File {
+            if let Some(spill) = &mut self.spill {
+                spill.forget(group);
+            }
+            let state = &mut self.groups[group];
+            (state.place, state.references) = (Place::Nowhere, None);
+            self.in_file -= 1;
+            self.empty.push(group);
+            return;
+        }
+        self.spare += 1;
+        let current = self.current.is_some_and(|(current, _)| current == group);
+        if current {
+            // Begin anew at its start.
+            self.current = Some((group, 0));
+        } else if self.spare > self.spare_wanted {
+            self.vacate(group);
+        } else {
+            self.list(group);
+        }
+    }
+
+    /// Calls `work` for each group that the pages lie in, with the range in it.
+    fn each_group(&mut self, page: Page, pages: u64, mut work: impl FnMut(&mut Self, usize, usize, usize)) {
+        let (mut at, end) = (index(page.0), index(page.0 + pages));
+        while at < end {
+            let group = at / GROUP_PAGES;
+            let to = end.min((group + 1) * GROUP_PAGES);
+            work(self, group, at % GROUP_PAGES, to - group * GROUP_PAGES);
+            at = to;
+        }
+    }
+
+    /// How many of these pages, from the first on, may be written where they are: nobody else refers to them, and they are
+    /// in memory.
+    pub fn writable(&mut self, page: Page, pages: u64) -> u64 {
+        let (group, at) = split(page);
+        let state = &mut self.groups[group];
+        if state.place != Place::Memory {
+            return 0;
+        }
+        state.recent = true;
+        let most = GROUP_PAGES.min(at + index(pages));
+        let Some(references) = &state.references else { return 0 };
+        wide(references[at..most].iter().take_while(|count| **count == 1).count())
+    }
+
+    /// The bytes of a page and those behind it, as far as they lie in one group, in memory.
+    pub fn bytes_mut(&mut self, page: Page, pages: usize) -> &mut [u8] {
+        let (group, at) = split(page);
+        let (segment, start) = place(group);
+        let most = pages.min(GROUP_PAGES - at) * BLOCK_BYTES;
+        let start = start + at * BLOCK_BYTES;
+        &mut self.segments[segment][start..start + most]
+    }
+
+    /// Reads from byte `skip` of a page on; goes on in the pages behind.
+    pub fn read(&mut self, page: Page, skip: usize, buffer: &mut [u8]) -> Result<(), StoreError> {
+        let mut from = index(page.0) * BLOCK_BYTES + skip;
+        let mut rest = buffer;
+        while !rest.is_empty() {
+            let (group, at) = (from / HUGE_BYTES, from % HUGE_BYTES);
+            let length = rest.len().min(HUGE_BYTES - at);
+            let (now, later) = rest.split_at_mut(length);
+            self.read_group(group, at, now)?;
+            rest = later;
+            from += length;
+        }
+        Ok(())
+    }
+
+    fn read_group(&mut self, group: usize, at: usize, buffer: &mut [u8]) -> Result<(), StoreError> {
+        let state = &mut self.groups[group];
+        if state.place == Place::File {
+            state.reads = state.reads.saturating_add(1);
+            if state.reads < READS_TO_RETURN {
+                let spill = self.spill.as_mut().ok_or(StoreError::Full)?;
+                return spill.read(group, at, buffer);
+            }
+            self.bring_back(group)?;
+        } else {
+            state.recent = true;
+        }
+        let (segment, start) = place(group);
+        let start = start + at;
+        buffer.copy_from_slice(&self.segments[segment][start..start + buffer.len()]);
+        Ok(())
+    }
+
+    /// What it takes. Cost: one step a group.
+    pub fn usage(&self) -> ArenaUsage {
+        let counts = wide(self.groups.iter().filter(|group| group.references.is_some()).count())
+            * wide(size_of::<References>());
+        let tables = wide(self.groups.capacity() * size_of::<Group>());
+        ArenaUsage {
+            pages: self.pages,
+            memory_bytes: wide(self.in_memory * HUGE_BYTES) + counts + tables,
+            spilled_bytes: wide(self.in_file * HUGE_BYTES),
+        }
+    }
+}
+
+/// The group of a page, and which of its pages it is.
+#[inline]
+fn split(page: Page) -> (usize, usize) {
+    let page = index(page.0);
+    (page / GROUP_PAGES, page % GROUP_PAGES)
+}
+
+/// The segment of a group, and the byte at which it begins there.
+#[inline]
+const fn place(group: usize) -> (usize, usize) {
+    let at = group * HUGE_BYTES;
+    (at / SEGMENT_BYTES, at % SEGMENT_BYTES)
+}
