@@ -49,6 +49,16 @@ impl<'a> Writer<'a> {
         self
     }
 
+    /// Puts bytes as they are.
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        self.put(bytes)
+    }
+
+    /// Puts a number in the machine's byte order.
+    pub fn u16(self, value: u16) -> Self {
+        self.put(&value.to_ne_bytes())
+    }
+
     /// Puts a number in the machine's byte order.
     pub fn u32(self, value: u32) -> Self {
         self.put(&value.to_ne_bytes())

@@ -17,6 +17,7 @@ pub mod fiemap;
 pub mod fitrim;
 pub mod freeze;
 pub mod fsmap;
+pub mod fuse;
 mod ioctl;
 pub mod loopdev;
 pub mod memory;
@@ -24,6 +25,7 @@ pub mod mount;
 pub mod process;
 pub mod signal;
 mod sync;
+mod uring;
 
 pub use close::close;
 pub use error::{Error, Result};
