@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod disk;
+pub mod export;
 pub mod log;
 pub mod media;
 pub mod request;

@@ -1,0 +1,89 @@
+//! The kernel's switch for FUSE over io_uring, off by default: on while a mount is made, then as it was.
+//!
+//! Servers that start side by side take turns by a lock on the switch itself, or the second would take the first one's setting for the
+//! administrator's. Before it is changed, its old value is written to a record beside the server's other files; whoever cleans up after
+//! a server that was killed in this moment puts it back ([`restore`]).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// The switch while it is on because of us.
+#[derive(Debug)]
+pub(super) struct UringSwitch {
+    /// What to write back, and where that is noted; nothing when it was on.
+    before: Option<(String, PathBuf)>,
+    _lock: Option<File>,
+}
+
+impl UringSwitch {
+    /// Switches it on, if there is one and we may. Otherwise the kernel does not offer io_uring, and that is all.
+    pub fn on(record: &Path) -> Self {
+        Self::try_on(record).unwrap_or(Self { before: None, _lock: None })
+    }
+
+    fn try_on(record: &Path) -> io::Result<Self> {
+        let lock = File::open(SWITCH)?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        let value = fs::read_to_string(SWITCH)?.trim().to_owned();
+        let mut switch = Self { before: None, _lock: Some(lock) };
+        if value != "Y" {
+            fs::write(record, &value)?;
+            switch.before = Some((value, record.to_owned()));
+            fs::write(SWITCH, "Y")?;
+        }
+        Ok(switch)
+    }
+}
+
+impl Drop for UringSwitch {
+    fn drop(&mut self) {
+        if let Some((value, record)) = self.before.take()
+            && fs::write(SWITCH, value).is_ok()
+        {
+            let _ = fs::remove_file(record);
+        }
+    }
+}
+
+/// Puts the switch back as a record says, and removes the record. None is fine.
+///
+/// # Errors
+/// When it cannot be done.
+pub fn restore(record: &Path) -> io::Result<()> {
+    let value = match fs::read_to_string(record) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read?,
+    };
+    // Killed before it was written: nothing had been changed then.
+    if matches!(value.as_str(), "N" | "Y") {
+        fs::write(SWITCH, value)?;
+    }
+    fs::remove_file(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_is_put_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let record = directory.path().join("record");
+        let Ok(before) = fs::read_to_string(SWITCH) else { return };
+        let switch = UringSwitch::on(&record);
+        drop(switch);
+        assert_eq!(fs::read_to_string(SWITCH).unwrap(), before);
+        assert!(!record.exists());
+        restore(&record).unwrap();
+        // A record that is empty says that nothing was done.
+        fs::write(&record, "").unwrap();
+        restore(&record).unwrap();
+        assert!(!record.exists());
+        assert_eq!(fs::read_to_string(SWITCH).unwrap(), before);
+    }
+}

@@ -1,0 +1,361 @@
+//! The one way into a disk for all of its exports.
+//!
+//! **Time.** In [`TimeMode::Model`] every request is answered at once; how long it took is the medium's business. In
+//! [`TimeMode::Real`] the answer is given when the medium's time has passed on the wall clock. A batch that finds
+//! the disk idle starts now; one that finds it busy starts when the disk is done, as the model has it. So the load sees the
+//! model's times, and time in which nobody asks passes on the wall clock only.
+//!
+//! Flushes, discards and zeroes are accounted like any other request but answered at once: a loop device does them in the thread that
+//! also submits everything else, so sleeping in one would stop all. What they took, the next read or write waits for.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use arrayvec::ArrayVec;
+use fsage_sys::clock;
+use serde::{Deserialize, Serialize};
+
+use super::{BATCH, Backend};
+use crate::request::{Data, IoError, Operation, Request, Transfer};
+
+/// Whether answers take the medium's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeMode {
+    /// No: the medium's clock alone knows.
+    #[default]
+    Model,
+    /// Yes.
+    Real,
+}
+
+/// What went through a gate, beside what the disk itself counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateCounts {
+    /// Times that requests were handed over.
+    pub batches: u64,
+    /// Most requests in one of these.
+    pub largest_batch: u64,
+    /// Requests for what the disk does not have: they never reached it.
+    pub refused: u64,
+}
+
+/// How exactly answers were given in [`TimeMode::Real`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelayError {
+    /// Answers that were delayed.
+    pub answers: u64,
+    /// How much later than they should they were given, on the average.
+    pub mean_ns: u64,
+    /// The worst of them.
+    pub max_ns: u64,
+}
+
+/// A disk with its counts and its clock on the wall.
+#[derive(Debug)]
+pub struct Gate<B> {
+    size_bytes: u64,
+    block_bytes: u32,
+    time: TimeMode,
+    inner: Mutex<Inner<B>>,
+}
+
+#[derive(Debug)]
+struct Inner<B> {
+    backend: B,
+    counts: GateCounts,
+    /// The disk's clock: when the last request was done.
+    clock_ns: u64,
+    /// On the wall, when the disk's clock was `anchor_clock_ns`.
+    anchor_wall_ns: u64,
+    anchor_clock_ns: u64,
+    late_answers: u64,
+    late_sum_ns: u64,
+    late_max_ns: u64,
+}
+
+impl<B: Backend> Gate<B> {
+    /// A gate to `backend`.
+    pub fn new(backend: B, time: TimeMode) -> Self {
+        let (size_bytes, block_bytes) = (backend.size_bytes(), backend.block_bytes());
+        let inner = Inner {
+            backend,
+            counts: GateCounts::default(),
+            clock_ns: 0,
+            anchor_wall_ns: 0,
+            anchor_clock_ns: 0,
+            late_answers: 0,
+            late_sum_ns: 0,
+            late_max_ns: 0,
+        };
+        Self { size_bytes, block_bytes, time, inner: Mutex::new(inner) }
+    }
+
+    /// The disk's size.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Its block size.
+    #[must_use]
+    pub const fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// How it keeps time.
+    #[must_use]
+    pub const fn time(&self) -> TimeMode {
+        self.time
+    }
+
+    /// A panic while the lock was held says nothing about the rest: the store's own invariants hold between its steps, and
+    /// whoever reads on gets what is there.
+    fn lock(&self) -> MutexGuard<'_, Inner<B>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Uses the backend between two batches.
+    pub fn with<R>(&self, work: impl FnOnce(&mut B) -> R) -> R {
+        work(&mut self.lock().backend)
+    }
+
+    /// What went through so far.
+    #[must_use]
+    pub fn counts(&self) -> GateCounts {
+        self.lock().counts
+    }
+
+    /// The disk's clock: when the last request was done.
+    #[must_use]
+    pub fn clock_ns(&self) -> u64 {
+        self.lock().clock_ns
+    }
+
+    /// How exact the delays were.
+    #[must_use]
+    pub fn delay_error(&self) -> DelayError {
+        let inner = self.lock();
+        DelayError {
+            answers: inner.late_answers,
+            mean_ns: inner.late_sum_ns.checked_div(inner.late_answers).unwrap_or(0),
+            max_ns: inner.late_max_ns,
+        }
+    }
+
+    /// Serves the requests that wait together, at most [`BATCH`]. Requests that the disk does not have fail without
+    /// reaching it. Returns what `done_ns` is to be counted from on the wall clock (see [`Wall`]).
+    pub fn submit(&self, transfers: &mut [Transfer<'_>]) -> Wall {
+        let fits = transfers.iter().all(|transfer| self.fits(transfer));
+        let mut inner = self.lock();
+        inner.anchor(self.time);
+        if fits {
+            inner.backend.submit(transfers);
+        } else {
+            self.submit_what_fits(&mut inner, transfers);
+        }
+        inner.account(transfers);
+        Wall { time: self.time, wall_ns: inner.anchor_wall_ns, clock_ns: inner.anchor_clock_ns }
+    }
+
+    /// The slow way: in pieces between those that do not fit.
+    fn submit_what_fits(&self, inner: &mut Inner<B>, transfers: &mut [Transfer<'_>]) {
+        for run in transfers.chunk_by_mut(|one, other| self.fits(one) == self.fits(other)) {
+            if run.first().is_some_and(|transfer| self.fits(transfer)) {
+                inner.backend.submit(run);
+            } else {
+                for transfer in run {
+                    (transfer.result, transfer.done_ns) = (Err(IoError::Range), inner.clock_ns);
+                    inner.counts.refused += 1;
+                }
+            }
+        }
+    }
+
+    /// Whether the disk has the range, in whole blocks, and the data is as long as it says.
+    fn fits(&self, transfer: &Transfer<'_>) -> bool {
+        let Request { operation, offset_bytes, length_bytes, .. } = transfer.request;
+        let block = u64::from(self.block_bytes);
+        let end = offset_bytes.checked_add(length_bytes);
+        let in_range = end.is_some_and(|end| end <= self.size_bytes)
+            && offset_bytes.is_multiple_of(block)
+            && length_bytes.is_multiple_of(block);
+        let is_long = |bytes: usize| u64::try_from(bytes) == Ok(length_bytes);
+        in_range
+            && match (operation, &transfer.data) {
+                (Operation::Read, Data::In(data)) => is_long(data.len()),
+                (Operation::Write, Data::Out(data)) => is_long(data.len()),
+                (Operation::Flush, Data::None) => length_bytes == 0,
+                (Operation::Discard | Operation::Zero, Data::None) => true,
+                _ => false,
+            }
+    }
+
+    /// Notes how much later than it should an answer was given.
+    pub fn note_late(&self, late_ns: u64) {
+        let mut inner = self.lock();
+        inner.late_answers += 1;
+        inner.late_sum_ns = inner.late_sum_ns.saturating_add(late_ns);
+        inner.late_max_ns = inner.late_max_ns.max(late_ns);
+    }
+}
+
+impl<B> Inner<B> {
+    /// Ties the disk's clock to the wall's when the disk is idle.
+    fn anchor(&mut self, time: TimeMode) {
+        if time == TimeMode::Model {
+            return;
+        }
+        let now_ns = clock::raw_ns();
+        let busy_until_ns = self.anchor_wall_ns + self.clock_ns.saturating_sub(self.anchor_clock_ns);
+        if busy_until_ns <= now_ns {
+            (self.anchor_wall_ns, self.anchor_clock_ns) = (now_ns, self.clock_ns);
+        }
+    }
+
+    fn account(&mut self, transfers: &[Transfer<'_>]) {
+        self.counts.batches += 1;
+        let size = u64::try_from(transfers.len()).unwrap_or(u64::MAX);
+        self.counts.largest_batch = self.counts.largest_batch.max(size);
+        for transfer in transfers {
+            self.clock_ns = self.clock_ns.max(transfer.done_ns);
+        }
+    }
+}
+
+/// How a batch's times on the disk's clock translate to the wall's.
+#[derive(Debug, Clone, Copy)]
+pub struct Wall {
+    time: TimeMode,
+    wall_ns: u64,
+    clock_ns: u64,
+}
+
+impl Wall {
+    /// When ([`clock::raw_ns`]) a request is to be answered that is done at `done_ns`; `None`: at once.
+    #[inline]
+    #[must_use]
+    pub const fn due_ns(&self, operation: Operation, done_ns: u64) -> Option<u64> {
+        match (self.time, operation) {
+            (TimeMode::Real, Operation::Read | Operation::Write) => {
+                Some(self.wall_ns.saturating_add(done_ns.saturating_sub(self.clock_ns)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Room for a batch, without asking for memory.
+pub(super) type Batch<'a> = ArrayVec<Transfer<'a>, BATCH>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each request takes a microsecond; nothing is kept.
+    struct Slow {
+        clock_ns: u64,
+        seen: Vec<Request>,
+    }
+
+    impl Backend for Slow {
+        fn size_bytes(&self) -> u64 {
+            1 << 20
+        }
+
+        fn block_bytes(&self) -> u32 {
+            4096
+        }
+
+        fn submit(&mut self, transfers: &mut [Transfer<'_>]) {
+            for transfer in transfers {
+                self.clock_ns += 1000;
+                transfer.done_ns = self.clock_ns;
+                self.seen.push(transfer.request);
+            }
+        }
+    }
+
+    fn gate(time: TimeMode) -> Gate<Slow> {
+        Gate::new(Slow { clock_ns: 0, seen: Vec::new() }, time)
+    }
+
+    const fn flush() -> Transfer<'static> {
+        Transfer::new(Request::new(Operation::Flush, 0, 0), Data::None)
+    }
+
+    const fn discard(offset: u64, length: u64) -> Transfer<'static> {
+        Transfer::new(Request::new(Operation::Discard, offset, length), Data::None)
+    }
+
+    #[test]
+    fn what_the_disk_does_not_have_never_reaches_it() {
+        let gate = gate(TimeMode::Model);
+        let (mut short, long) = ([0; 4096], [0; 8192]);
+        let mut transfers = [
+            discard(0, 4096),
+            discard(1 << 20, 4096),
+            discard(u64::MAX - 4095, 4096),
+            discard(512, 4096),
+            discard(0, 100),
+            Transfer::new(Request::new(Operation::Read, 0, 8192), Data::In(&mut short)),
+            Transfer::new(Request::new(Operation::Write, 0, 4096), Data::Out(&long)),
+            Transfer::new(Request::new(Operation::Write, 0, 8192), Data::Out(&long)),
+            Transfer::new(Request::new(Operation::Read, 0, 0), Data::None),
+            flush(),
+        ];
+        let _ = gate.submit(&mut transfers);
+        let done: Vec<bool> = transfers.iter().map(|transfer| transfer.result.is_ok()).collect();
+        assert_eq!(done, [true, false, false, false, false, false, false, true, false, true]);
+        let seen: Vec<Operation> =
+            gate.with(|backend| backend.seen.iter().map(|one| one.operation).collect());
+        assert_eq!(seen, [Operation::Discard, Operation::Write, Operation::Flush]);
+        let counts = gate.counts();
+        assert_eq!((counts.batches, counts.largest_batch, counts.refused), (1, 10, 7));
+        assert_eq!(gate.clock_ns(), 3000);
+    }
+
+    #[test]
+    fn model_time_never_waits() {
+        let gate = gate(TimeMode::Model);
+        let mut transfers = [discard(0, 4096)];
+        let wall = gate.submit(&mut transfers);
+        assert_eq!(wall.due_ns(Operation::Read, transfers[0].done_ns), None);
+    }
+
+    #[test]
+    fn an_idle_disk_starts_now_and_a_busy_one_when_it_is_done() {
+        let gate = gate(TimeMode::Real);
+        gate.with(|backend| backend.clock_ns = 0);
+        let data = [0; 4096];
+        let write = || {
+            let request = Request::new(Operation::Write, 0, 4096);
+            let mut transfers = [Transfer::new(request, Data::Out(&data))];
+            let wall = gate.submit(&mut transfers);
+            wall.due_ns(Operation::Write, transfers[0].done_ns).unwrap()
+        };
+        let before = clock::raw_ns();
+        let first = write();
+        assert!(first >= before + 1000);
+        // Make the disk busy for a minute: the next one is due behind it.
+        gate.with(|backend| backend.clock_ns += 60_000_000_000);
+        let second = write();
+        assert!(second >= before + 60_000_000_000);
+        let third = write();
+        assert_eq!(third, second + 1000);
+        // Flushes count but are never waited for.
+        let mut transfers = [flush()];
+        let wall = gate.submit(&mut transfers);
+        assert_eq!(wall.due_ns(Operation::Flush, transfers[0].done_ns), None);
+        assert_eq!(write(), third + 2000);
+    }
+
+    #[test]
+    fn lateness_is_kept_as_mean_and_maximum() {
+        let gate = gate(TimeMode::Real);
+        assert_eq!(gate.delay_error(), DelayError::default());
+        for late in [10, 20, 60] {
+            gate.note_late(late);
+        }
+        assert_eq!(gate.delay_error(), DelayError { answers: 3, mean_ns: 30, max_ns: 60 });
+    }
+}
