@@ -12,4 +12,5 @@ pub mod export;
 pub mod log;
 pub mod media;
 pub mod request;
+pub mod server;
 pub mod store;

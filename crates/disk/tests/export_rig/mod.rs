@@ -217,8 +217,14 @@ impl LoopDevice {
 
     fn blkdiscard(&self, more: &[&str], offset: u64, length: u64) {
         let mut command = Command::new("blkdiscard");
-        command.args(more).args(["-o", &offset.to_string(), "-l", &length.to_string()]).arg(&self.path);
-        assert!(command.status().unwrap().success());
+        command
+            .arg("-f")
+            .args(more)
+            .args(["-o", &offset.to_string(), "-l", &length.to_string()])
+            .arg(&self.path);
+        // It warns that the device is mounted, where it is.
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

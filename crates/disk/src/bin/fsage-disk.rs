@@ -1,0 +1,261 @@
+//! The server of a virtual disk, and what starts and ends it. `fsage disk` is the command for people.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use fsage_disk::server::client::{self, ClientError};
+use fsage_disk::server::control::Answer;
+use fsage_disk::server::{Place, Settings, run};
+use serde_json::Value;
+
+const HELP: &str = "\
+fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O.
+
+Usage: fsage-disk up --directory DIR --size BYTES --medium MEDIUM [OPTION …]
+       fsage-disk down|stat|clean --directory DIR
+
+  up       starts a server in the background and prints where the disk is, as JSON
+  stat     prints the state of the disk and its server, as JSON
+  down     unmounts the disk and ends the server; refused while the disk is in use
+  clean    ends the server, whoever uses the disk, and removes what is left of it
+
+Options of up:
+  --size BYTES           size of the disk, up to 16 TiB
+  --medium MEDIUM        a preset's name, or a medium in JSON
+  --block-bytes BYTES    smallest unit of a request: 512 to 4096 (default 4096)
+  --time model|real      whether answers take the medium's time (default model)
+  --transport automatic|device   io_uring where the kernel has it, or always /dev/fuse
+  --memory BYTES         most memory for contents; beyond it they go to the spill file, or writes fail
+  --spill DIR            folder for the spill file
+  --watchdog SECONDS     longest time at work on one batch before the connection is ended (default 60)
+
+Exit codes: 0 done, 1 failed, 2 wrong use.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let (command, options) = match arguments.split_first() {
+        Some((command, options)) => (command.as_str(), options),
+        None => ("--help", &[][..]),
+    };
+    let done = match command {
+        "--help" | "-h" => print(HELP),
+        "--version" | "-V" => print(concat!("fsage-disk ", env!("CARGO_PKG_VERSION"))),
+        "serve" => return serve(),
+        "up" => up(options),
+        "down" | "stat" | "clean" => place(options).and_then(|place| ask(command, &place)),
+        other => Err(Failure::Usage(format!("unknown command {other}"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.tell(),
+    }
+}
+
+/// Why a command did not do what it should.
+enum Failure {
+    Usage(String),
+    Client(ClientError),
+    Output(io::Error),
+}
+
+impl Failure {
+    fn tell(&self) -> ExitCode {
+        let (error, hint, code): (&dyn std::error::Error, _, _) = match self {
+            Self::Usage(what) => {
+                let _ = writeln!(io::stderr(), "error: {what}\nhint: fsage-disk --help");
+                return ExitCode::from(2);
+            }
+            Self::Client(error) => (error, error.hint(), ExitCode::FAILURE),
+            Self::Output(error) => (error, None, ExitCode::FAILURE),
+        };
+        let mut text = format!("error: {error}\n");
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text.push_str(&format!("caused by: {cause}\n"));
+            source = cause.source();
+        }
+        if let Some(hint) = hint {
+            text.push_str(&format!("hint: {hint}\n"));
+        }
+        let _ = io::stderr().write_all(text.as_bytes());
+        code
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{text}").map_err(Failure::Output)
+}
+
+fn usage<T: Into<String>>(what: T) -> Failure {
+    Failure::Usage(what.into())
+}
+
+/// Pairs of a name and its value.
+fn pairs(options: &[String]) -> Result<Vec<(&str, &str)>, Failure> {
+    let (pairs, rest) = options.as_chunks::<2>();
+    if let [single] = rest {
+        return Err(usage(format!("{single} needs a value")));
+    }
+    Ok(pairs.iter().map(|[name, value]| (name.as_str(), value.as_str())).collect())
+}
+
+fn absolute(path: &str) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| usage(format!("{path}: {error}")))
+}
+
+fn place(options: &[String]) -> Result<Place, Failure> {
+    match pairs(options)?[..] {
+        [("--directory", directory)] => Ok(Place::new(&absolute(directory)?)),
+        _ => Err(usage("--directory DIR is what this needs")),
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Failure> {
+    value.parse().map_err(|_| usage(format!("{name} takes a whole number, not `{value}`")))
+}
+
+fn settings(options: &[String]) -> Result<Settings, Failure> {
+    let (mut directory, mut size, mut medium) = (None, None, None);
+    let mut settings = Settings::new(PathBuf::new(), 0, "");
+    for (name, value) in pairs(options)? {
+        match name {
+            "--directory" => directory = Some(absolute(value)?),
+            "--size" => size = Some(number(name, value)?),
+            "--medium" => medium = Some(value.to_owned()),
+            "--block-bytes" => settings.block_bytes = number(name, value)?,
+            "--time" => {
+                settings.time = serde_json::from_value(Value::from(value))
+                    .map_err(|_| usage(format!("--time is model or real, not `{value}`")))?;
+            }
+            "--transport" => {
+                settings.transport = serde_json::from_value(Value::from(value))
+                    .map_err(|_| usage(format!("--transport is automatic or device, not `{value}`")))?;
+            }
+            "--memory" => settings.memory_limit_bytes = Some(number(name, value)?),
+            "--spill" => settings.spill_folder = Some(absolute(value)?),
+            "--watchdog" => settings.watchdog_s = number(name, value)?,
+            other => return Err(usage(format!("unknown option {other}"))),
+        }
+    }
+    settings.directory = directory.ok_or_else(|| usage("--directory DIR is missing"))?;
+    settings.size_bytes = size.ok_or_else(|| usage("--size BYTES is missing"))?;
+    settings.medium = medium.ok_or_else(|| usage("--medium MEDIUM is missing"))?;
+    Ok(settings)
+}
+
+fn up(options: &[String]) -> Result<(), Failure> {
+    let settings = settings(options)?;
+    let program = std::env::current_exe().map_err(Failure::Output)?;
+    let ready = client::up(&program, &settings)?;
+    print(&serde_json::to_string(&ready).map_err(|error| Failure::Output(error.into()))?)
+}
+
+fn ask(command: &str, place: &Place) -> Result<(), Failure> {
+    match command {
+        "stat" => {
+            let stat = client::stat(place)?;
+            print(&serde_json::to_string_pretty(&stat).map_err(|error| Failure::Output(error.into()))?)
+        }
+        "down" => Ok(client::down(place)?),
+        _ => Ok(client::clean(place)?),
+    }
+}
+
+/// The server itself: settings on its standard input, one line about its start on its output.
+fn serve() -> ExitCode {
+    let mut text = String::new();
+    let settings = match io::stdin().read_to_string(&mut text).map(|_| serde_json::from_str(&text)) {
+        Ok(Ok(settings)) => settings,
+        Ok(Err(error)) => return usage(format!("settings on the standard input: {error}")).tell(),
+        Err(error) => return Failure::Output(error).tell(),
+    };
+    serve_with(&settings)
+}
+
+fn serve_with(settings: &Settings) -> ExitCode {
+    let say = |answer: &Answer| {
+        if let Ok(text) = serde_json::to_string(answer) {
+            // Whoever started us may have gone.
+            let _ = writeln!(io::stdout(), "{text}");
+        }
+    };
+    let served = run(settings, |ready| {
+        if let Ok(value) = serde_json::to_value(ready) {
+            say(&Answer::done(value));
+        }
+    });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let answer = Answer::failed(&error, error.hint());
+            let _ = writeln!(io::stderr(), "{}", answer.error.as_deref().unwrap_or_default());
+            say(&answer);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_disk::export::TimeMode;
+    use fsage_disk::export::fuse::Choice;
+
+    fn parsed(words: &str) -> Result<Settings, String> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        settings(&words).map_err(|failure| match failure {
+            Failure::Usage(what) => what,
+            _ => panic!("no usage error"),
+        })
+    }
+
+    #[test]
+    fn every_option_reaches_the_settings() {
+        let settings = parsed(
+            "--directory /d --size 8192 --medium ram --block-bytes 512 --time real --transport device --memory 9 --spill /s --watchdog 3",
+        )
+        .unwrap();
+        let wanted = Settings {
+            directory: "/d".into(),
+            size_bytes: 8192,
+            block_bytes: 512,
+            medium: "ram".to_owned(),
+            time: TimeMode::Real,
+            transport: Choice::Device,
+            memory_limit_bytes: Some(9),
+            spill_folder: Some("/s".into()),
+            watchdog_s: 3,
+        };
+        assert_eq!(settings, wanted);
+    }
+
+    #[test]
+    fn wrong_use_is_told() {
+        for (words, told) in [
+            ("--size 1 --medium ram", "--directory"),
+            ("--directory /d --medium ram", "--size"),
+            ("--directory /d --size 1", "--medium"),
+            ("--directory", "needs a value"),
+            ("--directory /d --size many", "whole number"),
+            ("--directory /d --size 1 --time later", "model or real"),
+            ("--directory /d --colour red", "unknown option --colour"),
+        ] {
+            assert!(parsed(words).unwrap_err().contains(told), "{words}");
+        }
+        assert!(place(&["--size".to_owned(), "1".to_owned()]).is_err());
+        assert_eq!(
+            std::path::Path::new("/d"),
+            place(&["--directory".to_owned(), "/d".to_owned()]).unwrap_or_else(|_| panic!()).directory()
+        );
+    }
+}

@@ -1,0 +1,315 @@
+//! Starting a server, talking to it, and cleaning up after one that was killed.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command as Program, Stdio};
+use std::time::{Duration, Instant};
+
+use fsage_sys::fuse::Abort;
+use fsage_sys::{mount, process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::control::{Answer, Command, Stat};
+use super::{Place, ProcessRecord, Settings};
+use crate::export::fuse::{Transport, restore_switch};
+
+/// What a server says once its disk can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Its process.
+    pub pid: u32,
+    /// When that was started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// The disk.
+    pub file: PathBuf,
+    /// Its socket.
+    pub control: PathBuf,
+    /// How requests come.
+    pub transport: Transport,
+}
+
+/// Why a server cannot be started, asked or cleaned up after.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// One serves from this directory already.
+    #[error("a disk is up in {}: process {pid}", directory.display())]
+    AlreadyUp {
+        /// The directory.
+        directory: PathBuf,
+        /// Its server.
+        pid: u32,
+    },
+    /// None serves from this directory.
+    #[error("no disk is up in {}", directory.display())]
+    NotUp {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A file or the program.
+    #[error("cannot {what} {}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The server said why it does not start, or why it does not do what it was asked.
+    #[error("{error}")]
+    Refused {
+        /// In its words.
+        error: String,
+        /// The next step.
+        hint: Option<String>,
+    },
+    /// It died or is silent; what it said last.
+    #[error("the disk's server {what}{}", tail(said))]
+    Silent {
+        /// What it does not do.
+        what: &'static str,
+        /// The end of its messages.
+        said: String,
+    },
+    /// What it left cannot be removed.
+    #[error("cannot clean up {}", path.display())]
+    Unclean {
+        /// What stays.
+        path: PathBuf,
+        /// Why.
+        source: fsage_sys::Error,
+    },
+}
+
+fn tail(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!("; it said last: {said}") }
+}
+
+impl ClientError {
+    /// The next step for the user, where one is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::AlreadyUp { .. } => Some("end it first, or choose another directory".to_owned()),
+            Self::Refused { hint, .. } => hint.clone(),
+            Self::Unclean { source, .. } => source.hint(),
+            Self::NotUp { .. } | Self::File { .. } | Self::Silent { .. } => None,
+        }
+    }
+
+    fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { what, path: path.to_owned(), source }
+    }
+}
+
+/// Longest wait for a server to be ready, or to answer.
+const WAIT: Duration = Duration::from_secs(60);
+/// Longest wait for a process that was killed to be gone.
+const DEATH_WAIT: Duration = Duration::from_secs(10);
+
+/// Starts a server in the background, in a session of its own, and waits until its disk can be used. What a killed server left in the
+/// directory is removed first. `program` is `fsage-disk`.
+///
+/// # Errors
+/// As [`ClientError`]; nothing is left then.
+pub fn up(program: &Path, settings: &Settings) -> Result<Ready, ClientError> {
+    let place = Place::new(&settings.directory);
+    if let Some(alive) = alive(&place) {
+        return Err(ClientError::AlreadyUp { directory: settings.directory.clone(), pid: alive.pid });
+    }
+    let made = !settings.directory.exists();
+    fs::create_dir_all(&settings.directory).map_err(ClientError::file("make", &settings.directory))?;
+    clean(&place)?;
+    let ready = start(program, settings, &place);
+    if ready.is_err() {
+        // The first error is the one that counts.
+        let _ = clean(&place);
+        if made {
+            let _ = fs::remove_dir(&settings.directory);
+        }
+    }
+    ready
+}
+
+fn start(program: &Path, settings: &Settings, place: &Place) -> Result<Ready, ClientError> {
+    let log = File::create(place.log()).map_err(ClientError::file("make", &place.log()))?;
+    let mut command = Program::new(program);
+    command.arg("serve").arg("--directory").arg(&settings.directory).current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+    process::own_session(&mut command);
+    let mut child = command.spawn().map_err(ClientError::file("start", program))?;
+    let line = tell(&mut child, settings).and_then(|()| hear(&mut child));
+    let answer = line.ok().and_then(|line| serde_json::from_str::<Answer>(&line).ok());
+    let ready = match answer {
+        Some(Answer { ok: Some(value), .. }) => serde_json::from_value(value).ok(),
+        Some(Answer { error: Some(error), hint, .. }) => {
+            end(child);
+            return Err(ClientError::Refused { error, hint });
+        }
+        _ => None,
+    };
+    let Some(ready) = ready else {
+        end(child);
+        return Err(ClientError::Silent { what: "did not start", said: last_words(place) });
+    };
+    // Waits for its end, so that no dead process stays while the caller lives.
+    std::thread::spawn(move || child.wait());
+    Ok(ready)
+}
+
+fn tell(child: &mut Child, settings: &Settings) -> io::Result<()> {
+    let text = serde_json::to_vec(settings)?;
+    child.stdin.take().map_or(Ok(()), |mut input| input.write_all(&text))
+}
+
+/// The first line of the server's output.
+fn hear(child: &mut Child) -> io::Result<String> {
+    let Some(mut output) = child.stdout.take() else { return Ok(String::new()) };
+    let (mut line, started) = (Vec::new(), Instant::now());
+    while !line.ends_with(b"\n") && started.elapsed() < WAIT {
+        if wait_for(&output) {
+            let mut bytes = [0; 4096];
+            let length = output.read(&mut bytes)?;
+            if length == 0 {
+                break;
+            }
+            line.extend_from_slice(&bytes[..length]);
+        }
+    }
+    String::from_utf8(line).map_err(io::Error::other)
+}
+
+fn wait_for(output: &ChildStdout) -> bool {
+    let pause = Timespec { tv_sec: 1, tv_nsec: 0 };
+    poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&pause)).is_ok_and(|count| count > 0)
+}
+
+fn end(mut child: Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn last_words(place: &Place) -> String {
+    let text = fs::read_to_string(place.log()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().rev().take(3).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
+}
+
+fn alive(place: &Place) -> Option<ProcessRecord> {
+    place.process().ok().flatten().filter(ProcessRecord::is_alive)
+}
+
+/// Asks a server.
+///
+/// # Errors
+/// [`ClientError::NotUp`], [`ClientError::Refused`] with what it says, or [`ClientError::Silent`].
+pub fn ask(place: &Place, command: &Command) -> Result<Value, ClientError> {
+    let not_up = || ClientError::NotUp { directory: place.directory().to_owned() };
+    if alive(place).is_none() {
+        return Err(not_up());
+    }
+    let silent = || ClientError::Silent { what: "does not answer", said: last_words(place) };
+    let stream = place.with_socket(|path| UnixStream::connect(path)).map_err(|_| not_up())?;
+    let answer = converse(&stream, command).map_err(|_| silent())?;
+    match answer {
+        Answer { ok: Some(value), .. } => Ok(value),
+        Answer { error: Some(error), hint, .. } => Err(ClientError::Refused { error, hint }),
+        // A `null` is read as nothing.
+        Answer { .. } => Ok(Value::Null),
+    }
+}
+
+fn converse(mut stream: &UnixStream, command: &Command) -> io::Result<Answer> {
+    stream.set_read_timeout(Some(WAIT))?;
+    stream.set_write_timeout(Some(WAIT))?;
+    let mut text = serde_json::to_string(command)?;
+    text.push('\n');
+    stream.write_all(text.as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// The state of a server.
+///
+/// # Errors
+/// As [`ask`].
+pub fn stat(place: &Place) -> Result<Stat, ClientError> {
+    let value = ask(place, &Command::Stat)?;
+    serde_json::from_value(value).map_err(|error| ClientError::Refused {
+        error: format!("its answer makes no sense: {error}"),
+        hint: Some("client and server are of different versions".to_owned()),
+    })
+}
+
+/// Unmounts the disk and ends its server.
+///
+/// # Errors
+/// As [`ask`]; refused while the disk is in use.
+pub fn down(place: &Place) -> Result<(), ClientError> {
+    let process = alive(place);
+    ask(place, &Command::Down)?;
+    if process.is_some_and(|process| !wait_for_death(process)) {
+        return Err(ClientError::Silent { what: "does not end", said: last_words(place) });
+    }
+    clean(place)
+}
+
+/// Ends what serves from this directory, whoever uses the disk, and removes what is left of it: the connection is ended
+/// first, so that nobody hangs. Nothing to do is fine. A loop device on the file stays, with errors for its users.
+///
+/// # Errors
+/// When something cannot be removed.
+pub fn clean(place: &Place) -> Result<(), ClientError> {
+    let point = place.mount();
+    if let Some(process) = alive(place) {
+        if place.is_mounted()
+            && let Ok(abort) = Abort::of(&point)
+        {
+            let _ = abort.abort();
+        }
+        kill(process);
+        if !wait_for_death(process) {
+            return Err(ClientError::Silent { what: "cannot be killed", said: last_words(place) });
+        }
+    }
+    while place.is_mounted() {
+        let unclean = |source| ClientError::Unclean { path: point.clone(), source };
+        mount::unmount_lazily(&point).map_err(unclean)?;
+    }
+    let _ = fs::remove_dir(&point);
+    let record = place.switch_record();
+    restore_switch(&record)
+        .map_err(ClientError::file("restore /sys/module/fuse/parameters/enable_uring from", &record))?;
+    for file in [place.control(), place.pid(), place.log()] {
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ClientError::file("remove", &file)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn kill(process: ProcessRecord) {
+    if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+fn wait_for_death(process: ProcessRecord) -> bool {
+    let started = Instant::now();
+    while process.is_alive() {
+        if started.elapsed() > DEATH_WAIT {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

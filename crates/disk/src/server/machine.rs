@@ -1,0 +1,86 @@
+//! The disk that a server serves.
+
+use crate::disk::{Disk, DiskOptions};
+use crate::export::Backend;
+use crate::media::ram::Ram;
+use crate::request::Transfer;
+use crate::store::{StoreError, StoreOptions};
+
+use super::Settings;
+
+/// Why a disk cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// Blocks that nothing could address.
+    #[error("blocks of {block_bytes} bytes: 512, 1024, 2048 and 4096 are what there is")]
+    Block {
+        /// The size asked for.
+        block_bytes: u32,
+    },
+    /// A part of a block would be left over.
+    #[error("a size of {size_bytes} bytes is no multiple of the block size {block_bytes}")]
+    Size {
+        /// The size asked for.
+        size_bytes: u64,
+        /// The block size.
+        block_bytes: u32,
+    },
+    /// A medium that there is not.
+    #[error("no medium {name:?}")]
+    Medium {
+        /// What was asked for.
+        name: String,
+    },
+    /// The store cannot be made.
+    #[error("no store for the disk's contents")]
+    Store(#[from] StoreError),
+}
+
+impl MachineError {
+    /// The next step for the user, where one is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(source) => source.hint(),
+            Self::Medium { .. } => Some("ram is what there is".to_owned()),
+            Self::Block { .. } | Self::Size { .. } => None,
+        }
+    }
+}
+
+/// Makes the disk.
+pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
+    let Settings { size_bytes, block_bytes, .. } = *settings;
+    if !matches!(block_bytes, 512 | 1024 | 2048 | 4096) {
+        return Err(MachineError::Block { block_bytes });
+    }
+    if !size_bytes.is_multiple_of(u64::from(block_bytes)) {
+        return Err(MachineError::Size { size_bytes, block_bytes });
+    }
+    if settings.medium != "ram" {
+        return Err(MachineError::Medium { name: settings.medium.clone() });
+    }
+    let store = StoreOptions {
+        memory_limit_bytes: settings.memory_limit_bytes,
+        spill_folder: settings.spill_folder.clone(),
+        reserve_bytes: RESERVE_BYTES,
+    };
+    Ok(Disk::new(&DiskOptions { size_bytes, block_bytes, store }, Box::new(Ram))?)
+}
+
+/// Memory that is touched when the disk is made, so that the first writes do not wait for any.
+const RESERVE_BYTES: u64 = 16 << 20;
+
+impl Backend for Disk {
+    fn size_bytes(&self) -> u64 {
+        Self::size_bytes(self)
+    }
+
+    fn block_bytes(&self) -> u32 {
+        Self::block_bytes(self)
+    }
+
+    fn submit(&mut self, transfers: &mut [Transfer<'_>]) {
+        Self::submit(self, transfers);
+    }
+}

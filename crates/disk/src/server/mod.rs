@@ -1,0 +1,32 @@
+//! The process that serves a disk, beside the load and apart from it.
+//!
+//! `fsage-disk up` starts it in the background, in a session of its own; everything about it is in one directory ([`Place`]):
+//!
+//! | entry | what it is |
+//! | --- | --- |
+//! | `pid` | process and its start time, written before anything is mounted |
+//! | `mount/disk` | the disk, for a loop device with direct I/O and 4096-byte sectors |
+//! | `control` | Unix socket: one JSON line asks, one answers ([`control`]) |
+//! | `log.txt` | what the server had to say |
+//!
+//! **No process may ever hang on it.** The server must not wait for memory that the kernel wants to free by writing to this very
+//! disk: it is locked in memory, says so to the kernel where it may, and refuses to run in a control group with a memory limit
+//! ([`limit_of_self`]). A watchdog ends the FUSE connection when the loop is stuck; the kernel ends it when the process dies.
+//! What a killed server leaves (a dead mount, its files) [`client::clean`] removes.
+
+pub mod client;
+pub mod control;
+mod guard;
+mod machine;
+mod memory_group;
+mod place;
+mod run;
+mod settings;
+mod watchdog;
+
+pub use guard::GuardError;
+pub use machine::MachineError;
+pub use memory_group::{Limited, limit_of_self};
+pub use place::{Place, ProcessRecord};
+pub use run::{ServerError, run};
+pub use settings::Settings;

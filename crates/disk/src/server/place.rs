@@ -1,0 +1,167 @@
+//! The directory of a server.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::export::fuse::FILE_NAME;
+
+/// Paths in the directory of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    directory: PathBuf,
+}
+
+impl Place {
+    /// That of `directory`.
+    #[must_use]
+    pub fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned() }
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where the file system with the disk is mounted.
+    #[must_use]
+    pub fn mount(&self) -> PathBuf {
+        self.directory.join("mount")
+    }
+
+    /// The disk.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.mount().join(FILE_NAME)
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn control(&self) -> PathBuf {
+        self.directory.join("control")
+    }
+
+    /// Does something with the socket by a path that is short, however long the real one is: sockets have at most 108 bytes.
+    pub(super) fn with_socket<R>(&self, work: impl FnOnce(&Path) -> io::Result<R>) -> io::Result<R> {
+        let directory = File::open(&self.directory)?;
+        work(Path::new(&format!("/proc/self/fd/{}/control", directory.as_raw_fd())))
+    }
+
+    /// The process record.
+    #[must_use]
+    pub fn pid(&self) -> PathBuf {
+        self.directory.join("pid")
+    }
+
+    /// What a kernel setting was before the server changed it; there only while it is changed.
+    #[must_use]
+    pub fn switch_record(&self) -> PathBuf {
+        self.directory.join("enable_uring")
+    }
+
+    /// The messages.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.directory.join("log.txt")
+    }
+
+    /// The process that is recorded here, dead or alive.
+    ///
+    /// # Errors
+    /// When there is a record that cannot be read.
+    pub fn process(&self) -> io::Result<Option<ProcessRecord>> {
+        match fs::read_to_string(self.pid()) {
+            Ok(text) => serde_json::from_str(&text).map(Some).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether something is mounted here. Asks no server.
+    #[must_use]
+    pub fn is_mounted(&self) -> bool {
+        let Ok(table) = fs::read_to_string("/proc/self/mountinfo") else { return false };
+        let Ok(directory) = self.directory.canonicalize() else { return false };
+        let point = directory.join("mount");
+        let point = escape(&point.to_string_lossy());
+        table.lines().any(|line| line.split(' ').nth(4) == Some(point.as_str()))
+    }
+}
+
+/// A path as the kernel writes it into the mount table.
+fn escape(path: &str) -> String {
+    path.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012")
+}
+
+/// A process that cannot be taken for another one that got its number later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessRecord {
+    /// Its number.
+    pub pid: u32,
+    /// When it was started, in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+impl ProcessRecord {
+    /// This process.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn own() -> io::Result<Self> {
+        let pid = std::process::id();
+        let start_ticks = start_ticks(pid).ok_or_else(|| io::Error::other("cannot read /proc/self/stat"))?;
+        Ok(Self { pid, start_ticks })
+    }
+
+    /// Whether it still runs. One that is dead but not yet waited for does not.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        start_ticks(self.pid) == Some(self.start_ticks)
+    }
+}
+
+/// When a process was started; nothing when there is none, or only its remains.
+fn start_ticks(pid: u32) -> Option<u64> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 22 of `/proc/PID/stat`; nothing of a process that is dead (`Z`, `X`). The second field, the name, may hold anything.
+fn parse_stat(text: &str) -> Option<u64> {
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_times_are_found_behind_any_name() {
+        let rest = "4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 7777 23 24";
+        assert_eq!(parse_stat(&format!("12 (a) S 1) S {rest}")), Some(7777));
+        assert_eq!(parse_stat(&format!("12 (a) Z {rest}")), None);
+        assert_eq!(parse_stat("12 (a"), None);
+        let own = ProcessRecord::own().unwrap();
+        assert!(own.is_alive());
+        assert!(!ProcessRecord { start_ticks: own.start_ticks + 1, ..own }.is_alive());
+    }
+
+    #[test]
+    fn an_empty_directory_holds_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::new(directory.path());
+        assert_eq!(place.process().unwrap(), None);
+        assert!(!place.is_mounted());
+        fs::write(place.pid(), "nonsense").unwrap();
+        assert!(place.process().is_err());
+    }
+}
