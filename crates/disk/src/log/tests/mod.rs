@@ -1,0 +1,4 @@
+//! Tests of the log as a whole.
+
+mod format;
+mod memory;
