@@ -9,6 +9,7 @@
 
 pub mod disk;
 pub mod export;
+pub mod fault;
 pub mod log;
 pub mod media;
 pub mod request;

@@ -1,0 +1,267 @@
+//! Faults on demand: what a disk does when it goes bad.
+//!
+//! The store stays pristine. Damage is rules and overlays beside it: which sectors cannot be read, which bits are flipped, which
+//! places were written since. So it can be undone: after [`Faults::clear`] the disk gives back every byte it was given,
+//! and takes every write.
+//!
+//! **Rules.** Every fault has a place, a rate, or numbers of requests ([`spec`]). Whether a rule strikes is a hash of the seed, the
+//! rule and the place (or the request's number), never of what happened before: the same spec makes the same damage whatever the load
+//! does in between.
+//!
+//! | fault | strikes | effect | ends |
+//! | --- | --- | --- | --- |
+//! | read error | sectors of 4096 bytes | reads that touch one fail | when the whole sector is written, zeroed or discarded |
+//! | write error | requests that change what the disk holds | they fail and change nothing | with the rule |
+//! | ignored flush | flushes and forced writes | answered, but nothing is brought to the medium | with the rule |
+//! | bit rot | sectors of 4096 bytes | one bit of each reads flipped | when that byte is written, zeroed or discarded |
+//! | slow region | requests | the medium takes longer by a fixed time | with the rule |
+//!
+//! So damage is of what the disk holds when the rules are made: bring faults in when there is something to damage. What
+//! is written later is safe from rules with a place or a rate, as on a disk that remaps a bad sector when it is written.
+//!
+//! **Limit.** Whoever reads part of a bad sector fails, but writing part of it neither fails nor heals it: a real disk would have
+//! to read the rest first. Sectors that are torn by a power cut belong to crash states, not here.
+
+mod overlay;
+mod range_set;
+mod rule;
+pub mod spec;
+#[cfg(test)]
+mod tests;
+
+use crate::media::Counter;
+use crate::request::{IoError, Operation, Request};
+use overlay::Overlay;
+use rule::{Kind, Rule};
+use spec::{FaultError, FaultSpec};
+
+/// Bytes of a sector of the medium: what goes bad as a whole.
+pub const SECTOR_BYTES: u64 = 4096;
+
+/// What is to be done with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it fails; then it must change nothing.
+    pub result: Result<(), IoError>,
+    /// Time that the medium needs beside its own, in nanoseconds.
+    pub extra_ns: u64,
+    /// It is to be answered as if it had brought data to the medium, and brings none.
+    pub flush_ignored: bool,
+}
+
+impl Verdict {
+    /// Nothing is wrong.
+    pub const GOOD: Self = Self { result: Ok(()), extra_ns: 0, flush_ignored: false };
+}
+
+/// The faults of one disk. Calls belong to its requests in the order in which they take effect:
+/// [`Faults::before`], then, of what was done, [`Faults::after_read`] or [`Faults::after_change`].
+#[derive(Debug, Default)]
+pub struct Faults {
+    read_errors: Vec<Rule>,
+    write_errors: Vec<Rule>,
+    ignored_flushes: Vec<Rule>,
+    bit_rot: Vec<Rule>,
+    slow_regions: Vec<(Rule, u64)>,
+    bad: Overlay,
+    rotten: Overlay,
+    counts: Counts,
+}
+
+/// How often each fault struck.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    read_errors: u64,
+    write_errors: u64,
+    ignored_flushes: u64,
+    flipped_bits: u64,
+    slow_requests: u64,
+    slow_ns: u64,
+}
+
+impl Faults {
+    /// The faults of `spec` on a disk of `size_bytes`.
+    ///
+    /// # Errors
+    /// A rule makes no sense, or lies beyond the disk.
+    pub fn new(spec: &FaultSpec, size_bytes: u64) -> Result<Self, FaultError> {
+        let rules = |kind, specs: &[spec::RuleSpec]| {
+            let numbered = (0..).zip(specs);
+            numbered
+                .map(|(number, rule)| Rule::resolve(kind, number, rule, spec.seed, size_bytes))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let slow = (0..).zip(&spec.slow_region).map(|(number, slow)| {
+            let rule = Rule::resolve(Kind::SlowRegion, number, &slow.rule(), spec.seed, size_bytes)?;
+            Ok((rule, slow.extra_ns))
+        });
+        Ok(Self {
+            read_errors: rules(Kind::ReadError, &spec.read_error)?,
+            write_errors: rules(Kind::WriteError, &spec.write_error)?,
+            ignored_flushes: rules(Kind::IgnoredFlush, &spec.ignored_flush)?,
+            bit_rot: rules(Kind::BitRot, &spec.bit_rot)?,
+            slow_regions: slow.collect::<Result<Vec<_>, _>>()?,
+            ..Self::default()
+        })
+    }
+
+    /// Whether nothing can strike: the other calls need not be made.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.read_errors.is_empty()
+            && self.write_errors.is_empty()
+            && self.ignored_flushes.is_empty()
+            && self.bit_rot.is_empty()
+            && self.slow_regions.is_empty()
+    }
+
+    /// Undoes all damage and forgets all rules. What was counted stays.
+    pub fn clear(&mut self) {
+        *self = Self { counts: self.counts, ..Self::default() };
+    }
+
+    /// Decides about request `number`, counted from the first that the disk ever had, before it is done.
+    pub fn before(&mut self, number: u64, request: &Request) -> Verdict {
+        let mut verdict = Verdict::GOOD;
+        for (rule, extra_ns) in &self.slow_regions {
+            if rule.strikes_request(number, request) {
+                verdict.extra_ns = verdict.extra_ns.saturating_add(*extra_ns);
+            }
+        }
+        self.counts.slow_requests += u64::from(verdict.extra_ns > 0);
+        self.counts.slow_ns = self.counts.slow_ns.saturating_add(verdict.extra_ns);
+        match request.operation {
+            Operation::Read => {
+                self.spoil(number, request);
+                if self.is_bad(request) {
+                    self.counts.read_errors += 1;
+                    verdict.result = Err(IoError::Medium);
+                }
+            }
+            Operation::Flush => verdict.flush_ignored = self.ignores(number, request),
+            Operation::Write | Operation::Discard | Operation::Zero => {
+                if self.write_errors.iter().any(|rule| rule.strikes_request(number, request)) {
+                    self.counts.write_errors += 1;
+                    verdict.result = Err(IoError::Medium);
+                } else if request.fua {
+                    verdict.flush_ignored = self.ignores(number, request);
+                }
+            }
+        }
+        verdict
+    }
+
+    /// Flips bits in what a read found; `data` has the request's length.
+    pub fn after_read(&mut self, request: &Request, data: &mut [u8]) {
+        if self.bit_rot.is_empty() {
+            return;
+        }
+        let mut flipped_bits = 0;
+        for sector in touched(request) {
+            let by_rule = (0..self.bit_rot.len()).filter_map(|number| self.rot_of(number, sector));
+            for bit in by_rule.chain(self.rotten.struck(sector)) {
+                let place = place_of(sector, bit);
+                let index = place.checked_sub(request.offset_bytes).and_then(|at| usize::try_from(at).ok());
+                if let Some(byte) = index.and_then(|at| data.get_mut(at)) {
+                    *byte ^= 1 << (bit % 8);
+                    flipped_bits += 1;
+                }
+            }
+        }
+        self.counts.flipped_bits += flipped_bits;
+    }
+
+    /// The bit of a sector that rule `number` flips, unless it was written since or a rule before flips the same.
+    fn rot_of(&self, number: usize, sector: u64) -> Option<u16> {
+        let bit_of = |rule: &Rule| rule.strikes_sector(sector).then(|| rule.bit(sector));
+        let bit = bit_of(&self.bit_rot[number])?;
+        let place = place_of(sector, bit);
+        let is_left = !self.rotten.is_healed(place..place + 1)
+            && self.bit_rot[..number].iter().all(|rule| bit_of(rule) != Some(bit));
+        is_left.then_some(bit)
+    }
+
+    /// Takes notice of a write, discard or zeroing that was done: what it covers is healed. `number` is as before.
+    pub fn after_change(&mut self, number: u64, request: &Request) {
+        if self.read_errors.is_empty() && self.bit_rot.is_empty() {
+            return;
+        }
+        for sector in touched(request) {
+            let begin = sector * SECTOR_BYTES;
+            let written = request.offset_bytes.max(begin)..request.end_bytes().min(begin + SECTOR_BYTES);
+            if written.end - written.start == SECTOR_BYTES {
+                self.bad.repair(&written);
+                if self.read_errors.iter().any(|rule| rule.strikes_sector(sector)) {
+                    self.bad.heal(written.clone());
+                }
+            }
+            self.rotten.repair(&written);
+            if self.bit_rot.iter().any(|rule| rule.strikes_sector(sector)) {
+                self.rotten.heal(written.clone());
+            }
+            for rule in self.bit_rot.iter().filter(|rule| rule.names(number)) {
+                self.rotten
+                    .strike(sector, rule.bit_within(sector, written.start - begin..written.end - begin));
+            }
+        }
+    }
+
+    /// How often each fault struck since the disk was made.
+    #[must_use]
+    pub fn counters(&self) -> Vec<Counter> {
+        let Counts { read_errors, write_errors, ignored_flushes, flipped_bits, slow_requests, slow_ns } =
+            self.counts;
+        [
+            ("fault_read_errors", "1", read_errors),
+            ("fault_write_errors", "1", write_errors),
+            ("fault_ignored_flushes", "1", ignored_flushes),
+            ("fault_flipped_bits", "1", flipped_bits),
+            ("fault_slow_requests", "1", slow_requests),
+            ("fault_slow_ns", "ns", slow_ns),
+        ]
+        .map(|(name, unit, value)| Counter {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            value: rule::as_f64(value),
+        })
+        .to_vec()
+    }
+
+    fn ignores(&mut self, number: u64, request: &Request) -> bool {
+        let ignores = self.ignored_flushes.iter().any(|rule| rule.strikes_request(number, request));
+        self.counts.ignored_flushes += u64::from(ignores);
+        ignores
+    }
+
+    /// Makes the sectors bad that a read touches which a rule names.
+    fn spoil(&mut self, number: u64, request: &Request) {
+        if self.read_errors.iter().any(|rule| rule.names(number)) {
+            touched(request).for_each(|sector| self.bad.strike(sector, 0));
+        }
+    }
+
+    fn is_bad(&self, request: &Request) -> bool {
+        if self.read_errors.is_empty() {
+            return false;
+        }
+        touched(request).any(|sector| {
+            let place = sector * SECTOR_BYTES;
+            self.bad.struck(sector).next().is_some()
+                || (self.read_errors.iter().any(|rule| rule.strikes_sector(sector))
+                    && !self.bad.is_healed(place..place + SECTOR_BYTES))
+        })
+    }
+}
+
+/// The byte that has a sector's bit.
+fn place_of(sector: u64, bit: u16) -> u64 {
+    sector * SECTOR_BYTES + u64::from(bit / 8)
+}
+
+/// The sectors that a request touches.
+fn touched(request: &Request) -> std::ops::Range<u64> {
+    match request.length_bytes {
+        0 => 0..0,
+        _ => request.offset_bytes / SECTOR_BYTES..request.end_bytes().div_ceil(SECTOR_BYTES),
+    }
+}
