@@ -5,11 +5,18 @@
 //! The disk's clock moves on to the last of these times: see the queueing rule of [`crate::media`]. A request that fails before it
 //! reaches the medium takes no time.
 
-use serde::{Deserialize, Serialize};
+mod recorder;
+mod stat;
 
-use crate::media::{Counter, Model};
+pub use self::stat::{Count, Counts, LogStat, Stat};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use self::recorder::Recorder;
+use crate::log::{Entry, Log, Payload};
+use crate::media::Model;
 use crate::request::{Data, IoError, Operation, Request, Transfer};
-use crate::store::{SnapshotId, Store, StoreError, StoreOptions, Usage};
+use crate::store::{SnapshotId, Store, StoreError, StoreOptions, ViewId};
 
 /// A medium that a disk can be made of.
 pub type Medium = Box<dyn Model + Send>;
@@ -33,61 +40,35 @@ impl DiskOptions {
     }
 }
 
-/// Requests of one kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Count {
-    /// Requests that were answered, failed ones too.
-    pub requests: u64,
-    /// Bytes of those that did not fail.
-    pub bytes: u64,
-    /// Requests that failed.
-    pub errors: u64,
+/// What cannot be done with a disk's log.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// Nothing is recorded.
+    #[error("the disk keeps no log")]
+    NoLog,
+    /// The log is not that long.
+    #[error("no position {position} in a log of {entries} entries")]
+    Position {
+        /// What was asked for.
+        position: u64,
+        /// How many there are.
+        entries: u64,
+    },
+    /// The contents.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
-/// Requests of every kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
-    /// Reads.
-    pub read: Count,
-    /// Writes.
-    pub write: Count,
-    /// Flushes.
-    pub flush: Count,
-    /// Discards.
-    pub discard: Count,
-    /// Writes of zeros without data.
-    pub zero: Count,
-}
-
-impl Counts {
-    const fn of(&mut self, operation: Operation) -> &mut Count {
-        match operation {
-            Operation::Read => &mut self.read,
-            Operation::Write => &mut self.write,
-            Operation::Flush => &mut self.flush,
-            Operation::Discard => &mut self.discard,
-            Operation::Zero => &mut self.zero,
+impl DiskError {
+    /// The next step for the user.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoLog => Some("start the log before the requests of interest".to_owned()),
+            Self::Position { .. } => None,
+            Self::Store(error) => error.hint(),
         }
     }
-}
-
-/// The state of a disk in figures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stat {
-    /// Its size.
-    pub size_bytes: u64,
-    /// The unit in which it is addressed.
-    pub block_bytes: u32,
-    /// Its clock: nanoseconds of model time since it was made.
-    pub clock_ns: u64,
-    /// Nanoseconds of these in which it had something to do.
-    pub busy_ns: u64,
-    /// Requests so far.
-    pub requests: Counts,
-    /// Its contents.
-    pub store: Usage,
-    /// What its medium counted.
-    pub medium: Vec<Counter>,
 }
 
 /// A disk.
@@ -98,6 +79,7 @@ pub struct Disk {
     clock_ns: u64,
     busy_ns: u64,
     requests: Counts,
+    recorder: Option<Recorder>,
     /// Requests that go to the medium, and its answers: kept so that no batch allocates.
     batch: Vec<Request>,
     done_ns: Vec<u64>,
@@ -116,6 +98,7 @@ impl Disk {
             clock_ns: 0,
             busy_ns: 0,
             requests: Counts::default(),
+            recorder: None,
             batch: Vec::new(),
             done_ns: Vec::new(),
         })
@@ -142,22 +125,46 @@ impl Disk {
     /// Does the requests that wait together, and sets each one's result and time.
     pub fn submit(&mut self, transfers: &mut [Transfer<'_>]) {
         self.batch.clear();
+        let arrived_ns = if self.recorder.is_some() { monotonic_ns() } else { 0 };
+        let first = self.log().map_or(0, Log::len);
         for transfer in &mut *transfers {
             transfer.result = self.execute(transfer);
-            let Request { operation, length_bytes, .. } = transfer.request;
-            let count = self.requests.of(operation);
+            let request = transfer.request;
+            let count = self.requests.of(request.operation);
             count.requests += 1;
             if transfer.result.is_ok() {
-                count.bytes += length_bytes;
-                self.batch.push(transfer.request);
+                count.bytes += request.length_bytes;
+                self.batch.push(request);
             } else {
                 count.errors += 1;
             }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.push(Entry {
+                    request,
+                    result: transfer.result,
+                    flush_ignored: false,
+                    issued_ns: self.clock_ns,
+                    done_ns: self.clock_ns,
+                    arrived_ns,
+                    payload: Payload::NONE,
+                });
+            }
         }
+        self.time(transfers);
+        if let Some(Recorder { log, .. }) = &mut self.recorder {
+            for (number, transfer) in (first..).zip(transfers) {
+                log.set_done(number, transfer.done_ns, transfer.result);
+            }
+        }
+    }
+
+    /// Lets the medium say when each transfer is done, and moves the clock on.
+    fn time(&mut self, transfers: &mut [Transfer<'_>]) {
+        let before = self.clock_ns;
         self.done_ns.clear();
-        self.done_ns.resize(self.batch.len(), self.clock_ns);
-        self.medium.serve(self.clock_ns, &self.batch, &mut self.done_ns);
-        let (before, mut times) = (self.clock_ns, self.done_ns.iter());
+        self.done_ns.resize(self.batch.len(), before);
+        self.medium.serve(before, &self.batch, &mut self.done_ns);
+        let mut times = self.done_ns.iter();
         for transfer in transfers {
             let time = if transfer.result.is_ok() { times.next() } else { None };
             transfer.done_ns = time.map_or(before, |time| before.max(*time));
@@ -175,12 +182,12 @@ impl Disk {
         let fits = |bytes: usize| u64::try_from(bytes) == Ok(length_bytes);
         let done = match (operation, &mut transfer.data) {
             (Operation::Flush, _) => Ok(()),
-            (Operation::Read, Data::In(buffer)) if fits(buffer.len()) => {
-                self.store.read(offset_bytes, buffer)
-            }
+            (Operation::Read, Data::In(buffer)) if fits(buffer.len()) => self.store.read(offset_bytes, buffer),
             (Operation::Write, Data::Out(bytes)) if fits(bytes.len()) => {
-                self.store.write(offset_bytes, bytes, None)
+                let record = self.recorder.as_mut().map(|recorder| &mut recorder.pieces);
+                self.store.write(offset_bytes, bytes, record)
             }
+            // The log knows the range: it needs no pieces of this.
             (Operation::Discard | Operation::Zero, _) => self.store.zero(offset_bytes, length_bytes, None),
             (Operation::Read | Operation::Write, _) => return Err(IoError::Range),
         };
@@ -197,6 +204,7 @@ impl Disk {
             busy_ns: self.busy_ns,
             requests: self.requests,
             store: self.store.usage(),
+            log: self.recorder.as_ref().map(Recorder::stat),
             medium: self.medium.counters(),
         }
     }
@@ -204,6 +212,16 @@ impl Disk {
     /// Keeps the present contents.
     pub fn snapshot(&mut self) -> SnapshotId {
         self.store.snapshot()
+    }
+
+    /// Lets the disk hold again what a snapshot holds. A log that was kept ends.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn revert(&mut self, id: SnapshotId) -> Result<(), StoreError> {
+        self.store.revert(id)?;
+        self.end_log();
+        Ok(())
     }
 
     /// The contents, for snapshots and views.
@@ -216,11 +234,93 @@ impl Disk {
     pub const fn store_mut(&mut self) -> &mut Store {
         &mut self.store
     }
+
+    /// Keeps a log of every request from now on, from which every state that the disk went through can be had again. A log
+    /// that was kept before is dropped.
+    pub fn start_log(&mut self) {
+        self.end_log();
+        self.recorder = Some(Recorder::new(&mut self.store, self.block_bytes));
+    }
+
+    /// Drops the log and what only it held. Views stay where they are. False if none was kept.
+    pub fn end_log(&mut self) -> bool {
+        let recorder = self.recorder.take();
+        let kept = recorder.is_some();
+        if let Some(recorder) = recorder {
+            recorder.release(&mut self.store);
+        }
+        kept
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> Option<&Log> {
+        self.recorder.as_ref().map(|recorder| &recorder.log)
+    }
+
+    /// Names the present position in the log.
+    ///
+    /// # Errors
+    /// No log is kept.
+    pub fn mark(&mut self, name: &str) -> Result<(), DiskError> {
+        let recorder = self.recorder.as_mut().ok_or(DiskError::NoLog)?;
+        recorder.log.mark(name, monotonic_ns());
+        Ok(())
+    }
+
+    /// Appends the bytes that an entry of the log wrote.
+    ///
+    /// # Errors
+    /// No log is kept; the spill file cannot be read.
+    pub fn read_entry(&mut self, entry: &Entry, data: &mut Vec<u8>) -> Result<(), DiskError> {
+        let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
+        Ok(recorder.read(&mut self.store, entry, data)?)
+    }
+
+    /// Makes a view that shows the disk as it was when the log began.
+    ///
+    /// # Errors
+    /// No log is kept.
+    pub fn view(&mut self) -> Result<ViewId, DiskError> {
+        let base = self.recorder.as_ref().ok_or(DiskError::NoLog)?.base;
+        Ok(self.store.view(base)?)
+    }
+
+    /// Moves a view to where it shows the first `position` entries of the log done, and drops what was written to it. Cost: that of
+    /// the entries between.
+    ///
+    /// # Errors
+    /// No log is kept, or it is shorter; no such view; no memory, and then the view is somewhere between.
+    pub fn move_view(&mut self, id: ViewId, position: u64) -> Result<(), DiskError> {
+        let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
+        let entries = recorder.log.len();
+        if position > entries {
+            return Err(DiskError::Position { position, entries });
+        }
+        self.store.reset(id)?;
+        let mut at = self.store.position(id)?;
+        while at > position {
+            self.store.back(id)?;
+            at -= 1;
+        }
+        for entry in recorder.log.entries(at).take(usize::try_from(position - at).unwrap_or(usize::MAX)) {
+            recorder.with_pieces(&entry, |pieces| self.store.step(id, pieces))?;
+        }
+        Ok(())
+    }
+}
+
+/// The clock of the kernel's tracepoints.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let (seconds, rest) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds.unwrap_or(0) * 1_000_000_000 + rest.unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::media::Counter;
     use crate::media::ram::Ram;
 
     /// A medium that serves the newest first, 10 ns each, and counts.
@@ -302,5 +402,54 @@ mod tests {
         assert_eq!(disk.clock_ns(), 0);
         assert!(Disk::new(&DiskOptions::new(4095), Box::new(Ram)).is_err());
         assert!(Disk::new(&DiskOptions::new((16 << 40) + 1), Box::new(Ram)).is_err());
+    }
+
+    #[test]
+    fn every_state_of_the_log_can_be_had_again() {
+        let mut disk = Disk::new(&DiskOptions::new(64 << 10), Box::new(Stack(0))).unwrap();
+        disk.submit(&mut [write(0, &[1; 8192])]);
+        assert!(matches!(disk.view(), Err(DiskError::NoLog)));
+        disk.start_log();
+        let mut states = vec![vec![0; 16]];
+        let contents = |disk: &mut Disk| {
+            let mut all = vec![0; 64 << 10];
+            disk.store_mut().read(0, &mut all).unwrap();
+            all
+        };
+        states[0] = contents(&mut disk);
+        for number in 0..40_u8 {
+            let place = u64::from(number) * 1777 % 60_000;
+            match number % 4 {
+                0 => disk.submit(&mut [plain(Operation::Discard, place, 3000)]),
+                1 => disk.submit(&mut [write(place, &[number; 600])]),
+                2 => disk.submit(&mut [plain(Operation::Flush, 0, 0)]),
+                _ => disk.submit(&mut [write(place / 4096 * 4096, &[number; 4096])]),
+            }
+            states.push(contents(&mut disk));
+        }
+        disk.mark("end").unwrap();
+        let view = disk.view().unwrap();
+        let mut all = vec![0; 64 << 10];
+        for position in [40, 0, 7, 39, 8, 8, 21, 20] {
+            disk.move_view(view, position).unwrap();
+            disk.store_mut().read_view(view, 0, &mut all).unwrap();
+            assert!(all == states[usize::try_from(position).unwrap()], "{position}");
+            disk.store_mut().write_view(view, 5000, &[77; 9000]).unwrap();
+        }
+        assert!(matches!(disk.move_view(view, 41), Err(DiskError::Position { position: 41, entries: 40 })));
+        let entries: Vec<Entry> = disk.log().unwrap().entries(0).collect();
+        let times: Vec<u64> = entries.iter().map(|entry| entry.done_ns).collect();
+        assert_eq!(times, (2..42).map(|number| number * 10).collect::<Vec<u64>>());
+        let mut data = Vec::new();
+        disk.read_entry(&entries[3], &mut data).unwrap();
+        assert_eq!(data, [3; 4096]);
+        disk.read_entry(&entries[0], &mut data).unwrap();
+        assert_eq!(data.len(), 4096);
+        assert_eq!(disk.stat().log.unwrap().entries, 40);
+        disk.store_mut().delete_view(view).unwrap();
+        assert!(disk.end_log());
+        let usage = disk.stat().store;
+        assert_eq!((usage.pages, usage.snapshots), (usage.raw_blocks, 0));
+        assert!(contents(&mut disk) == states[40]);
     }
 }

@@ -225,7 +225,7 @@ impl Pair {
                 states.push(state);
             }
         }
-        assert_eq!(self.store.position(*id).unwrap(), states.len() - 1);
+        assert_eq!(self.store.position(*id).unwrap(), states.len() as u64 - 1);
     }
 
     /// Writes to a view and reads around it.
@@ -426,7 +426,7 @@ fn run(size: u64, options: &StoreOptions, steps: Vec<Step>, most: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
     fn holds_what_a_plain_map_holds(size in sizes(), steps in steps(80)) {

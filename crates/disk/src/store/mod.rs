@@ -11,7 +11,7 @@
 //! | `chunk`, `map` | which block holds what; copies share what they have in common |
 //! | `arena`, `spill` | raw pages, counted references, memory and file |
 //! | `read`, `write` | between bytes and codes |
-//! | `piece` | what a recorded request put where: the log's payload |
+//! | `piece`, `journal` | what a recorded request put where: the log's payload |
 //! | `view` | other states of the disk beside it |
 //!
 //! **Snapshots** share everything with the disk until one of them is written. Any number may exist; each can be read and deleted.
@@ -30,6 +30,7 @@ mod arena;
 mod chunk;
 mod code;
 mod error;
+mod journal;
 mod map;
 mod number;
 mod piece;
@@ -45,6 +46,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::code::{BLOCK_BYTES, Described};
 pub use self::error::StoreError;
+pub use self::journal::Journal;
 pub use self::piece::{Content, Piece};
 
 use self::arena::{Arena, Limits};
@@ -276,8 +278,8 @@ impl Store {
     ///
     /// # Errors
     /// No such view.
-    pub fn position(&self, id: ViewId) -> Result<usize, StoreError> {
-        self.views.get(&id).map(View::position).ok_or(StoreError::NoView { id: id.0 })
+    pub fn position(&self, id: ViewId) -> Result<u64, StoreError> {
+        self.views.get(&id).map(|view| wide(view.position())).ok_or(StoreError::NoView { id: id.0 })
     }
 
     /// Reads from a view.

@@ -37,6 +37,12 @@ pub enum Content {
 }
 
 impl Piece {
+    /// Zeros: what a discard or a zeroing puts on the disk.
+    #[must_use]
+    pub const fn zeros(offset_bytes: u64, length_bytes: u64) -> Self {
+        Self::new(offset_bytes, length_bytes, Code::Zero, 0)
+    }
+
     /// Bytes that begin `skip` bytes into the first block of a run.
     pub(super) const fn new(offset_bytes: u64, length_bytes: u64, code: Code, skip: u16) -> Self {
         Self { offset_bytes, length_bytes, what: Cell::new(skip, code) }

@@ -1,0 +1,76 @@
+//! A log that is being kept: entries, and what their writes put where.
+
+use crate::log::{Entry, Geometry, Log, Payload};
+use crate::request::{Operation, Request};
+use crate::store::{Journal, Piece, SnapshotId, Store, StoreError};
+
+use super::stat::LogStat;
+
+#[derive(Debug)]
+pub(super) struct Recorder {
+    pub log: Log,
+    journal: Journal,
+    /// What the disk held when the log began.
+    pub base: SnapshotId,
+    /// The pieces of the request that is being done: kept so that no request allocates.
+    pub pieces: Vec<Piece>,
+}
+
+impl Recorder {
+    pub fn new(store: &mut Store, block_bytes: u32) -> Self {
+        let geometry = Geometry { size_bytes: store.size_bytes(), block_bytes };
+        let (log, journal) = (Log::new(geometry), Journal::default());
+        Self { log, journal, base: store.snapshot(), pieces: Vec::with_capacity(256) }
+    }
+
+    /// Adds an entry, with the pieces that were collected for it.
+    pub fn push(&mut self, entry: Entry) {
+        let count = u32::try_from(self.pieces.len()).unwrap_or(u32::MAX);
+        let payload = match count {
+            0 => Payload::NONE,
+            _ => Payload { first: self.journal.push(&self.pieces), count },
+        };
+        self.pieces.clear();
+        self.log.push(&Entry { payload, ..entry });
+    }
+
+    /// What an entry put on the disk. A write that failed half-way for want of space did a part of it.
+    pub fn with_pieces<T>(&self, entry: &Entry, work: impl FnOnce(&[Piece]) -> T) -> T {
+        let Request { operation, offset_bytes, length_bytes, .. } = entry.request;
+        match operation {
+            Operation::Write => work(self.journal.get(entry.payload.first, entry.payload.count)),
+            Operation::Discard | Operation::Zero if entry.result.is_ok() && length_bytes > 0 => {
+                work(&[Piece::zeros(offset_bytes, length_bytes)])
+            }
+            _ => work(&[]),
+        }
+    }
+
+    /// Appends the bytes of a write; nothing if it wrote none.
+    pub fn read(&self, store: &mut Store, entry: &Entry, data: &mut Vec<u8>) -> Result<(), StoreError> {
+        if entry.request.operation != Operation::Write {
+            return Ok(());
+        }
+        for piece in self.journal.get(entry.payload.first, entry.payload.count) {
+            let start = data.len();
+            let length = usize::try_from(piece.length_bytes).map_err(|_| StoreError::Full)?;
+            data.resize(start + length, 0);
+            store.read_piece(piece, 0, &mut data[start..])?;
+        }
+        Ok(())
+    }
+
+    pub fn stat(&self) -> LogStat {
+        let memory_bytes = self.log.memory_bytes() + self.journal.memory_bytes();
+        LogStat { entries: self.log.len(), memory_bytes }
+    }
+
+    /// Lets go of everything that only the log holds.
+    pub fn release(self, store: &mut Store) {
+        for pieces in self.journal.pieces() {
+            store.release(pieces);
+        }
+        // The snapshot may have been deleted by whoever has the store in hand.
+        let _ = store.delete_snapshot(self.base);
+    }
+}
