@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::header::MAGIC;
-use crate::stream::{write_block, write_stream};
+use crate::stream::{agrees, write_block, write_stream};
 use crate::{BLOCK_BYTES, HEADER_BYTES, Header, SECTOR_BYTES};
 
 /// Versions tried for a block that has lost its header, and for a fragment: newest first.
@@ -122,6 +122,11 @@ pub fn recognise(block: &[u8]) -> Block {
     let (header, stored) = Header::decode(bytes);
     if stored != header.check() {
         return with_broken_header(block, header, stored);
+    }
+    if let Ok(whole) = block.try_into()
+        && agrees(whole, stored)
+    {
+        return Block::Good { header, length: BLOCK_BYTES };
     }
     let mut right = [0; BLOCK_BYTES];
     write_block(&mut right, &header);

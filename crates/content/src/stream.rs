@@ -67,6 +67,44 @@ pub(crate) fn write_block(block: &mut [u8; BLOCK_BYTES], header: &Header) {
     write_blocks([block], [*header]);
 }
 
+/// Whether a block is the one that `check` stands for, but for its header, which is not looked at.
+struct Agree<'a> {
+    block: &'a [u8; BLOCK_BYTES],
+    check: u64,
+    agrees: &'a mut bool,
+}
+
+impl Vectorise for Agree<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let mut lanes = seeds(self.check);
+        let mut differences = [0; LANES];
+        let mut compared = [0, 0, 0, 0, u64::MAX, u64::MAX, u64::MAX, u64::MAX];
+        for row in self.block.as_chunks::<ROW_BYTES>().0 {
+            for lane in &mut lanes {
+                *lane ^= *lane << 13;
+                *lane ^= *lane >> 7;
+                *lane ^= *lane << 17;
+            }
+            let (words, _) = row.as_chunks::<8>();
+            for n in 0..LANES {
+                differences[n] |= (u64::from_le_bytes(words[n]) ^ lanes[n]) & compared[n];
+            }
+            // Only the first row begins with the header.
+            compared = [u64::MAX; LANES];
+        }
+        *self.agrees = differences.iter().all(|difference| *difference == 0);
+    }
+}
+
+/// Whether what follows a block's header is what `check` stands for. Costs less than making the block.
+#[inline]
+pub(crate) fn agrees(block: &[u8; BLOCK_BYTES], check: u64) -> bool {
+    let mut agrees = false;
+    with_widest_vectors(Agree { block, check, agrees: &mut agrees });
+    agrees
+}
+
 /// Blocks to make, from the one that `first` names on.
 struct Fill<'a> {
     buffer: &'a mut [u8],

@@ -182,7 +182,9 @@ impl Disk {
         let fits = |bytes: usize| u64::try_from(bytes) == Ok(length_bytes);
         let done = match (operation, &mut transfer.data) {
             (Operation::Flush, _) => Ok(()),
-            (Operation::Read, Data::In(buffer)) if fits(buffer.len()) => self.store.read(offset_bytes, buffer),
+            (Operation::Read, Data::In(buffer)) if fits(buffer.len()) => {
+                self.store.read(offset_bytes, buffer)
+            }
             (Operation::Write, Data::Out(bytes)) if fits(bytes.len()) => {
                 let record = self.recorder.as_mut().map(|recorder| &mut recorder.pieces);
                 self.store.write(offset_bytes, bytes, record)

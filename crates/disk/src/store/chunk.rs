@@ -1,8 +1,9 @@
-//! What 512 blocks hold: a sorted list of runs.
+//! What 512 blocks hold: a list of runs, and a bit for each block at which one begins.
 //!
-//! Invariants: the first run begins at block 0; each ends where the next begins, the last at [`CHUNK_BLOCKS`]; no two
-//! neighbours could be one run. So a chunk costs 24 bytes a run, whatever the runs hold; 512 of them, the worst that can
-//! be, make 0.6 % of the 2 MiB that the chunk stands for.
+//! Invariants: a run begins at block 0; each ends where the next begins, the last at [`CHUNK_BLOCKS`]; no two neighbours could be
+//! one run. A block's run is found by counting the bits up to it: one line of the cache for the bits, one for the run, however many
+//! there are. A chunk costs 24 bytes a run, whatever the runs hold; 512 of them, the worst that can be, make 0.6 % of the 2 MiB
+//! that the chunk stands for.
 
 use super::code::{Cell, Code};
 
@@ -22,28 +23,90 @@ pub(crate) struct Run {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
+    starts: Starts,
     cells: Vec<Cell>,
+}
+
+/// A bit for each block, set where a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Starts([u64; 8]);
+
+impl Starts {
+    /// Which run a block lies in, counted from 0.
+    #[inline]
+    fn rank(&self, at: u16) -> usize {
+        debug_assert!(at < CHUNK_BLOCKS, "block {at} of a chunk");
+        let (word, bit) = (usize::from(at / 64), at % 64);
+        let before: u32 = self.0[..word].iter().map(|word| word.count_ones()).sum();
+        let upto = self.0[word] << (63 - bit);
+        usize::try_from(before + upto.count_ones()).unwrap_or(1) - 1
+    }
+
+    /// Where the run that a block lies in begins.
+    #[inline]
+    fn start(&self, at: u16) -> u16 {
+        let (mut word, bit) = (at / 64, at % 64);
+        let mut bits = self.0[usize::from(word)] << (63 - bit) >> (63 - bit);
+        while bits == 0 {
+            word -= 1;
+            bits = self.0[usize::from(word)];
+        }
+        word * 64 + low(63 - bits.leading_zeros())
+    }
+
+    /// Where the run that a block lies in ends.
+    #[inline]
+    fn end(&self, at: u16) -> u16 {
+        let (mut word, bit) = (at / 64, at % 64);
+        // The bits behind this block: shifted twice, as a shift by 64 is none.
+        let mut bits = self.0[usize::from(word)] >> bit >> 1 << bit << 1;
+        while bits == 0 {
+            word += 1;
+            if word == 8 {
+                return CHUNK_BLOCKS;
+            }
+            bits = self.0[usize::from(word)];
+        }
+        word * 64 + low(bits.trailing_zeros())
+    }
+
+    #[inline]
+    fn set(&mut self, at: u16) {
+        self.0[usize::from(at / 64)] |= 1 << (at % 64);
+    }
+
+    /// Clears the bits of the blocks from one to before another.
+    fn clear(&mut self, from: u16, to: u16) {
+        for (word, base) in self.0.iter_mut().zip((0..CHUNK_BLOCKS).step_by(64)) {
+            let (from, to) = (from.clamp(base, base + 64) - base, to.clamp(base, base + 64) - base);
+            if from < to {
+                *word &= !(u64::MAX << from & u64::MAX >> (64 - to));
+            }
+        }
+    }
+}
+
+/// A number of bits of a word.
+fn low(bits: u32) -> u16 {
+    u16::try_from(bits).unwrap_or(0)
 }
 
 /// At most three runs: what is put in the place of others.
 struct Patch {
-    cells: [Cell; 3],
+    runs: [(u16, Code); 3],
     length: usize,
 }
 
 impl Patch {
-    fn new() -> Self {
-        Self { cells: [Cell::new(0, Code::Zero); 3], length: 0 }
-    }
-
+    #[inline]
     fn push(&mut self, start: u16, code: Code) {
-        if let Some(last) = self.length.checked_sub(1).map(|last| &mut self.cells[last])
-            && let Some(both) = last.code().join(u64::from(start - last.start), code)
+        if let Some((last, before)) = self.length.checked_sub(1).map(|last| &mut self.runs[last])
+            && let Some(both) = before.join(u64::from(start - *last), code)
         {
-            *last = Cell::new(last.start, both);
+            *before = both;
             return;
         }
-        self.cells[self.length] = Cell::new(start, code);
+        self.runs[self.length] = (start, code);
         self.length += 1;
     }
 }
@@ -51,7 +114,7 @@ impl Patch {
 impl Chunk {
     /// A chunk of zeros.
     pub fn new() -> Self {
-        Self { cells: vec![Cell::new(0, Code::Zero)] }
+        Self { starts: Starts([1, 0, 0, 0, 0, 0, 0, 0]), cells: vec![Cell::new(Code::Zero, 0)] }
     }
 
     /// Bytes that it takes, its share of the allocator's and the pointer's bookkeeping included.
@@ -66,86 +129,79 @@ impl Chunk {
         matches!(self.cells.as_slice(), [one] if one.code() == Code::Zero)
     }
 
-    /// Number of the run that `at` lies in.
+    /// The code of the `n`th run from its beginning.
     #[inline]
-    fn find(&self, at: u16) -> usize {
-        debug_assert!(at < CHUNK_BLOCKS, "block {at} of a chunk");
-        self.cells.partition_point(|cell| cell.start <= at) - 1
+    fn code(&self, n: usize) -> Code {
+        self.cells[n].code()
     }
 
-    /// Where the `n`th run ends.
+    /// What the block `at` and those behind it up to `to` hold: as far as one run goes.
     #[inline]
-    fn end(&self, n: usize) -> u16 {
-        self.cells.get(n + 1).map_or(CHUNK_BLOCKS, |next| next.start)
+    pub fn run_at(&self, at: u16, to: u16) -> Run {
+        self.part(self.starts.rank(at), at, to)
     }
 
-    /// What the block `at` and those behind it up to `end` hold: as far as one run goes.
+    /// The part of the `n`th run, which `at` lies in, from there on and up to `to`.
     #[inline]
-    pub fn run_at(&self, at: u16, end: u16) -> Run {
-        self.part(self.find(at), at, end)
-    }
-
-    /// The part of the `n`th run that lies between `from` and `to`.
-    #[inline]
-    fn part(&self, n: usize, from: u16, to: u16) -> Run {
-        let cell = &self.cells[n];
-        let (start, end) = (cell.start.max(from), self.end(n));
-        let code = cell.code().skip(u64::from(start - cell.start));
+    fn part(&self, n: usize, at: u16, to: u16) -> Run {
+        let (start, end) = (self.starts.start(at), self.starts.end(at));
+        let code = self.code(n).skip(u64::from(at - start));
         let (code, end) = if end > to { (code.cut(), to) } else { (code, end) };
-        Run { start, blocks: end - start, code }
+        Run { start: at, blocks: end - at, code }
     }
 
     /// The runs between two blocks, cut where they reach beyond.
     #[inline]
     pub fn runs(&self, from: u16, to: u16) -> impl Iterator<Item = Run> {
-        let first = self.find(from);
-        let within = self.cells[first..].iter().take_while(move |cell| cell.start < to);
-        (first..).zip(within).map(move |(n, _)| self.part(n, from, to))
+        let (mut at, mut n) = (from, self.starts.rank(from));
+        std::iter::from_fn(move || {
+            if at >= to {
+                return None;
+            }
+            let run = self.part(n, at, to);
+            at += run.blocks;
+            n += 1;
+            Some(run)
+        })
     }
 
     /// Lets `blocks` blocks from `start` on hold `code`.
     pub fn set(&mut self, start: u16, blocks: u16, code: Code) {
         let end = start + blocks;
-        let (mut first, mut last) = (self.find(start), self.find(end - 1));
         // A neighbour that ends or begins exactly here may become one with what is put in.
-        if first > 0 && self.cells[first].start == start {
-            first -= 1;
-        }
-        if self.end(last) == end && end < CHUNK_BLOCKS {
-            last += 1;
-        }
-        let mut patch = Patch::new();
-        let head = &self.cells[first];
-        if head.start < start {
+        let head = self.starts.start(start.saturating_sub(1));
+        let tail = if end < CHUNK_BLOCKS { self.starts.start(end) } else { start };
+        let (first, last) = (self.starts.rank(head), self.starts.rank(end.min(CHUNK_BLOCKS - 1)));
+        let mut patch = Patch { runs: [(0, Code::Zero); 3], length: 0 };
+        if head < start {
             // What is left of it is cut unless it ends just where the new run begins.
-            let code = if self.end(first) > start { head.code().cut() } else { head.code() };
-            patch.push(head.start, code);
+            let whole = self.code(first);
+            patch.push(head, if self.starts.end(head) > start { whole.cut() } else { whole });
         }
         patch.push(start, code);
-        if self.end(last) > end {
-            let tail = &self.cells[last];
-            let from = tail.start.max(end);
-            patch.push(from, tail.code().skip(u64::from(from - tail.start)));
+        if end < CHUNK_BLOCKS {
+            patch.push(end, self.code(last).skip(u64::from(end - tail)));
         }
-        self.replace(first, last, &patch);
+        self.starts.clear(head, end.saturating_add(1).min(CHUNK_BLOCKS));
+        let new = &patch.runs[..patch.length];
+        new.iter().for_each(|(start, _)| self.starts.set(*start));
+        self.replace(first, last, new);
     }
 
-    /// Puts a patch in the place of the runs from the `first` to the `last`.
-    fn replace(&mut self, first: usize, last: usize, patch: &Patch) {
-        let new = &patch.cells[..patch.length];
+    /// Puts runs in the place of those from the `first` to the `last`.
+    fn replace(&mut self, first: usize, last: usize, new: &[(u16, Code)]) {
         let old = last + 1 - first;
-        if new.len() > old {
-            let more = new.len() - old;
-            if self.cells.capacity() < self.cells.len() + more {
-                // A quarter more: many chunks grow a little, so doubling would leave much unused.
-                self.cells.reserve_exact(more + self.cells.len() / 4);
-            }
-        }
+        let cells = new.iter().map(|(_, code)| Cell::new(*code, 0));
         if new.len() == old {
-            self.cells[first..=last].copy_from_slice(new);
-        } else {
-            self.cells.splice(first..=last, new.iter().copied());
+            self.cells[first..=last].iter_mut().zip(cells).for_each(|(old, new)| *old = new);
+            return;
         }
+        let length = self.cells.len() + new.len() - old;
+        if self.cells.capacity() < length {
+            // A quarter more: many chunks grow a little, so doubling would leave much unused.
+            self.cells.reserve_exact(length - self.cells.len() + length / 4);
+        }
+        self.cells.splice(first..=last, cells);
         if self.cells.len() * 2 < self.cells.capacity() && self.cells.capacity() > 8 {
             self.cells.shrink_to(self.cells.len() + self.cells.len() / 4);
         }

@@ -102,7 +102,7 @@ impl Code {
     }
 }
 
-/// A run in a chunk's list: where it begins and what it holds, 24 bytes.
+/// A code as it lies in memory, 24 bytes, with room for a small number beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     /// The file; of raw blocks the page.
@@ -110,8 +110,8 @@ pub(crate) struct Cell {
     /// `first` × 4096 + `tail_bytes` − 1.
     place: u64,
     version: u32,
-    /// Block of the chunk at which it begins.
-    pub start: u16,
+    /// Where in its first block it begins, for whoever needs that.
+    pub skip: u16,
     kind: Kind,
 }
 
@@ -126,15 +126,15 @@ enum Kind {
 const _: () = assert!(size_of::<Cell>() == 24);
 
 impl Cell {
-    /// The run of `code` that begins at `start`.
+    /// A code.
     #[inline]
-    pub const fn new(start: u16, code: Code) -> Self {
+    pub const fn new(code: Code, skip: u16) -> Self {
         match code {
-            Code::Zero => Self { what: 0, place: 0, version: 0, start, kind: Kind::Zero },
-            Code::Raw(page) => Self { what: page.0, place: 0, version: 0, start, kind: Kind::Raw },
+            Code::Zero => Self { what: 0, place: 0, version: 0, skip, kind: Kind::Zero },
+            Code::Raw(page) => Self { what: page.0, place: 0, version: 0, skip, kind: Kind::Raw },
             Code::Described(Described { file, version, first, tail_bytes }) => {
                 let place = first * BLOCK + tail(tail_bytes);
-                Self { what: file, place, version, start, kind: Kind::Described }
+                Self { what: file, place, version, skip, kind: Kind::Described }
             }
         }
     }
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn cells_keep_what_they_are_given() {
         for code in [Code::Zero, Code::Raw(Page(1 << 40)), run(FILE_BLOCKS - 1, WHOLE), run(3, 32)] {
-            let cell = Cell::new(511, code);
-            assert_eq!((cell.code(), cell.start), (code, 511));
+            let cell = Cell::new(code, 4095);
+            assert_eq!((cell.code(), cell.skip), (code, 4095));
         }
     }
 

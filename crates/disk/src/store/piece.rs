@@ -19,7 +19,7 @@ pub struct Piece {
     pub offset_bytes: u64,
     /// Bytes, at least 1.
     pub length_bytes: u64,
-    /// What they hold; its `start` is the byte of the first block where the piece begins.
+    /// What they hold; its `skip` is the byte of the first block where the piece begins.
     what: Cell,
 }
 
@@ -45,7 +45,7 @@ impl Piece {
 
     /// Bytes that begin `skip` bytes into the first block of a run.
     pub(super) const fn new(offset_bytes: u64, length_bytes: u64, code: Code, skip: u16) -> Self {
-        Self { offset_bytes, length_bytes, what: Cell::new(skip, code) }
+        Self { offset_bytes, length_bytes, what: Cell::new(code, skip) }
     }
 
     /// What its bytes are.
@@ -70,7 +70,7 @@ impl Piece {
 
     /// Blocks that its content takes.
     fn blocks(&self) -> u64 {
-        (u64::from(self.what.start) + self.length_bytes).div_ceil(BLOCK)
+        (u64::from(self.what.skip) + self.length_bytes).div_ceil(BLOCK)
     }
 
     /// Whether it is made of whole blocks of the disk.
@@ -80,7 +80,7 @@ impl Piece {
 
     /// Copies its bytes from byte `from` on.
     pub(super) fn read(&self, arena: &mut Arena, from: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        let at = u64::from(self.what.start) + from;
+        let at = u64::from(self.what.skip) + from;
         let (block, within) = (at / BLOCK, index(at % BLOCK));
         read::produce(arena, self.code().skip(block), self.blocks() - block, within, buffer)
     }
