@@ -179,6 +179,7 @@ impl Disk {
         if operation != Operation::Flush && !inside {
             return Err(IoError::Range);
         }
+        let record = self.recorder.as_mut().map(|recorder| &mut recorder.scratch);
         let fits = |bytes: usize| u64::try_from(bytes) == Ok(length_bytes);
         let done = match (operation, &mut transfer.data) {
             (Operation::Flush, _) => Ok(()),
@@ -186,11 +187,9 @@ impl Disk {
                 self.store.read(offset_bytes, buffer)
             }
             (Operation::Write, Data::Out(bytes)) if fits(bytes.len()) => {
-                let record = self.recorder.as_mut().map(|recorder| &mut recorder.pieces);
                 self.store.write(offset_bytes, bytes, record)
             }
-            // The log knows the range: it needs no pieces of this.
-            (Operation::Discard | Operation::Zero, _) => self.store.zero(offset_bytes, length_bytes, None),
+            (Operation::Discard | Operation::Zero, _) => self.store.zero(offset_bytes, length_bytes, record),
             (Operation::Read | Operation::Write, _) => return Err(IoError::Range),
         };
         done.map_err(|error| error.io())
@@ -306,7 +305,7 @@ impl Disk {
             at -= 1;
         }
         for entry in recorder.log.entries(at).take(usize::try_from(position - at).unwrap_or(usize::MAX)) {
-            recorder.with_pieces(&entry, |pieces| self.store.step(id, pieces))?;
+            self.store.step(id, recorder.pieces(&entry))?;
         }
         Ok(())
     }

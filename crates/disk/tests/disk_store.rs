@@ -1,6 +1,8 @@
 //! The store against a plain map of blocks: random requests over all sizes and alignments, with snapshots, a log,
 //! views moved along it, and a spill file.
 
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -59,9 +61,8 @@ impl Plain {
 
     /// Blocks that have to be kept as they are, and those that say what they are.
     fn kinds(&self) -> (u64, u64) {
-        let described =
-            self.blocks.values().filter(|block| matches!(recognise(&block[..]), Block::Good { .. }));
-        let described = described.count() as u64;
+        let says = |block: &[u8]| matches!(recognise(block), Block::Good { .. } | Block::Fragment { .. });
+        let described = self.blocks.values().filter(|block| says(&block[..])).count() as u64;
         (self.blocks.len() as u64 - described, described)
     }
 }
@@ -82,9 +83,9 @@ impl Change {
     }
 }
 
-/// A recorded change and its pieces.
+/// What was recorded of a request: one change, or what was done of it.
 struct Entry {
-    change: Change,
+    changes: Vec<Change>,
     pieces: Vec<Piece>,
 }
 
@@ -111,6 +112,8 @@ struct Pair {
     /// While recording: the snapshot it began with, and what was recorded since.
     log: Option<(SnapshotId, Plain, Vec<Entry>)>,
     windows: Vec<Window>,
+    /// Its memory is limited, and writes may fail.
+    limited: bool,
 }
 
 /// What a step is made of; every field is reduced to what the disk allows.
@@ -119,8 +122,9 @@ type Step = (u8, u64, u64, u8, u64);
 impl Pair {
     fn new(size: u64, options: &StoreOptions) -> Self {
         let store = Store::new(size, options).unwrap();
-        let plain = Plain::default();
-        Self { size, store, plain, snapshots: Vec::new(), log: None, windows: Vec::new() }
+        let limited = options.memory_limit_bytes.is_some() && options.spill_folder.is_none();
+        let (plain, snapshots, windows) = (Plain::default(), Vec::new(), Vec::new());
+        Self { size, store, plain, snapshots, log: None, windows, limited }
     }
 
     /// A range on the disk: near one of the places where something changes, or anywhere.
@@ -138,27 +142,43 @@ impl Pair {
         (offset, length.min(self.size - offset))
     }
 
-    fn change(&mut self, change: Change) -> Result<(), StoreError> {
+    /// Makes a change; where there is no room for it, what was recorded says how far it came.
+    fn change(&mut self, change: Change) {
         let mut pieces = Vec::new();
-        let record = self.log.is_some().then_some(&mut pieces);
-        match &change {
-            Change::Write(offset, data) => self.store.write(*offset, data, record)?,
-            Change::Zero(offset, length) => self.store.zero(*offset, *length, record)?,
+        let record = (self.log.is_some() || self.limited).then_some(&mut pieces);
+        let done = match &change {
+            Change::Write(offset, data) => self.store.write(*offset, data, record),
+            Change::Zero(offset, length) => self.store.zero(*offset, *length, record),
+        };
+        let changes = match done {
+            Ok(()) => vec![change],
+            Err(StoreError::Full) if self.limited => pieces.iter().map(|piece| self.undone(piece)).collect(),
+            Err(error) => panic!("{error}"),
+        };
+        changes.iter().for_each(|change| change.apply(&mut self.plain));
+        match &mut self.log {
+            Some((_, _, entries)) => entries.push(Entry { changes, pieces }),
+            None => self.store.release(&pieces),
         }
-        change.apply(&mut self.plain);
-        if let Some((_, _, entries)) = &mut self.log {
-            entries.push(Entry { change, pieces });
+    }
+
+    /// What a piece says as a change.
+    fn undone(&mut self, piece: &Piece) -> Change {
+        if piece.content() == Content::Zero {
+            return Change::Zero(piece.offset_bytes, piece.length_bytes);
         }
-        Ok(())
+        let mut bytes = vec![1; length_of(piece.length_bytes)];
+        self.store.read_piece(piece, 0, &mut bytes).unwrap();
+        Change::Write(piece.offset_bytes, bytes)
     }
 
     fn step(&mut self, (kind, place, length, data, seed): Step, most: u64) {
         let (offset, length) = self.range(place, length, most);
         let pick = |many: usize| usize::try_from(seed).unwrap() % many.max(1);
         match kind % 20 {
-            0..8 => self.change(Change::Write(offset, make(length, offset, data, seed))).unwrap(),
-            8 | 9 => self.change(Change::Zero(offset, length)).unwrap(),
-            10 if data < 32 => self.change(Change::Zero(0, self.size)).unwrap(),
+            0..8 => self.change(Change::Write(offset, make(length, offset, data, seed))),
+            8 | 9 => self.change(Change::Zero(offset, length)),
+            10 if data < 32 => self.change(Change::Zero(0, self.size)),
             10..12 => self.compare(offset, length),
             12 if self.snapshots.len() < 4 => {
                 let id = self.store.snapshot();
@@ -219,8 +239,12 @@ impl Pair {
                 if lost {
                     self.store.step(*id, &[]).unwrap();
                 } else {
-                    self.store.step(*id, &entry.pieces).unwrap();
-                    entry.change.apply(&mut state);
+                    match self.store.step(*id, &entry.pieces) {
+                        Ok(()) => {}
+                        Err(StoreError::Full) if self.limited => break,
+                        Err(error) => panic!("{error}"),
+                    }
+                    entry.changes.iter().for_each(|change| change.apply(&mut state));
                 }
                 states.push(state);
             }
@@ -237,14 +261,21 @@ impl Pair {
             } else {
                 Change::Zero(offset, length)
             };
-            match &change {
-                Change::Write(offset, data) => self.store.write_view(*id, *offset, data).unwrap(),
-                Change::Zero(offset, length) => self.store.zero_view(*id, *offset, *length).unwrap(),
+            let done = match &change {
+                Change::Write(offset, data) => self.store.write_view(*id, *offset, data),
+                Change::Zero(offset, length) => self.store.zero_view(*id, *offset, *length),
+            };
+            if let (Err(StoreError::Full), true) = (&done, self.limited) {
+                // Nobody knows how far it came.
+                self.store.reset(*id).unwrap();
+                *overlay = None;
+            } else {
+                done.unwrap();
+                change.apply(overlay.get_or_insert_with(|| states.last().unwrap().clone()));
             }
-            change.apply(overlay.get_or_insert_with(|| states.last().unwrap().clone()));
         }
         let window = &self.windows[window];
-        let (mut is, mut ought) = (vec![1; length as usize], vec![2; length as usize]);
+        let (mut is, mut ought) = (vec![1; length_of(length)], vec![2; length_of(length)]);
         self.store.read_view(window.id, offset, &mut is).unwrap();
         window.shows().read(offset, &mut ought);
         assert!(is == ought, "view at {offset}+{length}");
@@ -256,11 +287,11 @@ impl Pair {
         for window in self.windows.drain(..self.windows.len() / 2) {
             self.store.delete_view(window.id).unwrap();
         }
-        for Entry { change, pieces } in &entries {
-            let (start, bytes) = match change {
-                Change::Write(offset, data) => (*offset, data.clone()),
-                Change::Zero(offset, length) if *length < 1 << 20 => (*offset, vec![0; *length as usize]),
-                Change::Zero(..) => continue,
+        for Entry { changes, pieces } in &entries {
+            let (start, bytes) = match &changes[..] {
+                [Change::Write(offset, data)] => (*offset, data.clone()),
+                [Change::Zero(offset, length)] if *length < 1 << 20 => (*offset, vec![0; length_of(*length)]),
+                _ => continue,
             };
             check_pieces(&mut self.store, pieces, start, &bytes);
         }
@@ -320,7 +351,7 @@ impl Pair {
             self.store.delete_snapshot(id).unwrap();
         }
         self.check();
-        self.change(Change::Zero(0, self.size)).unwrap();
+        self.change(Change::Zero(0, self.size));
         let usage = self.store.usage();
         assert_eq!((usage.pages, usage.held_bytes, usage.spilled_bytes), (0, 0, 0));
         assert_eq!(usage.map_bytes, empty.map_bytes);
@@ -339,6 +370,10 @@ fn compare_all(size: u64, plain: &Plain, mut read: impl FnMut(u64, &mut [u8])) {
         plain.read(start, &mut ought[..length]);
         assert!(is[..length] == ought[..length], "at {start}+{length}");
     }
+}
+
+fn length_of(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap()
 }
 
 /// Pieces say what was written, all of it, in order.
@@ -443,5 +478,11 @@ proptest! {
         };
         run(size, &options, steps, 3 << 20);
         prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn without_room_it_says_how_far_it_came(size in (12_u64 << 20..40 << 20), steps in steps(60)) {
+        let options = StoreOptions { memory_limit_bytes: Some(6 << 20), ..StoreOptions::default() };
+        run(size, &options, steps, 3 << 20);
     }
 }

@@ -1,7 +1,7 @@
 //! A log that is being kept: entries, and what their writes put where.
 
 use crate::log::{Entry, Geometry, Log, Payload};
-use crate::request::{Operation, Request};
+use crate::request::Operation;
 use crate::store::{Journal, Piece, SnapshotId, Store, StoreError};
 
 use super::stat::LogStat;
@@ -13,37 +13,30 @@ pub(super) struct Recorder {
     /// What the disk held when the log began.
     pub base: SnapshotId,
     /// The pieces of the request that is being done: kept so that no request allocates.
-    pub pieces: Vec<Piece>,
+    pub scratch: Vec<Piece>,
 }
 
 impl Recorder {
     pub fn new(store: &mut Store, block_bytes: u32) -> Self {
         let geometry = Geometry { size_bytes: store.size_bytes(), block_bytes };
         let (log, journal) = (Log::new(geometry), Journal::default());
-        Self { log, journal, base: store.snapshot(), pieces: Vec::with_capacity(256) }
+        Self { log, journal, base: store.snapshot(), scratch: Vec::with_capacity(256) }
     }
 
     /// Adds an entry, with the pieces that were collected for it.
     pub fn push(&mut self, entry: Entry) {
-        let count = u32::try_from(self.pieces.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(self.scratch.len()).unwrap_or(u32::MAX);
         let payload = match count {
             0 => Payload::NONE,
-            _ => Payload { first: self.journal.push(&self.pieces), count },
+            _ => Payload { first: self.journal.push(&self.scratch), count },
         };
-        self.pieces.clear();
+        self.scratch.clear();
         self.log.push(&Entry { payload, ..entry });
     }
 
-    /// What an entry put on the disk. A write that failed half-way for want of space did a part of it.
-    pub fn with_pieces<T>(&self, entry: &Entry, work: impl FnOnce(&[Piece]) -> T) -> T {
-        let Request { operation, offset_bytes, length_bytes, .. } = entry.request;
-        match operation {
-            Operation::Write => work(self.journal.get(entry.payload.first, entry.payload.count)),
-            Operation::Discard | Operation::Zero if entry.result.is_ok() && length_bytes > 0 => {
-                work(&[Piece::zeros(offset_bytes, length_bytes)])
-            }
-            _ => work(&[]),
-        }
+    /// What an entry put on the disk. One that failed for want of space did a part of it.
+    pub fn pieces(&self, entry: &Entry) -> &[Piece] {
+        self.journal.get(entry.payload.first, entry.payload.count)
     }
 
     /// Appends the bytes of a write; nothing if it wrote none.
@@ -51,7 +44,7 @@ impl Recorder {
         if entry.request.operation != Operation::Write {
             return Ok(());
         }
-        for piece in self.journal.get(entry.payload.first, entry.payload.count) {
+        for piece in self.pieces(entry) {
             let start = data.len();
             let length = usize::try_from(piece.length_bytes).map_err(|_| StoreError::Full)?;
             data.resize(start + length, 0);

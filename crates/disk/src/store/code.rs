@@ -1,6 +1,6 @@
 //! What a run of blocks holds, in a few bytes.
 
-use fsage_content::{Block, Header, recognise};
+use fsage_content::{Block, HEADER_BYTES, Header, fill, recognise};
 
 /// Bytes of a block of the store, and of a page of its arena.
 pub const BLOCK_BYTES: usize = 4096;
@@ -28,7 +28,7 @@ pub struct Described {
     pub version: u32,
     /// Number of the run's first block in its file: offset ÷ 4096, below 2^52.
     pub first: u64,
-    /// Bytes of the run's last block, from 32 to 4096; zeros follow in it. All blocks before are whole.
+    /// Bytes of the run's last block, from 1 to 4096; zeros follow in it. All blocks before are whole.
     pub tail_bytes: u16,
 }
 
@@ -61,8 +61,28 @@ impl Code {
                 let tail_bytes = u16::try_from(length).unwrap_or(WHOLE);
                 Some(Self::Described(Described { file, version, first: offset / BLOCK, tail_bytes }))
             }
+            Block::Fragment { length } => Self::of_fragment(block, length),
             _ => None,
         }
+    }
+
+    /// The code of a tail that is shorter than a header: what is missing of the header is taken to be zeros.
+    #[cold]
+    fn of_fragment(block: &[u8], length: usize) -> Option<Self> {
+        let mut header = [0; HEADER_BYTES];
+        header[..length].copy_from_slice(&block[..length]);
+        let word = |from: usize| header[from..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let (version, file, offset) = (header[4..].first_chunk()?, word(8)?, word(16)?);
+        let version = u32::from_le_bytes(*version);
+        let mut again = [0; HEADER_BYTES];
+        fill(&mut again[..length], file, offset / BLOCK * BLOCK, version);
+        let tail_bytes = u16::try_from(length).unwrap_or(WHOLE);
+        (again[..length] == block[..length]).then_some(Self::Described(Described {
+            file,
+            version,
+            first: offset / BLOCK,
+            tail_bytes,
+        }))
     }
 
     /// The code of the blocks from the `n`th of this run on.
@@ -166,7 +186,6 @@ const fn tail_of(place: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_content::fill;
 
     fn run(first: u64, tail_bytes: u16) -> Code {
         Code::Described(Described { file: 9, version: 4, first, tail_bytes })
@@ -204,6 +223,19 @@ mod tests {
         block[2040] ^= 1;
         assert_eq!(Code::of(&block), None);
         block.fill(1);
+        assert_eq!(Code::of(&block), None);
+        for length in 1..HEADER_BYTES {
+            block.fill(0);
+            fill(&mut block[..length], 0x0102_0304_0506_0708, 0x7777_0000, 4);
+            let Some(Code::Described(described)) = Code::of(&block) else {
+                panic!("a tail of {length} bytes")
+            };
+            let mut again = [0; BLOCK_BYTES];
+            let tail = usize::from(described.tail_bytes);
+            fill(&mut again[..tail], described.file, described.first * BLOCK, described.version);
+            assert_eq!(again, block);
+        }
+        block[HEADER_BYTES - 2] ^= 1;
         assert_eq!(Code::of(&block), None);
     }
 }

@@ -116,3 +116,32 @@ fn keep(map: &Map, pool: &mut Pool, first: u64, end: u64, before: &mut Vec<Was>)
         block += blocks;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Store, StoreOptions};
+
+    #[test]
+    fn a_step_over_the_same_place_twice_is_taken_back_whole() {
+        let mut store = Store::new(1 << 20, &StoreOptions::default()).unwrap();
+        let base = store.snapshot();
+        let mut pieces = Vec::new();
+        for (offset, byte) in [(0, 1), (4096, 2), (0, 3), (100, 4)] {
+            store.write(offset, &[byte; 8192], Some(&mut pieces)).unwrap();
+        }
+        let view = store.view(base).unwrap();
+        store.step(view, &pieces).unwrap();
+        let (mut is, mut ought) = ([9; 16384], [8; 16384]);
+        store.read_view(view, 0, &mut is).unwrap();
+        store.read(0, &mut ought).unwrap();
+        assert_eq!(is, ought);
+        assert!(store.back(view).unwrap());
+        store.read_view(view, 0, &mut is).unwrap();
+        assert_eq!(is, [0; 16384]);
+        assert!(!store.back(view).unwrap());
+        store.delete_view(view).unwrap();
+        store.release(&pieces);
+        store.delete_snapshot(base).unwrap();
+        assert_eq!(store.usage().pages, store.usage().raw_blocks);
+    }
+}

@@ -8,7 +8,7 @@ use super::code::{BLOCK, BLOCK_BYTES, Code, Page};
 use super::error::StoreError;
 use super::map::{Map, Pool};
 use super::number::{index, wide};
-use super::piece::Piece;
+use super::piece::{Content, Piece};
 use super::read;
 
 /// A block of zeros.
@@ -174,23 +174,36 @@ impl Pen<'_> {
         Ok(())
     }
 
-    /// Makes a range read as zeros.
+    /// Makes a range read as zeros. After an error some of it does: what was recorded says which.
     pub fn zero(&mut self, offset: u64, length: u64) -> Result<(), StoreError> {
         let end = offset + length;
         let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
         if first > last {
-            self.merge(offset, &ZEROS[..index(length)])?;
-        } else {
-            self.merge(offset, &ZEROS[..index(first * BLOCK - offset)])?;
-            self.map.set(self.pool, first, last - first, Code::Zero);
-            self.merge(last * BLOCK, &ZEROS[..index(end - last * BLOCK)])?;
+            return self.zero_part(offset, length);
         }
-        if let Some(record) = &mut self.record
-            && length > 0
-        {
-            record.push(Piece::new(offset, length, Code::Zero, 0));
-        }
+        self.zero_part(offset, first * BLOCK - offset)?;
+        self.map.set(self.pool, first, last - first, Code::Zero);
+        self.note_zeros(first * BLOCK, (last - first) * BLOCK);
+        self.zero_part(last * BLOCK, end - last * BLOCK)
+    }
+
+    /// Makes a part of one block read as zeros.
+    fn zero_part(&mut self, offset: u64, length: u64) -> Result<(), StoreError> {
+        self.merge(offset, &ZEROS[..index(length)])?;
+        self.note_zeros(offset, length);
         Ok(())
+    }
+
+    /// Records zeros, in one piece with those before.
+    fn note_zeros(&mut self, offset: u64, length: u64) {
+        let Some(record) = &mut self.record else { return };
+        match record.last_mut() {
+            _ if length == 0 => {}
+            Some(last) if last.content() == Content::Zero && last.end_bytes() == offset => {
+                last.length_bytes += length;
+            }
+            _ => record.push(Piece::zeros(offset, length)),
+        }
     }
 
     /// Puts what was recorded, here or on another map of the store, on this map.

@@ -1,0 +1,192 @@
+//! What a disk's contents cost: memory is taken for what needs it and given back, spilled and refused beyond a limit.
+//!
+//! One test at a time, as the memory of the whole process is looked at.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fsage_content::fill;
+use fsage_disk::store::{Piece, Store, StoreError, StoreOptions};
+use rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const MIB: u64 = 1 << 20;
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes of the process in memory that belong to no file.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+fn foreign(bytes: u64, seed: u64) -> Vec<u8> {
+    let mut data = vec![0; usize::try_from(bytes).unwrap()];
+    Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(&mut data);
+    data
+}
+
+fn read(store: &mut Store, offset: u64, bytes: u64) -> Vec<u8> {
+    let mut data = vec![1; usize::try_from(bytes).unwrap()];
+    store.read(offset, &mut data).unwrap();
+    data
+}
+
+#[test]
+fn memory_goes_back_to_the_kernel() {
+    let _alone = alone();
+    let mut store = Store::new(16 << 40, &StoreOptions::default()).unwrap();
+    let data = foreign(MIB, 1);
+    let before = resident_bytes();
+    for number in 0..192 {
+        store.write(number * 1000 * MIB, &data, None).unwrap();
+    }
+    let full = resident_bytes() - before;
+    let usage = store.usage();
+    assert_eq!(usage.held_bytes, 192 * MIB);
+    assert!(full >= 192 * MIB, "{full}");
+    assert!(usage.memory_bytes.abs_diff(full) < 8 * MIB, "{usage:?} of {full}");
+    // Overwritten by what says what it is.
+    let mut described = data.clone();
+    fill(&mut described, 1, 0, 1);
+    for number in 0..96 {
+        store.write(number * 1000 * MIB, &described, None).unwrap();
+    }
+    let half = resident_bytes() - before;
+    assert!(half < 130 * MIB, "{half}");
+    store.zero(0, 16 << 40, None).unwrap();
+    let empty = resident_bytes().saturating_sub(before);
+    assert!(empty < 20 * MIB, "{empty}");
+    assert!(store.usage().memory_bytes < 20 * MIB);
+}
+
+#[test]
+fn files_in_pieces_cost_little_more_than_their_runs() {
+    let _alone = alone();
+    let mut store = Store::new(1 << 40, &StoreOptions::default()).unwrap();
+    let before = resident_bytes();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut data = Vec::new();
+    let (mut at, mut runs) = (0, 0);
+    while at < 4 << 30 {
+        // An extent: 1 to 15 blocks of some file, the last of them often a tail.
+        let bytes = 4096 + random.next_u64() % (14 * 4096);
+        data.clear();
+        data.resize(usize::try_from(bytes.next_multiple_of(4096)).unwrap(), 0);
+        fill(&mut data[..usize::try_from(bytes).unwrap()], random.next_u64(), 0, 3);
+        store.write(at, &data, None).unwrap();
+        at += bytes.next_multiple_of(4096);
+        runs += 1;
+    }
+    let usage = store.usage();
+    assert_eq!((usage.raw_blocks, usage.held_bytes), (0, at));
+    assert!(usage.map_bytes < runs * 24 * 5 / 4 + at / (2 * MIB) * 256, "{usage:?} for {runs} runs");
+    let taken = resident_bytes() - before;
+    assert!(taken * 1000 < 3 * at, "{taken} bytes for {at}");
+    assert!(usage.memory_bytes.abs_diff(taken) < taken / 4 + 2 * MIB, "{usage:?} of {taken}");
+}
+
+#[test]
+fn what_does_not_fit_is_spilled_and_read_back() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions {
+        memory_limit_bytes: Some(16 * MIB),
+        spill_folder: Some(folder.path().to_owned()),
+        reserve_bytes: 0,
+    };
+    let mut store = Store::new(1 << 30, &options).unwrap();
+    for number in 0..100 {
+        store.write(number * MIB, &foreign(MIB, number), None).unwrap();
+    }
+    let usage = store.usage();
+    assert_eq!(usage.held_bytes, 100 * MIB);
+    assert_eq!(usage.spilled_bytes, 84 * MIB);
+    assert!(usage.memory_bytes < 18 * MIB, "{usage:?}");
+    for number in (0..100).rev() {
+        assert!(read(&mut store, number * MIB, MIB) == foreign(MIB, number), "{number}");
+    }
+    // One place that is read again and again comes back.
+    for _ in 0..100 {
+        read(&mut store, 50 * MIB, 4096);
+    }
+    assert_eq!(store.usage().spilled_bytes, 84 * MIB);
+    store.zero(10 * MIB, 80 * MIB, None).unwrap();
+    assert!(store.usage().spilled_bytes <= 20 * MIB);
+    store.zero(0, 1 << 30, None).unwrap();
+    assert_eq!(store.usage().spilled_bytes, 0);
+}
+
+#[test]
+fn the_limit_is_an_error_and_no_end() {
+    let _alone = alone();
+    let options = StoreOptions { memory_limit_bytes: Some(16 * MIB), ..StoreOptions::default() };
+    let mut store = Store::new(1 << 30, &options).unwrap();
+    let data = foreign(MIB, 3);
+    let done = (0..1000).take_while(|number| store.write(number * MIB, &data, None).is_ok()).count();
+    assert_eq!(done, 16);
+    assert!(matches!(store.write(500 * MIB, &data, None), Err(StoreError::Full)));
+    // What needs no new pages goes on.
+    store.write(3 * MIB, &data[..4096], None).unwrap();
+    store.zero(4 * MIB, MIB, None).unwrap();
+    store.write(500 * MIB, &data, None).unwrap();
+    assert!(read(&mut store, 500 * MIB, MIB) == data);
+    assert!(read(&mut store, 5 * MIB, MIB) == data);
+}
+
+#[test]
+fn a_reserve_is_there_before_the_first_write() {
+    let _alone = alone();
+    let before = resident_bytes();
+    let options = StoreOptions { reserve_bytes: 100 * MIB, ..StoreOptions::default() };
+    let mut store = Store::new(1 << 30, &options).unwrap();
+    assert!(resident_bytes() - before >= 100 * MIB);
+    let ready = resident_bytes();
+    store.write(0, &foreign(60 * MIB, 5), None).unwrap();
+    store.zero(0, 60 * MIB, None).unwrap();
+    let after = resident_bytes();
+    assert!(after.abs_diff(ready) < 2 * MIB, "{ready} {after}");
+}
+
+#[test]
+fn a_view_moves_between_neighbours_in_under_a_millisecond() {
+    let _alone = alone();
+    let mut store = Store::new(16 << 40, &StoreOptions::default()).unwrap();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+    let data = foreign(MIB, 13);
+    for _ in 0..100 {
+        store.write(random.next_u64() % (8 << 40), &data, None).unwrap();
+    }
+    let base = store.snapshot();
+    let log: Vec<Vec<Piece>> = (0..1000)
+        .map(|_| {
+            let mut pieces = Vec::new();
+            let (at, bytes) = (random.next_u64() % (64 << 20), random.next_u64() % (64 << 10));
+            store.write(at, &data[..usize::try_from(bytes).unwrap()], Some(&mut pieces)).unwrap();
+            pieces
+        })
+        .collect();
+    let view = store.view(base).unwrap();
+    let mut times: Vec<Duration> = Vec::new();
+    for entry in &log {
+        let start = Instant::now();
+        store.step(view, entry).unwrap();
+        times.push(start.elapsed());
+        // As recovery would.
+        store.write_view(view, 0, &data[..40_000]).unwrap();
+    }
+    while store.position(view).unwrap() > 0 {
+        let start = Instant::now();
+        store.back(view).unwrap();
+        times.push(start.elapsed());
+        store.write_view(view, 0, &data[..40_000]).unwrap();
+    }
+    times.sort_unstable();
+    assert!(times[times.len() / 2] < Duration::from_millis(1), "{:?}", times[times.len() / 2]);
+}
