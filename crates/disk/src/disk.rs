@@ -2,21 +2,24 @@
 //!
 //! Requests that wait together come together. They are done in the order of their arrival, one after the other, so that a later
 //! one sees what an earlier one did; then the medium says when each would have been answered, in whatever order it serves them.
-//! The disk's clock moves on to the last of these times: see the queueing rule of [`crate::media`]. A request that fails before it
-//! reaches the medium takes no time.
+//! The disk's clock moves on to the last of these times: see the queueing rule of [`crate::media`]. A request that the disk does not
+//! have, or that it has no room for, takes no time, and neither does a flush that a fault has it ignore; one that fails by a
+//! fault takes the medium's time.
 
+mod history;
 mod recorder;
 mod stat;
 
+pub use self::history::LogContents;
 pub use self::stat::{Count, Counts, LogStat, Stat};
 
-use rustix::time::{ClockId, clock_gettime};
-
+use self::history::monotonic_ns;
 use self::recorder::Recorder;
+use crate::fault::{Faults, Verdict};
 use crate::log::{Entry, Log, Payload};
 use crate::media::Model;
 use crate::request::{Data, IoError, Operation, Request, Transfer};
-use crate::store::{SnapshotId, Store, StoreError, StoreOptions, ViewId};
+use crate::store::{SnapshotId, Store, StoreError, StoreOptions};
 
 /// A medium that a disk can be made of.
 pub type Medium = Box<dyn Model + Send>;
@@ -80,7 +83,13 @@ pub struct Disk {
     busy_ns: u64,
     requests: Counts,
     recorder: Option<Recorder>,
-    /// Requests that go to the medium, and its answers: kept so that no batch allocates.
+    faults: Faults,
+    /// Requests that came so far.
+    number: u64,
+    /// Of each transfer: whether it goes to the medium, and what it takes there beside. This and what follows is kept so that no
+    /// batch allocates.
+    passage: Vec<Option<u64>>,
+    /// Requests that go to the medium, and its answers.
     batch: Vec<Request>,
     done_ns: Vec<u64>,
 }
@@ -99,6 +108,9 @@ impl Disk {
             busy_ns: 0,
             requests: Counts::default(),
             recorder: None,
+            faults: Faults::default(),
+            number: 0,
+            passage: Vec::new(),
             batch: Vec::new(),
             done_ns: Vec::new(),
         })
@@ -125,24 +137,18 @@ impl Disk {
     /// Does the requests that wait together, and sets each one's result and time.
     pub fn submit(&mut self, transfers: &mut [Transfer<'_>]) {
         self.batch.clear();
+        self.passage.clear();
         let arrived_ns = if self.recorder.is_some() { monotonic_ns() } else { 0 };
         let first = self.log().map_or(0, Log::len);
         for transfer in &mut *transfers {
-            transfer.result = self.execute(transfer);
-            let request = transfer.request;
-            let count = self.requests.of(request.operation);
-            count.requests += 1;
-            if transfer.result.is_ok() {
-                count.bytes += request.length_bytes;
-                self.batch.push(request);
-            } else {
-                count.errors += 1;
-            }
+            let verdict = self.pass(transfer);
+            let Transfer { request, result, .. } = *transfer;
+            self.requests.of(request.operation).add(&request, result);
             if let Some(recorder) = &mut self.recorder {
                 recorder.push(Entry {
                     request,
-                    result: transfer.result,
-                    flush_ignored: false,
+                    result,
+                    flush_ignored: verdict.flush_ignored,
                     issued_ns: self.clock_ns,
                     done_ns: self.clock_ns,
                     arrived_ns,
@@ -158,6 +164,36 @@ impl Disk {
         }
     }
 
+    /// Does one request, or has a fault fail it, and says whether it goes to the medium.
+    fn pass(&mut self, transfer: &mut Transfer<'_>) -> Verdict {
+        let request = transfer.request;
+        let number = self.number;
+        self.number += 1;
+        if !self.has(transfer) {
+            transfer.result = Err(IoError::Range);
+            self.passage.push(None);
+            return Verdict::GOOD;
+        }
+        let faulty = !self.faults.is_idle();
+        let verdict = if faulty { self.faults.before(number, &request) } else { Verdict::GOOD };
+        let done = if verdict.result.is_ok() { self.execute(transfer) } else { Ok(()) };
+        if faulty && verdict.result.is_ok() && done.is_ok() {
+            match (&mut transfer.data, request.operation) {
+                (Data::In(buffer), Operation::Read) => self.faults.after_read(&request, buffer),
+                (_, Operation::Read | Operation::Flush) => {}
+                _ => self.faults.after_change(number, &request),
+            }
+        }
+        transfer.result = verdict.result.and(done);
+        if done.is_err() || (verdict.flush_ignored && request.operation == Operation::Flush) {
+            self.passage.push(None);
+        } else {
+            self.passage.push(Some(verdict.extra_ns));
+            self.batch.push(Request { fua: request.fua && !verdict.flush_ignored, ..request });
+        }
+        verdict
+    }
+
     /// Lets the medium say when each transfer is done, and moves the clock on.
     fn time(&mut self, transfers: &mut [Transfer<'_>]) {
         let before = self.clock_ns;
@@ -165,34 +201,56 @@ impl Disk {
         self.done_ns.resize(self.batch.len(), before);
         self.medium.serve(before, &self.batch, &mut self.done_ns);
         let mut times = self.done_ns.iter();
-        for transfer in transfers {
-            let time = if transfer.result.is_ok() { times.next() } else { None };
-            transfer.done_ns = time.map_or(before, |time| before.max(*time));
+        for (transfer, passage) in transfers.iter_mut().zip(&self.passage) {
+            let served = passage.and_then(|extra_ns| Some(times.next()?.saturating_add(extra_ns)));
+            transfer.done_ns = served.map_or(before, |time| before.max(time));
             self.clock_ns = self.clock_ns.max(transfer.done_ns);
         }
         self.busy_ns += self.clock_ns - before;
     }
 
-    fn execute(&mut self, transfer: &mut Transfer<'_>) -> Result<(), IoError> {
+    /// Whether the disk has the range, and the transfer the bytes that it names.
+    fn has(&self, transfer: &Transfer<'_>) -> bool {
         let Request { operation, offset_bytes, length_bytes, .. } = transfer.request;
         let inside = offset_bytes.checked_add(length_bytes).is_some_and(|end| end <= self.size_bytes());
-        if operation != Operation::Flush && !inside {
-            return Err(IoError::Range);
-        }
-        let record = self.recorder.as_mut().map(|recorder| &mut recorder.scratch);
         let fits = |bytes: usize| u64::try_from(bytes) == Ok(length_bytes);
+        match (operation, &transfer.data) {
+            (Operation::Flush, _) => true,
+            (Operation::Discard | Operation::Zero, _) => inside,
+            (Operation::Read, Data::In(buffer)) => inside && fits(buffer.len()),
+            (Operation::Write, Data::Out(bytes)) => inside && fits(bytes.len()),
+            (Operation::Read | Operation::Write, _) => false,
+        }
+    }
+
+    fn execute(&mut self, transfer: &mut Transfer<'_>) -> Result<(), IoError> {
+        let Request { operation, offset_bytes, length_bytes, .. } = transfer.request;
+        let record = self.recorder.as_mut().map(|recorder| &mut recorder.scratch);
         let done = match (operation, &mut transfer.data) {
-            (Operation::Flush, _) => Ok(()),
-            (Operation::Read, Data::In(buffer)) if fits(buffer.len()) => {
-                self.store.read(offset_bytes, buffer)
-            }
-            (Operation::Write, Data::Out(bytes)) if fits(bytes.len()) => {
-                self.store.write(offset_bytes, bytes, record)
-            }
+            (Operation::Read, Data::In(buffer)) => self.store.read(offset_bytes, buffer),
+            (Operation::Write, Data::Out(bytes)) => self.store.write(offset_bytes, bytes, record),
             (Operation::Discard | Operation::Zero, _) => self.store.zero(offset_bytes, length_bytes, record),
-            (Operation::Read | Operation::Write, _) => return Err(IoError::Range),
+            // A flush has nothing to bring anywhere; other pairs were refused.
+            (Operation::Flush | Operation::Read | Operation::Write, _) => Ok(()),
         };
         done.map_err(|error| error.io())
+    }
+
+    /// Brings faults into the disk in the place of those it has; with [`Faults::default`] it is sound again and holds what it was
+    /// given.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// The disk's faults.
+    #[must_use]
+    pub const fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The disk's faults, to undo their damage.
+    pub const fn faults_mut(&mut self) -> &mut Faults {
+        &mut self.faults
     }
 
     /// The state of the disk in figures.
@@ -207,6 +265,7 @@ impl Disk {
             store: self.store.usage(),
             log: self.recorder.as_ref().map(Recorder::stat),
             medium: self.medium.counters(),
+            faults: self.faults.counters(),
         }
     }
 
@@ -235,87 +294,6 @@ impl Disk {
     pub const fn store_mut(&mut self) -> &mut Store {
         &mut self.store
     }
-
-    /// Keeps a log of every request from now on, from which every state that the disk went through can be had again. A log
-    /// that was kept before is dropped.
-    pub fn start_log(&mut self) {
-        self.end_log();
-        self.recorder = Some(Recorder::new(&mut self.store, self.block_bytes));
-    }
-
-    /// Drops the log and what only it held. Views stay where they are. False if none was kept.
-    pub fn end_log(&mut self) -> bool {
-        let recorder = self.recorder.take();
-        let kept = recorder.is_some();
-        if let Some(recorder) = recorder {
-            recorder.release(&mut self.store);
-        }
-        kept
-    }
-
-    /// The log.
-    #[must_use]
-    pub fn log(&self) -> Option<&Log> {
-        self.recorder.as_ref().map(|recorder| &recorder.log)
-    }
-
-    /// Names the present position in the log.
-    ///
-    /// # Errors
-    /// No log is kept.
-    pub fn mark(&mut self, name: &str) -> Result<(), DiskError> {
-        let recorder = self.recorder.as_mut().ok_or(DiskError::NoLog)?;
-        recorder.log.mark(name, monotonic_ns());
-        Ok(())
-    }
-
-    /// Appends the bytes that an entry of the log wrote.
-    ///
-    /// # Errors
-    /// No log is kept; the spill file cannot be read.
-    pub fn read_entry(&mut self, entry: &Entry, data: &mut Vec<u8>) -> Result<(), DiskError> {
-        let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
-        Ok(recorder.read(&mut self.store, entry, data)?)
-    }
-
-    /// Makes a view that shows the disk as it was when the log began.
-    ///
-    /// # Errors
-    /// No log is kept.
-    pub fn view(&mut self) -> Result<ViewId, DiskError> {
-        let base = self.recorder.as_ref().ok_or(DiskError::NoLog)?.base;
-        Ok(self.store.view(base)?)
-    }
-
-    /// Moves a view to where it shows the first `position` entries of the log done, and drops what was written to it. Cost: that of
-    /// the entries between.
-    ///
-    /// # Errors
-    /// No log is kept, or it is shorter; no such view; no memory, and then the view is somewhere between.
-    pub fn move_view(&mut self, id: ViewId, position: u64) -> Result<(), DiskError> {
-        let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
-        let entries = recorder.log.len();
-        if position > entries {
-            return Err(DiskError::Position { position, entries });
-        }
-        self.store.reset(id)?;
-        let mut at = self.store.position(id)?;
-        while at > position {
-            self.store.back(id)?;
-            at -= 1;
-        }
-        for entry in recorder.log.entries(at).take(usize::try_from(position - at).unwrap_or(usize::MAX)) {
-            self.store.step(id, recorder.pieces(&entry))?;
-        }
-        Ok(())
-    }
-}
-
-/// The clock of the kernel's tracepoints.
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let (seconds, rest) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
-    seconds.unwrap_or(0) * 1_000_000_000 + rest.unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -39,9 +39,9 @@ impl Recorder {
         self.journal.get(entry.payload.first, entry.payload.count)
     }
 
-    /// Appends the bytes of a write; nothing if it wrote none.
+    /// Appends the bytes of a write; nothing if it failed.
     pub fn read(&self, store: &mut Store, entry: &Entry, data: &mut Vec<u8>) -> Result<(), StoreError> {
-        if entry.request.operation != Operation::Write {
+        if entry.request.operation != Operation::Write || entry.result.is_err() {
             return Ok(());
         }
         for piece in self.pieces(entry) {

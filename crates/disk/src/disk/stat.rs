@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::media::Counter;
-use crate::request::Operation;
+use crate::request::{IoError, Operation, Request};
 use crate::store::Usage;
 
 /// Requests of one kind.
@@ -30,6 +30,17 @@ pub struct Counts {
     pub discard: Count,
     /// Writes of zeros without data.
     pub zero: Count,
+}
+
+impl Count {
+    /// Counts a request that was answered.
+    pub(super) const fn add(&mut self, request: &Request, result: Result<(), IoError>) {
+        self.requests += 1;
+        match result {
+            Ok(()) => self.bytes += request.length_bytes,
+            Err(_) => self.errors += 1,
+        }
+    }
 }
 
 impl Counts {
@@ -72,4 +83,6 @@ pub struct Stat {
     pub log: Option<LogStat>,
     /// What its medium counted.
     pub medium: Vec<Counter>,
+    /// How often its faults struck.
+    pub faults: Vec<Counter>,
 }
