@@ -3,6 +3,7 @@
 //! | export | what it is | where |
 //! | --- | --- | --- |
 //! | [`fuse`] | a file, for a loop device with direct I/O | every kernel that has FUSE |
+//! | [`nbd`] | a network block device on a Unix socket | everywhere: QEMU, `nbd-client`, libnbd |
 //!
 //! Every export goes through the one [`Gate`] of the disk: it refuses what the disk does not have, counts, and keeps the time.
 //! The same contract suite (`tests/export_contract.rs`) runs on each of them.
@@ -12,6 +13,7 @@
 
 pub mod fuse;
 mod gate;
+pub mod nbd;
 
 pub use gate::{DelayError, Gate, GateCounts, TimeMode, Wall};
 

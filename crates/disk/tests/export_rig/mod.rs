@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 #![allow(clippy::unwrap_used, reason = "the helpers of tests may panic")]
 
+mod nbd;
 #[path = "../../../sys/tests/support/skip.rs"]
 pub mod skip;
 
@@ -113,7 +114,7 @@ pub struct Exported {
 /// Exports a disk; nothing where this cannot be done here.
 type Start = fn(Arc<Gate<Ram>>) -> Option<Exported>;
 
-const STARTS: [Start; 2] = [fuse_by_device, fuse_by_ring];
+const STARTS: [Start; 3] = [fuse_by_device, fuse_by_ring, nbd::start];
 
 /// Runs `test` on each export there is here.
 pub fn start_each(size_bytes: u64, time: TimeMode, test: impl Fn(&Exported)) {
