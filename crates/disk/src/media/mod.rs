@@ -7,8 +7,23 @@
 //! **Queueing rule.** A batch arrives at the disk's clock, which stands at the time the last answered request was done. A
 //! load that waits for each answer before it asks again is served one request at a time; one that keeps a queue has
 //! its queue served together. Time in which the host thinks does not pass in the model.
+//!
+//! A study or a flag names a medium by a [`Spec`]: a preset's name, or a table with overrides. [`Spec::resolve`]
+//! makes the [`Medium`] for a disk of a given size.
 
+pub mod hdd;
+mod number;
+mod parameter;
+pub mod preset;
 pub mod ram;
+pub mod sd;
+mod spec;
+pub mod ssd;
+
+pub use parameter::{OutOfRange, Parameter};
+pub use preset::{Preset, presets};
+pub use ram::Ram;
+pub use spec::{Spec, SpecError};
 
 use crate::request::Request;
 
@@ -23,13 +38,52 @@ pub struct Counter {
     pub value: f64,
 }
 
+impl Counter {
+    fn new(name: &str, unit: &str, value: f64) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), value }
+    }
+}
+
 /// What every medium does.
 pub trait Model {
     /// Serves the requests that wait together at `now_ns` and sets when each is done; `done_ns` is as long as `batch`.
     /// Never before `now_ns`. Requests are in the order of arrival; a write before a read of the same place is its
-    /// past.
+    /// past. A `now_ns` before the last answer's time counts as that time, where time passes at all.
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]);
 
     /// What it counted.
     fn counters(&self) -> Vec<Counter>;
+}
+
+/// Any medium.
+#[derive(Debug, Clone)]
+pub enum Medium {
+    /// Costs nothing.
+    Ram(Ram),
+    /// A hard disk.
+    Hdd(Box<hdd::Hdd>),
+    /// A solid state drive.
+    Ssd(Box<ssd::Ssd>),
+    /// A memory card.
+    Sd(Box<sd::Sd>),
+}
+
+impl Model for Medium {
+    fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
+        match self {
+            Self::Ram(ram) => ram.serve(now_ns, batch, done_ns),
+            Self::Hdd(hdd) => hdd.serve(now_ns, batch, done_ns),
+            Self::Ssd(ssd) => ssd.serve(now_ns, batch, done_ns),
+            Self::Sd(sd) => sd.serve(now_ns, batch, done_ns),
+        }
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        match self {
+            Self::Ram(ram) => ram.counters(),
+            Self::Hdd(hdd) => hdd.counters(),
+            Self::Ssd(ssd) => ssd.counters(),
+            Self::Sd(sd) => sd.counters(),
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, DiskOptions};
 use crate::export::Backend;
-use crate::media::ram::Ram;
+use crate::media::{Spec, SpecError};
 use crate::request::Transfer;
 use crate::store::{StoreError, StoreOptions};
 
@@ -26,11 +26,8 @@ pub enum MachineError {
         block_bytes: u32,
     },
     /// A medium that there is not.
-    #[error("no medium {name:?}")]
-    Medium {
-        /// What was asked for.
-        name: String,
-    },
+    #[error(transparent)]
+    Medium(#[from] SpecError),
     /// The store cannot be made.
     #[error("no store for the disk's contents")]
     Store(#[from] StoreError),
@@ -42,7 +39,7 @@ impl MachineError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(source) => source.hint(),
-            Self::Medium { .. } => Some("ram is what there is".to_owned()),
+            Self::Medium(source) => source.hint(),
             Self::Block { .. } | Self::Size { .. } => None,
         }
     }
@@ -57,15 +54,13 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     if !size_bytes.is_multiple_of(u64::from(block_bytes)) {
         return Err(MachineError::Size { size_bytes, block_bytes });
     }
-    if settings.medium != "ram" {
-        return Err(MachineError::Medium { name: settings.medium.clone() });
-    }
+    let medium = settings.medium.parse::<Spec>()?.resolve(size_bytes)?;
     let store = StoreOptions {
         memory_limit_bytes: settings.memory_limit_bytes,
         spill_folder: settings.spill_folder.clone(),
         reserve_bytes: RESERVE_BYTES,
     };
-    Ok(Disk::new(&DiskOptions { size_bytes, block_bytes, store }, Box::new(Ram))?)
+    Ok(Disk::new(&DiskOptions { size_bytes, block_bytes, store }, Box::new(medium))?)
 }
 
 /// Memory that is touched when the disk is made, so that the first writes do not wait for any.

@@ -1,0 +1,519 @@
+//! A hard disk: arm, platters, buffer, command queue.
+//!
+//! Follows Ruemmler and Wilkes (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994): zoned geometry, a
+//! seek curve in two parts, settling, head switches, rotation by angle, read-ahead and write caching; to it come a
+//! command queue (shortest positioning time first) and elevator destaging. Parts: `geometry`, `seek`, `mechanism`,
+//! `cache`, `queue`.
+//!
+//! **Time.** The mechanism does one thing at a time; the electronics take commands in and move data over the interface
+//! beside it. The mechanism's time is split without remainder: `busy_ns = seek_ns + settle_ns + switch_ns + rotation_ns +
+//! transfer_ns`. Time of reading ahead is counted when the data is asked for.
+//!
+//! **Writes** go to the buffer unless it is switched off or they are forced (FUA). Once more than half of it waits, the
+//! mechanism destages beside the host's commands, always the next range inwards from the head (a one-way elevator); a
+//! write that finds no room waits for it. A flush destages everything. Below half, nothing is destaged without a flush:
+//! no time passes between commands in which an idle disk would do it.
+//!
+//! **Size.** `placement = "scaled"` shrinks or stretches the number of cylinders so that the whole disk has the wanted
+//! size: rates, speed and the seek over the whole stroke stay, a step to the next cylinder stays a step, and distances
+//! between are stretched. `"outer-edge"` makes the volume the outermost part of the disk as it is (a partition).
+//!
+//! Known limits: interface transfers of one command do not overlap with the mechanism's work on the same command except
+//! for streaming reads; no thermal recalibration, no defects, no power saving; discards cost only the command.
+
+mod cache;
+mod geometry;
+mod mechanism;
+mod queue;
+mod seek;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::cache::{ReadCache, WriteCache};
+use self::geometry::Geometry;
+use self::mechanism::Mechanism;
+use self::queue::{Queue, Waiting};
+use super::number::{as_f64, scale};
+use super::parameter::parameters;
+use super::{Counter, Model};
+use crate::request::{Operation, Request};
+
+/// Most bytes that are destaged in one go, before a read may come in between.
+const DESTAGE_BYTES: u64 = 1 << 20;
+
+/// The last piece of a read is on the interface after it left the platter.
+const LAST_PIECE_BYTES: u64 = 4096;
+
+/// Which part of the disk a volume is that is not as large as the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Placement {
+    /// The whole disk, with as many cylinders as the size needs.
+    Scaled,
+    /// The outermost part of the disk as it is, like a partition at its beginning.
+    OuterEdge,
+}
+
+parameters! {
+    /// Everything that makes one hard disk differ from another.
+    numbers {
+        /// Turns of the platters in a minute.
+        rpm: 1_000..=30_000, "1/min";
+        /// Surfaces with data, each with a head.
+        surfaces: 1..=64, "1";
+        /// Tracks of a surface.
+        cylinders: 16..=4_000_000, "1";
+        /// Zones of equal track size.
+        zones: 1..=64, "1";
+        /// Bytes of a track of the outermost zone.
+        outer_track_bytes: 4_096..=64_000_000, "B";
+        /// Bytes of a track of the innermost zone.
+        inner_track_bytes: 4_096..=64_000_000, "B";
+        /// Seek to the next track, ready to read.
+        track_to_track_ns: 1_000..=100_000_000, "ns";
+        /// Mean seek over all pairs of cylinders, ready to read.
+        average_seek_ns: 1_000..=100_000_000, "ns";
+        /// Seek from the first to the last cylinder, ready to read.
+        full_stroke_ns: 1_000..=200_000_000, "ns";
+        /// Where the seek curve turns from root to line, in thousandths of the stroke.
+        seek_knee_permille: 1..=900, "1/1000";
+        /// How much longer the head settles before a write than before a read.
+        write_settle_ns: 0..=50_000_000, "ns";
+        /// From a track to the same track of the next surface; also its skew.
+        head_switch_ns: 0..=50_000_000, "ns";
+        /// From the last track of a cylinder to the first of the next in a transfer that goes on; its skew.
+        cylinder_switch_ns: 0..=50_000_000, "ns";
+        /// What the electronics take for a command before the arm moves.
+        command_ns: 0..=10_000_000, "ns";
+        /// Rate of the interface.
+        interface_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
+        /// Buffer for data that was read; 0 switches it and reading ahead off.
+        read_cache_bytes: 0..=68_719_476_736, "B";
+        /// Parts of the read buffer, each for one sequence of reads.
+        read_segments: 1..=256, "1";
+        /// Buffer for data that was written; 0: every write goes to the platters before it is answered.
+        write_cache_bytes: 0..=68_719_476_736, "B";
+        /// Commands among which the disk chooses the next; 1: in order of arrival.
+        queue_depth: 1..=1_024, "1";
+        /// How often others may be served before a waiting command.
+        queue_patience: 1..=1_000_000, "1";
+    }
+    choices {
+        /// What a volume is that is not as large as the disk: `scaled` (the whole disk, with fewer or more cylinders) or `outer-edge` (its outermost part).
+        placement: Placement;
+    }
+}
+
+/// Parameters that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HddError {
+    /// The seek times do not lie on a rising curve.
+    #[error(
+        "no rising seek curve has {track_to_track_ns} ns to the next track, {average_seek_ns} ns on average and {full_stroke_ns} ns over the full stroke"
+    )]
+    SeekCurve {
+        /// Next track.
+        track_to_track_ns: u64,
+        /// Average.
+        average_seek_ns: u64,
+        /// Full stroke.
+        full_stroke_ns: u64,
+    },
+    /// The inner tracks are longer than the outer ones.
+    #[error("inner_track_bytes {inner} is more than outer_track_bytes {outer}")]
+    Tracks {
+        /// Inner.
+        inner: u64,
+        /// Outer.
+        outer: u64,
+    },
+    /// More zones than cylinders.
+    #[error("{zones} zones in {cylinders} cylinders")]
+    Zones {
+        /// Zones.
+        zones: u64,
+        /// Cylinders.
+        cylinders: u64,
+    },
+    /// A transfer cannot follow the skew.
+    #[error("{switch} of {switch_ns} ns is a turn of the platters ({turn_ns} ns) or more")]
+    Skew {
+        /// Which parameter.
+        switch: &'static str,
+        /// Its value.
+        switch_ns: u64,
+        /// One turn.
+        turn_ns: u64,
+    },
+    /// The volume is larger than the disk it is a part of.
+    #[error("{size_bytes} B do not fit on the disk's {disk_bytes} B")]
+    Size {
+        /// Asked for.
+        size_bytes: u64,
+        /// There are.
+        disk_bytes: u64,
+    },
+}
+
+impl HddError {
+    /// The next step.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::SeekCurve { .. } => {
+                "the average is about a third of the way from the next track to the full stroke, or more; seek_knee_permille bends the curve"
+            }
+            Self::Tracks { .. } => "the outer tracks are the longer ones",
+            Self::Zones { .. } => "give at most as many zones as cylinders",
+            Self::Skew { .. } => "give a shorter switch",
+            Self::Size { .. } => "use placement=scaled, or more cylinders",
+        }
+        .to_owned()
+    }
+}
+
+/// What the buffer and the electronics did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    command_ns: u64,
+    interface_ns: u64,
+    cache_hits: u64,
+    cached_writes: u64,
+    cache_destages: u64,
+    destaged_bytes: u64,
+    elapsed_ns: u64,
+}
+
+/// The model of a hard disk.
+#[derive(Debug, Clone)]
+pub struct Hdd {
+    size_bytes: u64,
+    command_ns: u64,
+    interface_bytes_per_s: u64,
+    write_cache_bytes: u64,
+    mechanism: Mechanism,
+    read_cache: ReadCache,
+    write_cache: WriteCache,
+    queue: Queue,
+    /// The latest time there was.
+    clock_ns: u64,
+    /// When the interface is free.
+    interface_ns: u64,
+    /// Since when more than half of the write buffer waits.
+    pressed_ns: u64,
+    tally: Tally,
+}
+
+impl Hdd {
+    /// The disk of that size.
+    ///
+    /// # Errors
+    /// When the parameters contradict each other.
+    pub fn new(parameters: &Parameters, size_bytes: u64) -> Result<Self, HddError> {
+        check(parameters, size_bytes)?;
+        let size_bytes = size_bytes.max(1);
+        Ok(Self {
+            size_bytes,
+            command_ns: parameters.command_ns,
+            interface_bytes_per_s: parameters.interface_bytes_per_s,
+            write_cache_bytes: parameters.write_cache_bytes,
+            mechanism: Mechanism::new(parameters, size_bytes)?,
+            read_cache: ReadCache::new(parameters.read_cache_bytes, parameters.read_segments),
+            write_cache: WriteCache::default(),
+            queue: Queue::new(parameters.queue_depth, parameters.queue_patience),
+            clock_ns: 0,
+            interface_ns: 0,
+            pressed_ns: 0,
+            tally: Tally::default(),
+        })
+    }
+
+    /// The request within the disk.
+    fn clamped(&self, request: &Request) -> Request {
+        let start = request.offset_bytes.min(self.size_bytes);
+        let end = request.end_bytes().min(self.size_bytes);
+        Request { offset_bytes: start, length_bytes: end - start, ..*request }
+    }
+
+    /// Moves bytes over the interface, not before `from_ns`; gives when they are over.
+    fn interface(&mut self, from_ns: u64, bytes: u64) -> u64 {
+        let cost_ns = scale(bytes, 1_000_000_000, self.interface_bytes_per_s);
+        self.tally.interface_ns += cost_ns;
+        self.interface_ns = self.interface_ns.max(from_ns).saturating_add(cost_ns);
+        self.interface_ns
+    }
+
+    /// The arm is needed for something else than reading ahead.
+    fn stop_stream(&mut self, now_ns: u64) {
+        let start_ns = now_ns.max(self.mechanism.free_ns);
+        if let Some(byte) = self.read_cache.stop(&self.mechanism.geometry, start_ns) {
+            self.mechanism.at = self.mechanism.geometry.locate(byte);
+        }
+    }
+
+    /// Whether the platters have to move for it; if not, it has been answered.
+    fn electronics(&mut self, request: &Request, ready_ns: u64) -> Option<u64> {
+        let (start, end) = (request.offset_bytes, request.end_bytes());
+        match request.operation {
+            _ if start == end => Some(ready_ns),
+            Operation::Read if self.write_cache.holds(start, end) || self.is_held(start, end) => {
+                self.tally.cache_hits += 1;
+                Some(self.interface(ready_ns, request.length_bytes))
+            }
+            Operation::Write if !request.fua && request.length_bytes <= self.write_cache_bytes => {
+                Some(self.buffer_write(request, ready_ns))
+            }
+            Operation::Discard | Operation::Flush => Some(ready_ns),
+            _ => None,
+        }
+    }
+
+    fn is_held(&mut self, start: u64, end: u64) -> bool {
+        self.read_cache.held(start, end) == end - start
+    }
+
+    /// Takes a write into the buffer, destaging until there is room.
+    fn buffer_write(&mut self, request: &Request, ready_ns: u64) -> u64 {
+        self.destage_beside(ready_ns);
+        let mut room_ns = ready_ns;
+        while self.write_cache.bytes() + request.length_bytes > self.write_cache_bytes {
+            match self.destage_next(self.pressed_ns) {
+                Some(done_ns) => room_ns = room_ns.max(done_ns),
+                None => break,
+            }
+        }
+        let (start, end) = (request.offset_bytes, request.end_bytes());
+        self.overwritten(start, end, ready_ns);
+        let was_pressed = self.is_pressed();
+        self.write_cache.insert(start, end);
+        self.tally.cached_writes += 1;
+        let done_ns = self.interface(room_ns, request.length_bytes);
+        if self.is_pressed() && !was_pressed {
+            self.pressed_ns = done_ns;
+        }
+        done_ns
+    }
+
+    const fn is_pressed(&self) -> bool {
+        self.write_cache.bytes() > self.write_cache_bytes / 2
+    }
+
+    /// What the mechanism destaged beside the host's commands until now.
+    fn destage_beside(&mut self, now_ns: u64) {
+        while self.is_pressed() && self.mechanism.free_ns.max(self.pressed_ns) < now_ns {
+            if self.destage_next(self.pressed_ns).is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Destages the next range in elevator order, not before `from_ns`; gives when it is on the platters.
+    fn destage_next(&mut self, from_ns: u64) -> Option<u64> {
+        self.stop_stream(from_ns);
+        let (start, end) = self.write_cache.next(self.mechanism.at.byte, DESTAGE_BYTES)?;
+        let place = self.mechanism.geometry.locate(start);
+        let done_ns = self.mechanism.access(from_ns, &place, end - start, true);
+        self.write_cache.remove(start, end);
+        self.tally.cache_destages += 1;
+        self.tally.destaged_bytes += end - start;
+        Some(done_ns)
+    }
+
+    /// The range holds something new: what was read of it is stale.
+    fn overwritten(&mut self, start: u64, end: u64, now_ns: u64) {
+        if self.read_cache.stream_touches(start, end) {
+            self.stop_stream(now_ns);
+        }
+        self.read_cache.forget(start, end);
+    }
+
+    /// Serves one request on the platters; gives when it is done.
+    fn platters(&mut self, waiting: &Waiting) -> u64 {
+        let request = &waiting.request;
+        let (start, end) = (request.offset_bytes, request.end_bytes());
+        self.destage_beside(waiting.ready_ns);
+        if request.operation == Operation::Read {
+            return self.read(waiting);
+        }
+        self.overwritten(start, end, waiting.ready_ns);
+        self.stop_stream(waiting.ready_ns);
+        self.write_cache.remove(start, end);
+        let mut ready_ns = waiting.ready_ns;
+        if request.operation == Operation::Write {
+            ready_ns = self.interface(ready_ns, request.length_bytes);
+        }
+        self.mechanism.access(ready_ns, &waiting.place, request.length_bytes, true)
+    }
+
+    fn read(&mut self, waiting: &Waiting) -> u64 {
+        let (start, end) = (waiting.request.offset_bytes, waiting.request.end_bytes());
+        let now_ns = waiting.ready_ns.max(self.mechanism.free_ns);
+        let patience = self.mechanism.geometry.outer_track_bytes();
+        let ended_ns = if self.read_cache.streams(&self.mechanism.geometry, now_ns, start, patience) {
+            self.read_on(end)
+        } else {
+            self.stop_stream(now_ns);
+            let from = start + self.read_cache.held(start, end).min(end - start - 1);
+            let place = if from == start { waiting.place } else { self.mechanism.geometry.locate(from) };
+            let ended_ns = self.mechanism.access(waiting.ready_ns, &place, end - from, false);
+            self.read_cache.begin(start, self.mechanism.at, ended_ns, self.size_bytes);
+            ended_ns
+        };
+        // The data was on its way to the host while it was read; only the last piece comes after.
+        let over_ns = self.interface(waiting.ready_ns, waiting.request.length_bytes);
+        let last = waiting.request.length_bytes.min(LAST_PIECE_BYTES);
+        over_ns.max(ended_ns + scale(last, 1_000_000_000, self.interface_bytes_per_s))
+    }
+
+    /// The stream has or gets the range; gives when its end has been read.
+    fn read_on(&mut self, end: u64) -> u64 {
+        self.read_cache.demand(end, self.size_bytes);
+        let to = self.mechanism.geometry.locate(end);
+        let Some(stream) = &mut self.read_cache.stream else { return 0 };
+        let reaches_ns = stream.reaches_ns(&to);
+        if to.byte > stream.counted.byte {
+            let from = std::mem::replace(&mut stream.counted, to);
+            self.mechanism.passed(&from, &to);
+        }
+        self.tally.cache_hits += 1;
+        reaches_ns
+    }
+
+    /// Everything that waits goes to the platters; gives when it is there.
+    fn flush(&mut self, ready_ns: u64) -> u64 {
+        let from_ns = if self.is_pressed() { self.pressed_ns } else { ready_ns };
+        let mut done_ns = ready_ns;
+        while let Some(destaged_ns) = self.destage_next(from_ns) {
+            done_ns = done_ns.max(destaged_ns);
+        }
+        done_ns
+    }
+
+    /// Serves the requests between two flushes, all of them waiting at `now_ns`.
+    fn section(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) -> u64 {
+        let mut taken_in_ns = now_ns;
+        let mut last_ns = now_ns;
+        let mut arrivals = batch.iter().enumerate();
+        loop {
+            while !self.queue.is_full() {
+                let Some((slot, request)) = arrivals.next() else { break };
+                let request = self.clamped(request);
+                self.count(&request);
+                taken_in_ns += self.command_ns;
+                self.tally.command_ns += self.command_ns;
+                match self.electronics(&request, taken_in_ns) {
+                    Some(ns) => {
+                        done_ns[slot] = ns;
+                        last_ns = last_ns.max(ns);
+                    }
+                    None => {
+                        let place = self.mechanism.geometry.locate(request.offset_bytes);
+                        self.queue.push(slot, request, place, taken_in_ns);
+                    }
+                }
+            }
+            let Some(waiting) = self.queue.pop(&self.mechanism) else { break };
+            let ns = self.platters(&waiting);
+            done_ns[waiting.slot] = ns;
+            last_ns = last_ns.max(ns);
+        }
+        last_ns
+    }
+
+    const fn count(&mut self, request: &Request) {
+        match request.operation {
+            Operation::Read => {
+                self.tally.reads += 1;
+                self.tally.read_bytes += request.length_bytes;
+            }
+            Operation::Write | Operation::Zero => {
+                self.tally.writes += 1;
+                self.tally.write_bytes += request.length_bytes;
+            }
+            Operation::Flush | Operation::Discard => {}
+        }
+    }
+}
+
+impl Model for Hdd {
+    fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
+        let begun_ns = now_ns.max(self.clock_ns);
+        let mut now_ns = begun_ns;
+        let mut from = 0;
+        // A flush is not queued: it waits for what came before, and what comes after waits for it.
+        while from < batch.len() {
+            let rest = &batch[from..];
+            let until = rest.iter().position(|r| r.operation == Operation::Flush).unwrap_or(rest.len());
+            now_ns = self.section(now_ns, &rest[..until], &mut done_ns[from..from + until]);
+            from += until;
+            if from < batch.len() {
+                self.tally.flushes += 1;
+                self.tally.command_ns += self.command_ns;
+                now_ns = self.flush(now_ns + self.command_ns);
+                done_ns[from] = now_ns;
+                from += 1;
+            }
+        }
+        self.tally.elapsed_ns += now_ns - begun_ns;
+        self.clock_ns = now_ns;
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let (work, tally) = (&self.mechanism.work, &self.tally);
+        [
+            ("reads", "1", tally.reads),
+            ("writes", "1", tally.writes),
+            ("flushes", "1", tally.flushes),
+            ("host_read_bytes", "B", tally.read_bytes),
+            ("host_write_bytes", "B", tally.write_bytes),
+            ("seeks", "1", work.seeks),
+            ("seek_distance_bytes", "B", work.seek_distance_bytes),
+            ("seek_ns", "ns", work.seek_ns),
+            ("settle_ns", "ns", work.settle_ns),
+            ("switch_ns", "ns", work.switch_ns),
+            ("rotation_ns", "ns", work.rotation_ns),
+            ("transfer_ns", "ns", work.transfer_ns),
+            ("busy_ns", "ns", work.busy_ns),
+            ("command_ns", "ns", tally.command_ns),
+            ("interface_ns", "ns", tally.interface_ns),
+            ("elapsed_ns", "ns", tally.elapsed_ns),
+            ("cache_hits", "1", tally.cache_hits),
+            ("cached_writes", "1", tally.cached_writes),
+            ("cache_destages", "1", tally.cache_destages),
+            ("destaged_bytes", "B", tally.destaged_bytes),
+            ("cache_waiting_bytes", "B", self.write_cache.bytes()),
+        ]
+        .map(|(name, unit, value)| Counter::new(name, unit, as_f64(value)))
+        .to_vec()
+    }
+}
+
+fn check(parameters: &Parameters, size_bytes: u64) -> Result<(), HddError> {
+    let turn_ns = geometry::turn_ns(parameters.rpm);
+    let (inner, outer) = (parameters.inner_track_bytes, parameters.outer_track_bytes);
+    if inner > outer {
+        return Err(HddError::Tracks { inner, outer });
+    }
+    if parameters.zones > parameters.cylinders {
+        return Err(HddError::Zones { zones: parameters.zones, cylinders: parameters.cylinders });
+    }
+    for (switch, switch_ns) in
+        [("head_switch_ns", parameters.head_switch_ns), ("cylinder_switch_ns", parameters.cylinder_switch_ns)]
+    {
+        if switch_ns >= turn_ns {
+            return Err(HddError::Skew { switch, switch_ns, turn_ns });
+        }
+    }
+    let disk_bytes = Geometry::nominal_bytes(parameters);
+    if parameters.placement == Placement::OuterEdge && size_bytes > disk_bytes {
+        return Err(HddError::Size { size_bytes, disk_bytes });
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! The arm and the platters: one at a time, each access costs positioning, rotation and transfer.
+
+use super::geometry::{Geometry, Place};
+use super::seek::SeekCurve;
+use super::{HddError, Parameters};
+
+/// What the mechanism did, in nanoseconds unless named otherwise.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Work {
+    pub seeks: u64,
+    pub seek_distance_bytes: u64,
+    pub seek_ns: u64,
+    pub settle_ns: u64,
+    pub switch_ns: u64,
+    pub rotation_ns: u64,
+    pub transfer_ns: u64,
+    pub busy_ns: u64,
+}
+
+/// What it takes to bring the head over a place.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Positioning {
+    seek_ns: u64,
+    settle_ns: u64,
+    switch_ns: u64,
+    rotation_ns: u64,
+}
+
+impl Positioning {
+    pub(super) const fn total_ns(&self) -> u64 {
+        self.seek_ns + self.settle_ns + self.switch_ns + self.rotation_ns
+    }
+}
+
+/// Arm, platters and where they stand.
+#[derive(Debug, Clone)]
+pub(super) struct Mechanism {
+    pub geometry: Geometry,
+    curve: SeekCurve,
+    write_settle_ns: u64,
+    head_switch_ns: u64,
+    /// Where the head was when the last access ended.
+    pub at: Place,
+    /// When the last access ended.
+    pub free_ns: u64,
+    pub work: Work,
+}
+
+impl Mechanism {
+    pub(super) fn new(parameters: &Parameters, size_bytes: u64) -> Result<Self, HddError> {
+        let curve = SeekCurve::through(parameters).ok_or(HddError::SeekCurve {
+            track_to_track_ns: parameters.track_to_track_ns,
+            average_seek_ns: parameters.average_seek_ns,
+            full_stroke_ns: parameters.full_stroke_ns,
+        })?;
+        let geometry = Geometry::new(parameters, size_bytes);
+        let at = geometry.locate(0);
+        Ok(Self {
+            geometry,
+            curve,
+            write_settle_ns: parameters.write_settle_ns,
+            head_switch_ns: parameters.head_switch_ns,
+            at,
+            free_ns: 0,
+            work: Work::default(),
+        })
+    }
+
+    /// What it takes from where the head is at `start_ns`.
+    pub(super) fn positioning(&self, start_ns: u64, to: &Place, write: bool) -> Positioning {
+        let mut cost = Positioning::default();
+        // The very next byte: the skew already covers the switch, the wait for it is rotation.
+        if to.byte != self.at.byte {
+            if to.cylinder != self.at.cylinder {
+                let distance = self.geometry.distance(self.at.cylinder, to.cylinder);
+                cost.seek_ns = self.curve.time_ns(distance);
+            } else if to.surface != self.at.surface {
+                cost.switch_ns = self.head_switch_ns;
+            }
+            if write && cost.seek_ns + cost.switch_ns > 0 {
+                cost.settle_ns = self.write_settle_ns;
+            }
+        }
+        let turn_ns = self.geometry.turn_ns();
+        let there_ns = start_ns + cost.total_ns();
+        cost.rotation_ns = (to.stream_ns % turn_ns + turn_ns - there_ns % turn_ns) % turn_ns;
+        cost
+    }
+
+    /// Reads or writes a range, not before `ready_ns`; gives when it ended.
+    pub(super) fn access(&mut self, ready_ns: u64, from: &Place, length_bytes: u64, write: bool) -> u64 {
+        let start_ns = ready_ns.max(self.free_ns);
+        let cost = self.positioning(start_ns, from, write);
+        if cost.seek_ns > 0 {
+            self.work.seeks += 1;
+            self.work.seek_distance_bytes += from.byte.abs_diff(self.at.byte);
+        }
+        self.work.seek_ns += cost.seek_ns;
+        self.work.settle_ns += cost.settle_ns;
+        self.work.switch_ns += cost.switch_ns;
+        self.work.rotation_ns += cost.rotation_ns;
+        self.work.busy_ns += cost.total_ns();
+        let to = self.geometry.locate(from.byte.saturating_add(length_bytes));
+        self.passed(from, &to);
+        self.at = to;
+        self.free_ns = start_ns + cost.total_ns() + (to.stream_ns - from.stream_ns);
+        self.free_ns
+    }
+
+    /// Counts that the data between two places passed under the head.
+    pub(super) fn passed(&mut self, from: &Place, to: &Place) {
+        let (stream_ns, media_ns) = (to.stream_ns - from.stream_ns, to.media_ns - from.media_ns);
+        self.work.transfer_ns += media_ns;
+        self.work.switch_ns += stream_ns - media_ns;
+        self.work.busy_ns += stream_ns;
+    }
+}

@@ -1,0 +1,468 @@
+//! What a study or a flag says about the medium.
+//!
+//! Either a preset's name, or a table: `{ preset = "hdd-7200", rpm = 5400 }`; as a flag the same is written
+//! `hdd-7200,rpm=5400`. Reading one touches nothing and finds every wrong name and value; [`Spec::resolve`] makes the
+//! model for a size.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::parameter::{OutOfRange, Parameter, nearest};
+use super::preset::{self, Kind, Preset};
+use super::{Medium, Ram, hdd, sd, ssd};
+
+/// Why a medium cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// No preset has that name.
+    #[error("there is no medium `{name}`")]
+    UnknownPreset {
+        /// What was asked for.
+        name: String,
+    },
+    /// The preset's kind has no such parameter.
+    #[error("medium `{preset}` has no parameter `{key}`")]
+    UnknownKey {
+        /// The preset.
+        preset: &'static str,
+        /// What was asked for.
+        key: String,
+        /// What there is.
+        known: &'static [&'static str],
+    },
+    /// A parameter's value is of the wrong type or not one of its choices.
+    #[error("medium `{preset}`, parameter `{key}`: {problem}")]
+    BadValue {
+        /// The preset.
+        preset: &'static str,
+        /// The parameter.
+        key: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A flag's part is not `KEY=VALUE`.
+    #[error("`{part}` is not KEY=VALUE")]
+    NotAnAssignment {
+        /// The part.
+        part: String,
+    },
+    /// Text that is not JSON although it begins like it.
+    #[error("no medium in `{text}`: {problem}")]
+    Json {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A table without a preset.
+    #[error("`preset` is missing")]
+    NoPreset,
+    /// A value out of its range.
+    #[error("medium `{preset}`: {source}")]
+    Range {
+        /// The preset.
+        preset: &'static str,
+        /// Which, and what the range is.
+        source: OutOfRange,
+    },
+    /// The parameters contradict each other or do not suit the size.
+    #[error("medium `{preset}`: {problem}")]
+    Impossible {
+        /// The preset.
+        preset: &'static str,
+        /// What contradicts what.
+        problem: String,
+        /// What to change.
+        hint: String,
+    },
+}
+
+impl SpecError {
+    /// The next step.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let known = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<Vec<_>>().join(", ");
+        match self {
+            Self::UnknownPreset { name } => {
+                let names = || preset::presets().iter().map(|p| p.name);
+                Some(nearest(name, names()).map_or_else(
+                    || format!("media: {}", known(&mut names())),
+                    |near| format!("did you mean `{near}`?"),
+                ))
+            }
+            Self::UnknownKey { key, known: keys, .. } => {
+                Some(nearest(key, keys.iter().copied()).map_or_else(
+                    || format!("parameters: {}", known(&mut keys.iter().copied())),
+                    |near| format!("did you mean `{near}`?"),
+                ))
+            }
+            Self::NotAnAssignment { .. } => Some("write it as hdd-7200,rpm=5400".to_owned()),
+            Self::NoPreset => Some("write it as { preset = \"hdd-7200\", rpm = 5400 }".to_owned()),
+            Self::Impossible { hint, .. } => Some(hint.clone()),
+            Self::BadValue { .. } | Self::Range { .. } | Self::Json { .. } => None,
+        }
+    }
+
+    /// The error and its hint as one line, for readers that take only text.
+    fn line(&self) -> String {
+        self.hint().map_or_else(|| self.to_string(), |hint| format!("{self}; {hint}"))
+    }
+}
+
+/// What is changed of a preset, by kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Overrides {
+    Ram,
+    Hdd(hdd::Overrides),
+    Ssd(ssd::Overrides),
+    Sd(sd::Overrides),
+}
+
+/// The parameters of a medium, by kind.
+enum Resolved {
+    Ram,
+    Hdd(hdd::Parameters),
+    Ssd(ssd::Parameters),
+    Sd(sd::Parameters),
+}
+
+/// A medium as it is named: a preset and what is changed of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    preset: &'static Preset,
+    overrides: Overrides,
+}
+
+impl Spec {
+    /// A preset as it is.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn named(name: &str) -> Result<Self, SpecError> {
+        Self::with(name, Map::new())
+    }
+
+    fn with(name: &str, overrides: Map<String, Value>) -> Result<Self, SpecError> {
+        let preset = preset::presets()
+            .iter()
+            .find(|p| p.name == name)
+            .ok_or_else(|| SpecError::UnknownPreset { name: name.to_owned() })?;
+        let overrides = match &preset.kind {
+            Kind::Ram => read(preset.name, &[], overrides, |_: NoOverrides| Overrides::Ram),
+            Kind::Hdd(_) => read(preset.name, hdd::Parameters::KEYS, overrides, Overrides::Hdd),
+            Kind::Ssd(_) => read(preset.name, ssd::Parameters::KEYS, overrides, Overrides::Ssd),
+            Kind::Sd(_) => read(preset.name, sd::Parameters::KEYS, overrides, Overrides::Sd),
+        }?;
+        let spec = Self { preset, overrides };
+        spec.resolved()?;
+        Ok(spec)
+    }
+
+    /// The preset it starts from.
+    #[must_use]
+    pub const fn preset(&self) -> &'static Preset {
+        self.preset
+    }
+
+    /// Every parameter with its value, for reports.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        match self.resolved() {
+            Ok(Resolved::Hdd(parameters)) => parameters.list(),
+            Ok(Resolved::Ssd(parameters)) => parameters.list(),
+            Ok(Resolved::Sd(parameters)) => parameters.list(),
+            Ok(Resolved::Ram) | Err(_) => Vec::new(),
+        }
+    }
+
+    /// The model of a disk of that size.
+    ///
+    /// # Errors
+    /// When the parameters contradict each other or do not suit the size.
+    pub fn resolve(&self, size_bytes: u64) -> Result<Medium, SpecError> {
+        let preset = self.preset.name;
+        let impossible = |problem: String, hint| SpecError::Impossible { preset, problem, hint };
+        Ok(match self.resolved()? {
+            Resolved::Ram => Medium::Ram(Ram),
+            Resolved::Hdd(parameters) => Medium::Hdd(Box::new(
+                hdd::Hdd::new(&parameters, size_bytes).map_err(|e| impossible(e.to_string(), e.hint()))?,
+            )),
+            Resolved::Ssd(parameters) => Medium::Ssd(Box::new(
+                ssd::Ssd::new(&parameters, size_bytes).map_err(|e| impossible(e.to_string(), e.hint()))?,
+            )),
+            Resolved::Sd(parameters) => Medium::Sd(Box::new(
+                sd::Sd::new(&parameters, size_bytes).map_err(|e| impossible(e.to_string(), e.hint()))?,
+            )),
+        })
+    }
+
+    /// The preset's parameters with the overrides in place.
+    fn resolved(&self) -> Result<Resolved, SpecError> {
+        match (&self.preset.kind, &self.overrides) {
+            (Kind::Hdd(base), Overrides::Hdd(overrides)) => base.with(overrides).map(Resolved::Hdd),
+            (Kind::Ssd(base), Overrides::Ssd(overrides)) => base.with(overrides).map(Resolved::Ssd),
+            (Kind::Sd(base), Overrides::Sd(overrides)) => base.with(overrides).map(Resolved::Sd),
+            // `with` gives a preset overrides of its own kind.
+            _ => Ok(Resolved::Ram),
+        }
+        .map_err(|source| SpecError::Range { preset: self.preset.name, source })
+    }
+
+    fn values(&self) -> Map<String, Value> {
+        let value = match &self.overrides {
+            Overrides::Ram => Ok(Value::Null),
+            Overrides::Hdd(overrides) => serde_json::to_value(overrides),
+            Overrides::Ssd(overrides) => serde_json::to_value(overrides),
+            Overrides::Sd(overrides) => serde_json::to_value(overrides),
+        };
+        match value {
+            Ok(Value::Object(map)) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+/// The overrides of a medium that has no parameters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoOverrides {}
+
+/// Reads the overrides one by one, so that an error names its key.
+fn read<T: de::DeserializeOwned>(
+    preset: &'static str,
+    known: &'static [&'static str],
+    values: Map<String, Value>,
+    wrap: impl FnOnce(T) -> Overrides,
+) -> Result<Overrides, SpecError> {
+    for (key, value) in &values {
+        if !known.contains(&key.as_str()) {
+            return Err(SpecError::UnknownKey { preset, key: key.clone(), known });
+        }
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        serde_json::from_value::<T>(Value::Object(alone)).map_err(|e| SpecError::BadValue {
+            preset,
+            key: key.clone(),
+            problem: e.to_string(),
+        })?;
+    }
+    serde_json::from_value::<T>(Value::Object(values)).map(wrap).map_err(|e| SpecError::BadValue {
+        preset,
+        key: String::new(),
+        problem: e.to_string(),
+    })
+}
+
+/// As a flag: `hdd-7200` or `hdd-7200,rpm=5400`; or as JSON.
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        if text.starts_with(['{', '"']) {
+            let problem = |e: serde_json::Error| SpecError::Json { text: text.to_owned(), problem: e.to_string() };
+            return serde_json::from_str(text).map_err(problem);
+        }
+        let mut parts = text.split(',').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let mut overrides = Map::new();
+        for part in parts {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| SpecError::NotAnAssignment { part: part.to_owned() })?;
+            let value = serde_json::from_str::<Value>(value)
+                .ok()
+                .filter(|v| v.is_number() || v.is_boolean())
+                .unwrap_or_else(|| Value::String(value.to_owned()));
+            overrides.insert(key.to_owned(), value);
+        }
+        Self::with(name, overrides)
+    }
+}
+
+/// As a flag would say it.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.preset.name)?;
+        for (key, value) in self.values() {
+            match value.as_str() {
+                Some(text) => write!(f, ",{key}={text}")?,
+                None => write!(f, ",{key}={value}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Spec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let values = self.values();
+        if values.is_empty() {
+            return serializer.serialize_str(self.preset.name);
+        }
+        let mut map = serializer.serialize_map(Some(values.len() + 1))?;
+        map.serialize_entry("preset", self.preset.name)?;
+        for (key, value) in &values {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Spec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NameOrTable)
+    }
+}
+
+struct NameOrTable;
+
+impl<'de> Visitor<'de> for NameOrTable {
+    type Value = Spec;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a medium, or a table with `preset`")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Spec, E> {
+        Spec::named(name).map_err(|e| E::custom(e.line()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Spec, A::Error> {
+        let mut values = Map::new();
+        while let Some((key, value)) = access.next_entry::<String, Value>()? {
+            values.insert(key, value);
+        }
+        let error = |e: SpecError| de::Error::custom(e.line());
+        match values.remove("preset") {
+            Some(Value::String(name)) => Spec::with(&name, values).map_err(error),
+            Some(other) => Err(de::Error::custom(format!("`preset` must be a name, not {other}"))),
+            None => Err(error(SpecError::NoPreset)),
+        }
+    }
+}
+
+/// A name, or a table with the keys of every kind of medium: which of them suit the preset is checked when it is read.
+impl JsonSchema for Spec {
+    fn schema_name() -> Cow<'static, str> {
+        "Medium".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = preset::presets().iter().map(|p| p.name).collect();
+        let about: Vec<String> =
+            preset::presets().iter().map(|p| format!("{}: {}", p.name, p.summary)).collect();
+        let mut properties = Map::new();
+        properties.insert("preset".to_owned(), serde_json::json!({ "type": "string", "enum": names }));
+        for schema in [
+            generator.root_schema_for::<hdd::Overrides>(),
+            generator.root_schema_for::<ssd::Overrides>(),
+            generator.root_schema_for::<sd::Overrides>(),
+        ] {
+            if let Some(Value::Object(more)) = schema.get("properties") {
+                properties.extend(more.clone());
+            }
+        }
+        json_schema!({
+            "description": format!("The medium: a preset's name, or a table with `preset` and what is changed of it. {}", about.join("; ")),
+            "type": ["string", "object"],
+            "properties": properties,
+            "additionalProperties": false,
+            "required": ["preset"],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Result<Spec, String> {
+        serde_json::from_str(text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_name_and_a_table_and_a_flag_say_the_same() {
+        let named: Spec = json(r#""hdd-7200""#).unwrap();
+        assert_eq!(named, json(r#"{ "preset": "hdd-7200" }"#).unwrap());
+        assert_eq!(named, "hdd-7200".parse().unwrap());
+        assert_eq!(serde_json::to_string(&named).unwrap(), r#""hdd-7200""#);
+
+        let table = json(r#"{ "preset": "hdd-7200", "rpm": 5400, "placement": "outer-edge" }"#).unwrap();
+        assert_eq!(table, "hdd-7200,rpm=5400,placement=outer-edge".parse().unwrap());
+        assert_eq!(table, table.to_string().parse().unwrap());
+        let written = serde_json::to_string(&table).unwrap();
+        assert_eq!(table, json(&written).unwrap());
+        assert_eq!(table, written.parse().unwrap());
+        let value = |key| table.parameters().into_iter().find(|p| p.key == key).unwrap().value;
+        assert_eq!((value("rpm").as_str(), value("placement").as_str()), ("5400", "outer-edge"));
+        assert_eq!(value("average_seek_ns"), "7500000");
+    }
+
+    #[test]
+    fn wrong_names_are_answered_with_the_nearest() {
+        for (text, expected) in [
+            (r#""hdd-720""#, "did you mean `hdd-7200`?"),
+            (r#"{ "preset": "ssd-notrimm" }"#, "did you mean `ssd-notrim`?"),
+            (r#"{ "preset": "hdd-7200", "rmp": 5400 }"#, "did you mean `rpm`?"),
+            (r#"{ "preset": "ssd", "rpm": 5400 }"#, "medium `ssd` has no parameter `rpm`"),
+            (r#"{ "preset": "hdd-7200", "rpm": 7 }"#, "rpm = 7 is not between 1000 and 30000"),
+            (r#"{ "preset": "hdd-7200", "rpm": "fast" }"#, "parameter `rpm`: invalid type"),
+            (r#"{ "preset": "hdd-7200", "placement": "inner" }"#, "`scaled` or `outer-edge`"),
+            (r#"{ "preset": "ram", "rpm": 5400 }"#, "medium `ram` has no parameter `rpm`"),
+            (r#"{ "rpm": 5400 }"#, "`preset` is missing"),
+            ("7", "the name of a medium, or a table"),
+        ] {
+            let error = json(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        assert_eq!(
+            "hdd-7200,fast".parse::<Spec>().unwrap_err(),
+            SpecError::NotAnAssignment { part: "fast".to_owned() }
+        );
+    }
+
+    #[test]
+    fn parameters_that_contradict_each_other_are_refused_with_a_hint() {
+        for (flag, expected) in [
+            ("hdd-7200,average_seek_ns=17000000", "no rising seek curve"),
+            ("hdd-7200,inner_track_bytes=2000000", "is more than outer_track_bytes"),
+            ("hdd-7200,head_switch_ns=9000000", "a turn of the platters"),
+            ("ssd,page_bytes=6000", "not a multiple of mapping_bytes"),
+            ("sd,unit_bytes=100000", "not a multiple of page_bytes"),
+        ] {
+            let error = flag.parse::<Spec>().unwrap().resolve(1 << 30).unwrap_err();
+            assert!(error.to_string().contains(expected), "{flag}: {error}");
+            assert!(error.hint().is_some(), "{flag}");
+        }
+        let large = "hdd-7200,placement=outer-edge".parse::<Spec>().unwrap().resolve(1 << 40).unwrap_err();
+        assert!(large.to_string().contains("do not fit on the disk's"), "{large}");
+    }
+
+    #[test]
+    fn every_preset_resolves_and_says_what_it_is() {
+        for preset in preset::presets() {
+            let spec = Spec::named(preset.name).unwrap();
+            spec.resolve(1 << 30).unwrap();
+            assert!(!preset.summary.is_empty() && !preset.summary.contains('\n'));
+            let parameters = spec.parameters();
+            assert_eq!(parameters.is_empty(), preset.name == "ram");
+            assert!(parameters.iter().all(|p| !p.summary.is_empty() && !p.value.is_empty()));
+        }
+    }
+
+    #[test]
+    fn the_schema_knows_every_key_and_refers_to_nothing() {
+        let schema = schemars::schema_for!(Spec).to_value();
+        let properties = schema["properties"].as_object().unwrap();
+        for key in [hdd::Parameters::KEYS, ssd::Parameters::KEYS, sd::Parameters::KEYS].into_iter().flatten()
+        {
+            assert!(properties.contains_key(*key), "{key}");
+        }
+        assert!(!schema.to_string().contains("$ref"), "{schema}");
+    }
+}

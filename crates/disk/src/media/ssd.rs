@@ -1,0 +1,516 @@
+//! A solid state drive: dies behind channels, a translation layer, garbage collection, wear levelling, trim, a write
+//! buffer and a part that holds one bit a cell.
+//!
+//! Parts: `layout` (sizes), `flash` (dies and channels in time), `ftl` (where data is), `gc` (emptying blocks), `wear`
+//! (levelling), `cache` (the write buffer), [`theory`] (what write amplification should be).
+//!
+//! **Time.** Commands are taken in one after the other; from then on everything that can go in parallel does: reads of one
+//! request and of a whole batch spread over dies and channels, writes are answered when the buffer has them and
+//! programmed beside what follows. A flush, and a forced write (FUA), wait for flash unless the buffer is protected
+//! against power loss; what does not fill a page by then is padded, which is counted as written.
+//!
+//! **Room.** `flash_write_bytes / host_write_bytes` is the write amplification; [`theory`] has the formula that the
+//! model is checked against. Trimmed data is not moved; with `discards = "ignored"` the drive never learns.
+//!
+//! Known limits: no read-ahead (a page in a die's register is not kept), programming is not suspended for reads, the
+//! mapping itself is in memory and costs no flash reads or writes, blocks do not wear out, no time passes in which an
+//! idle drive would collect or empty its one-bit part.
+
+mod cache;
+mod flash;
+mod ftl;
+mod gc;
+mod layout;
+mod steady;
+#[cfg(test)]
+mod tests;
+pub mod theory;
+mod wear;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::cache::WriteBuffer;
+use self::flash::{Flash, For};
+use self::ftl::{Ftl, Group, NONE, Stream};
+use self::gc::Collector;
+use self::layout::Layout;
+use super::number::{as_f64, scale, share};
+use super::parameter::parameters;
+use super::{Counter, Model};
+use crate::request::{Operation, Request};
+
+/// The last piece of a read is on the interface after it left the flash.
+const LAST_PIECE_BYTES: u64 = 4096;
+
+/// Which block is emptied next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Collection {
+    /// The one with the least current data.
+    Greedy,
+    /// The one where room gained and age outweigh the moves.
+    CostBenefit,
+}
+
+/// What the drive does with discards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Discards {
+    /// The data is not needed any more.
+    Honoured,
+    /// Nothing.
+    Ignored,
+}
+
+/// What a flush costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Flushes {
+    /// The write buffer is lost without power: a flush programs what it holds.
+    Programmed,
+    /// The write buffer survives (capacitors): a flush costs nothing.
+    Protected,
+}
+
+/// How the drive is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Condition {
+    /// Erased.
+    Fresh,
+    /// Full, after random writes without end.
+    Steady,
+}
+
+parameters! {
+    /// Everything that makes one drive differ from another.
+    numbers {
+        /// Channels between controller and dies.
+        channels: 1..=64, "1";
+        /// Dies on a channel.
+        dies_per_channel: 1..=64, "1";
+        /// Planes of a die, which read and program together.
+        planes: 1..=16, "1";
+        /// Bytes of a page, without the spare area for error correction.
+        page_bytes: 512..=1_048_576, "B";
+        /// Pages of an erase block of one plane.
+        pages_per_block: 1..=16_384, "1";
+        /// Bytes that the translation maps as one unit; what a write covers only in part is read first.
+        mapping_bytes: 512..=1_048_576, "B";
+        /// Flash beyond the capacity, in thousandths of the capacity (over-provisioning).
+        spare_permille: 10..=4_000, "1/1000";
+        /// From cells to a die's register.
+        read_ns: 0..=100_000_000, "ns";
+        /// From a die's register to cells.
+        program_ns: 0..=100_000_000, "ns";
+        /// To erase a block.
+        erase_ns: 0..=1_000_000_000, "ns";
+        /// Rate of a channel.
+        channel_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
+        /// Rate of the interface to the host.
+        interface_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
+        /// What the controller takes for a command, one after the other: the limit of requests a second.
+        command_ns: 0..=10_000_000, "ns";
+        /// What a command takes besides, in parallel with others.
+        latency_ns: 0..=10_000_000, "ns";
+        /// Buffer for data that was written; 0: every write is on flash before it is answered.
+        write_cache_bytes: 0..=68_719_476_736, "B";
+        /// Flash with one bit a cell that takes writes first, in thousandths of the capacity; 0: none.
+        slc_permille: 0..=500, "1/1000";
+        /// Like `program_ns`, for flash with one bit a cell.
+        slc_program_ns: 0..=100_000_000, "ns";
+        /// Difference of erasures between blocks from which data that lies still is moved; 0: never.
+        wear_threshold: 0..=1_000_000, "1";
+    }
+    choices {
+        /// Which block is emptied next: `greedy` or `cost-benefit`.
+        collection: Collection;
+        /// Whether discards are `honoured` or `ignored`.
+        discards: Discards;
+        /// Whether a flush is `programmed`, or the write buffer is `protected` against power loss.
+        flushes: Flushes;
+        /// How the drive is found: `fresh` or in the `steady` state of random writes.
+        condition: Condition;
+    }
+}
+
+/// Parameters that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SsdError {
+    /// A page does not hold whole units.
+    #[error("page_bytes {page_bytes} is not a multiple of mapping_bytes {mapping_bytes}")]
+    Page {
+        /// Page.
+        page_bytes: u64,
+        /// Unit.
+        mapping_bytes: u64,
+    },
+    /// The map counts to 2^32.
+    #[error("{units} units of {mapping_bytes} B are more than the map can hold")]
+    Units {
+        /// Units of flash.
+        units: u64,
+        /// Bytes of a unit.
+        mapping_bytes: u64,
+    },
+}
+
+impl SsdError {
+    /// The next step.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Page { .. } => "give whole units to a page",
+            Self::Units { .. } => "give a larger mapping_bytes, and page_bytes with it",
+        }
+        .to_owned()
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    discards: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    trimmed_bytes: u64,
+    padded_bytes: u64,
+    merge_reads: u64,
+    buffer_hits: u64,
+    unmapped_reads: u64,
+    command_ns: u64,
+    interface_ns: u64,
+    elapsed_ns: u64,
+}
+
+/// The model of a solid state drive.
+#[derive(Debug, Clone)]
+pub struct Ssd {
+    size_bytes: u64,
+    interface_bytes_per_s: u64,
+    command_ns: u64,
+    latency_ns: u64,
+    through: bool,
+    protected: bool,
+    trims: bool,
+    ftl: Ftl,
+    flash: Flash,
+    collector: Collector,
+    buffer: WriteBuffer,
+    /// The latest time there was.
+    clock_ns: u64,
+    /// When the interface is free.
+    interface_ns: u64,
+    tally: Tally,
+}
+
+impl Ssd {
+    /// The drive of that size.
+    ///
+    /// # Errors
+    /// When the parameters contradict each other or the size.
+    pub fn new(parameters: &Parameters, size_bytes: u64) -> Result<Self, SsdError> {
+        let (page_bytes, mapping_bytes) = (parameters.page_bytes, parameters.mapping_bytes);
+        if page_bytes < mapping_bytes || !page_bytes.is_multiple_of(mapping_bytes) {
+            return Err(SsdError::Page { page_bytes, mapping_bytes });
+        }
+        let layout = Layout::new(parameters, size_bytes)?;
+        let mut ftl = Ftl::new(layout);
+        if parameters.condition == Condition::Steady {
+            steady::fill(&mut ftl);
+        }
+        Ok(Self {
+            size_bytes: size_bytes.max(1),
+            interface_bytes_per_s: parameters.interface_bytes_per_s,
+            command_ns: parameters.command_ns,
+            latency_ns: parameters.latency_ns,
+            through: parameters.write_cache_bytes == 0,
+            protected: parameters.flushes == Flushes::Protected,
+            trims: parameters.discards == Discards::Honoured,
+            ftl,
+            flash: Flash::new(parameters, &layout),
+            collector: Collector::new(parameters.collection, parameters.wear_threshold),
+            buffer: WriteBuffer::new(parameters.write_cache_bytes),
+            clock_ns: 0,
+            interface_ns: 0,
+            tally: Tally::default(),
+        })
+    }
+
+    /// The request within the drive.
+    fn clamped(&self, request: &Request) -> Request {
+        let start = request.offset_bytes.min(self.size_bytes);
+        let end = request.end_bytes().min(self.size_bytes);
+        Request { offset_bytes: start, length_bytes: end - start, ..*request }
+    }
+
+    /// Moves bytes over the interface, not before `from_ns`; gives when they are over.
+    fn interface(&mut self, from_ns: u64, bytes: u64) -> u64 {
+        let cost_ns = scale(bytes, 1_000_000_000, self.interface_bytes_per_s);
+        self.tally.interface_ns += cost_ns;
+        self.interface_ns = self.interface_ns.max(from_ns).saturating_add(cost_ns);
+        self.interface_ns
+    }
+
+    /// The units that a range touches: first, and the first behind it.
+    fn units(&self, request: &Request) -> (u32, u32) {
+        let bytes = self.ftl.layout.unit_bytes;
+        let narrow = |n: u64| u32::try_from(n).unwrap_or(NONE).min(self.ftl.layout.units);
+        (narrow(request.offset_bytes / bytes), narrow(request.end_bytes().div_ceil(bytes)))
+    }
+
+    fn read(&mut self, request: &Request, ready_ns: u64) -> u64 {
+        let (first, end) = self.units(request);
+        let mut read_ns = ready_ns;
+        let mut run: Option<(u32, u32, u64)> = None;
+        for unit in first..end {
+            let place = self.ftl.place(unit);
+            if place == NONE {
+                self.tally.unmapped_reads += 1;
+                continue;
+            }
+            if self.ftl.is_buffered(place) {
+                self.tally.buffer_hits += 1;
+                continue;
+            }
+            let group = self.ftl.layout.group(place);
+            run = match run {
+                Some((die, of, bytes)) if of == group => Some((die, of, bytes + self.ftl.layout.unit_bytes)),
+                other => {
+                    if let Some((die, _, bytes)) = other {
+                        read_ns = read_ns.max(self.flash.read(die, bytes, ready_ns, For::Host));
+                    }
+                    Some((self.ftl.layout.die(place), group, self.ftl.layout.unit_bytes))
+                }
+            };
+        }
+        if let Some((die, _, bytes)) = run {
+            read_ns = read_ns.max(self.flash.read(die, bytes, ready_ns, For::Host));
+        }
+        // Data goes to the host while the rest is read; only the last piece comes after.
+        let over_ns = self.interface(ready_ns, request.length_bytes);
+        let last = request.length_bytes.min(LAST_PIECE_BYTES);
+        let last_ns =
+            if read_ns > ready_ns { scale(last, 1_000_000_000, self.interface_bytes_per_s) } else { 0 };
+        over_ns.max(read_ns + last_ns)
+    }
+
+    fn write(&mut self, request: &Request, ready_ns: u64) -> u64 {
+        if request.length_bytes == 0 {
+            return ready_ns;
+        }
+        let mut in_ns = ready_ns;
+        if request.operation == Operation::Write {
+            in_ns = self.interface(ready_ns, request.length_bytes);
+        }
+        in_ns = self.buffer.room_ns(request.length_bytes, in_ns);
+        let (first, end) = self.units(request);
+        let bytes = self.ftl.layout.unit_bytes;
+        // A unit that is covered only in part is read first.
+        let begins_within = !request.offset_bytes.is_multiple_of(bytes);
+        let ends_within = !request.end_bytes().is_multiple_of(bytes) && request.end_bytes() < self.size_bytes;
+        let mut merged_ns = in_ns;
+        if begins_within || (ends_within && end - first == 1) {
+            merged_ns = self.merge(first, in_ns);
+        }
+        if ends_within && end - first > 1 {
+            merged_ns = merged_ns.max(self.merge(end - 1, in_ns));
+        }
+        let mut safe_ns = merged_ns;
+        for unit in first..end {
+            safe_ns = safe_ns.max(self.write_unit(unit, merged_ns));
+        }
+        if self.through || (request.fua && !self.protected) {
+            return safe_ns.max(self.program_rest(merged_ns));
+        }
+        in_ns
+    }
+
+    /// Reads the unit that is written in part.
+    fn merge(&mut self, unit: u32, now_ns: u64) -> u64 {
+        let place = self.ftl.place(unit);
+        if place == NONE || self.ftl.is_buffered(place) {
+            return now_ns;
+        }
+        self.tally.merge_reads += 1;
+        self.flash.read(self.ftl.layout.die(place), self.ftl.layout.unit_bytes, now_ns, For::Host)
+    }
+
+    /// Writes one unit; gives when the group that it filled is on flash.
+    fn write_unit(&mut self, unit: u32, now_ns: u64) -> u64 {
+        let slc = self.ftl.has_room(Stream::Slc) || !self.ftl.free_slc.is_empty();
+        let stream = if slc { Stream::Slc } else { Stream::Host };
+        if !self.ftl.has_room(stream) {
+            while stream == Stream::Host
+                && self.ftl.free.len() <= gc::KEPT_BLOCKS
+                && self.collector.now(&mut self.ftl, &mut self.flash, now_ns)
+            {}
+            if let Some(block) = wear::erased_for(&self.ftl, stream) {
+                self.ftl.open(stream, block);
+            }
+        }
+        let mut safe_ns = now_ns;
+        if let Some(group) = self.ftl.append(stream, unit) {
+            safe_ns = self.program(group, stream, now_ns);
+        }
+        self.collector.beside(&mut self.ftl, &mut self.flash, now_ns);
+        safe_ns
+    }
+
+    fn program(&mut self, group: Group, stream: Stream, now_ns: u64) -> u64 {
+        let layout = &self.ftl.layout;
+        let pages = group.used.div_ceil(layout.units_per_page);
+        let bytes = u64::from(pages * layout.units_per_page) * layout.unit_bytes;
+        self.tally.padded_bytes += bytes - u64::from(group.used) * layout.unit_bytes;
+        let die = layout.die(group.place);
+        let done_ns = self.flash.program(die, bytes, stream == Stream::Slc, now_ns, For::Host);
+        self.buffer.push(done_ns, u64::from(group.used) * layout.unit_bytes);
+        done_ns
+    }
+
+    /// Pads and programs what does not fill a group; gives when that is on flash.
+    fn program_rest(&mut self, now_ns: u64) -> u64 {
+        [Stream::Host, Stream::Slc].into_iter().fold(now_ns, |safe_ns, stream| match self.ftl.pad(stream) {
+            Some(group) => safe_ns.max(self.program(group, stream, now_ns)),
+            None => safe_ns,
+        })
+    }
+
+    fn flush(&mut self, ready_ns: u64) -> u64 {
+        if self.protected {
+            return ready_ns;
+        }
+        self.program_rest(ready_ns);
+        ready_ns.max(self.buffer.safe_ns)
+    }
+
+    fn discard(&mut self, request: &Request) {
+        if !self.trims {
+            return;
+        }
+        let bytes = self.ftl.layout.unit_bytes;
+        let narrow = |n: u64| u32::try_from(n).unwrap_or(NONE).min(self.ftl.layout.units);
+        // Only units that are covered whole; the last one of the drive may be short.
+        let end = if request.end_bytes() >= self.size_bytes {
+            self.size_bytes.div_ceil(bytes)
+        } else {
+            request.end_bytes() / bytes
+        };
+        let (first, end) = (narrow(request.offset_bytes.div_ceil(bytes)), narrow(end));
+        if first < end {
+            self.tally.trimmed_bytes += self.ftl.trim_range(first, end) * bytes;
+        }
+    }
+
+    fn request(&mut self, request: &Request, ready_ns: u64) -> u64 {
+        match request.operation {
+            Operation::Read => {
+                self.tally.reads += 1;
+                self.tally.read_bytes += request.length_bytes;
+                self.read(request, ready_ns)
+            }
+            Operation::Write | Operation::Zero => {
+                self.tally.writes += 1;
+                self.tally.write_bytes += request.length_bytes;
+                self.write(request, ready_ns)
+            }
+            Operation::Flush => {
+                self.tally.flushes += 1;
+                self.flush(ready_ns)
+            }
+            Operation::Discard => {
+                self.tally.discards += 1;
+                self.discard(request);
+                ready_ns
+            }
+        }
+    }
+
+    fn flash_counters(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let (work, gc) = (&self.flash.work, &self.collector.tally);
+        let slc = wear::spread(&self.ftl.blocks[self.ftl.blocks.len() - slc_blocks(&self.ftl)..]);
+        [
+            ("flash_read_bytes", "B", work.read_bytes),
+            ("flash_write_bytes", "B", work.program_bytes),
+            ("flash_reads", "1", work.reads),
+            ("flash_programs", "1", work.programs),
+            ("read_ns", "ns", work.read_ns),
+            ("program_ns", "ns", work.program_ns),
+            ("erase_ns", "ns", work.erase_ns),
+            ("bus_ns", "ns", work.bus_ns),
+            ("bus_wait_ns", "ns", work.wait_ns),
+            ("busy_ns", "ns", work.busy_ns),
+            ("gc_ns", "ns", work.gc_ns),
+            ("gc_collections", "1", gc.collections),
+            ("gc_moves", "1", gc.moves),
+            ("levelling_moves", "1", gc.levelling_moves),
+            ("slc_folds", "1", gc.folds),
+            ("slc_fold_moves", "1", gc.fold_moves),
+            ("slc_erases", "1", slc.total),
+            ("mapped_bytes", "B", self.ftl.mapped * self.ftl.layout.unit_bytes),
+        ]
+        .into_iter()
+    }
+}
+
+fn slc_blocks(ftl: &Ftl) -> usize {
+    super::number::index(u64::from(ftl.layout.slc_blocks))
+}
+
+impl Model for Ssd {
+    fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
+        let begun_ns = now_ns.max(self.clock_ns);
+        let mut taken_in_ns = begun_ns;
+        let mut last_ns = begun_ns;
+        for (request, done) in batch.iter().zip(done_ns) {
+            taken_in_ns += self.command_ns;
+            self.tally.command_ns += self.command_ns;
+            let request = self.clamped(request);
+            *done = self.request(&request, taken_in_ns + self.latency_ns);
+            last_ns = last_ns.max(*done);
+        }
+        self.tally.elapsed_ns += last_ns - begun_ns;
+        self.clock_ns = last_ns;
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let tally = &self.tally;
+        let wear = wear::spread(&self.ftl.blocks[..self.ftl.blocks.len() - slc_blocks(&self.ftl)]);
+        let amplification = share(self.flash.work.program_bytes, tally.write_bytes);
+        [
+            ("reads", "1", tally.reads),
+            ("writes", "1", tally.writes),
+            ("flushes", "1", tally.flushes),
+            ("discards", "1", tally.discards),
+            ("host_read_bytes", "B", tally.read_bytes),
+            ("host_write_bytes", "B", tally.write_bytes),
+            ("trimmed_bytes", "B", tally.trimmed_bytes),
+            ("padded_bytes", "B", tally.padded_bytes),
+            ("merge_reads", "1", tally.merge_reads),
+            ("buffer_hits", "1", tally.buffer_hits),
+            ("unmapped_reads", "1", tally.unmapped_reads),
+            ("command_ns", "ns", tally.command_ns),
+            ("interface_ns", "ns", tally.interface_ns),
+            ("elapsed_ns", "ns", tally.elapsed_ns),
+            ("erases", "1", wear.total),
+            ("erases_min", "1", wear.least),
+            ("erases_max", "1", wear.most),
+        ]
+        .into_iter()
+        .chain(self.flash_counters())
+        .map(|(name, unit, value)| Counter::new(name, unit, as_f64(value)))
+        .chain([
+            Counter::new("erases_mean", "1", wear.mean),
+            Counter::new("erases_deviation", "1", wear.deviation),
+            Counter::new("write_amplification", "1", amplification),
+        ])
+        .collect()
+    }
+}

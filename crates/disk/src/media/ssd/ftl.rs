@@ -1,0 +1,316 @@
+//! The translation from the host's units to places on flash, and the blocks.
+//!
+//! Page-mapped and log-structured: a write takes the next place of an open block (the *frontier* of its stream) and makes
+//! the old place stale. Host data and collected data have a frontier each, so that what has survived a collection does not
+//! mix with what was just written.
+//!
+//! Memory: 4 bytes for each unit of a 16 MiB range that holds data, and 4 bytes for each place of a block that
+//! is not erased: about 8 bytes for 4 KiB written, nothing for what never was.
+
+use std::collections::BTreeSet;
+
+use super::layout::Layout;
+use crate::media::number::index;
+
+/// Not mapped; no owner.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Units of a part of the map.
+const CHUNK_UNITS: u32 = 4096;
+
+/// An index that is surely a `u32`.
+fn at(number: u32) -> usize {
+    index(u64::from(number))
+}
+
+/// The map, in parts that exist only while they hold something.
+#[derive(Debug, Clone)]
+struct Map {
+    chunks: Vec<Option<Box<Chunk>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Chunk {
+    used: u32,
+    places: Vec<u32>,
+}
+
+impl Map {
+    fn get(&self, unit: u32) -> u32 {
+        match self.chunks.get(at(unit / CHUNK_UNITS)) {
+            Some(Some(chunk)) => chunk.places[at(unit % CHUNK_UNITS)],
+            _ => NONE,
+        }
+    }
+
+    fn set(&mut self, unit: u32, place: u32) {
+        let Some(slot) = self.chunks.get_mut(at(unit / CHUNK_UNITS)) else { return };
+        if slot.is_none() && place == NONE {
+            return;
+        }
+        let chunk =
+            slot.get_or_insert_with(|| Box::new(Chunk { used: 0, places: vec![NONE; at(CHUNK_UNITS)] }));
+        let entry = &mut chunk.places[at(unit % CHUNK_UNITS)];
+        match (*entry == NONE, place == NONE) {
+            (true, false) => chunk.used += 1,
+            (false, true) => chunk.used -= 1,
+            _ => {}
+        }
+        *entry = place;
+        if chunk.used == 0 {
+            *slot = None;
+        }
+    }
+}
+
+/// Which writes go to the same block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// The host's, to normal flash.
+    Host = 0,
+    /// The host's, to the part that holds one bit a cell.
+    Slc = 1,
+    /// What collecting moves.
+    Collection = 2,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Free,
+    Open,
+    Closed,
+}
+
+/// One block of all dies.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    pub state: State,
+    /// Places whose data is current.
+    pub valid: u32,
+    pub erases: u32,
+    /// When it was filled, counted in blocks filled.
+    pub closed_at: u64,
+    /// Whose data is at each place that was written.
+    owners: Vec<u32>,
+}
+
+/// Where a stream writes.
+#[derive(Debug, Clone, Copy)]
+struct Frontier {
+    block: u32,
+    /// Places taken.
+    taken: u32,
+    /// Places that are on flash; the rest is in the buffer.
+    programmed: u32,
+}
+
+/// A group of places that is to be programmed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group {
+    /// Its first place.
+    pub place: u32,
+    /// Places of it that hold something.
+    pub used: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Ftl {
+    pub layout: Layout,
+    map: Map,
+    pub blocks: Vec<Block>,
+    /// Erased blocks by wear: normal flash, and the part with one bit a cell.
+    pub free: BTreeSet<(u32, u32)>,
+    pub free_slc: BTreeSet<(u32, u32)>,
+    frontiers: [Option<Frontier>; 3],
+    /// Blocks filled so far.
+    pub filled: u64,
+    /// Units that hold data.
+    pub mapped: u64,
+}
+
+impl Ftl {
+    pub(super) fn new(layout: Layout) -> Self {
+        let chunks = at(layout.units.div_ceil(CHUNK_UNITS));
+        let block = Block { state: State::Free, valid: 0, erases: 0, closed_at: 0, owners: Vec::new() };
+        let total = layout.blocks + layout.slc_blocks;
+        Self {
+            layout,
+            map: Map { chunks: vec![None; chunks] },
+            blocks: vec![block; at(total)],
+            free: (0..layout.blocks).map(|b| (0, b)).collect(),
+            free_slc: (layout.blocks..total).map(|b| (0, b)).collect(),
+            frontiers: [None; 3],
+            filled: 0,
+            mapped: 0,
+        }
+    }
+
+    /// Where a unit's data is, or [`NONE`].
+    pub(super) fn place(&self, unit: u32) -> u32 {
+        self.map.get(unit)
+    }
+
+    pub(super) fn block(&self, block: u32) -> &Block {
+        &self.blocks[at(block)]
+    }
+
+    /// Whether the place is still in the buffer.
+    pub(super) fn is_buffered(&self, place: u32) -> bool {
+        let (block, slot) = (self.layout.block(place), place % self.layout.units_per_block);
+        self.frontiers.iter().flatten().any(|f| f.block == block && slot >= f.programmed)
+    }
+
+    /// Whether the stream has a place to write to.
+    pub(super) fn has_room(&self, stream: Stream) -> bool {
+        self.frontiers[stream as usize].is_some()
+    }
+
+    /// Gives the stream an erased block.
+    pub(super) fn open(&mut self, stream: Stream, block: u32) {
+        let entry = &mut self.blocks[at(block)];
+        debug_assert_eq!(entry.state, State::Free);
+        entry.state = State::Open;
+        entry.owners.reserve_exact(at(self.layout.units_per_block));
+        let key = (entry.erases, block);
+        self.free.remove(&key);
+        self.free_slc.remove(&key);
+        self.frontiers[stream as usize] = Some(Frontier { block, taken: 0, programmed: 0 });
+    }
+
+    /// Writes a unit to the stream's next place; gives the group that is full with it. A unit that still is in the
+    /// buffer of the same stream stays where it is.
+    pub(super) fn append(&mut self, stream: Stream, unit: u32) -> Option<Group> {
+        let frontier = self.frontiers[stream as usize]?;
+        let old = self.map.get(unit);
+        if old != NONE {
+            let in_buffer = self.layout.block(old) == frontier.block
+                && old % self.layout.units_per_block >= frontier.programmed;
+            if in_buffer {
+                return None;
+            }
+            self.blocks[at(self.layout.block(old))].valid -= 1;
+        } else {
+            self.mapped += 1;
+        }
+        self.map.set(unit, frontier.block * self.layout.units_per_block + frontier.taken);
+        let block = &mut self.blocks[at(frontier.block)];
+        block.owners.push(unit);
+        block.valid += 1;
+        self.take(stream, 1)
+    }
+
+    /// Pads the stream's unfinished group; gives it if there is one.
+    pub(super) fn pad(&mut self, stream: Stream) -> Option<Group> {
+        let frontier = self.frontiers[stream as usize]?;
+        let used = frontier.taken - frontier.programmed;
+        if used == 0 {
+            return None;
+        }
+        let missing = self.layout.units_per_group - used;
+        let block = &mut self.blocks[at(frontier.block)];
+        block.owners.resize(block.owners.len() + at(missing), NONE);
+        self.take(stream, missing).map(|group| Group { used, ..group })
+    }
+
+    fn take(&mut self, stream: Stream, units: u32) -> Option<Group> {
+        let frontier = self.frontiers[stream as usize].as_mut()?;
+        frontier.taken += units;
+        if frontier.taken - frontier.programmed < self.layout.units_per_group {
+            return None;
+        }
+        let place = frontier.block * self.layout.units_per_block + frontier.programmed;
+        frontier.programmed = frontier.taken;
+        if frontier.taken == self.layout.units_per_block {
+            let block = &mut self.blocks[at(frontier.block)];
+            block.state = State::Closed;
+            self.filled += 1;
+            block.closed_at = self.filled;
+            self.frontiers[stream as usize] = None;
+        }
+        Some(Group { place, used: self.layout.units_per_group })
+    }
+
+    /// The unit's data is not needed any more.
+    pub(super) fn trim(&mut self, unit: u32) -> bool {
+        let old = self.map.get(unit);
+        if old == NONE {
+            return false;
+        }
+        self.blocks[at(self.layout.block(old))].valid -= 1;
+        self.map.set(unit, NONE);
+        self.mapped -= 1;
+        true
+    }
+
+    /// Trims a range; parts of the map that hold nothing cost nothing. Gives how many units held data.
+    pub(super) fn trim_range(&mut self, start: u32, end: u32) -> u64 {
+        let (mut unit, mut trimmed) = (start, 0);
+        while unit < end {
+            let next = (unit / CHUNK_UNITS + 1).saturating_mul(CHUNK_UNITS).min(end);
+            if matches!(self.map.chunks.get(at(unit / CHUNK_UNITS)), Some(Some(_))) {
+                trimmed += (unit..next).map(|u| u64::from(self.trim(u))).sum::<u64>();
+            }
+            unit = next;
+        }
+        trimmed
+    }
+
+    /// From slot `from` of a block on, the first one whose data is current: slot and owner.
+    pub(super) fn next_valid(&self, block: u32, from: u32) -> Option<(u32, u32)> {
+        let first = block * self.layout.units_per_block;
+        let owners = self.blocks[at(block)].owners.iter().enumerate().skip(at(from));
+        owners.filter(|(_, owner)| **owner != NONE).find_map(|(slot, owner)| {
+            let slot = u32::try_from(slot).unwrap_or(NONE);
+            (self.map.get(*owner) == first + slot).then_some((slot, *owner))
+        })
+    }
+
+    /// The block was erased.
+    pub(super) fn erased(&mut self, block: u32) {
+        let entry = &mut self.blocks[at(block)];
+        debug_assert_eq!(entry.valid, 0);
+        entry.state = State::Free;
+        entry.erases += 1;
+        entry.owners = Vec::new();
+        let free = if block < self.layout.blocks { &mut self.free } else { &mut self.free_slc };
+        free.insert((entry.erases, block));
+    }
+
+    /// Fills an erased block with data of before: what stands at each place, [`NONE`] where it is stale.
+    pub(super) fn preload(&mut self, block: u32, owners: Vec<u32>) {
+        let first = block * self.layout.units_per_block;
+        let mut valid = 0;
+        for (place, unit) in (first..).zip(&owners).filter(|(_, unit)| **unit != NONE) {
+            self.map.set(*unit, place);
+            valid += 1;
+        }
+        self.mapped += u64::from(valid);
+        self.filled += 1;
+        let entry = &mut self.blocks[at(block)];
+        self.free.remove(&(entry.erases, block));
+        entry.state = State::Closed;
+        entry.valid = valid;
+        entry.closed_at = self.filled;
+        entry.owners = owners;
+    }
+
+    /// Whether every count agrees with the map; for tests.
+    #[cfg(test)]
+    pub(super) fn agrees(&self) -> bool {
+        let mut valid = vec![0_u32; self.blocks.len()];
+        let mut mapped = 0_u64;
+        for unit in 0..self.layout.units {
+            let place = self.place(unit);
+            if place != NONE {
+                let slot = at(place % self.layout.units_per_block);
+                let block = at(self.layout.block(place));
+                if self.blocks[block].owners.get(slot) != Some(&unit) {
+                    return false;
+                }
+                valid[block] += 1;
+                mapped += 1;
+            }
+        }
+        mapped == self.mapped && self.blocks.iter().zip(valid).all(|(b, v)| b.valid == v)
+    }
+}

@@ -1,0 +1,219 @@
+//! Garbage collection: which block is emptied next, and how fast.
+//!
+//! Greedy takes the block with the least current data; cost-benefit (Rosenblum and Ousterhout, *The design and implementation of
+//! a log-structured file system*, ACM TOCS 10(1), 1992, section 3.6) the one with the highest `(1 − u) · age / (1 + u)`,
+//! where `u` is the share of current data and the age is counted in blocks filled since.
+//!
+//! It begins when fewer than [`LOW_BLOCKS`] blocks are erased and goes beside the host's writes: when the block has `v` current
+//! units of `n`, every unit the host writes pays for `v / (n − v)` moves, so that the block is empty when its room is
+//! needed. Only when a burst runs ahead of that does a write wait for a whole collection.
+
+use super::Collection;
+use super::flash::{Flash, For};
+use super::ftl::{Ftl, State, Stream};
+use super::wear;
+
+/// Erased blocks below which collecting begins.
+pub(super) const LOW_BLOCKS: usize = 4;
+
+/// Erased blocks that only collecting may take.
+pub(super) const KEPT_BLOCKS: usize = 1;
+
+/// Emptying one block.
+#[derive(Debug, Clone, Copy)]
+struct Victim {
+    block: u32,
+    /// The next place to look at.
+    slot: u32,
+    /// Steps due for each `gain` units that the host writes.
+    due: u64,
+    gain: u64,
+    /// What the host's writes have paid, in parts of a step.
+    paid: u64,
+    /// The group that was read last and when it had left the die.
+    read: Option<(u32, u64)>,
+}
+
+/// What collecting did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub collections: u64,
+    pub moves: u64,
+    pub levelling_moves: u64,
+    pub folds: u64,
+    pub fold_moves: u64,
+}
+
+/// Empties blocks of normal flash, and of the part with one bit a cell.
+#[derive(Debug, Clone)]
+pub(super) struct Collector {
+    policy: Collection,
+    wear_threshold: u64,
+    normal: Option<Victim>,
+    levelling: bool,
+    fold: Option<Victim>,
+    since_levelling: u64,
+    pub tally: Tally,
+}
+
+impl Collector {
+    pub(super) fn new(policy: Collection, wear_threshold: u64) -> Self {
+        Self {
+            policy,
+            wear_threshold,
+            normal: None,
+            levelling: false,
+            fold: None,
+            since_levelling: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// The host wrote one unit at `now_ns`: does what that pays for.
+    pub(super) fn beside(&mut self, ftl: &mut Ftl, flash: &mut Flash, now_ns: u64) {
+        if self.normal.is_none() && ftl.free.len() < LOW_BLOCKS {
+            self.begin(ftl);
+        }
+        self.pay(ftl, flash, now_ns, false);
+        if ftl.layout.slc_blocks == 0 {
+            return;
+        }
+        if self.fold.is_none() && ftl.free_slc.is_empty() {
+            self.fold = oldest_slc(ftl).map(|block| victim(block, 1, 1));
+        }
+        if ftl.free.len() > KEPT_BLOCKS {
+            self.pay(ftl, flash, now_ns, true);
+        }
+    }
+
+    fn pay(&mut self, ftl: &mut Ftl, flash: &mut Flash, now_ns: u64, fold: bool) {
+        let Some(current) = (if fold { &mut self.fold } else { &mut self.normal }) else { return };
+        current.paid += current.due;
+        let steps = current.paid / current.gain;
+        current.paid %= current.gain;
+        for _ in 0..steps {
+            if !self.step(ftl, flash, now_ns, fold) {
+                break;
+            }
+        }
+    }
+
+    /// Empties a whole block at once, because the host cannot go on without; whether one was emptied.
+    pub(super) fn now(&mut self, ftl: &mut Ftl, flash: &mut Flash, now_ns: u64) -> bool {
+        if self.normal.is_none() && !self.begin(ftl) {
+            return false;
+        }
+        while self.step(ftl, flash, now_ns, false) {}
+        self.normal.is_none()
+    }
+
+    fn begin(&mut self, ftl: &Ftl) -> bool {
+        self.since_levelling += 1;
+        self.levelling = false;
+        if self.since_levelling >= wear::BETWEEN
+            && ftl.free.len() > KEPT_BLOCKS
+            && let Some(block) = wear::too_still(ftl, self.wear_threshold)
+        {
+            self.since_levelling = 0;
+            self.levelling = true;
+            let valid = u64::from(ftl.block(block).valid);
+            // It may hold nothing stale: never more than eight moves for a unit of the host.
+            self.normal = Some(victim(block, valid + 1, (valid / 8).max(1)));
+            return true;
+        }
+        let Some(block) = choose(ftl, self.policy) else { return false };
+        let (valid, units) = (ftl.block(block).valid, ftl.layout.units_per_block);
+        // One step more than there are moves: the erasure.
+        self.normal = Some(victim(block, u64::from(valid) + 1, u64::from(units - valid)));
+        true
+    }
+
+    /// Moves one unit, or erases the block when there is none left; whether the block still is not erased.
+    fn step(&mut self, ftl: &mut Ftl, flash: &mut Flash, now_ns: u64, fold: bool) -> bool {
+        let Some(mut current) = (if fold { self.fold } else { self.normal }) else { return false };
+        let Some((slot, owner)) = ftl.next_valid(current.block, current.slot) else {
+            self.finish(ftl, flash, &current, now_ns, fold);
+            return false;
+        };
+        if !ftl.has_room(Stream::Collection) {
+            let Some(block) = wear::erased_for(ftl, Stream::Collection) else { return false };
+            ftl.open(Stream::Collection, block);
+        }
+        let place = current.block * ftl.layout.units_per_block + slot;
+        let read_ns = read_group(ftl, flash, &mut current, place, now_ns);
+        current.slot = slot + 1;
+        if let Some(group) = ftl.append(Stream::Collection, owner) {
+            let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
+            flash.program(ftl.layout.die(group.place), bytes, false, read_ns, For::Collection);
+        }
+        match (fold, self.levelling) {
+            (true, _) => self.tally.fold_moves += 1,
+            (false, true) => self.tally.levelling_moves += 1,
+            (false, false) => self.tally.moves += 1,
+        }
+        *(if fold { &mut self.fold } else { &mut self.normal }) = Some(current);
+        true
+    }
+
+    fn finish(&mut self, ftl: &mut Ftl, flash: &mut Flash, current: &Victim, now_ns: u64, fold: bool) {
+        let ready_ns = current.read.map_or(now_ns, |(_, ns)| ns.max(now_ns));
+        for die in 0..ftl.layout.dies {
+            flash.erase(die, ready_ns);
+        }
+        ftl.erased(current.block);
+        if fold {
+            self.tally.folds += 1;
+            self.fold = None;
+        } else {
+            self.tally.collections += 1;
+            self.normal = None;
+        }
+    }
+}
+
+const fn victim(block: u32, due: u64, gain: u64) -> Victim {
+    Victim { block, slot: 0, due, gain, paid: 0, read: None }
+}
+
+/// Reads the group of a place unless it was the last; gives when it had left the die.
+fn read_group(ftl: &Ftl, flash: &mut Flash, current: &mut Victim, place: u32, now_ns: u64) -> u64 {
+    let group = ftl.layout.group(place);
+    match current.read {
+        Some((last, read_ns)) if last == group => read_ns,
+        _ => {
+            let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
+            let read_ns = flash.read(ftl.layout.die(place), bytes, now_ns, For::Collection);
+            current.read = Some((group, read_ns));
+            read_ns
+        }
+    }
+}
+
+/// The block that is emptied next.
+fn choose(ftl: &Ftl, policy: Collection) -> Option<u32> {
+    let closed = (0..ftl.layout.blocks)
+        .map(|b| (b, ftl.block(b)))
+        .filter(|(_, b)| b.state == State::Closed && b.valid < ftl.layout.units_per_block);
+    match policy {
+        Collection::Greedy => {
+            closed.min_by_key(|(number, b)| (b.valid, b.closed_at, *number)).map(|(number, _)| number)
+        }
+        Collection::CostBenefit => {
+            let units = u64::from(ftl.layout.units_per_block);
+            let benefit = |valid: u32, closed_at: u64| {
+                let age = u128::from(ftl.filled - closed_at + 1);
+                u128::from(units - u64::from(valid)) * age * 1_000_000 / u128::from(units + u64::from(valid))
+            };
+            closed
+                .max_by_key(|(number, b)| (benefit(b.valid, b.closed_at), std::cmp::Reverse(*number)))
+                .map(|(number, _)| number)
+        }
+    }
+}
+
+/// The part with one bit a cell is emptied in the order it was filled.
+fn oldest_slc(ftl: &Ftl) -> Option<u32> {
+    (ftl.layout.blocks..ftl.layout.blocks + ftl.layout.slc_blocks)
+        .filter(|b| ftl.block(*b).state == State::Closed)
+        .min_by_key(|b| ftl.block(*b).closed_at)
+}
