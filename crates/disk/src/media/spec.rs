@@ -265,7 +265,8 @@ impl FromStr for Spec {
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
         if text.starts_with(['{', '"']) {
-            let problem = |e: serde_json::Error| SpecError::Json { text: text.to_owned(), problem: e.to_string() };
+            let problem =
+                |e: serde_json::Error| SpecError::Json { text: text.to_owned(), problem: e.to_string() };
             return serde_json::from_str(text).map_err(problem);
         }
         let mut parts = text.split(',').map(str::trim);
