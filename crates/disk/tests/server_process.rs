@@ -5,8 +5,9 @@
 mod export_rig;
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -173,6 +174,47 @@ fn a_disk_goes_up_serves_and_goes_down() {
 }
 
 #[test]
+fn a_disk_is_a_network_block_device_too() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("server");
+    let words = ["--size", "67108864", "--medium", "ram", "--nbd", "on"];
+    let up = fsage_disk(&[&["up", "--directory", directory.to_str().unwrap()], &words[..]].concat());
+    assert!(up.status.success(), "{}", text(&up.stderr));
+    let ready: Ready = serde_json::from_slice(&up.stdout).unwrap();
+    let socket = ready.nbd.clone().unwrap();
+    let disk = Disk { ready, place: Place::new(&directory), mounted: None, device: None, folder };
+    assert_eq!(socket, disk.place.nbd());
+    let mut client = UnixStream::connect(&socket).unwrap();
+    // The empty name, and a write of a block of ones at 8192.
+    client.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
+    let mut request = b"\x25\x60\x95\x13\0\0\0\x01COOKIES!\0\0\0\0\0\0\x20\0\0\0\x10\0".to_vec();
+    request.resize(28 + 4096, 1);
+    client.write_all(&request).unwrap();
+    let mut answers = [0; 28 + 16];
+    client.read_exact(&mut answers).unwrap();
+    assert_eq!(answers[28..], *b"\x67\x44\x66\x98\0\0\0\0COOKIES!");
+    // What one way wrote, the other reads.
+    let mut data = [0; 4096];
+    File::open(&disk.ready.file).unwrap().read_exact_at(&mut data, 8192).unwrap();
+    assert_eq!(data, [1; 4096]);
+    let stat = client::stat(&disk.place).unwrap();
+    assert_eq!((stat.nbd_clients, stat.disk.requests.write.bytes), (Some(1), 4096));
+    match client::down(&disk.place) {
+        Err(ClientError::Refused { error, hint }) => {
+            assert!(error.contains("in use") && hint.unwrap().contains("NBD"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(client);
+    within("the server notices", || client::stat(&disk.place).unwrap().nbd_clients == Some(0));
+    client::down(&disk.place).unwrap();
+    disk.assert_gone();
+}
+
+#[test]
 fn a_disk_that_cannot_be_made_is_told_and_leaves_nothing() {
     if !is_root() {
         return;
@@ -208,13 +250,13 @@ fn questions_that_are_none_are_answered_with_an_error() {
     }
     let disk = Disk::up(4 * MIB);
     for question in ["", "stat", r#"{"command":"fly"}"#, "\u{0}\u{0}"] {
-        let mut stream = std::os::unix::net::UnixStream::connect(&disk.ready.control).unwrap();
+        let mut stream = UnixStream::connect(&disk.ready.control).unwrap();
         stream.write_all(format!("{question}\n").as_bytes()).unwrap();
         let answer = std::io::read_to_string(stream).unwrap();
         assert!(answer.contains("\"error\""), "{question}: {answer}");
     }
     // Nor does one who says nothing and goes away.
-    drop(std::os::unix::net::UnixStream::connect(&disk.ready.control).unwrap());
+    drop(UnixStream::connect(&disk.ready.control).unwrap());
     assert_eq!(client::stat(&disk.place).unwrap().disk.size_bytes, 4 * MIB);
 }
 

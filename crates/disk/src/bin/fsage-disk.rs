@@ -12,7 +12,8 @@ use fsage_disk::server::{Place, Settings, run};
 use serde_json::Value;
 
 const HELP: &str = "\
-fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O.
+fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
+block device.
 
 Usage: fsage-disk up --directory DIR --size BYTES --medium MEDIUM [OPTION …]
        fsage-disk down|stat|clean --directory DIR
@@ -28,6 +29,7 @@ Options of up:
   --block-bytes BYTES    smallest unit of a request: 512 to 4096 (default 4096)
   --time model|real      whether answers take the medium's time (default model)
   --transport automatic|device   io_uring where the kernel has it, or always /dev/fuse
+  --nbd on|off           whether it is a network block device too, on the socket DIR/nbd (default off)
   --memory BYTES         most memory for contents; beyond it they go to the spill file, or writes fail
   --spill DIR            folder for the spill file
   --watchdog SECONDS     longest time at work on one batch before the connection is ended (default 60)
@@ -124,6 +126,14 @@ fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Failure> {
     value.parse().map_err(|_| usage(format!("{name} takes a whole number, not `{value}`")))
 }
 
+fn on_or_off(name: &str, value: &str) -> Result<bool, Failure> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(usage(format!("{name} is on or off, not `{value}`"))),
+    }
+}
+
 fn settings(options: &[String]) -> Result<Settings, Failure> {
     let (mut directory, mut size, mut medium) = (None, None, None);
     let mut settings = Settings::new(PathBuf::new(), 0, "");
@@ -141,6 +151,7 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
                 settings.transport = serde_json::from_value(Value::from(value))
                     .map_err(|_| usage(format!("--transport is automatic or device, not `{value}`")))?;
             }
+            "--nbd" => settings.nbd = on_or_off(name, value)?,
             "--memory" => settings.memory_limit_bytes = Some(number(name, value)?),
             "--spill" => settings.spill_folder = Some(absolute(value)?),
             "--watchdog" => settings.watchdog_s = number(name, value)?,
@@ -222,7 +233,7 @@ mod tests {
     #[test]
     fn every_option_reaches_the_settings() {
         let settings = parsed(
-            "--directory /d --size 8192 --medium ram --block-bytes 512 --time real --transport device --memory 9 --spill /s --watchdog 3",
+            "--directory /d --size 8192 --medium ram --block-bytes 512 --time real --transport device --nbd on --memory 9 --spill /s --watchdog 3",
         )
         .unwrap();
         let wanted = Settings {
@@ -232,6 +243,7 @@ mod tests {
             medium: "ram".to_owned(),
             time: TimeMode::Real,
             transport: Choice::Device,
+            nbd: true,
             memory_limit_bytes: Some(9),
             spill_folder: Some("/s".into()),
             watchdog_s: 3,
@@ -248,6 +260,7 @@ mod tests {
             ("--directory", "needs a value"),
             ("--directory /d --size many", "whole number"),
             ("--directory /d --size 1 --time later", "model or real"),
+            ("--directory /d --size 1 --nbd maybe", "--nbd is on or off"),
             ("--directory /d --colour red", "unknown option --colour"),
         ] {
             assert!(parsed(words).unwrap_err().contains(told), "{words}");

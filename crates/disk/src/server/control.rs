@@ -76,6 +76,9 @@ pub struct Stat {
     pub time: TimeMode,
     /// How requests come.
     pub transport: Transport,
+    /// Clients of the network block device, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nbd_clients: Option<usize>,
     /// The disk: its clock, requests, contents, and what its medium counted.
     pub disk: disk::Stat,
     /// What went through the gate.

@@ -46,6 +46,12 @@ impl Place {
         self.directory.join("control")
     }
 
+    /// The socket of the network block device.
+    #[must_use]
+    pub fn nbd(&self) -> PathBuf {
+        self.directory.join("nbd")
+    }
+
     /// Does something with the socket by a path that is short, however long the real one is: sockets have at most 108 bytes.
     pub(super) fn with_socket<R>(&self, work: impl FnOnce(&Path) -> io::Result<R>) -> io::Result<R> {
         let directory = File::open(&self.directory)?;

@@ -22,8 +22,8 @@ use super::machine::{self, MachineError};
 use super::watchdog::Watchdog;
 use super::{Place, ProcessRecord, Settings};
 use crate::disk::Disk;
-use crate::export::Gate;
-use crate::export::fuse::{FuseError, Pulse, Session};
+use crate::export::fuse::{FILE_NAME, FuseError, Pulse, Session};
+use crate::export::{Gate, nbd};
 
 /// Why a server does not start, or ends before it should.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,9 @@ pub enum ServerError {
     /// Mounting or serving failed.
     #[error("FUSE")]
     Fuse(#[from] FuseError),
+    /// The network block device.
+    #[error("NBD")]
+    Nbd(#[from] nbd::NbdError),
     /// A kernel call failed.
     #[error("cannot {what}")]
     System {
@@ -68,6 +71,7 @@ impl ServerError {
             Self::Guard(source) => Some(source.hint()),
             Self::Machine(source) => source.hint(),
             Self::Fuse(source) => source.hint(),
+            Self::Nbd(source) => source.hint(),
             Self::System { source, .. } => source.hint(),
             Self::File { .. } => None,
             Self::Died => {
@@ -134,6 +138,7 @@ fn write_pid(place: &Place) -> Result<ProcessRecord, ServerError> {
 /// Removes what the server made, but not its messages.
 fn remove_files(place: &Place) {
     let _ = fs::remove_file(place.control());
+    let _ = fs::remove_file(place.nbd());
     let _ = fs::remove_dir(place.mount());
     let _ = fs::remove_file(place.pid());
 }
@@ -147,6 +152,7 @@ struct Server {
     session: Arc<Session>,
     abort: Arc<Abort>,
     listener: UnixListener,
+    nbd: Option<nbd::Server>,
     serving: Option<JoinHandle<Result<(), FuseError>>>,
     _watchdog: Watchdog,
 }
@@ -187,6 +193,8 @@ impl Server {
         let listener = place.with_socket(|path| UnixListener::bind(path)).map_err(error("listen at"))?;
         listener.set_nonblocking(true).map_err(error("listen at"))?;
         fs::set_permissions(&control, fs::Permissions::from_mode(0o600)).map_err(error("protect"))?;
+        let nbd = settings.nbd.then(|| nbd::Server::start(&place.nbd(), FILE_NAME, Arc::clone(&gate)));
+        let nbd = nbd.transpose()?;
         let (served_gate, served_session) = (Arc::clone(&gate), Arc::clone(&session));
         let serve = move || served_session.serve(&served_gate, &pulse);
         let serving = std::thread::Builder::new().name("disk".to_owned()).spawn(serve).map_err(thread)?;
@@ -198,6 +206,7 @@ impl Server {
             session,
             abort,
             listener,
+            nbd,
             serving: Some(serving),
             _watchdog: watchdog,
         })
@@ -209,6 +218,7 @@ impl Server {
             start_ticks: self.process.start_ticks,
             file: self.session.file(),
             control: self.place.control(),
+            nbd: self.nbd.as_ref().map(|nbd| nbd.path().to_owned()),
             transport: self.session.transport(),
         }
     }
@@ -256,7 +266,9 @@ impl Server {
     }
 
     /// After the loop has ended, however it did.
-    fn finish(&self) {
+    fn finish(&mut self) {
+        // Its clients lose their connections.
+        drop(self.nbd.take());
         let _ = self.abort.abort();
         if self.place.is_mounted() {
             let _ = mount::unmount_lazily(&self.place.mount());
@@ -294,6 +306,7 @@ impl Server {
             medium: self.medium.clone(),
             time: self.gate.time(),
             transport: self.session.transport(),
+            nbd_clients: self.nbd.as_ref().map(nbd::Server::clients),
             disk: self.gate.with(|disk| disk.stat()),
             gate: self.gate.counts(),
             delay_error: self.gate.delay_error(),
@@ -305,6 +318,13 @@ impl Server {
     }
 
     fn down(&self) -> Answer {
+        if let Some(nbd) = self.nbd.as_ref().filter(|nbd| nbd.clients() > 0) {
+            return Answer {
+                error: Some("the disk is in use".to_owned()),
+                hint: Some(format!("end its NBD clients: ss -x src {}", nbd.path().display())),
+                ..Answer::default()
+            };
+        }
         match self.unmount(BUSY_WAIT) {
             Ok(()) => Answer::done(Value::Null),
             Err(error) if error.errno() == BUSY => Answer {

@@ -26,6 +26,9 @@ pub struct Settings {
     /// How requests shall come.
     #[serde(default)]
     pub transport: Choice,
+    /// Whether it is a network block device too, on a Unix socket.
+    #[serde(default)]
+    pub nbd: bool,
     /// Most memory for contents that do not describe themselves; beyond it they go to the spill file, or writes fail.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
@@ -56,6 +59,7 @@ impl Settings {
             medium: medium.to_owned(),
             time: TimeMode::default(),
             transport: Choice::default(),
+            nbd: false,
             memory_limit_bytes: None,
             spill_folder: None,
             watchdog_s: watchdog_s(),
