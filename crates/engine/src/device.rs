@@ -37,6 +37,11 @@ impl Device {
         stat.iter().all(|path| path.exists()).then_some(Self { stat })
     }
 
+    /// The folders of the devices in sysfs.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        self.stat.iter().filter_map(|stat| stat.parent().map(Path::to_owned)).collect()
+    }
+
     /// Bytes written to it since it came up; nothing when it is gone.
     #[must_use]
     pub fn bytes_written(&self) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Turns operations into system calls, and times them.
 //!
-//! An operation's latency is `CLOCK_MONOTONIC_RAW` from just before its first system call to just after its
+//! An operation's latency is the time (`CLOCK_MONOTONIC_RAW`, or the virtual disk's own clock where there is one) from just before its first system call to just after its
 //! last one, open and close included; making the data is left out (a first chunk is made before, later ones
 //! with the watch held). Nothing is allocated, formatted, locked or dispatched dynamically in between.
 //!
@@ -17,10 +17,12 @@ mod watch;
 use std::path::Path;
 
 use fsage_sys::aligned::AlignedBuffer;
+use fsage_sys::clock::raw_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::{self, Errno, retry_on_intr};
 
+use crate::disk::Clock;
 use crate::load::WriteMode;
 use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome};
 use crate::tree::{Directory, write_file_name};
@@ -48,6 +50,7 @@ pub struct ExecutorOptions {
 #[derive(Debug)]
 pub struct Executor {
     options: ExecutorOptions,
+    clock: Clock,
     directories: DirectoryTable,
     buffer: AlignedBuffer,
     /// Name of the operation's object; made before the watch starts, as are the next two.
@@ -68,13 +71,19 @@ pub struct Timed {
 }
 
 impl Executor {
-    /// An executor of `thread` below `directory`, the load's, where the thread's top directory must exist.
+    /// An executor of `thread` below `directory`, the load's, where the thread's top directory must exist; operations are timed by `clock`.
     ///
     /// # Errors
     /// The top directory cannot be opened.
-    pub fn open(directory: &Path, thread: u32, options: ExecutorOptions) -> Result<Self, Errno> {
+    pub fn open(
+        directory: &Path,
+        thread: u32,
+        options: ExecutorOptions,
+        clock: Clock,
+    ) -> Result<Self, Errno> {
         Ok(Self {
             options,
+            clock,
             directories: DirectoryTable::open(directory, thread, options.open_directories)?,
             buffer: AlignedBuffer::new(CHUNK_BYTES),
             name: Vec::with_capacity(64),
@@ -100,8 +109,8 @@ impl Executor {
     /// Runs one operation. Never panics; what went wrong is in the outcome.
     pub fn execute(&mut self, operation: &Operation) -> Timed {
         let mut result = self.prepare(operation);
-        let mut watch = Watch::start();
-        let start_raw_ns = watch.started();
+        let mut watch = Watch::start(&self.clock);
+        let start_raw_ns = if self.clock.is_model() { raw_ns() } else { watch.started() };
         if result.is_ok() {
             result = self.dispatch(operation, &mut watch);
         }
@@ -289,7 +298,7 @@ impl Executor {
         self.directories.ensure(operation.place.directory, None)?;
         set_name(&mut self.name, operation.place.name);
         let file = self.open_plain(operation, OFlags::WRONLY)?;
-        let mut watch = Watch::start();
+        let mut watch = Watch::start(&self.clock);
         write_range(file.as_fd(), &mut self.buffer, operation, 0, operation.size, false, &mut watch)
     }
 }

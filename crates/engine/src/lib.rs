@@ -7,6 +7,7 @@ pub mod agent;
 pub mod copy;
 pub mod device;
 pub mod digest;
+pub mod disk;
 pub mod distribution;
 pub mod executor;
 pub mod host;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::disk::DiskUse;
 use crate::layout::{FreeSpace, LayoutSummary};
 use crate::operation::OperationKind;
 use crate::protocol::Warning;
@@ -120,7 +121,7 @@ pub struct LoadSpec {
 }
 
 /// The order statistics of one kind of operation over some stretch of the load. Latencies in
-/// nanoseconds, of successful operations only, open and close included.
+/// nanoseconds, of successful operations only, open and close included. On a virtual disk in model time they are by its clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
     /// Operations measured.
@@ -175,6 +176,9 @@ pub struct Probe {
     pub latency: BTreeMap<OperationKind, LatencySummary>,
     /// The same as one HdrHistogram interval-log line a kind (tag = the kind's name, ns).
     pub interval_log: Vec<String>,
+    /// What the virtual disk did since the last probe, without what probes asked of it; absent on anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
 }
 
 /// Why a load ended.
@@ -243,6 +247,10 @@ pub struct LoadResult {
     pub files: u64,
     /// Sum of the sizes of the live files.
     pub live_bytes: u64,
+    /// What the virtual disk did for the load, upkeep included, probes and materialising left out; absent on anything else. When it
+    /// keeps `model` time, every latency is by its clock, and `elapsed_ns` is still the wall's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
 }
 
 /// Where what a load says goes while it runs. Called from the thread that called [`run`], never while

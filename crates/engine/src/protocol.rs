@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::disk::DiskStat;
 use crate::image::ImageSummary;
 use crate::layout::{FreeSpace, LayoutSummary};
 use crate::load::{LoadResult, LoadSpec, Probe, Tick};
@@ -46,10 +47,17 @@ pub enum Request {
     HostFacts,
     /// Run an external program. `argv[0]` is looked up in PATH and /usr/sbin, /sbin.
     RunTool { argv: Vec<String>, timeout_ms: u64 },
+    /// The same, where what the program leaves in the background is to outlive the agent.
+    StartServer { argv: Vec<String>, timeout_ms: u64 },
     /// Make a sparse file of `size_bytes` (when given) and attach it as a loop device.
     LoopAttach { file: PathBuf, size_bytes: Option<u64>, sector_bytes: u32, direct_io: bool },
     /// Detach every loop device whose backing file is `file`; none is not an error.
     LoopDetach { file: PathBuf },
+    /// End the virtual disk served from `directory`, killing its server when it does not go, and remove the folder; one
+    /// that is gone is not an error.
+    EndDisk { directory: PathBuf },
+    /// What the virtual disk under `directory` says of itself.
+    DiskStat { directory: PathBuf },
     /// Remove a file; a missing one is not an error.
     RemoveFile { file: PathBuf },
     /// Make a directory and its parents.
@@ -62,6 +70,8 @@ pub enum Request {
     Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> },
     /// Unmount whatever is mounted there, waiting some seconds while it is busy; not mounted is not an error.
     Unmount { point: PathBuf },
+    /// What a sysfs or procfs setting is now.
+    Get { path: PathBuf },
     /// Write a sysfs or procfs setting; the reply has the old value.
     Set { path: PathBuf, value: String },
     /// Write `old` back to a setting, but only where it still is `new`; one that is gone is not an error.
@@ -170,13 +180,15 @@ pub enum Reply {
     Hello { protocol: u32, version: String, pid: u32, start_ticks: u64, boot_id: String },
     /// To `HostFacts`.
     HostFacts { facts: Box<HostFacts> },
-    /// To `RunTool`; a non-zero exit status is a reply, not a failure. Output is cut to its last 64 KiB.
+    /// To `RunTool` and `StartServer`; a non-zero exit status is a reply, not a failure. Output is cut to its last 64 KiB.
     Tool { argv: Vec<String>, status: i32, stdout: String, stderr: String, elapsed_ns: u64 },
     /// To `LoopAttach`.
     Device { device: PathBuf },
+    /// To `DiskStat`; `None` where there is no virtual disk.
+    DiskStat { stat: Option<Box<DiskStat>> },
     /// To `BlockFacts`.
     BlockFacts { facts: Box<BlockFacts> },
-    /// To `Set`.
+    /// To `Get`, and to `Set` what was there before.
     Setting { old: String },
     /// To `Trim`.
     Trimmed { bytes: u64 },
@@ -273,7 +285,7 @@ pub struct HostFacts {
     pub kernel_file_systems: Vec<String>,
     /// Program → version line, for every program fsage may call that was found.
     pub tools: BTreeMap<String, String>,
-    /// Feature → what was found (`loop`, `fuse`, `io_uring`, `tracefs`, `cgroup`, `schedulers`, `clocksource`…).
+    /// Feature → what was found (`loop`, `fuse`, `virtual_disk`, `io_uring`, `tracefs`, `cgroup`, `schedulers`, `clocksource`…).
     pub features: BTreeMap<String, String>,
     /// Virtual machine kind, empty on bare metal.
     pub virtualisation: String,

@@ -94,6 +94,7 @@ fn result(noise: &mut Noise, factor: f64) -> LoadResult {
         overhead_ns_per_operation: 500.0,
         files: 10,
         live_bytes: 80_000,
+        disk: None,
     }
 }
 

@@ -91,6 +91,7 @@ fn result(digest: &str) -> LoadResult {
         overhead_ns_per_operation: 500.0,
         files: 10,
         live_bytes: 80_000,
+        disk: None,
     }
 }
 
@@ -106,6 +107,7 @@ fn probe() -> Probe {
         layout: None,
         latency: [].into(),
         interval_log: Vec::new(),
+        disk: None,
     }
 }
 

@@ -23,6 +23,7 @@ pub mod loopdev;
 pub mod memory;
 pub mod mount;
 pub mod process;
+pub mod shared_clock;
 pub mod signal;
 mod sync;
 mod uring;

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::Agent;
 use super::sink::EventSink;
+use crate::disk::VirtualDisk;
 use crate::host::process::{self, Identity};
-use crate::host::{HostError, block, cache, chain, facts, file, loopback, mount, setting, tool};
+use crate::host::{HostError, block, cache, chain, disk, facts, file, loopback, mount, setting, tool};
 use crate::layout::{self, LayoutError, ScanOptions};
 use crate::load;
 use crate::protocol::{Failure, FailureKind, PROTOCOL_VERSION, Reply, Request};
@@ -17,7 +18,8 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
     match request {
         Request::Hello { .. } => Ok(hello()),
         Request::HostFacts => Ok(Reply::HostFacts { facts: Box::new(facts::facts(&agent.children)) }),
-        Request::RunTool { argv, timeout_ms } => run_tool(agent, &argv, timeout_ms),
+        Request::RunTool { argv, timeout_ms } => run_tool(agent, tool::run, &argv, timeout_ms),
+        Request::StartServer { argv, timeout_ms } => run_tool(agent, tool::start_server, &argv, timeout_ms),
         Request::Load { load } => {
             let mut sink = EventSink::new(agent, id);
             agent
@@ -50,6 +52,7 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
         | Request::RemoveMeasureFolder { .. }
         | Request::Copy { .. }
         | Request::RemoveTraceInstance { .. }) => super::measure::serve(agent, id, request),
+        Request::DiskStat { directory } => disk_stat(&directory),
         Request::Pause | Request::Resume | Request::Stop | Request::Goodbye => Ok(Reply::Done),
         other => on_host(other).map_err(Failure::from),
     }
@@ -68,6 +71,7 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
         Request::BlockFacts { device } => {
             return Ok(Reply::BlockFacts { facts: Box::new(block::facts(&device)?) });
         }
+        Request::Get { path } => return Ok(Reply::Setting { old: setting::get(&path)? }),
         Request::Set { path, value } => return Ok(Reply::Setting { old: setting::set(&path, &value)? }),
         Request::Trim { directory } => return Ok(Reply::Trimmed { bytes: cache::trim(&directory)? }),
         Request::Usage { directory } => {
@@ -76,6 +80,7 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
             return Ok(Reply::Usage { used_bytes, total_bytes, available_bytes, file_system });
         }
         Request::LoopDetach { file } => loopback::detach(&file)?,
+        Request::EndDisk { directory } => disk::end(&directory)?,
         Request::RemoveFile { file } => file::remove(&file)?,
         Request::MakeDirectory { directory } => file::make_directory(&directory)?,
         Request::RemoveDirectory { directory } => file::remove_directory(&directory)?,
@@ -101,10 +106,11 @@ fn hello() -> Reply {
     Reply::Hello { protocol: PROTOCOL_VERSION, version, pid, start_ticks, boot_id: facts::boot_id() }
 }
 
-fn run_tool(agent: &Agent, argv: &[String], timeout_ms: u64) -> Result<Reply, Failure> {
+type Run = fn(&tool::Children, &[String], Option<Duration>) -> Result<tool::ToolOutput, HostError>;
+
+fn run_tool(agent: &Agent, run: Run, argv: &[String], timeout_ms: u64) -> Result<Reply, Failure> {
     let limit = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
-    let tool::ToolOutput { argv, status, stdout, stderr, elapsed_ns } =
-        tool::run(&agent.children, argv, limit)?;
+    let tool::ToolOutput { argv, status, stdout, stderr, elapsed_ns } = run(&agent.children, argv, limit)?;
     Ok(Reply::Tool { argv, status, stdout, stderr, elapsed_ns })
 }
 
@@ -122,6 +128,11 @@ fn free_space(directory: &Path) -> Result<Reply, Failure> {
     let started = Instant::now();
     let free_space = layout::free_space(directory).map_err(|error| layout_failure(&error))?;
     Ok(Reply::FreeSpace { free_space: Box::new(free_space), elapsed_ns: elapsed_ns(started) })
+}
+
+fn disk_stat(directory: &Path) -> Result<Reply, Failure> {
+    let stat = VirtualDisk::under(directory).map(|disk| disk.stat()).transpose()?;
+    Ok(Reply::DiskStat { stat: stat.map(Box::new) })
 }
 
 fn elapsed_ns(started: Instant) -> u64 {

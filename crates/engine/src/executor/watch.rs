@@ -1,37 +1,38 @@
 //! The watch an operation is timed with.
 
-use fsage_sys::clock::raw_ns;
+use crate::disk::Clock;
 
-/// Runs from `start` to `stop`, but for the time it is held. Each reading costs about 25 ns.
+/// Runs from `start` to `stop`, but for the time it is held. Each reading costs about 25 ns by the host's clock.
 #[derive(Debug)]
 pub struct Watch {
+    clock: Clock,
     start: u64,
     held: u64,
 }
 
 impl Watch {
     #[inline]
-    pub fn start() -> Self {
-        Self { start: raw_ns(), held: 0 }
+    pub fn start(clock: &Clock) -> Self {
+        Self { clock: clock.clone(), start: clock.now_ns(), held: 0 }
     }
 
-    /// When it was started.
+    /// When it was started, by its clock.
     pub const fn started(&self) -> u64 {
         self.start
     }
 
     /// Leaves out what follows, up to [`Watch::go_on`].
     pub fn hold(&mut self) {
-        self.held = self.held.wrapping_sub(raw_ns());
+        self.held = self.held.wrapping_sub(self.clock.now_ns());
     }
 
     pub fn go_on(&mut self) {
-        self.held = self.held.wrapping_add(raw_ns());
+        self.held = self.held.wrapping_add(self.clock.now_ns());
     }
 
     /// Nanoseconds run.
     #[inline]
-    pub fn stop(self) -> u64 {
-        raw_ns().saturating_sub(self.start).saturating_sub(self.held)
+    pub fn stop(&self) -> u64 {
+        self.clock.now_ns().saturating_sub(self.start).saturating_sub(self.held)
     }
 }

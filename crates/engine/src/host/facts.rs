@@ -26,6 +26,7 @@ const PROGRAMS: &[(&str, Option<&str>)] = &[
     ("losetup", Some("--version")), ("mount", Some("--version")), ("fstrim", Some("--version")), ("modprobe", Some("--version")),
     ("lvm", Some("version")), ("dmsetup", Some("--version")), ("mdadm", Some("--version")), ("cryptsetup", Some("--version")),
     ("smartctl", Some("--version")), ("nvme", Some("version")),
+    ("fsage-disk", Some("--version")),
     ("qemu-system-x86_64", Some("--version")), ("qemu-nbd", Some("--version")), ("ssh", Some("-V")),
 ];
 

@@ -4,6 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::HostError;
 
+/// What a setting is; of a list of choices (`[none] mq-deadline`) the chosen one.
+///
+/// # Errors
+/// The path is outside /sys and /proc/sys, missing, or cannot be read.
+pub fn get(path: &Path) -> Result<String, HostError> {
+    read(&checked(path)?)
+}
+
 /// Writes a setting and returns the old value; of a list of choices (`[none] mq-deadline`) the chosen one.
 ///
 /// # Errors
@@ -72,6 +80,8 @@ mod tests {
     fn only_settings_are_written() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(matches!(set(file.path(), "1"), Err(HostError::Senseless { .. })));
+        assert!(matches!(get(file.path()), Err(HostError::Senseless { .. })));
+        assert!(!get(Path::new("/proc/sys/kernel/ostype")).unwrap().is_empty());
         assert!(matches!(restore(file.path(), "1", "2"), Err(HostError::Senseless { .. })));
         restore(Path::new("/sys/block/no-such-disk/queue/scheduler"), "none", "bfq").unwrap();
         assert!(matches!(set(Path::new("/sys/no-such-setting"), "1"), Err(HostError::File { .. })));

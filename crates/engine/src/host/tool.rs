@@ -101,14 +101,21 @@ impl Children {
     }
 }
 
-/// The full path of a program: as given when it has a slash, else from `PATH` and the system's folders.
+/// Programs of ours: they lie beside this one, or one folder up (where tests run), and may be nowhere in `PATH`.
+const OURS: &str = "fsage-";
+
+/// The full path of a program: as given when it has a slash, else from `PATH` and the system's folders; one of ours first from
+/// beside this program, so that all are of one version.
 #[must_use]
 pub fn look_up(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
+    let own = std::env::current_exe().ok().filter(|_| program.starts_with(OURS));
+    let beside = own.iter().flat_map(|own| own.ancestors().skip(1).take(2).map(Path::to_owned));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
+    beside
+        .chain(std::env::split_paths(&path))
         .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|path| is_program(path))
@@ -125,6 +132,28 @@ fn is_program(path: &Path) -> bool {
 /// # Errors
 /// It is not installed, cannot be started, or did not end in time. A non-zero status is not an error.
 pub fn run(children: &Children, argv: &[String], limit: Option<Duration>) -> Result<ToolOutput, HostError> {
+    run_marked(children, argv, limit, true)
+}
+
+/// As [`run`], where what the program leaves in the background, in a session of its own, is to outlive this agent: it does not
+/// carry the agent's identity.
+///
+/// # Errors
+/// As [`run`].
+pub fn start_server(
+    children: &Children,
+    argv: &[String],
+    limit: Option<Duration>,
+) -> Result<ToolOutput, HostError> {
+    run_marked(children, argv, limit, false)
+}
+
+fn run_marked(
+    children: &Children,
+    argv: &[String],
+    limit: Option<Duration>,
+    marked: bool,
+) -> Result<ToolOutput, HostError> {
     let Some((program, arguments)) = argv.split_first() else {
         return Err(HostError::Senseless { what: "an empty command line".to_owned() });
     };
@@ -133,11 +162,14 @@ pub fn run(children: &Children, argv: &[String], limit: Option<Duration>) -> Res
     command
         .args(arguments)
         .env("LC_ALL", "C")
-        .env(MARKER, Identity::own().to_string())
+        .env_remove(MARKER)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    if marked {
+        command.env(MARKER, Identity::own().to_string());
+    }
     fsage_sys::process::die_with_parent(&mut command);
     let started = Instant::now();
     let (mut child, pid) = children.start(&mut command)?;
@@ -237,6 +269,14 @@ mod tests {
             assert!(Instant::now() < deadline, "process {pid} is still there");
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn only_a_server_does_not_carry_the_agent() {
+        let children = Children::default();
+        let script = shell(&format!("echo ${{{MARKER}-none}}"));
+        assert_eq!(run(&children, &script, None).unwrap().stdout.trim(), Identity::own().to_string());
+        assert_eq!(start_server(&children, &script, None).unwrap().stdout.trim(), "none");
     }
 
     #[test]

@@ -117,6 +117,7 @@ mod tests {
             }),
             latency: std::collections::BTreeMap::new(),
             interval_log: Vec::new(),
+            disk: None,
         }
     }
 

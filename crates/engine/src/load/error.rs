@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::disk::ControlError;
 use crate::protocol::FailureKind;
 
 /// Why a load could not be run, or could not be run to its end.
@@ -77,6 +78,9 @@ pub enum LoadError {
         /// Why.
         what: String,
     },
+    /// The virtual disk cannot be asked for its time.
+    #[error(transparent)]
+    Disk(#[from] ControlError),
     /// A thread of the load ended by a panic: a bug.
     #[error("a thread of the load panicked")]
     Panicked,
@@ -106,6 +110,7 @@ impl LoadError {
             Self::Futile { .. } => {
                 "the file system may lack what the workload's operations need; change its weights".to_owned()
             }
+            Self::Disk(error) => error.hint(),
             _ => String::new(),
         }
     }
@@ -116,6 +121,7 @@ impl LoadError {
         match self {
             Self::Spec { .. } | Self::Workload { .. } | Self::Leftover { .. } => FailureKind::Usage,
             Self::Panicked => FailureKind::Internal,
+            Self::Disk(error) => error.kind(),
             Self::Directory { .. }
             | Self::System { .. }
             | Self::DeviceFailed { .. }

@@ -148,6 +148,7 @@ mod tests {
             }),
             latency: std::collections::BTreeMap::new(),
             interval_log: Vec::new(),
+            disk: None,
         }
     }
 

@@ -101,6 +101,7 @@ impl Prober {
             layout,
             latency: std::collections::BTreeMap::new(),
             interval_log: Vec::new(),
+            disk: None,
         })
     }
 

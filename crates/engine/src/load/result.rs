@@ -71,6 +71,7 @@ pub fn assemble(
         overhead_ns_per_operation: share(spent.cpu.user_ns, operations),
         files: 0,
         live_bytes: 0,
+        disk: None,
     })
 }
 

@@ -24,6 +24,7 @@ use super::worker::{
 };
 use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec, Probe, StopReason, WriteMode};
 use crate::digest::Digest;
+use crate::disk::{Clock, DiskUse, Meter};
 use crate::executor::{Executor, ExecutorOptions};
 use crate::operation::OperationKind;
 use crate::profile::{Fit, derived};
@@ -178,11 +179,13 @@ fn make_executors(
         in_place: facts.in_place,
         open_directories: setup::descriptors() / threads,
     };
+    let clock = Clock::under(ground.path())?;
     let error = |errno| ground.error("mkdir", errno);
     (0_u32..)
         .zip(initial)
         .map(|(thread, directories)| {
-            let mut executor = Executor::open(ground.path(), thread, options).map_err(error)?;
+            let mut executor =
+                Executor::open(ground.path(), thread, options, clock.clone()).map_err(error)?;
             directories
                 .iter()
                 .try_for_each(|directory| executor.make_directory(*directory))
@@ -237,6 +240,9 @@ struct Lead<'a> {
     expected: Option<u64>,
     sink: &'a mut dyn LoadSink,
     prober: Prober,
+    /// What the virtual disk does for the load: all that it does but what probes ask of it.
+    meter: Meter,
+    disk: Option<DiskUse>,
     age: Option<AgeWatch>,
     like: Option<LikeWatch>,
     /// A probe was made.
@@ -283,6 +289,8 @@ impl<'a> Lead<'a> {
         shared.grow_share.store(grow.to_bits(), Ordering::Relaxed);
         Self {
             prober: Prober::new(ground, layout, like.is_some(), spec.trim, facts.counts_at_once),
+            meter: Meter::under(ground.path()),
+            disk: None,
             age: spec.stop.age.clone().map(AgeWatch::new),
             like,
             probed: false,
@@ -309,6 +317,7 @@ impl<'a> Lead<'a> {
 
     fn lead(mut self) -> Result<LoadResult, LoadError> {
         self.shared.start_raw_ns.store(raw_ns(), Ordering::Relaxed);
+        self.meter.start();
         let reason = self.legs()?;
         if let Some(tick) = self.evolution.last() {
             self.sink.tick(tick);
@@ -349,7 +358,8 @@ impl<'a> Lead<'a> {
         }
         let total = self.evolution.total();
         let spent = Spent { elapsed_ns: self.elapsed_ns, cpu: self.cpu };
-        assemble(self.spec, self.ground, &self.prober, &self.tallies, spent, total, ending)
+        let result = assemble(self.spec, self.ground, &self.prober, &self.tallies, spent, total, ending)?;
+        Ok(LoadResult { disk: self.disk.take(), ..result })
     }
 
     /// Leg after leg until the load ends; says why it did.
@@ -422,10 +432,12 @@ impl<'a> Lead<'a> {
     fn probe(&mut self) -> Result<bool, LoadError> {
         let (latency, interval_log) = self.evolution.end_interval(self.elapsed_ns);
         let files = self.files.iter().sum();
+        let disk = self.read_meter()?;
         let mut probe = self.prober.probe(self.operations(), self.elapsed_ns, files, self.sink)?;
         self.shared.fullness.correct(Usage { used_bytes: probe.used_bytes, total_bytes: probe.total_bytes });
         probe.latency = latency;
         probe.interval_log = interval_log;
+        probe.disk = disk;
         let written = self.tallies.iter().map(|tally| tally.bytes_written).sum();
         let first = !std::mem::replace(&mut self.probed, true);
         if let Some(what) = self.age.as_ref().filter(|_| first).and_then(|age| age.lacks(&probe)) {
@@ -434,7 +446,20 @@ impl<'a> Lead<'a> {
         let reached = self.age.as_mut().is_some_and(|age| age.is_reached(&probe, written));
         let reached = self.steer(&probe) && reached;
         self.sink.probe(probe);
+        self.meter.start();
         Ok(reached)
+    }
+
+    /// Holds the meter, with all written out that the load left in memory, and says what the disk did since it was read last.
+    fn read_meter(&mut self) -> Result<Option<DiskUse>, LoadError> {
+        self.ground.sync()?;
+        self.meter.stop();
+        let used = self.meter.take()?;
+        match (&mut self.disk, used.clone()) {
+            (Some(total), Some(used)) => total.add(used),
+            (total, used) => *total = total.take().or(used),
+        }
+        Ok(used)
     }
 
     /// Steers towards the profile; whether it is near, where that is to end the load.

@@ -6,7 +6,6 @@
 //! comes from memory, which happens with about reads ÷ (2 × blocks) of them.
 
 use fsage_sys::aligned::AlignedBuffer;
-use fsage_sys::clock::raw_ns;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
 use rustix::io::{Errno, pread, retry_on_intr};
@@ -88,15 +87,16 @@ fn read_block(
     timing: &mut Timing,
 ) -> Result<u64, Errno> {
     let path = context.below(&file.path);
-    let before = raw_ns();
+    let clock = context.clock();
+    let before = clock.now_ns();
     let fd: OwnedFd = openat(CWD, &path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     if !readahead {
         fadvise(&fd, 0, None, Advice::Random)?;
     }
-    let opened = raw_ns();
+    let opened = clock.now_ns();
     let count = retry_on_intr(|| pread(&fd, &mut *buffer, offset))?;
     timing.open_ns += opened - before;
-    timing.reads.push(raw_ns() - opened);
+    timing.reads.push(clock.now_ns() - opened);
     Ok(count as u64)
 }
 

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use fsage_sys::clock::{CpuTime, raw_ns, thread_cpu};
 
+use crate::disk::{Clock, DiskUse, Meter};
+
 use super::requests::{RequestSummary, Tracer};
 use super::{MeasureError, listing::Unseen};
 use crate::host::cache;
@@ -24,6 +26,14 @@ pub(super) struct Count {
     pub operations: u64,
 }
 
+/// When the clocks were started.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    wall_ns: u64,
+    clock_ns: u64,
+    cpu: CpuTime,
+}
+
 /// A measure under way.
 pub(super) struct Context<'a> {
     pub directory: &'a Path,
@@ -33,8 +43,11 @@ pub(super) struct Context<'a> {
     control: &'a Control,
     sink: &'a mut dyn LoadSink,
     tracer: Option<Tracer>,
-    running: Option<(u64, CpuTime)>,
+    clock: Clock,
+    meter: Meter,
+    running: Option<Moment>,
     elapsed_ns: u64,
+    wall_ns: u64,
     cpu_ns: u64,
     steps: u64,
     started: Instant,
@@ -47,8 +60,8 @@ impl<'a> Context<'a> {
         control: &'a Control,
         sink: &'a mut dyn LoadSink,
         tracer: Option<Tracer>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, MeasureError> {
+        Ok(Self {
             directory,
             seed,
             warnings: Vec::new(),
@@ -56,12 +69,15 @@ impl<'a> Context<'a> {
             control,
             sink,
             tracer,
+            clock: Clock::under(directory)?,
+            meter: Meter::under(directory),
             running: None,
             elapsed_ns: 0,
+            wall_ns: 0,
             cpu_ns: 0,
             steps: 0,
             started: Instant::now(),
-        }
+        })
     }
 
     /// Makes what is measured next cold: writes the file system back and drops the page cache, dentries and
@@ -80,24 +96,42 @@ impl<'a> Context<'a> {
         Ok(cache::sync(self.directory)?)
     }
 
-    /// Starts or goes on with the clock and the trace of requests.
+    /// Starts or goes on with the clock, the disk's counters and the trace of requests.
     pub fn start(&mut self) {
         if let Some(tracer) = &mut self.tracer {
             tracer.on();
         }
-        self.running = Some((raw_ns(), thread_cpu()));
+        self.meter.start();
+        self.running = Some(self.moment());
     }
 
-    /// Holds the clock and the trace.
+    /// Holds them.
     pub fn stop(&mut self) {
-        let (now, cpu) = (raw_ns(), thread_cpu());
-        if let Some((then, cpu_then)) = self.running.take() {
-            self.elapsed_ns += now - then;
-            self.cpu_ns += (cpu.user_ns + cpu.sys_ns).saturating_sub(cpu_then.user_ns + cpu_then.sys_ns);
+        let now = self.moment();
+        if let Some(then) = self.running.take() {
+            self.wall_ns += now.wall_ns - then.wall_ns;
+            self.elapsed_ns += now.clock_ns.saturating_sub(then.clock_ns);
+            let cpu_ns = |cpu: CpuTime| cpu.user_ns + cpu.sys_ns;
+            self.cpu_ns += cpu_ns(now.cpu).saturating_sub(cpu_ns(then.cpu));
         }
+        self.meter.stop();
         if let Some(tracer) = &mut self.tracer {
             tracer.off();
         }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { wall_ns: raw_ns(), clock_ns: self.clock.now_ns(), cpu: thread_cpu() }
+    }
+
+    /// What times are to be taken by.
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// What the virtual disk did while the clock ran, where there is one.
+    pub fn disk(&mut self) -> Result<Option<DiskUse>, MeasureError> {
+        Ok(self.meter.take()?)
     }
 
     /// Counts one more thing done; says now and then how far it is, and whether to go on.
@@ -130,9 +164,14 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Wall time measured so far.
+    /// Time measured so far, by [`clock`](Self::clock).
     pub const fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
+    }
+
+    /// Wall time measured so far.
+    pub const fn wall_ns(&self) -> u64 {
+        self.wall_ns
     }
 
     /// CPU time measured so far.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use crate::disk::ControlError;
 use crate::host::HostError;
 use crate::protocol::{Failure, FailureKind};
 use crate::workload::WorkloadError;
@@ -53,6 +54,9 @@ pub enum MeasureError {
     /// The host does not let us.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The virtual disk cannot be asked for its time.
+    #[error(transparent)]
+    Disk(#[from] ControlError),
     /// Block requests cannot be traced for a reason that is a mistake of the caller.
     #[error("`{name}` is no name of a trace instance of ours")]
     InstanceName {
@@ -108,6 +112,7 @@ impl MeasureError {
                 "run `fsage verify` on both, and look at dmesg for errors of the device".to_owned()
             }
             Self::Host(error) => error.hint(),
+            Self::Disk(error) => error.hint(),
             _ => String::new(),
         }
     }
@@ -123,6 +128,7 @@ impl MeasureError {
             | Self::Leftover { .. }
             | Self::Nothing { .. } => FailureKind::Usage,
             Self::Differs { .. } => FailureKind::Damage,
+            Self::Disk(error) => error.kind(),
             Self::System { .. } | Self::Host(_) | Self::Stopped => FailureKind::Failed,
         }
     }

@@ -29,7 +29,7 @@ use context::Context;
 pub use context::{FOLDER, make_folder, remove_folder};
 pub use error::MeasureError;
 use requests::{RequestSummary, Tracer};
-pub use result::{MeasureMetric, MeasureResult};
+pub use result::{MeasureMetric, MeasureResult, disk_metrics, model_unit};
 pub use spec::{
     AppendSpec, ColdRandomReadSpec, CreateSpec, DeleteSpec, Effect, FioSpec, GrepSpec, LargeFileSpec,
     MeasureInfo, MeasureSpec, WalkSpec, registry,
@@ -61,7 +61,7 @@ pub struct Order {
 pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<MeasureResult, MeasureError> {
     let directory = order.directory.canonicalize().map_err(MeasureError::io("find", &order.directory))?;
     let (tracer, warning) = tracer(order, &directory)?;
-    let mut context = Context::new(&directory, order.seed, control, sink, tracer);
+    let mut context = Context::new(&directory, order.seed, control, sink, tracer)?;
     context.warnings.extend(warning);
     let mut metrics = match &order.measure {
         MeasureSpec::Grep(spec) => grep::run(spec, &mut context),
@@ -73,10 +73,20 @@ pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<
         MeasureSpec::Delete(spec) => delete::run(spec, &mut context),
         MeasureSpec::Fio(_) => Err(MeasureError::NotHere),
     }?;
+    let model = context.clock().is_model();
+    if model {
+        metrics.iter_mut().for_each(|metric| metric.unit = model_unit(&metric.unit));
+    }
     let requests = context.requests();
-    metrics.extend(requests.iter().flat_map(RequestSummary::metrics));
-    warn_of_cpu(&mut context);
-    let (elapsed_ns, cpu_ns, count) = (context.elapsed_ns(), context.cpu_ns(), context.count);
+    // How long the block layer took for a request is no time of the medium then.
+    let of_medium = |metric: &MeasureMetric| !model || metric.unit != "ns";
+    metrics.extend(requests.iter().flat_map(RequestSummary::metrics).filter(of_medium));
+    let disk = context.disk()?;
+    metrics.extend(disk.iter().flat_map(disk_metrics));
+    if !model {
+        warn_of_cpu(&mut context);
+    }
+    let (elapsed_ns, cpu_ns, count) = (context.wall_ns(), context.cpu_ns(), context.count);
     Ok(MeasureResult {
         name: order.measure.name().to_owned(),
         elapsed_ns,
@@ -85,6 +95,7 @@ pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<
         files: count.files,
         operations: count.operations,
         requests,
+        disk,
         metrics,
         warnings: context.warnings,
     })
@@ -106,7 +117,7 @@ fn tracer(order: &Order, directory: &Path) -> Result<(Option<Tracer>, Option<War
 }
 
 fn warn_of_cpu(context: &mut Context<'_>) {
-    let busy = share(context.cpu_ns(), context.elapsed_ns());
+    let busy = share(context.cpu_ns(), context.wall_ns());
     if busy >= CPU_BOUND {
         let message = format!(
             "the measuring thread was on the CPU for {:.0} % of the time: the device was not what it waited for",

@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::requests::RequestSummary;
+use crate::disk::{DiskCounter, DiskTime, DiskUse};
 use crate::protocol::Warning;
+use crate::quantity::as_f64;
 
 /// What a measure found. `elapsed_ns` leaves out what prepares it (finding old files, dropping caches).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +26,10 @@ pub struct MeasureResult {
     pub operations: u64,
     /// Block requests meanwhile; absent when they were not asked for or cannot be seen here.
     pub requests: Option<RequestSummary>,
+    /// What the virtual disk did meanwhile; absent on anything else. When it keeps `model` time, every time among `metrics`
+    /// is by the disk's clock and has `model` in its unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
     /// Named values, the one to compare first.
     pub metrics: Vec<MeasureMetric>,
     /// What the reader must know.
@@ -35,7 +41,8 @@ pub struct MeasureResult {
 pub struct MeasureMetric {
     /// Unique within the measure; lower case with underscores.
     pub name: String,
-    /// Its unit: `s`, `s/GiB`, `ns`, `B/s`, `B`, `1/s`, or `1` for counts and shares.
+    /// Its unit: `s`, `s/GiB`, `ns`, `B/s`, `B`, `1/s`, or `1` for counts and shares. By a virtual disk's clock: `model s`,
+    /// `model s/GiB`, `model ns`, `B/model s`, `1/model s`.
     pub unit: String,
     /// The value.
     pub value: f64,
@@ -57,10 +64,69 @@ impl MeasureMetric {
     }
 }
 
+/// The unit of a time, or of something a time, when it is by a virtual disk's clock; others stay as they are.
+#[must_use]
+pub fn model_unit(unit: &str) -> String {
+    match unit {
+        "s" | "ns" | "s/GiB" => format!("model {unit}"),
+        "B/s" => "B/model s".to_owned(),
+        "1/s" => "1/model s".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// What a disk did as metrics: `model_time` when it keeps model time, and `disk_NAME` for each counter.
+#[must_use]
+pub fn disk_metrics(used: &DiskUse) -> Vec<MeasureMetric> {
+    let mut metrics = Vec::new();
+    if used.time == DiskTime::Model {
+        metrics.push(MeasureMetric::cost("model_time", "model ns", as_f64(used.elapsed_ns)));
+    }
+    metrics.extend(used.counters.iter().map(|counter| {
+        let DiskCounter { name, unit, value, .. } = counter;
+        let unit = if used.time == DiskTime::Model { model_unit(unit) } else { unit.clone() };
+        MeasureMetric::cost(&format!("disk_{name}"), &unit, *value)
+    }));
+    metrics
+}
+
 impl MeasureResult {
     /// The value of a metric.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.iter().find(|metric| metric.name == name).map(|metric| metric.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_model_say_so() {
+        for (unit, model) in
+            [("s", "model s"), ("s/GiB", "model s/GiB"), ("B/s", "B/model s"), ("B", "B"), ("1", "1")]
+        {
+            assert_eq!(model_unit(unit), model);
+        }
+        let counter = |name: &str, unit: &str, value| DiskCounter {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            value,
+            state: false,
+        };
+        let counters = vec![counter("seek_ns", "ns", 3.0), counter("erases", "1", 2.0)];
+        let mut used = DiskUse { elapsed_ns: 7, counters, ..DiskUse::default() };
+        let names = |used: &DiskUse| -> Vec<(String, String)> {
+            disk_metrics(used).into_iter().map(|metric| (metric.name, metric.unit)).collect()
+        };
+        let pair = |name: &str, unit: &str| (name.to_owned(), unit.to_owned());
+        let erases = pair("disk_erases", "1");
+        assert_eq!(
+            names(&used),
+            [pair("model_time", "model ns"), pair("disk_seek_ns", "model ns"), erases.clone()]
+        );
+        used.time = DiskTime::Real;
+        assert_eq!(names(&used), [pair("disk_seek_ns", "ns"), erases]);
     }
 }

@@ -215,6 +215,7 @@ fn probes(size: Size, target: f64, shape: &Shape, noise: &mut Noise) -> Vec<Prob
                 layout: None,
                 latency: latencies(size.kinds, shape.slow, age, 1000, noise),
                 interval_log: vec!["Tag=create,1.0,2.0,3.0,HISTFAAAA".repeat(8); size.kinds],
+                disk: None,
             }
         })
         .collect()
@@ -248,6 +249,7 @@ fn result(size: Size, target: f64, shape: &Shape, probes: &[Probe], noise: &mut 
         overhead_ns_per_operation: 310.0,
         files: 9_000,
         live_bytes: 880 << 20,
+        disk: None,
     }
 }
 

@@ -172,6 +172,7 @@ fn probe(n: u64, base: f64, full: f64) -> Probe {
         layout: Some(layout),
         latency: latencies(base, age),
         interval_log: Vec::new(),
+        disk: None,
     }
 }
 
@@ -195,6 +196,7 @@ fn result(base: f64, layout: LayoutSummary, free: FreeSpace) -> LoadResult {
         latency: latencies(base, 0.5),
         files: layout.files,
         live_bytes: layout.size_bytes,
+        disk: None,
         layout,
         free_space: Some(free),
         overhead_ns_per_operation: 900.0,

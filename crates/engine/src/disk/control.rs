@@ -1,0 +1,159 @@
+//! The control socket: one JSON line in, one JSON line out, a connection a question.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::protocol::{Failure, FailureKind};
+
+/// How long a disk may take to answer. It answers from memory; a snapshot of a large one takes longest.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Longest answer accepted: a disk's log is asked for in parts.
+const LONGEST_ANSWER: u64 = 256 << 20;
+
+/// Why a disk could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody answers at the socket.
+    #[error("cannot ask the disk at {}", socket.display())]
+    Silent {
+        /// The socket.
+        socket: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// What came back is not what it must be.
+    #[error("the disk at {} gave an answer that is not understood", socket.display())]
+    Answer {
+        /// The socket.
+        socket: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The disk does not do it.
+    #[error("the disk refuses: {message}")]
+    Refused {
+        /// What it said.
+        message: String,
+        /// The next step, as the disk knows it; may be empty.
+        hint: String,
+    },
+}
+
+impl ControlError {
+    /// The next step; empty when there is nothing to say.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Silent { .. } => {
+                "is it still up? `fsage disk ls` tells; `fsage clean` removes a dead one".to_owned()
+            }
+            Self::Answer { .. } => "fsage-agent and fsage-disk must be of the same version".to_owned(),
+            Self::Refused { hint, .. } => hint.clone(),
+        }
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub const fn kind(&self) -> FailureKind {
+        match self {
+            Self::Silent { .. } => FailureKind::Failed,
+            Self::Answer { .. } => FailureKind::Internal,
+            Self::Refused { .. } => FailureKind::Usage,
+        }
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        let errno = match &error {
+            ControlError::Silent { source, .. } => source.raw_os_error(),
+            _ => None,
+        };
+        Self { message: crate::host::chain(&error), hint: error.hint(), errno, kind: error.kind() }
+    }
+}
+
+/// Asks once.
+pub(super) fn ask(socket: &Path, command: &Value) -> Result<Value, ControlError> {
+    let line = converse(socket, command)
+        .map_err(|source| ControlError::Silent { socket: socket.to_owned(), source })?;
+    let answer: Value = serde_json::from_str(&line)
+        .map_err(|source| ControlError::Answer { socket: socket.to_owned(), source })?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(message) => {
+            let hint = answer.get("hint").and_then(Value::as_str).unwrap_or_default().to_owned();
+            Err(ControlError::Refused { message: message.to_owned(), hint })
+        }
+        None => Ok(answer),
+    }
+}
+
+fn converse(socket: &Path, command: &Value) -> std::io::Result<String> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_write_timeout(Some(LIMIT))?;
+    stream.write_all(format!("{command}\n").as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut line)?;
+    if line.ends_with('\n') {
+        return Ok(line);
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it hung up in the middle of its answer"))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread::JoinHandle;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// A disk that gives these answers, one a connection, and then what it was asked.
+    pub fn scripted(socket: &Path, answers: &[&str]) -> JoinHandle<Vec<String>> {
+        let listener = UnixListener::bind(socket).unwrap();
+        let answers: Vec<String> = answers.iter().map(|answer| (*answer).to_owned()).collect();
+        std::thread::spawn(move || {
+            answers
+                .iter()
+                .map(|answer| {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let mut line = String::new();
+                    BufReader::new(&stream).read_line(&mut line).unwrap();
+                    stream.write_all(answer.as_bytes()).unwrap();
+                    line
+                })
+                .collect()
+        })
+    }
+
+    #[test]
+    fn one_line_for_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("control");
+        let disk = scripted(
+            &socket,
+            &["{\"a\":1}\n", "{\"error\":\"no\",\"hint\":\"yes\"}\n", "nonsense\n", "{\"a\":"],
+        );
+        let command = json!({"command": "stat"});
+        assert_eq!(ask(&socket, &command).unwrap(), json!({"a": 1}));
+        let refused = ask(&socket, &command).unwrap_err();
+        assert_eq!((refused.to_string().as_str(), refused.hint().as_str()), ("the disk refuses: no", "yes"));
+        assert!(matches!(ask(&socket, &command), Err(ControlError::Answer { .. })));
+        assert!(matches!(ask(&socket, &command), Err(ControlError::Silent { .. })));
+        assert_eq!(disk.join().unwrap(), vec!["{\"command\":\"stat\"}\n"; 4]);
+    }
+
+    #[test]
+    fn nobody_there_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = ask(&folder.path().join("control"), &json!({})).unwrap_err();
+        assert!(matches!(error, ControlError::Silent { .. }) && error.hint().contains("disk ls"));
+    }
+}

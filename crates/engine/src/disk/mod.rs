@@ -1,0 +1,83 @@
+//! The virtual disk as seen from beside the file system: its own time, and what it counted.
+//!
+//! A disk is served from a folder (crates/disk): `mount/disk` is the file under the loop device, `control` a Unix socket that
+//! answers one JSON line with another, `clock` the disk's own time as a [`SharedClock`](fsage_sys::shared_clock). A disk is found from a
+//! directory on it, through the mount table, device-mapper and md, and the loop device's backing file; nobody has to name it.
+//!
+//! In `model` time the disk's clock is exact to the sequence of requests, and the processor's time is not in it: a clock on the
+//! wall tells nothing about the medium then, and everything that is timed is timed by the disk ([`Clock`]). In `real` time
+//! replies come when the medium would have given them, and the wall's clock is the right one.
+
+mod clock;
+mod control;
+mod find;
+mod meter;
+mod stat;
+
+pub use clock::Clock;
+pub use control::ControlError;
+pub use meter::Meter;
+pub use stat::{DiskCounter, DiskStat, DiskTime, DiskUse};
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+/// The exported file within a disk's folder.
+pub const FILE: &str = "mount/disk";
+/// The socket within a disk's folder.
+pub const CONTROL: &str = "control";
+/// The disk's time within a disk's folder.
+pub const CLOCK: &str = "clock";
+/// Process id and start time of the server within a disk's folder.
+pub const PROCESS: &str = "pid";
+
+/// A virtual disk that is being served on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VirtualDisk {
+    directory: PathBuf,
+}
+
+impl VirtualDisk {
+    /// The disk served from `directory`, whether or not there is one.
+    #[must_use]
+    pub const fn at(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    /// The virtual disk that the file system holding `directory` is on; `None` when it is on anything else, or on several.
+    #[must_use]
+    pub fn under(directory: &Path) -> Option<Self> {
+        find::under(directory)
+    }
+
+    /// The virtual disk below a block device; `None` when it is anything else, or several.
+    #[must_use]
+    pub fn of_device(device: &Path) -> Option<Self> {
+        find::of_device(device)
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Asks it one thing.
+    ///
+    /// # Errors
+    /// Nobody serves it, it does not answer in time, or it refuses.
+    pub fn ask(&self, command: &Value) -> Result<Value, ControlError> {
+        control::ask(&self.directory.join(CONTROL), command)
+    }
+
+    /// What it is and what it counted.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask), or its answer makes no sense.
+    pub fn stat(&self) -> Result<DiskStat, ControlError> {
+        let socket = self.directory.join(CONTROL);
+        let answer = control::ask(&socket, &json!({"command": "stat"}))?;
+        serde_json::from_value(answer).map_err(|source| ControlError::Answer { socket, source })
+    }
+}

@@ -1,0 +1,157 @@
+//! What a disk says of itself, and what it did between two moments.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a disk keeps time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskTime {
+    /// Requests cost nothing; what they would have taken is added to the disk's clock.
+    #[default]
+    Model,
+    /// Replies come when the medium would have given them.
+    Real,
+}
+
+/// A figure that a disk keeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskCounter {
+    /// `snake_case`, ending in its unit where that is not a plain count (`seek_ns`).
+    pub name: String,
+    /// `1`, `B`, `ns`.
+    pub unit: String,
+    /// The sum since the disk was made.
+    pub value: f64,
+    /// A state (the largest of something, a ratio), of which differences make no sense.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub state: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// What a disk answers to `stat`. Fields that are not known are ignored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DiskStat {
+    /// Name of the medium (`hdd-7200`).
+    pub medium: String,
+    /// How it keeps time.
+    pub time: DiskTime,
+    /// The disk's clock.
+    pub now_ns: u64,
+    /// What it counted.
+    pub counters: Vec<DiskCounter>,
+}
+
+/// What a disk did between two moments.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DiskUse {
+    /// Name of the medium.
+    pub medium: String,
+    /// How the disk keeps time.
+    pub time: DiskTime,
+    /// Nanoseconds that went by on the disk's clock.
+    pub elapsed_ns: u64,
+    /// What was counted meanwhile; states are as they were at the end.
+    pub counters: Vec<DiskCounter>,
+}
+
+impl DiskStat {
+    /// What happened since `before`.
+    #[must_use]
+    pub fn since(self, before: &Self) -> DiskUse {
+        let elapsed_ns = self.now_ns.saturating_sub(before.now_ns);
+        let earlier = |name: &str| before.counters.iter().find(|counter| counter.name == name);
+        let counters = self
+            .counters
+            .into_iter()
+            .map(|counter| match earlier(&counter.name) {
+                Some(old) if !counter.state => DiskCounter { value: counter.value - old.value, ..counter },
+                _ => counter,
+            })
+            .collect();
+        DiskUse { medium: self.medium, time: self.time, elapsed_ns, counters }
+    }
+}
+
+impl DiskUse {
+    /// Adds what happened later on.
+    pub fn add(&mut self, later: Self) {
+        self.elapsed_ns += later.elapsed_ns;
+        for counter in later.counters {
+            match self.counters.iter_mut().find(|known| known.name == counter.name) {
+                Some(known) if !counter.state => known.value += counter.value,
+                Some(known) => known.value = counter.value,
+                None => self.counters.push(counter),
+            }
+        }
+    }
+
+    /// The value of a counter.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> Option<f64> {
+        self.counters.iter().find(|counter| counter.name == name).map(|counter| counter.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(name: &str, value: f64, state: bool) -> DiskCounter {
+        DiskCounter { name: name.to_owned(), unit: "1".to_owned(), value, state }
+    }
+
+    #[test]
+    fn sums_are_subtracted_and_states_kept() {
+        let before = DiskStat {
+            now_ns: 10,
+            counters: vec![counter("seeks", 3.0, false), counter("largest", 9.0, true)],
+            ..DiskStat::default()
+        };
+        let after = DiskStat {
+            medium: "hdd".to_owned(),
+            now_ns: 25,
+            counters: vec![
+                counter("seeks", 5.0, false),
+                counter("largest", 8.0, true),
+                counter("new", 1.0, false),
+            ],
+            ..DiskStat::default()
+        };
+        let mut found = after.since(&before);
+        assert_eq!((found.elapsed_ns, found.medium.as_str()), (15, "hdd"));
+        assert_eq!(
+            found.counters,
+            [counter("seeks", 2.0, false), counter("largest", 8.0, true), counter("new", 1.0, false)]
+        );
+        found.add(DiskUse {
+            elapsed_ns: 5,
+            counters: vec![
+                counter("seeks", 1.0, false),
+                counter("largest", 2.0, true),
+                counter("more", 4.0, false),
+            ],
+            ..DiskUse::default()
+        });
+        assert_eq!(found.elapsed_ns, 20);
+        assert_eq!(found.counter("seeks"), Some(3.0));
+        assert_eq!(found.counter("largest"), Some(2.0));
+        assert_eq!(found.counter("more"), Some(4.0));
+        assert_eq!(found.counter("none"), None);
+    }
+
+    #[test]
+    fn an_answer_with_more_or_less_is_understood() {
+        let text = r#"{"medium":"ssd","time":"real","now_ns":7,"size_bytes":5,"counters":[{"name":"erases","unit":"1","value":2}]}"#;
+        let stat: DiskStat = serde_json::from_str(text).unwrap();
+        assert_eq!((stat.time, stat.counters[0].value), (DiskTime::Real, 2.0));
+        assert_eq!(serde_json::from_str::<DiskStat>("{}").unwrap(), DiskStat::default());
+        assert!(serde_json::from_str::<DiskStat>(r#"{"time":"slow"}"#).is_err());
+    }
+}

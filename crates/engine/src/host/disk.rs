@@ -1,0 +1,146 @@
+//! Ending a virtual disk, whatever state it was left in.
+//!
+//! The server is asked to go; when it does not, or cannot be asked, it is killed. It is known by its command line, which names the
+//! folder, so that one that was killed before it wrote anything down is found too. Its FUSE mount goes lazily: what still holds it gets `EIO`, and nobody waits. Its folder is removed only as far as it
+//! holds what a disk makes there, so that a folder named by mistake loses nothing else.
+
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::process::{self, Identity};
+use super::{HostError, mount};
+use crate::disk::{CLOCK, CONTROL, PROCESS, VirtualDisk};
+
+/// How long a server may take to go after it said that it would, and a killed one to leave the kernel.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a server makes in its folder, besides the mount point.
+const FILES: [&str; 4] = [CONTROL, CLOCK, PROCESS, "log"];
+
+/// The server's program.
+pub const PROGRAM: &str = "fsage-disk";
+
+/// Folder of the mount within a disk's folder.
+const MOUNT: &str = "mount";
+
+/// Ends the disk served from `directory` and removes the folder; gone already is fine.
+///
+/// # Errors
+/// The server cannot be killed, or the mount or the folder cannot be removed.
+pub fn end(directory: &Path) -> Result<(), HostError> {
+    for server in servers(directory) {
+        // Refused or not answered: it is killed below.
+        let _ = VirtualDisk::at(directory.to_owned()).ask(&json!({"command": "down"}));
+        let asked = Instant::now();
+        while server.is_alive() && asked.elapsed() < LIMIT {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        process::end(server, LIMIT)?;
+    }
+    let point = directory.join(MOUNT);
+    while mount::is_mount_point(&point) {
+        fsage_sys::mount::unmount_lazily(&point)
+            .map_err(HostError::kernel(format!("unmount {}", point.display())))?;
+    }
+    for file in FILES {
+        super::file::remove(&directory.join(file))?;
+    }
+    for folder in [&point, directory] {
+        match std::fs::remove_dir(folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(HostError::file("remove directory", folder)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The living processes that serve a disk from `directory`, or are about to.
+#[must_use]
+pub fn servers(directory: &Path) -> Vec<Identity> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let serves = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        is_server(&line, directory)
+    };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(serves)
+        .filter_map(|pid| Some(Identity { pid, start_ticks: process::start_ticks(pid)? }))
+        .filter(|identity| identity.is_alive())
+        .collect()
+}
+
+/// Whether this command line, words ended by zeros, is a server's of this folder.
+fn is_server(line: &[u8], directory: &Path) -> bool {
+    let mut words = line.split(|&byte| byte == 0);
+    let program = words.next().unwrap_or_default();
+    let ours = program.rsplit(|&byte| byte == b'/').next() == Some(PROGRAM.as_bytes());
+    let mut words = words.skip_while(|word| *word != b"--directory").skip(1);
+    ours && words.next() == Some(directory.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_server_is_removed_with_what_a_disk_makes_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("disk");
+        end(&directory).unwrap();
+        std::fs::create_dir_all(directory.join("mount")).unwrap();
+        for file in [CONTROL, CLOCK, "log", "keep"] {
+            std::fs::write(directory.join(file), "x").unwrap();
+        }
+        std::fs::write(directory.join(PROCESS), "4000000 12\n").unwrap();
+        let error = end(&directory).unwrap_err();
+        assert!(error.to_string().contains("remove directory"), "{error}");
+        let left: Vec<_> = std::fs::read_dir(&directory).unwrap().flatten().map(|e| e.file_name()).collect();
+        assert_eq!(left, ["keep"]);
+        std::fs::remove_file(directory.join("keep")).unwrap();
+        end(&directory).unwrap();
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_command_line() {
+        let is = |line: &str| is_server(line.replace(' ', "\0").as_bytes(), Path::new("/run/fsage/disks/a"));
+        assert!(is("/opt/bin/fsage-disk up --directory /run/fsage/disks/a --size 7 "));
+        assert!(is("fsage-disk serve --directory /run/fsage/disks/a"));
+        assert!(!is("fsage-disk up --directory /run/fsage/disks/ab"));
+        assert!(!is("fsage-disk up --size 7 /run/fsage/disks/a"));
+        assert!(!is("vi --directory /run/fsage/disks/a"));
+        assert!(!is(""));
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("disk");
+        std::fs::create_dir(&directory).unwrap();
+        // A shell under the server's name, with words after its script: a process that stays and answers nothing.
+        let mut child = Command::new("sh")
+            .arg0(PROGRAM)
+            .args(["-c", "read nothing", "--directory"])
+            .arg(&directory)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let ticks = process::start_ticks(child.id()).unwrap();
+        assert_eq!(servers(&directory), [Identity { pid: child.id(), start_ticks: ticks }]);
+        assert!(servers(folder.path()).is_empty());
+        end(&directory).unwrap();
+        assert!(!child.wait().unwrap().success() && !directory.exists());
+        assert!(servers(&directory).is_empty());
+    }
+}
