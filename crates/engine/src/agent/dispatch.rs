@@ -53,6 +53,10 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
         | Request::Copy { .. }
         | Request::RemoveTraceInstance { .. }) => super::measure::serve(agent, id, request),
         Request::DiskStat { directory } => disk_stat(&directory),
+        Request::EndDisk { directory } => {
+            disk::end(&agent.children, &directory)?;
+            Ok(Reply::Done)
+        }
         Request::Pause | Request::Resume | Request::Stop | Request::Goodbye => Ok(Reply::Done),
         other => on_host(other).map_err(Failure::from),
     }
@@ -80,7 +84,6 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
             return Ok(Reply::Usage { used_bytes, total_bytes, available_bytes, file_system });
         }
         Request::LoopDetach { file } => loopback::detach(&file)?,
-        Request::EndDisk { directory } => disk::end(&directory)?,
         Request::RemoveFile { file } => file::remove(&file)?,
         Request::MakeDirectory { directory } => file::make_directory(&directory)?,
         Request::RemoveDirectory { directory } => file::remove_directory(&directory)?,

@@ -68,8 +68,8 @@ mod tests {
     use super::super::control::tests::scripted;
     use super::*;
 
-    const MODEL: &str = "{\"medium\":\"hdd-7200\",\"time\":\"model\",\"now_ns\":5}\n";
-    const REAL: &str = "{\"medium\":\"hdd-7200\",\"time\":\"real\",\"now_ns\":5}\n";
+    const MODEL: &str = "{\"ok\":{\"medium\":\"hdd-7200\",\"time\":\"model\",\"disk\":{\"clock_ns\":5}}}\n";
+    const REAL: &str = "{\"ok\":{\"medium\":\"hdd-7200\",\"time\":\"real\",\"disk\":{\"clock_ns\":5}}}\n";
 
     #[test]
     fn model_time_is_the_disks_and_real_time_the_hosts() {

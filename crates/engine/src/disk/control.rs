@@ -1,10 +1,14 @@
-//! The control socket: one JSON line in, one JSON line out, a connection a question.
+//! The control socket: one JSON line in (`{"command":"stat"}`), one JSON line out (`{"ok":…}` or `{"error":…,"hint":…}`), a
+//! connection a question.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::protocol::{Failure, FailureKind};
@@ -82,19 +86,26 @@ impl From<ControlError> for Failure {
 pub(super) fn ask(socket: &Path, command: &Value) -> Result<Value, ControlError> {
     let line = converse(socket, command)
         .map_err(|source| ControlError::Silent { socket: socket.to_owned(), source })?;
-    let answer: Value = serde_json::from_str(&line)
+    let answer: Answer = serde_json::from_str(&line)
         .map_err(|source| ControlError::Answer { socket: socket.to_owned(), source })?;
-    match answer.get("error").and_then(Value::as_str) {
-        Some(message) => {
-            let hint = answer.get("hint").and_then(Value::as_str).unwrap_or_default().to_owned();
-            Err(ControlError::Refused { message: message.to_owned(), hint })
-        }
-        None => Ok(answer),
+    match answer.error {
+        Some(message) => Err(ControlError::Refused { message, hint: answer.hint }),
+        None => Ok(answer.ok),
     }
 }
 
+/// What a disk answers. A `null` that is fine and none at all are the same.
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    ok: Value,
+    error: Option<String>,
+    #[serde(default)]
+    hint: String,
+}
+
 fn converse(socket: &Path, command: &Value) -> std::io::Result<String> {
-    let mut stream = UnixStream::connect(socket)?;
+    let mut stream = connect(socket)?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
     stream.write_all(format!("{command}\n").as_bytes())?;
@@ -104,6 +115,15 @@ fn converse(socket: &Path, command: &Value) -> std::io::Result<String> {
         return Ok(line);
     }
     Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it hung up in the middle of its answer"))
+}
+
+/// Connects by a path that is short, however long the real one is: the address of a socket has 108 bytes.
+fn connect(socket: &Path) -> std::io::Result<UnixStream> {
+    let (Some(folder), Some(name)) = (socket.parent(), socket.file_name()) else {
+        return UnixStream::connect(socket);
+    };
+    let folder = File::open(folder)?;
+    UnixStream::connect(Path::new(&format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name))
 }
 
 #[cfg(test)]
@@ -139,7 +159,7 @@ pub(super) mod tests {
         let socket = folder.path().join("control");
         let disk = scripted(
             &socket,
-            &["{\"a\":1}\n", "{\"error\":\"no\",\"hint\":\"yes\"}\n", "nonsense\n", "{\"a\":"],
+            &["{\"ok\":{\"a\":1}}\n", "{\"error\":\"no\",\"hint\":\"yes\"}\n", "nonsense\n", "{\"ok\":"],
         );
         let command = json!({"command": "stat"});
         assert_eq!(ask(&socket, &command).unwrap(), json!({"a": 1}));

@@ -71,9 +71,8 @@ mod tests {
     use super::*;
 
     fn at(now_ns: u64) -> String {
-        format!(
-            "{{\"now_ns\":{now_ns},\"counters\":[{{\"name\":\"seeks\",\"unit\":\"1\",\"value\":{now_ns}}}]}}\n"
-        )
+        let counter = format!("{{\"name\":\"seeks\",\"unit\":\"1\",\"value\":{now_ns}}}");
+        format!("{{\"ok\":{{\"disk\":{{\"clock_ns\":{now_ns},\"medium\":[{counter}]}}}}}}\n")
     }
 
     #[test]

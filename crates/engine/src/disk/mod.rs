@@ -29,8 +29,6 @@ pub const FILE: &str = "mount/disk";
 pub const CONTROL: &str = "control";
 /// The disk's time within a disk's folder.
 pub const CLOCK: &str = "clock";
-/// Process id and start time of the server within a disk's folder.
-pub const PROCESS: &str = "pid";
 
 /// A virtual disk that is being served on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +76,8 @@ impl VirtualDisk {
     pub fn stat(&self) -> Result<DiskStat, ControlError> {
         let socket = self.directory.join(CONTROL);
         let answer = control::ask(&socket, &json!({"command": "stat"}))?;
-        serde_json::from_value(answer).map_err(|source| ControlError::Answer { socket, source })
+        serde_json::from_value::<stat::Answer>(answer)
+            .map(DiskStat::from)
+            .map_err(|source| ControlError::Answer { socket, source })
     }
 }

@@ -33,7 +33,31 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// What a disk answers to `stat`. Fields that are not known are ignored.
+/// What a disk answers to `stat`, as its server has it. Fields that are not known are ignored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Answer {
+    medium: String,
+    time: DiskTime,
+    disk: State,
+}
+
+/// The disk itself in an [`Answer`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct State {
+    clock_ns: u64,
+    medium: Vec<DiskCounter>,
+}
+
+impl From<Answer> for DiskStat {
+    fn from(answer: Answer) -> Self {
+        let Answer { medium, time, disk } = answer;
+        Self { medium, time, now_ns: disk.clock_ns, counters: disk.medium }
+    }
+}
+
+/// What a disk says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskStat {
@@ -148,10 +172,11 @@ mod tests {
 
     #[test]
     fn an_answer_with_more_or_less_is_understood() {
-        let text = r#"{"medium":"ssd","time":"real","now_ns":7,"size_bytes":5,"counters":[{"name":"erases","unit":"1","value":2}]}"#;
-        let stat: DiskStat = serde_json::from_str(text).unwrap();
-        assert_eq!((stat.time, stat.counters[0].value), (DiskTime::Real, 2.0));
-        assert_eq!(serde_json::from_str::<DiskStat>("{}").unwrap(), DiskStat::default());
-        assert!(serde_json::from_str::<DiskStat>(r#"{"time":"slow"}"#).is_err());
+        let text = r#"{"medium":"ssd","time":"real","transport":"device","disk":{"clock_ns":7,"busy_ns":5,
+            "medium":[{"name":"erases","unit":"1","value":2}]}}"#;
+        let stat = DiskStat::from(serde_json::from_str::<Answer>(text).unwrap());
+        assert_eq!((stat.time, stat.now_ns, stat.counters[0].value), (DiskTime::Real, 7, 2.0));
+        assert_eq!(DiskStat::from(serde_json::from_str::<Answer>("{}").unwrap()), DiskStat::default());
+        assert!(serde_json::from_str::<Answer>(r#"{"time":"slow"}"#).is_err());
     }
 }

@@ -1,25 +1,28 @@
 //! Ending a virtual disk, whatever state it was left in.
 //!
-//! The server is asked to go; when it does not, or cannot be asked, it is killed. It is known by its command line, which names the
-//! folder, so that one that was killed before it wrote anything down is found too. Its FUSE mount goes lazily: what still holds it gets `EIO`, and nobody waits. Its folder is removed only as far as it
-//! holds what a disk makes there, so that a folder named by mistake loses nothing else.
+//! The server's own program knows best what it made (`fsage-disk clean`); when it is missing or fails, the rest is done here. A server is
+//! known by its command line, which names the folder, so that one that was killed before it wrote anything down is found too.
+//! Its FUSE mount goes lazily: what still holds it gets `EIO`, and nobody waits. Its folder is removed only as far as it holds what a
+//! disk makes there, so that a folder named by mistake loses nothing else.
 
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-use serde_json::json;
+use std::time::Duration;
 
 use super::process::{self, Identity};
+use super::tool::{self, Children};
 use super::{HostError, mount};
-use crate::disk::{CLOCK, CONTROL, PROCESS, VirtualDisk};
+use crate::disk::{CLOCK, CONTROL};
 
-/// How long a server may take to go after it said that it would, and a killed one to leave the kernel.
+/// How long a killed server may take to leave the kernel.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// How long its own program may take to clean up after it.
+const CLEAN_LIMIT: Duration = Duration::from_secs(60);
+
 /// What a server makes in its folder, besides the mount point.
-const FILES: [&str; 4] = [CONTROL, CLOCK, PROCESS, "log"];
+const FILES: [&str; 4] = [CONTROL, CLOCK, "pid", "log.txt"];
 
 /// The server's program.
 pub const PROGRAM: &str = "fsage-disk";
@@ -27,18 +30,18 @@ pub const PROGRAM: &str = "fsage-disk";
 /// Folder of the mount within a disk's folder.
 const MOUNT: &str = "mount";
 
-/// Ends the disk served from `directory` and removes the folder; gone already is fine.
+/// Ends the disk served from `directory`, whoever uses it, and removes the folder; gone already is fine.
 ///
 /// # Errors
 /// The server cannot be killed, or the mount or the folder cannot be removed.
-pub fn end(directory: &Path) -> Result<(), HostError> {
+pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
+    if directory.exists() {
+        let argv = [PROGRAM, "clean", "--directory"].map(str::to_owned).into_iter();
+        let argv: Vec<String> = argv.chain([directory.display().to_string()]).collect();
+        // What it does not do is done below.
+        let _ = tool::run(children, &argv, Some(CLEAN_LIMIT));
+    }
     for server in servers(directory) {
-        // Refused or not answered: it is killed below.
-        let _ = VirtualDisk::at(directory.to_owned()).ask(&json!({"command": "down"}));
-        let asked = Instant::now();
-        while server.is_alive() && asked.elapsed() < LIMIT {
-            std::thread::sleep(Duration::from_millis(2));
-        }
         process::end(server, LIMIT)?;
     }
     let point = directory.join(MOUNT);
@@ -82,8 +85,9 @@ fn is_server(line: &[u8], directory: &Path) -> bool {
     let mut words = line.split(|&byte| byte == 0);
     let program = words.next().unwrap_or_default();
     let ours = program.rsplit(|&byte| byte == b'/').next() == Some(PROGRAM.as_bytes());
+    let serves = words.next().is_some_and(|word| word == b"serve" || word == b"up");
     let mut words = words.skip_while(|word| *word != b"--directory").skip(1);
-    ours && words.next() == Some(directory.as_os_str().as_bytes())
+    ours && serves && words.next() == Some(directory.as_os_str().as_bytes())
 }
 
 #[cfg(test)]
@@ -96,19 +100,19 @@ mod tests {
     #[test]
     fn a_folder_without_a_server_is_removed_with_what_a_disk_makes_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join("disk");
-        end(&directory).unwrap();
+        let (directory, children) = (folder.path().join("disk"), Children::default());
+        end(&children, &directory).unwrap();
         std::fs::create_dir_all(directory.join("mount")).unwrap();
-        for file in [CONTROL, CLOCK, "log", "keep"] {
+        for file in [CONTROL, CLOCK, "log.txt", "keep"] {
             std::fs::write(directory.join(file), "x").unwrap();
         }
-        std::fs::write(directory.join(PROCESS), "4000000 12\n").unwrap();
-        let error = end(&directory).unwrap_err();
+        std::fs::write(directory.join("pid"), r#"{"pid":4000000,"start_ticks":12}"#).unwrap();
+        let error = end(&children, &directory).unwrap_err();
         assert!(error.to_string().contains("remove directory"), "{error}");
         let left: Vec<_> = std::fs::read_dir(&directory).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(left, ["keep"]);
         std::fs::remove_file(directory.join("keep")).unwrap();
-        end(&directory).unwrap();
+        end(&children, &directory).unwrap();
         assert!(!directory.exists());
     }
 
@@ -117,9 +121,10 @@ mod tests {
         let is = |line: &str| is_server(line.replace(' ', "\0").as_bytes(), Path::new("/run/fsage/disks/a"));
         assert!(is("/opt/bin/fsage-disk up --directory /run/fsage/disks/a --size 7 "));
         assert!(is("fsage-disk serve --directory /run/fsage/disks/a"));
+        assert!(!is("fsage-disk clean --directory /run/fsage/disks/a"));
         assert!(!is("fsage-disk up --directory /run/fsage/disks/ab"));
         assert!(!is("fsage-disk up --size 7 /run/fsage/disks/a"));
-        assert!(!is("vi --directory /run/fsage/disks/a"));
+        assert!(!is("vi serve --directory /run/fsage/disks/a"));
         assert!(!is(""));
     }
 
@@ -128,18 +133,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("disk");
         std::fs::create_dir(&directory).unwrap();
-        // A shell under the server's name, with words after its script: a process that stays and answers nothing.
+        // A shell under the server's name, with a script's name and words after it: a process that stays and answers nothing.
+        std::fs::write(folder.path().join("serve"), "read nothing\n").unwrap();
         let mut child = Command::new("sh")
             .arg0(PROGRAM)
-            .args(["-c", "read nothing", "--directory"])
+            .args(["serve", "--directory"])
             .arg(&directory)
+            .current_dir(folder.path())
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         let ticks = process::start_ticks(child.id()).unwrap();
         assert_eq!(servers(&directory), [Identity { pid: child.id(), start_ticks: ticks }]);
         assert!(servers(folder.path()).is_empty());
-        end(&directory).unwrap();
+        end(&Children::default(), &directory).unwrap();
         assert!(!child.wait().unwrap().success() && !directory.exists());
         assert!(servers(&directory).is_empty());
     }
