@@ -155,6 +155,35 @@ fn what_is_mounted_dirty_or_attached_is_refused_with_the_way_out() {
 }
 
 #[test]
+fn a_kernel_that_cannot_be_asked_for_loop_devices_is_no_free_pass() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.make("volume", "64M", &["mkfs.ext4", "-q"]);
+    rig.save("volume", "image");
+    let before = std::fs::read(rig.path("volume")).unwrap();
+    // Without sysfs, in a mount namespace of its own.
+    let hidden = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", "umount -R /sys && exec \"$@\"", "sh", cli_support::FSAGE]);
+        Run::of(command.args(arguments).env("FSAGE_RUNTIME_DIR", rig.path("run")))
+    };
+    let (volume, image, second) = (rig.text("volume"), rig.text("image"), rig.text("second"));
+    for arguments in
+        [&["image", "restore", &image, &volume, "--erase", &volume][..], &["image", "save", &volume, &second]]
+    {
+        let run = hidden(arguments);
+        assert_eq!(run.code, 3, "{run:?}");
+        for part in ["cannot tell whether", &volume, "/sys/block", "hint: "] {
+            assert!(run.stderr.contains(part), "{part}: {run:?}");
+        }
+    }
+    assert!(std::fs::read(rig.path("volume")).unwrap() == before && !rig.path("second").exists());
+    rig.assert_nothing_left();
+}
+
+#[test]
 fn nothing_is_restored_on_what_is_protected_or_too_small() {
     if !root() {
         return;

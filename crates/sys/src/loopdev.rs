@@ -4,6 +4,7 @@
 //! mount namespaces.
 
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,8 @@ const LOOP_CLR_FD: Request<()> = Request::historic("LOOP_CLR_FD", 0x4C01);
 const LOOP_GET_STATUS64: Request<LoopInfo> = Request::historic("LOOP_GET_STATUS64", 0x4C05);
 const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
+/// Where the kernel shows its block devices.
+const SYSFS: &str = "/sys/block";
 /// Between asking for a free device and taking it anyone may take it; each try asks again.
 const TRIES: u32 = 64;
 
@@ -178,55 +181,117 @@ fn backing_name(device: &Path) -> Option<String> {
 
 /// The loop devices that `file` is behind, in order of their number; empty if it does not exist.
 ///
+/// Without the right to open the devices they are known by the name of their file, so one that was removed, or that the caller cannot
+/// reach by the kernel's name of it, is not found.
+///
 /// # Errors
-/// When `/sys/block` or the file cannot be read.
+/// `/sys/block`, a device in it or the file cannot be asked: then nothing is known, which is not the same as none.
 pub fn by_backing_file(file: &Path) -> Result<Vec<PathBuf>> {
     let wanted = match fs::metadata(file) {
         Ok(metadata) => (metadata.dev(), metadata.ino()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::path("stat", file)(error)),
     };
     let mut numbers = Vec::new();
-    for number in attached()? {
-        if identity(number) == Some(wanted) {
+    for number in attached(Path::new(SYSFS))? {
+        if identity(number)? == Some(wanted) {
             numbers.push(number);
         }
     }
     numbers.sort_unstable();
-    Ok(numbers.into_iter().map(|number| PathBuf::from(format!("/dev/loop{number}"))).collect())
+    Ok(numbers.into_iter().map(device_path).collect())
 }
 
-/// Numbers of all loop devices that have a file.
-fn attached() -> Result<Vec<u32>> {
-    let folder = Path::new("/sys/block");
+/// The loop devices whose file the kernel knows by `name`, as it writes it in `loop/backing_file`: with ` (deleted)` when it was
+/// removed.
+///
+/// # Errors
+/// `/sys/block` or a device in it cannot be asked.
+pub fn by_backing_name(name: &str) -> Result<Vec<PathBuf>> {
+    let folder = Path::new(SYSFS);
+    let mut found = Vec::new();
+    for number in attached(folder)? {
+        if name_of_backing(folder, number)?.as_deref() == Some(name) {
+            found.push(device_path(number));
+        }
+    }
+    Ok(found)
+}
+
+fn device_path(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/loop{number}"))
+}
+
+/// Numbers of all loop devices that have a file; `folder` is /sys/block.
+fn attached(folder: &Path) -> Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::path("readdir", folder))? {
         let entry = entry.map_err(Error::path("readdir", folder))?;
         let name = entry.file_name();
         let number =
             name.to_str().and_then(|name| name.strip_prefix("loop")).and_then(|number| number.parse().ok());
-        if let Some(number) = number
-            && entry.path().join("loop/backing_file").exists()
-        {
+        let Some(number) = number else { continue };
+        let backing = entry.path().join("loop/backing_file");
+        if backing.try_exists().map_err(Error::path("stat", &backing))? {
             numbers.push(number);
         }
     }
     Ok(numbers)
 }
 
+/// The kernel's name of the file behind a device; `None` when it was detached meanwhile.
+fn name_of_backing(folder: &Path, number: u32) -> Result<Option<String>> {
+    let path = folder.join(format!("loop{number}/loop/backing_file"));
+    match fs::read_to_string(&path) {
+        Ok(name) => Ok(Some(name.strip_suffix('\n').unwrap_or(&name).to_owned())),
+        // The folder goes with the file; while it goes, the kernel has no name to give.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                || matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO | libc::EINVAL)) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(Error::path("read", path)(error)),
+    }
+}
+
 /// Device and inode number of the file behind a device; `None` when it was detached meanwhile.
-fn identity(number: u32) -> Option<(u64, u64)> {
-    let path = format!("/dev/loop{number}");
-    let asked = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok().and_then(|fd| {
-        let mut info = EMPTY_INFO;
-        // SAFETY: LOOP_GET_STATUS64 writes exactly one `loop_info64`, which this is.
-        unsafe { LOOP_GET_STATUS64.call(fd.as_fd(), &raw mut info) }.ok()?;
-        Some((info.device, info.inode))
-    });
-    // Without the right to open the device, the name that the kernel knows leads to the file, if it still has that name.
-    asked.or_else(|| {
-        let name = fs::read_to_string(format!("/sys/block/loop{number}/loop/backing_file")).ok()?;
-        let metadata = fs::metadata(name.strip_suffix('\n')?).ok()?;
-        Some((metadata.dev(), metadata.ino()))
-    })
+fn identity(number: u32) -> Result<Option<(u64, u64)>> {
+    let path = device_path(number);
+    let Ok(device) = open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+        // Without the right to open it, or without its node: the name that the kernel knows leads to the file, if it has one yet.
+        let Some(name) = name_of_backing(Path::new(SYSFS), number)? else { return Ok(None) };
+        return Ok(fs::metadata(name).ok().map(|metadata| (metadata.dev(), metadata.ino())));
+    };
+    let mut info = EMPTY_INFO;
+    // SAFETY: LOOP_GET_STATUS64 writes exactly one `loop_info64`, which this is.
+    match unsafe { LOOP_GET_STATUS64.call(device.as_fd(), &raw mut info) } {
+        Ok(_) => Ok(Some((info.device, info.inode))),
+        Err(error) if error.errno() == libc::ENXIO => Ok(None),
+        Err(error) => {
+            Err(Error::path("LOOP_GET_STATUS64", path)(io::Error::from_raw_os_error(error.errno())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_not_one_without_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(attached(folder.path()).unwrap(), [] as [u32; 0]);
+        let missing = folder.path().join("block");
+        let error = attached(&missing).unwrap_err();
+        assert!(matches!(&error, Error::Path { path, .. } if *path == missing), "{error}");
+        // A device whose folder cannot be looked into: a link to itself.
+        let device = folder.path().join("loop7");
+        std::os::unix::fs::symlink(&device, &device).unwrap();
+        let error = attached(folder.path()).unwrap_err();
+        assert!(matches!(&error, Error::Path { path, .. } if path.starts_with(&device)), "{error}");
+        let error = name_of_backing(folder.path(), 7).unwrap_err();
+        assert!(matches!(&error, Error::Path { path, .. } if path.starts_with(&device)), "{error}");
+        assert_eq!(name_of_backing(folder.path(), 8).unwrap(), None, "detached meanwhile");
+    }
 }

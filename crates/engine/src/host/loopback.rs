@@ -57,7 +57,7 @@ pub fn detach(file: &Path) -> Result<(), HostError> {
     let what = || format!("detach the loop devices of {}", file.display());
     loop {
         let mut devices = loopdev::by_backing_file(file).map_err(HostError::kernel(what()))?;
-        devices.extend(over_removed_file(file));
+        devices.extend(over_removed_file(file).map_err(HostError::kernel(what()))?);
         if devices.is_empty() {
             return Ok(());
         }
@@ -79,10 +79,6 @@ pub fn detach(file: &Path) -> Result<(), HostError> {
 }
 
 /// Devices whose file of this name was removed while it was attached: the kernel then adds ` (deleted)`.
-fn over_removed_file(file: &Path) -> Vec<PathBuf> {
-    let wanted = format!("{} (deleted)", file.display());
-    let Ok(devices) = std::fs::read_dir("/sys/block") else { return Vec::new() };
-    let over =
-        |entry: &std::fs::DirEntry| super::read_trimmed(entry.path().join("loop/backing_file")) == wanted;
-    devices.flatten().filter(over).map(|entry| Path::new("/dev").join(entry.file_name())).collect()
+fn over_removed_file(file: &Path) -> fsage_sys::Result<Vec<PathBuf>> {
+    loopdev::by_backing_name(&format!("{} (deleted)", file.display()))
 }

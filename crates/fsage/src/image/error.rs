@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::explain::{EXIT_FAILED, EXIT_USAGE, Explain, exit_code_of};
+use crate::cli::explain::{EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain, exit_code_of};
 use crate::filesystem::FileSystemError;
 use crate::lease::LeaseError;
 use crate::target::TargetError;
@@ -27,6 +27,14 @@ pub enum ImageError {
         volume: PathBuf,
         /// The loop device.
         device: PathBuf,
+    },
+    /// The kernel does not tell whether a loop device lies over the volume.
+    #[error("cannot tell whether {} is behind a loop device", volume.display())]
+    Loops {
+        /// The volume.
+        volume: PathBuf,
+        /// Why.
+        source: fsage_sys::Error,
     },
     /// The file system was not unmounted cleanly.
     #[error("the {file_system} on {} would have to replay its log: it was not unmounted cleanly", volume.display())]
@@ -98,6 +106,7 @@ impl Explain for ImageError {
             | Self::Materialise { .. }
             | Self::Format { .. } => EXIT_USAGE,
             Self::Dirty { .. } | Self::Unfinished { .. } => EXIT_FAILED,
+            Self::Loops { .. } => EXIT_MISSING,
             Self::Volume(error) => error.exit_code(),
             Self::Lease(error) => error.exit_code(),
             Self::Tool(error) => error.exit_code(),
@@ -114,6 +123,7 @@ impl Explain for ImageError {
                 "name {device} instead, or detach it: `losetup -d {device}`",
                 device = device.display()
             )),
+            Self::Loops { source, .. } => Some(source.hint().unwrap_or_else(|| "sysfs has to be mounted at /sys".to_owned())),
             Self::Dirty { volume, .. } => Some(format!(
                 "mount it and unmount it once (`mount {volume} /mnt && umount /mnt`), or save every block as it is \
                  with `--all-blocks`",

@@ -19,7 +19,7 @@ pub use restore::{Restore, Restored, restore};
 pub use save::{Save, Saved, UsedBy, save};
 pub use workplace::Workplace;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fsage_engine::image::ImageSummary;
 use fsage_engine::protocol::{Reply, Request};
@@ -42,7 +42,15 @@ pub fn ask(
     }
 }
 
-/// Loop devices over a file or device, by the kernel's word.
-fn loops_over(path: &Path) -> Vec<PathBuf> {
-    fsage_sys::loopdev::by_backing_file(path).unwrap_or_default()
+/// Refuses a volume, called `named` by the user, that the kernel has behind a loop device.
+///
+/// # Errors
+/// [`ImageError::Attached`]; [`ImageError::Loops`] when the kernel cannot be asked.
+fn check_detached(path: &Path, named: &Path) -> Result<(), ImageError> {
+    let devices = fsage_sys::loopdev::by_backing_file(path)
+        .map_err(|source| ImageError::Loops { volume: named.to_owned(), source })?;
+    match devices.into_iter().next() {
+        None => Ok(()),
+        Some(device) => Err(ImageError::Attached { volume: named.to_owned(), device }),
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fsage_engine::image::ImageSummary;
 use fsage_engine::protocol::Request;
 
-use super::{Hold, ImageError, ask, loops_over};
+use super::{Hold, ImageError, ask, check_detached};
 use crate::lease::Journal;
 use crate::study::spec::VolumeSpec;
 use crate::target::{Incoming, Session};
@@ -72,8 +72,8 @@ pub fn restore(
             hold.file(journal, &path)?;
         } else if restore.consent.for_path(&restore.volume).is_none() {
             return Err(ImageError::Exists { path: restore.volume.clone() });
-        } else if let Some(device) = loops_over(&path).into_iter().next() {
-            return Err(ImageError::Attached { volume: restore.volume.clone(), device });
+        } else {
+            check_detached(&path, &restore.volume)?;
         }
         let summary = ask(session, request(path.clone()), incoming)?;
         if made {

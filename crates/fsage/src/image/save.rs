@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fsage_engine::image::{ImageSummary, check_outside, check_place, partial};
 use fsage_engine::protocol::{BlockFacts, Reply, Request};
 
-use super::{Hold, ImageError, ask, loops_over};
+use super::{Hold, ImageError, ask, check_detached};
 use crate::lease::Journal;
 use crate::target::{Incoming, Session};
 use crate::volume::unexpected;
@@ -122,9 +122,7 @@ fn look(
     if save.all_blocks {
         return Ok((None, UsedBy::NotAsked));
     }
-    if let Some(device) = loops_over(volume).into_iter().next() {
-        return Err(ImageError::Attached { volume: save.volume.clone(), device });
-    }
+    check_detached(volume, &save.volume)?;
     let kind = volume.metadata().map_err(ImageError::path(volume))?.file_type();
     // xfs does not mount on sectors larger than those it was made with.
     let sector_bytes = if kind.is_block_device() { block_facts(session, volume)?.sector_bytes } else { 512 };
