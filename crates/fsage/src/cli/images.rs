@@ -8,7 +8,7 @@ use serde_json::json;
 use super::explain::{EXIT_OK, Explain, Problem};
 use super::terminal::Terminal;
 use super::text;
-use crate::store::images::{ImageRecord, Images};
+use crate::store::images::{ImageRecord, Images, UnknownImage};
 use crate::store::{self, StoreError};
 
 /// Arguments of `fsage image list`.
@@ -28,7 +28,8 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --all it removes what can never be used again: halves of killed runs, and images of another kernel than this
-one. Trials that are done do not need their images; others make them anew.")]
+one. Trials that are done do not need their images; others make them anew. Images that this fsage cannot judge, because
+a newer one made them or their kernel is not known, are kept and named.")]
 pub struct PruneArgs {
     /// The store
     #[arg(value_name = "STORE")]
@@ -90,28 +91,59 @@ pub(super) fn prune(args: &PruneArgs, terminal: &Terminal) -> Result<u8, Problem
     let images = Images::of(&root);
     // No run may be restoring one meanwhile.
     let _lock = store::lock(&root).map_err(problem)?;
-    let kernel = running_kernel();
+    let mut kept = images.unknown().map_err(problem)?;
     let (mut removed, mut freed) = (0_u64, 0_u64);
-    for record in images.list() {
-        if args.all || about(&record).1 != kernel {
-            freed += record.file_bytes;
+    if args.all {
+        for image in kept.drain(..) {
+            freed += std::fs::metadata(images.path(&image.key)).map_or(0, |file| file.len());
             removed += 1;
-            images.remove(&record.key).map_err(problem)?;
+            images.remove(&image.key).map_err(problem)?;
+        }
+    }
+    let kernel = running_kernel();
+    for record in images.list() {
+        match of_another_kernel(&about(&record).1, &kernel) {
+            Err(why) if !args.all => kept.push(UnknownImage { key: record.key, why }),
+            Ok(false) if !args.all => {}
+            _ => {
+                freed += record.file_bytes;
+                removed += 1;
+                images.remove(&record.key).map_err(problem)?;
+            }
         }
     }
     freed += images.sweep().map_err(problem)?;
     if terminal.json {
-        terminal.json(&json!({"removed": removed, "freed_bytes": freed}))?;
+        terminal.json(&json!({"removed": removed, "freed_bytes": freed, "kept": kept}))?;
     } else {
         let what = text::plural(removed, "image", "images");
         terminal.result(&format!("{what} removed, {} freed\n", text::size(freed)))?;
+        for UnknownImage { key, why } in &kept {
+            terminal.note(&format!("note: {key} is kept: {why}"));
+        }
     }
     Ok(EXIT_OK)
 }
 
-/// The running kernel, as images name it.
+/// The running kernel, as images name it; empty when it does not tell.
 fn running_kernel() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// Whether an image made under one kernel is of no use under the running one.
+///
+/// # Errors
+/// In words, when one of the two is not known: then nothing is known about the image.
+fn of_another_kernel(made_under: &str, running: &str) -> Result<bool, String> {
+    if made_under.is_empty() {
+        return Err("its record does not tell the kernel it was made under".to_owned());
+    }
+    if running.is_empty() {
+        return Err(format!(
+            "it was made under kernel {made_under}, and the running one does not tell its name"
+        ));
+    }
+    Ok(made_under != running)
 }
 
 fn existing(store: &std::path::Path) -> Result<PathBuf, Problem> {
@@ -128,5 +160,20 @@ fn problem(error: StoreError) -> Problem {
     match hint {
         Some(hint) => problem.hint(hint),
         None => problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_a_name_is_not_another_kernel() {
+        assert_eq!(of_another_kernel("6.1.0", "6.1.0"), Ok(false));
+        assert_eq!(of_another_kernel("6.1.0", "6.2.0"), Ok(true));
+        for (made_under, running) in [("", "6.1.0"), ("6.1.0", ""), ("", "")] {
+            assert!(of_another_kernel(made_under, running).is_err(), "{made_under:?} {running:?}");
+        }
+        assert!(!running_kernel().is_empty());
     }
 }

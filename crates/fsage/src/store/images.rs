@@ -4,8 +4,13 @@
 //! the `basis`, everything that the state of the volume depends on, so trials that age alike share one image and
 //! no other trial can take it by mistake. Files are whole or absent and never change, so the folder can be copied by
 //! `rsync` from and to other stores.
+//!
+//! So other versions of fsage may have written there. What belongs to a record that this version cannot judge (one of a newer
+//! version, or one that cannot be read) is somebody's: it is never used here, and only removed by name.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fsage_engine::protocol::Warning;
@@ -44,6 +49,25 @@ pub struct ImageRecord {
     pub warnings: Vec<Warning>,
 }
 
+/// An image that this version cannot judge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnknownImage {
+    /// Name of its files, without their endings.
+    pub key: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// What the files of a key are.
+enum State {
+    /// A whole image with its record.
+    Complete(Box<ImageRecord>),
+    /// A part of one: of no use to anybody.
+    Incomplete,
+    /// Not for this version to say, and why.
+    Unknown(String),
+}
+
 /// The images of a store.
 #[derive(Debug, Clone)]
 pub struct Images {
@@ -80,12 +104,44 @@ impl Images {
         self.directory.join(format!("{key}.json"))
     }
 
-    /// The record of a complete image; a record that cannot be read counts as none, so that the image is made anew.
+    /// The record of a complete image; one that this version cannot judge counts as none, so that the image is made anew.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<ImageRecord> {
-        let record: ImageRecord = serde_json::from_slice(&fs::read(self.record_path(key)).ok()?).ok()?;
-        let size = fs::metadata(self.path(key)).ok()?.len();
-        (record.key == key && record.version <= STORE_VERSION && size == record.file_bytes).then_some(record)
+        match self.state(key) {
+            State::Complete(record) => Some(*record),
+            State::Incomplete | State::Unknown(_) => None,
+        }
+    }
+
+    /// What the files of a key are.
+    fn state(&self, key: &str) -> State {
+        let text = match fs::read(self.record_path(key)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return State::Incomplete,
+            Err(error) => return State::Unknown(format!("its record cannot be read: {error}")),
+        };
+        let Ok(value) = serde_json::from_slice::<Value>(&text) else {
+            return State::Unknown("its record is damaged, or in no form that is known".to_owned());
+        };
+        match value.get("version").and_then(Value::as_u64) {
+            Some(version) if version <= u64::from(STORE_VERSION) => {}
+            Some(version) => {
+                return State::Unknown(format!(
+                    "a newer fsage wrote it: it has store version {version}, this one reads up to {STORE_VERSION}"
+                ));
+            }
+            None => return State::Unknown("its record does not tell its version".to_owned()),
+        }
+        let Ok(record) = serde_json::from_value::<ImageRecord>(value) else { return State::Incomplete };
+        match fs::metadata(self.path(key)) {
+            Ok(file) if record.key == key && file.len() == record.file_bytes => {
+                State::Complete(Box::new(record))
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                State::Unknown(format!("its file cannot be looked at: {error}"))
+            }
+            _ => State::Incomplete,
+        }
     }
 
     /// Makes the folder.
@@ -110,10 +166,20 @@ impl Images {
     /// Complete images, by key.
     #[must_use]
     pub fn list(&self) -> Vec<ImageRecord> {
-        let mut records: Vec<ImageRecord> =
-            self.names().iter().filter_map(|name| self.find(name.strip_suffix(".json")?)).collect();
-        records.sort_by(|a, b| a.key.cmp(&b.key));
-        records
+        let complete = |key: &String| self.find(key);
+        self.keys().unwrap_or_default().iter().filter_map(complete).collect()
+    }
+
+    /// Images that this version cannot judge, by key.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn unknown(&self) -> Result<Vec<UnknownImage>, StoreError> {
+        let unknown = |key: String| match self.state(&key) {
+            State::Unknown(why) => Some(UnknownImage { key, why }),
+            State::Complete(_) | State::Incomplete => None,
+        };
+        Ok(self.keys()?.into_iter().filter_map(unknown).collect())
     }
 
     /// Removes an image, its record first; what is not there is no error.
@@ -127,36 +193,55 @@ impl Images {
         Ok(())
     }
 
-    /// Removes what no complete image needs: files without a record, records without a file, temporaries. Gives the
-    /// bytes freed.
+    /// Removes what no complete image needs: files without a record, records without a file, temporaries. Everything of an
+    /// image that this version cannot judge stays. Gives the bytes freed.
     ///
     /// # Errors
-    /// A file cannot be removed.
+    /// The folder cannot be read, or a file cannot be removed.
     pub fn sweep(&self) -> Result<u64, StoreError> {
-        let complete: Vec<String> = self.list().into_iter().map(|record| record.key).collect();
         let mut freed = 0;
-        for name in self.names() {
-            let stem = name.split('.').next().unwrap_or_default();
-            let whole = name == format!("{stem}.fsage") || name == format!("{stem}.json");
-            if whole && complete.iter().any(|key| key == stem) {
-                continue;
+        for name in self.names()? {
+            let stem = stem(&name);
+            let kept = match self.state(stem) {
+                State::Complete(_) => name == format!("{stem}.fsage") || name == format!("{stem}.json"),
+                State::Unknown(_) => true,
+                State::Incomplete => false,
+            };
+            if !kept {
+                let path = self.directory.join(&name);
+                freed += fs::metadata(&path).map_or(0, |m| m.len());
+                remove(&path)?;
             }
-            let path = self.directory.join(&name);
-            freed += fs::metadata(&path).map_or(0, |m| m.len());
-            remove(&path)?;
         }
         Ok(freed)
     }
 
-    fn names(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(&self.directory) else { return Vec::new() };
-        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    fn keys(&self) -> Result<BTreeSet<String>, StoreError> {
+        Ok(self.names()?.iter().map(|name| stem(name).to_owned()).collect())
     }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
+        let failed = |error| failed("read", &self.directory, error);
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let name = |entry: std::io::Result<fs::DirEntry>| match entry {
+            Ok(entry) => Ok(entry.file_name().to_string_lossy().into_owned()),
+            Err(error) => Err(failed(error)),
+        };
+        entries.map(name).collect()
+    }
+}
+
+/// The key that a file's name begins with.
+fn stem(name: &str) -> &str {
+    name.split('.').next().unwrap_or_default()
 }
 
 fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", path, e)),
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(failed("remove", path, e)),
         _ => Ok(()),
     }
 }
@@ -210,5 +295,47 @@ mod tests {
         images.remove("aa").unwrap();
         assert!(images.list().is_empty());
         assert_eq!(fs::read_dir(images.directory()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_this_version_cannot_judge_is_neither_used_nor_swept() {
+        let root = tempfile::tempdir().unwrap();
+        let images = Images::of(root.path());
+        images.prepare().unwrap();
+        let newer = serde_json::to_value(record("aa", 5)).unwrap();
+        let versions = [
+            ("aa", json!({"version": STORE_VERSION + 1, "something": "else"}).to_string()),
+            (
+                "bb",
+                newer.to_string().replace(&format!("\"version\":{STORE_VERSION}"), "\"version\":9000000000"),
+            ),
+            ("cc", json!({"no": "version"}).to_string()),
+            ("dd", "\u{1f}not JSON".to_owned()),
+        ];
+        for (key, text) in &versions {
+            fs::write(images.path(key), b"12345").unwrap();
+            fs::write(images.record_path(key), text).unwrap();
+        }
+        // Readable by nobody: a folder where the record would be.
+        fs::write(images.path("ee"), b"12345").unwrap();
+        fs::create_dir(images.record_path("ee")).unwrap();
+        // An older writer's record that is not one, and a half image: of no use to anybody.
+        fs::write(images.record_path("ff"), json!({"version": 1}).to_string()).unwrap();
+        fs::write(images.path("ff"), b"12345").unwrap();
+        fs::write(images.path("gg"), b"123").unwrap();
+        assert_eq!(images.sweep().unwrap(), 5 + 13 + 3);
+        assert!(images.list().is_empty());
+        let unknown = images.unknown().unwrap();
+        assert_eq!(
+            unknown.iter().map(|image| image.key.as_str()).collect::<Vec<_>>(),
+            ["aa", "bb", "cc", "dd", "ee"]
+        );
+        assert!(unknown[0].why.contains(&format!("store version {}", STORE_VERSION + 1)), "{unknown:?}");
+        for key in ["aa", "bb", "cc", "dd", "ee"] {
+            assert!(images.path(key).exists() && images.record_path(key).exists(), "{key}");
+        }
+        assert_eq!(fs::read_dir(images.directory()).unwrap().count(), 10);
+        images.remove("aa").unwrap();
+        assert_eq!(images.unknown().unwrap().len(), 4);
     }
 }
