@@ -10,7 +10,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use cli_support::root;
-use image_rig::Rig;
+use fsage_engine::host::{block, signature};
+use image_rig::{Disk, Rig};
 use rand_core::SeedableRng as _;
 
 const KILLS: u64 = 20;
@@ -130,10 +131,50 @@ fn no_killed_restore_leaves_what_looks_like_a_file_system() {
     assert_eq!(killed, KILLS, "of {TRIES} kills only so many came before the end");
 }
 
-/// Untouched, without a beginning, or whole.
+/// A loop device stands in for a real one.
+#[test]
+fn a_killed_restore_leaves_a_device_that_the_next_one_may_have() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.make("volume", "200M", &["mkfs.ext4", "-q", "-b", "4096", "-L", "fsage"]);
+    rig.age("volume", "1500");
+    let digest = rig.save("volume", "image")["digest"].clone();
+    let disk = Disk::new(200);
+    let link = disk.link.to_str().unwrap();
+    // By its path alone: no serial number that would excuse what is on it.
+    let image = rig.text("image");
+    let arguments = ["image", "restore", &image, link, "--erase", link, "--json"];
+    let started = Instant::now();
+    rig.fsage(&arguments).result();
+    let took = started.elapsed();
+    let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let (mut killed, mut unfinished) = (0, 0);
+    for n in 0..TRIES {
+        if killed == KILLS {
+            break;
+        }
+        killed += u64::from(kill(spawn(&rig, &arguments), moment(&mut random, took), n % 3));
+        clean(&rig);
+        let facts = block::facts(&disk.device).unwrap();
+        unfinished += u64::from(facts.signature == signature::UNFINISHED);
+        let ours =
+            facts.signature == signature::UNFINISHED || (facts.signature == "ext4" && facts.label == "fsage");
+        assert!(ours, "kill {n} of seed {SEED} left {facts:?}");
+    }
+    assert_eq!(killed, KILLS, "of {TRIES} kills only so many came before the end");
+    assert!(unfinished > 0, "no kill came between the first write and the last");
+    rig.fsage(&arguments).result();
+    let again = rig.fsage(&["image", "save", link, &rig.text("again"), "--json"]).result();
+    assert_eq!(again["digest"], digest);
+}
+
+/// Untouched, unfinished, or whole.
 fn check(rig: &Rig, target: &Path, whole: &[u8], n: u64) {
     let Ok(bytes) = std::fs::read(target) else { return };
-    let headless = bytes.iter().take(128 << 10).all(|byte| *byte == 0);
+    // Just made, or with the mark in its first block until everything else is there.
+    let headless = bytes.iter().all(|byte| *byte == 0) || bytes.starts_with(&signature::unfinished_mark());
     let untouched = n.is_multiple_of(2) && bytes == std::fs::read(rig.path("volume")).unwrap();
     // Blocks that the image does not have keep what the target had, where it could not be discarded.
     let complete = bytes == whole;

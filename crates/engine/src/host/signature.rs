@@ -23,10 +23,27 @@ pub const UNREADABLE: &str = "unreadable";
 /// The name of data in no format that we know.
 pub const UNKNOWN: &str = "unknown data";
 
+/// The name of a volume whose restore from an image has not ended: its first [`UNFINISHED_BYTES`] are
+/// [`unfinished_mark`], and nothing else is known of it.
+pub const UNFINISHED: &str = "fsage-unfinished";
+
+/// Bytes of the mark: whatever others write into a first block, boot code, a partition table or a superblock, destroys it.
+pub const UNFINISHED_BYTES: usize = 4096;
+
+/// The 16 bytes of [`UNFINISHED`], 256 times.
+#[must_use]
+pub fn unfinished_mark() -> [u8; UNFINISHED_BYTES] {
+    let mut mark = [0; UNFINISHED_BYTES];
+    for (byte, letter) in mark.iter_mut().zip(UNFINISHED.bytes().cycle()) {
+        *byte = letter;
+    }
+    mark
+}
+
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// `ext4`, `gpt`, `LVM2`, …, [`UNREADABLE`], [`UNKNOWN`]; empty when there are only zeros.
+    /// `ext4`, `gpt`, `LVM2`, …, [`UNREADABLE`], [`UNFINISHED`], [`UNKNOWN`]; empty when there are only zeros.
     pub name: String,
     /// Label (ext*, xfs, btrfs), empty when there is none.
     pub label: String,
@@ -197,6 +214,8 @@ pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
         .or_else(|| is_old_md(tail, size_bytes).then_some("md"))
         .or(before_end)
         .or_else(|| holds(head, 510, &[0x55, 0xaa]).then_some("mbr"))
+        // After everything that somebody may have put there since.
+        .or_else(|| holds(head, 0, &unfinished_mark()).then_some(UNFINISHED))
         .or_else(|| [head, tail].into_iter().flatten().any(|byte| *byte != 0).then_some(UNKNOWN))
         .unwrap_or_default();
     let label = match name {
@@ -315,6 +334,34 @@ mod tests {
         // What lies between is not looked at.
         file.as_file().write_all_at(&[1], size / 2).unwrap();
         assert_eq!(name(), "");
+    }
+
+    #[test]
+    fn an_unfinished_restore_is_told_from_unknown_data_and_from_what_came_later() {
+        let mark = unfinished_mark();
+        assert!(mark.starts_with(b"fsage-unfinishedfsage-") && mark.ends_with(b"fsage-unfinished"));
+        let mut head = vec![0; HEAD_BYTES];
+        head[..UNFINISHED_BYTES].copy_from_slice(&mark);
+        let tail = vec![0x5a; TAIL_BYTES];
+        assert_eq!(identify(&head, &tail, 1 << 30).name, UNFINISHED);
+        // A restore under way: data behind the mark.
+        head[1 << 20..].fill(0x5a);
+        assert_eq!(identify(&head, &tail, 1 << 30).name, UNFINISHED);
+        // Any byte of it that is another is somebody's.
+        for at in [0, 440, 511, 1024, UNFINISHED_BYTES - 1] {
+            let mut other = head.clone();
+            other[at] ^= 1;
+            assert_eq!(identify(&other, &tail, 1 << 30).name, UNKNOWN, "at {at}");
+        }
+        // What is known stands before it, at either end.
+        for (name, offset, magic) in FIXED.iter().filter(|(_, offset, _)| *offset >= UNFINISHED_BYTES) {
+            let mut other = head.clone();
+            other[*offset..offset + magic.len()].copy_from_slice(magic);
+            assert_eq!(identify(&other, &tail, 1 << 30).name, *name, "at {offset}");
+        }
+        let mut tail = tail;
+        tail[TAIL_BYTES - 512..TAIL_BYTES - 504].copy_from_slice(b"EFI PART");
+        assert_eq!(identify(&head, &tail, 1 << 30).name, "gpt");
     }
 
     #[test]

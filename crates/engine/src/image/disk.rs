@@ -102,13 +102,15 @@ impl Disk {
         self.plain.sync_all().map_err(ImageError::file("sync", &self.path))
     }
 
-    /// Tells the device that nothing on it is needed (a file gets a hole). Whether it could.
-    pub(super) fn discard(&self) -> bool {
+    /// Tells the device that nothing from `start` on is needed (a file gets a hole). Whether it could.
+    pub(super) fn discard_from(&self, start: u64) -> bool {
         let whole = self.size_bytes - self.size_bytes % BLOCK_BYTES;
+        let Some(length) = whole.checked_sub(start).filter(|length| *length > 0) else { return true };
         if self.is_device {
-            return fsage_sys::block::discard(self.direct.as_fd(), 0, whole).is_ok();
+            return fsage_sys::block::discard(self.direct.as_fd(), start, length).is_ok();
         }
-        fallocate(&self.plain, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, whole).is_ok()
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&self.plain, hole, start, length).is_ok()
     }
 }
 

@@ -9,7 +9,7 @@
 //!   older image, and nothing else.
 //! - A damaged image is refused before the first write to a volume, naming the part that is damaged.
 //! - A volume that is being restored does not look like a file system: its first 128 KiB, where all that are known have
-//!   their superblock, are wiped first and written last.
+//!   their superblock, are wiped first and written last. Meanwhile its first block says that it is ours and unfinished.
 //! - Memory: about three chunks a thread (12 MiB with the smallest), a bit for each block of the volume (at most 64 MiB)
 //!   and 32 bytes a chunk; below 256 MB up to 64 TiB in use.
 

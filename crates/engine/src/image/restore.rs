@@ -2,15 +2,19 @@
 //!
 //! 1. Everything that can be refused is refused before the first write: the image's header, index and footer, the check of every
 //!    chunk, the size of the volume; a device is opened alone, so that it is not mounted, swap or part of something.
-//! 2. The first 128 KiB are wiped, and synced: from here on the volume does not look like a file system.
-//! 3. The whole volume is discarded where it can be (a file gets a hole), so that a flash device knows what is free.
+//! 2. The first 128 KiB are wiped, with the mark of an unfinished restore ([`signature::UNFINISHED`]) in their first block, and synced:
+//!    from here on the volume does not look like a file system, and says whose it is.
+//! 3. Everything behind them is discarded where it can be (a file gets a hole), so that a flash device knows what is free.
 //! 4. Chunks are decoded, checked against their content hash and written, in parallel. Blocks of data are made again and written like
 //!    all others: zeros too. Blocks that the image does not have are not written.
-//! 5. After a sync the first 128 KiB are written, and synced.
+//! 5. After a sync the first 128 KiB are written all but the first block, and synced; last the first block, in the mark's place
+//!    (zeros where the image has none), and synced.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+use fsage_sys::aligned::AlignedBuffer;
 
 use super::disk::Disk;
 use super::encode::{Run, bytes_of};
@@ -19,10 +23,14 @@ use super::save::{Digest, mounted_at};
 use super::{
     BLOCK_BYTES, ImageError, ImageSummary, Meter, Progress, as_u64, as_usize, elapsed_ns, go_on, threads,
 };
+use crate::host::signature;
 use crate::load::Control;
 
 /// Blocks written last: ext* has its superblock at 1 KiB, xfs at 0, btrfs and reiserfs at 64 KiB.
 const HEAD_BLOCKS: u32 = 32;
+const HEAD_BYTES: usize = 32 * FIRST_BYTES;
+/// The block that has the mark.
+const FIRST_BYTES: usize = signature::UNFINISHED_BYTES;
 
 /// How to restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +48,7 @@ pub struct RestoreOptions {
 /// Restores a volume.
 ///
 /// # Errors
-/// See [`ImageError`]. Before the first write nothing has changed; after it the volume does not look like a file system.
+/// See [`ImageError`]. Before the first write nothing has changed; after it the volume has the mark of an unfinished restore.
 pub fn restore(
     options: &RestoreOptions,
     control: &Control,
@@ -79,14 +87,13 @@ fn write(
     progress: &mut dyn Progress,
 ) -> Result<Digest, ImageError> {
     let end = image.header.volume_bytes;
-    let head_bytes = as_usize((u64::from(HEAD_BLOCKS) * BLOCK_BYTES).min(end));
-    let zeros = fsage_sys::aligned::AlignedBuffer::new(as_usize(u64::from(HEAD_BLOCKS) * BLOCK_BYTES));
-    disk.write_at(&zeros[..head_bytes], 0, end)?;
+    let mut wiped = AlignedBuffer::new(HEAD_BYTES);
+    wiped[..FIRST_BYTES].copy_from_slice(&signature::unfinished_mark());
+    disk.write_at(&wiped, 0, end)?;
     disk.sync()?;
     if options.trim {
-        let _ = disk.discard();
-        // What a discarded device reads as is its own affair: zeros in the head must be zeros.
-        disk.write_at(&zeros[..head_bytes], 0, end)?;
+        // Not the head: what a discarded device reads as is its own affair, and the mark has to stay.
+        let _ = disk.discard_from(as_u64(HEAD_BYTES));
     }
     let mut meter = Meter::new(progress, image.totals.used_blocks);
     let mut content = vec![[0; 16]; image.entries.len()];
@@ -115,10 +122,7 @@ fn write(
     )?;
     disk.sync()?;
     go_on(control)?;
-    if let Some(head) = head {
-        head.write(disk, end)?;
-        disk.sync()?;
-    }
+    head.unwrap_or_default().write(disk, end)?;
     let mut digest = Digest::default();
     for (entry, hash) in image.entries.iter().zip(&content) {
         digest.add(entry.first_block, hash);
@@ -161,28 +165,45 @@ fn behind_head(first_block: u64, runs: &[Run]) -> impl Iterator<Item = Run> + '_
 
 /// The used blocks of the head, kept until everything else is written.
 struct Head {
-    bytes: fsage_sys::aligned::AlignedBuffer,
+    bytes: AlignedBuffer,
     runs: Vec<Run>,
+}
+
+impl Default for Head {
+    /// One without a used block.
+    fn default() -> Self {
+        debug_assert!(as_u64(HEAD_BYTES) == u64::from(HEAD_BLOCKS) * BLOCK_BYTES);
+        Self { bytes: AlignedBuffer::new(HEAD_BYTES), runs: Vec::new() }
+    }
 }
 
 impl Head {
     fn of(stretch: &[u8], runs: &[Run]) -> Self {
-        let room = as_usize(u64::from(HEAD_BLOCKS) * BLOCK_BYTES);
-        let mut bytes = fsage_sys::aligned::AlignedBuffer::new(room);
-        let held = room.min(stretch.len());
-        bytes[..held].copy_from_slice(&stretch[..held]);
+        let mut bytes = AlignedBuffer::new(HEAD_BYTES);
         let within = |(start, count): &Run| {
             let end = (start + count).min(HEAD_BLOCKS);
             Some((*start, end.checked_sub(*start).filter(|count| *count > 0)?))
         };
-        Self { bytes, runs: runs.iter().filter_map(within).collect() }
+        let runs: Vec<Run> = runs.iter().filter_map(within).collect();
+        // Blocks that are not in use are zeros here, whatever the stretch has there.
+        for run in &runs {
+            let start = as_usize(u64::from(run.0) * BLOCK_BYTES);
+            let used = bytes_of(stretch, *run);
+            bytes[start..start + used.len()].copy_from_slice(used);
+        }
+        Self { bytes, runs }
     }
 
+    /// Writes them so that the mark is there until everything else is on the medium.
     fn write(&self, disk: &Disk, end: u64) -> Result<(), ImageError> {
-        debug_assert!(as_u64(self.bytes.len()) == u64::from(HEAD_BLOCKS) * BLOCK_BYTES);
-        // The very first block last: it, or what it leads to, makes a file system of it.
-        self.runs.iter().rev().try_for_each(|run| {
-            disk.write_at(bytes_of(&self.bytes, *run), u64::from(run.0) * BLOCK_BYTES, end)
-        })
+        for (start, count) in &self.runs {
+            let from = (*start).max(1);
+            if let Some(count) = (start + count).checked_sub(from).filter(|count| *count > 0) {
+                disk.write_at(bytes_of(&self.bytes, (from, count)), u64::from(from) * BLOCK_BYTES, end)?;
+            }
+        }
+        disk.sync()?;
+        disk.write_at(&self.bytes[..FIRST_BYTES], 0, end)?;
+        disk.sync()
     }
 }

@@ -337,7 +337,8 @@ fn a_restore_that_is_stopped_leaves_no_beginning() {
     });
     assert!(matches!(stopped, Err(ImageError::Stopped)), "{stopped:?}");
     let other = fs::read(rig.path("other")).unwrap();
-    assert!(other[..128 << 10].iter().all(|byte| *byte == 0));
+    assert_eq!(other[..4096], crate::host::signature::unfinished_mark());
+    assert!(other[4096..128 << 10].iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -8,8 +8,8 @@
 //! 4. It has a size: it is there.
 //! 5. It carries neither the root file system nor the store, and it and its partitions are not mounted.
 //! 6. It is not swap, has no holders (LVM, md, crypt) and no partitions.
-//! 7. Its first 4 MiB and last 1 MiB are zeros, or a file system of fsage's own (labelled `fsage`), or its serial
-//!    number was given. Data of a format that we do not know, and what cannot be read, count as somebody's.
+//! 7. Its first 4 MiB and last 1 MiB are zeros, or a file system of fsage's own (labelled `fsage`), or what a restore of an image
+//!    left that did not end (its first block says `fsage-unfinished`), or its serial number was given. Data of a format that we do not know, and what cannot be read, count as somebody's.
 //! 8. It opens with `O_EXCL`: the kernel too says that nobody uses it.
 //!
 //! Limit: between this decision and mkfs someone else could take the device; mkfs programs then refuse by
@@ -210,7 +210,8 @@ fn in_use(facts: &BlockFacts, store_mount: &Path) -> Result<(), Refusal> {
 }
 
 fn is_ours(facts: &BlockFacts) -> bool {
-    facts.label == LABEL && super::LABELLED.contains(&facts.signature.as_str())
+    let labelled = facts.label == LABEL && super::LABELLED.contains(&facts.signature.as_str());
+    labelled || facts.signature == signature::UNFINISHED
 }
 
 #[cfg(test)]
@@ -295,6 +296,7 @@ mod tests {
         for ours in ["ext4", "xfs", "btrfs"] {
             assert_eq!(ask(&carrying(ours, "fsage"), BY_ID, None), Ok(()), "{ours}");
         }
+        assert_eq!(ask(&carrying(signature::UNFINISHED, ""), BY_ID, None), Ok(()));
         for (signature, label) in [
             ("ext4", ""),
             ("ext4", "home"),
@@ -317,7 +319,7 @@ mod tests {
     }
 
     fn any_facts() -> impl Strategy<Value = BlockFacts> {
-        let word = prop::sample::select(vec!["", "ext4", "xfs", "gpt", "fsage", "S1"]);
+        let word = prop::sample::select(vec!["", "ext4", "xfs", "gpt", "fsage", "S1", signature::UNFINISHED]);
         let words = prop::collection::vec("[a-z]{1,4}", 0..2);
         let points = prop::collection::vec(prop::sample::select(vec!["/", "/home", "/mnt"]), 0..2);
         let size = prop::sample::select(vec![0, 4096_u64]);
@@ -361,7 +363,8 @@ mod tests {
                 && facts.exclusive
                 && facts.size_bytes > 0;
             let empty = facts.signature.is_empty();
-            let ours = ["ext4", "xfs"].contains(&facts.signature.as_str()) && facts.label == "fsage";
+            let ours = ["ext4", "xfs"].contains(&facts.signature.as_str()) && facts.label == "fsage"
+                || facts.signature == "fsage-unfinished";
             let named = match serial {
                 Some(given) => given == identity,
                 None => path == BY_ID && (empty || ours),

@@ -119,3 +119,34 @@ impl Drop for Rig {
         let _ = self.command(&["clean"]).output();
     }
 }
+
+/// A loop device that stands in for a disk, with a link that is a stable path. Its file is in a folder of its own.
+pub struct Disk {
+    pub device: PathBuf,
+    pub link: PathBuf,
+    file: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Disk {
+    pub fn new(mebibytes: u64) -> Self {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let file = folder.path().join("disk");
+        std::fs::File::create(&file).unwrap().set_len(mebibytes << 20).unwrap();
+        let device = fsage_engine::host::loopback::attach(&file, None, 512, false).unwrap();
+        let links = Path::new("/dev/disk/by-id");
+        std::fs::create_dir_all(links).unwrap();
+        let name = device.file_name().unwrap().to_str().unwrap();
+        let link = links.join(format!("fsage-test-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&device, &link).unwrap();
+        Self { device, link, file, _folder: folder }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.link);
+        let _ = fsage_engine::host::loopback::detach(&self.file);
+    }
+}
