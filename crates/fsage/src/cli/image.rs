@@ -186,6 +186,7 @@ pub(crate) fn run(command: &ImageCommand, terminal: &Terminal) -> Result<u8, Pro
 }
 
 fn save(args: &SaveArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let facts = facts(&args.facts)?;
     super::require_root("looking at a volume")?;
     let file = std::path::absolute(&args.file).map_err(ImageError::path(&args.file))?;
     let mut place = Workplace::open(&file)?;
@@ -197,7 +198,7 @@ fn save(args: &SaveArgs, terminal: &Terminal) -> Result<u8, Problem> {
         point: place.point(),
         level: args.level,
         threads: args.threads,
-        facts: facts(&args.facts)?,
+        facts,
     };
     let Workplace { session, journal, .. } = &mut place;
     let stage = format!("saving {}", args.volume.display());

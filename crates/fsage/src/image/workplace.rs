@@ -1,11 +1,11 @@
-//! Where `fsage image` keeps its lease journal and mount points: a folder of its own below /run for each image, because it works
-//! without a store. `fsage clean` finds it like a store.
+//! Where `fsage image` keeps its lease journal and mount points: a folder of its own for each image, below /run or where this user
+//! may write ([`runtime`]), because it works without a store. `fsage clean` finds it like a store.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::ImageError;
-use crate::lease::{Journal, LeaseId, clean};
+use crate::lease::{Journal, LeaseId, clean, runtime};
 use crate::target::{Session, Target};
 
 /// An agent and a journal for work on one image.
@@ -23,14 +23,11 @@ impl Workplace {
     /// Starts an agent and gives back what a killed run on the same file left.
     ///
     /// # Errors
-    /// No agent, no place below /run, or another process works on the same file.
+    /// No agent, no place for the journal, or another process works on the same file.
     pub fn open(file: &Path) -> Result<Self, ImageError> {
-        let base = std::env::var_os("FSAGE_RUNTIME_DIR")
-            .map_or_else(|| PathBuf::from("/run/fsage"), PathBuf::from)
-            .join("image");
         let hash = blake3::hash(file.as_os_str().as_bytes()).to_hex();
-        let folder = base.join(hash.as_str().get(..16).unwrap_or("image"));
-        std::fs::create_dir_all(&folder).map_err(ImageError::path(&folder))?;
+        let name = Path::new("image").join(hash.as_str().get(..16).unwrap_or("image"));
+        let folder = runtime::make(&name).map_err(|(path, source)| ImageError::Path { path, source })?;
         let mut session = Target::local()?;
         let mut journal = Journal::open(&folder)?;
         let agent = journal.attach(&session)?;

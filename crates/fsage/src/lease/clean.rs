@@ -1,5 +1,6 @@
 //! Gives back what a killed run left behind.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_engine::protocol::{FailureKind, Reply, Request};
@@ -134,6 +135,19 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Whether all that [`clean_stores`] would clean is in folders of this user's own, and so was made by this user. An ordinary user can
+/// give back what an ordinary user could take. Nothing at all is nobody's.
+#[must_use]
+pub fn are_own(stores: &[PathBuf]) -> bool {
+    let registered = if stores.is_empty() { registry::stores() } else { stores.to_vec() };
+    let user = rustix::process::geteuid().as_raw();
+    let own = |store: &PathBuf| match store.metadata() {
+        Ok(found) => found.uid() == user,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    !registered.is_empty() && registered.iter().all(own)
 }
 
 /// `fsage clean [STORE…]`: cleans each store, or with none every store that has open leases on this host.

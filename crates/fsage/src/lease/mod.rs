@@ -14,7 +14,8 @@ mod error;
 mod journal;
 pub mod record;
 mod registry;
+pub(crate) mod runtime;
 
-pub use clean::{CleanReport, CleanSummary, StoreOutcome, StoreReport, clean, clean_stores};
+pub use clean::{CleanReport, CleanSummary, StoreOutcome, StoreReport, are_own, clean, clean_stores};
 pub use error::LeaseError;
 pub use journal::{Journal, LeaseId};

@@ -1,23 +1,18 @@
 //! Which stores have open leases, so that `fsage clean` without arguments finds them.
 //!
-//! One file a store, named by a hash of its path and holding the path, in /run/fsage/stores: it is gone
-//! after a reboot, and so is everything but files and directories, which the next run of the store removes.
+//! One file a store, named by a hash of its path and holding the path, in /run/fsage/stores ([`runtime`] for users who
+//! cannot write there): it is gone after a reboot, and so is everything but files and directories, which the next run of the store
+//! removes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::error::LeaseError;
+use super::runtime;
 
-/// `$FSAGE_RUNTIME_DIR/stores`, or /run/fsage/stores; for a user who cannot write there,
-/// `$XDG_RUNTIME_DIR/fsage/stores`.
-fn folders() -> Vec<PathBuf> {
-    if let Some(named) = std::env::var_os("FSAGE_RUNTIME_DIR") {
-        return vec![PathBuf::from(named).join("stores")];
-    }
-    let own = std::env::var_os("XDG_RUNTIME_DIR").map(|folder| PathBuf::from(folder).join("fsage/stores"));
-    std::iter::once(PathBuf::from("/run/fsage/stores")).chain(own).collect()
-}
+/// The folder's name in each place of [`runtime`].
+const FOLDER: &str = "stores";
 
 fn entry(store: &Path) -> String {
     blake3::hash(store.as_os_str().as_bytes()).to_hex().as_str().get(..16).unwrap_or("store").to_owned()
@@ -28,22 +23,14 @@ pub(super) fn add(store: &Path) -> Result<(), LeaseError> {
     for other in stores() {
         forget_missing(&other);
     }
-    let mut last = None;
-    for folder in folders() {
-        let path = folder.join(entry(store));
-        let written = std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(&path, store.as_os_str().as_bytes()));
-        match written {
-            Ok(()) => return Ok(()),
-            Err(source) => last = Some(LeaseError::Journal { what: "register the store in", path, source }),
-        }
-    }
-    last.map_or(Ok(()), Err)
+    let failed = |(path, source)| LeaseError::Journal { what: "register the store in", path, source };
+    let path = runtime::make(Path::new(FOLDER)).map_err(failed)?.join(entry(store));
+    std::fs::write(&path, store.as_os_str().as_bytes()).map_err(|source| failed((path, source)))
 }
 
 /// Takes a store out; a missing entry is fine.
 pub(super) fn remove(store: &Path) {
-    for folder in folders() {
+    for folder in runtime::all(FOLDER) {
         // A leftover entry costs `fsage clean` one look at a store without leases.
         let _ = std::fs::remove_file(folder.join(entry(store)));
     }
@@ -52,7 +39,7 @@ pub(super) fn remove(store: &Path) {
 /// Every registered store, in no order.
 pub(super) fn stores() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in folders() {
+    for folder in runtime::all(FOLDER) {
         let Ok(entries) = std::fs::read_dir(folder) else { continue };
         for entry in entries.flatten() {
             if let Ok(path) = std::fs::read(entry.path())
