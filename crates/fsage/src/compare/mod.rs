@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::cli::explain::{EXIT_USAGE, Explain};
 use crate::report::text::counted;
-use crate::stats::{Bootstrap, Evidence};
+use crate::stats::{Bootstrap, Evidence, shared};
 use crate::store::StoreError;
 use crate::study::schema::nearest;
 
@@ -147,47 +147,36 @@ pub struct Comparison {
 /// When no metric is left that both sides have.
 pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, CompareError> {
     let mut notes: Vec<String> = a.notes.iter().chain(&b.notes).cloned().collect();
-    let named: BTreeSet<&String> = a.named.iter().chain(&b.named).collect();
-    let cell = |trial: &Evidence| {
-        let rest: Vec<String> = trial
-            .factors
-            .iter()
-            .filter(|(path, _)| !named.contains(path))
-            .map(|(path, value)| format!("{path}={value}"))
-            .collect();
-        rest.join(",")
-    };
-    let cells = |side: &Side| -> BTreeSet<String> { side.trials.iter().map(cell).collect() };
-    let common: BTreeSet<String> = cells(a).intersection(&cells(b)).cloned().collect();
-    if common.is_empty() {
+    let whole = Matched::new(a, b, &BTreeSet::new());
+    if whole.cells == 0 {
         notes.push("the sides share no cell: what differs may come from any factor".to_owned());
     }
-    let keyed = |side: &'_ Side| -> Vec<(String, usize)> {
-        let all = side.trials.iter().enumerate().map(|(i, trial)| (cell(trial), i));
-        all.filter(|(cell, _)| common.is_empty() || common.contains(cell)).collect()
-    };
-    let (of_a, of_b) = (keyed(a), keyed(b));
-    for (side, kept) in [(a, &of_a), (b, &of_b)] {
+    for (side, kept) in [(a, &whole.a), (b, &whole.b)] {
         let left = side.trials.len() - kept.len();
         if left > 0 {
             notes.push(format!("{left} trials of `{}` lie in cells the other side has not", side.label));
         }
     }
-    let take = |side: &Side, kept: &[(String, usize)], metric: &str| -> sample::Values {
-        let values = kept.iter().filter_map(|(cell, i)| {
-            let trial = &side.trials[*i];
-            let value = crate::stats::quantile::mean(&trial.metrics.get(metric)?.samples)?;
-            value.is_finite().then(|| ((cell.clone(), trial.repeat), value))
-        });
-        values.collect()
-    };
     let mut rows: Vec<Row> = Vec::new();
+    let mut common_runs = Vec::new();
     for metric in metrics(a, b, &options.metrics)? {
         let series = a.trials.iter().find_map(|trial| trial.metrics.get(&metric));
         let Some(series) = series else { continue };
-        rows.extend(row::row(&metric, series, &take(a, &of_a, &metric), &take(b, &of_b, &metric), options));
+        let without = shared::indifferent(a.trials.iter().chain(&b.trials), &metric);
+        let of_runs = (!without.is_empty()).then(|| Matched::new(a, b, &without));
+        let matched = of_runs.as_ref().unwrap_or(&whole);
+        let (of_a, of_b) = (values(a, &matched.a, &metric), values(b, &matched.b, &metric));
+        let (of_a, of_b, both) = apart(of_a, of_b);
+        if both {
+            common_runs.push(metric.clone());
+        }
+        rows.extend(row::row(&metric, series, &of_a, &of_b, options));
     }
-    row::judge(&mut rows, common.len(), options);
+    if !common_runs.is_empty() {
+        let names: Vec<&str> = common_runs.iter().map(String::as_str).collect();
+        notes.push(format!("from the same run on both sides, and not compared: {}", gate::some_of(&names)));
+    }
+    row::judge(&mut rows, whole.cells, options);
     notes.extend(left_out(&rows));
     let facts = |side: &Side, kept: usize| SideFacts {
         selection: side.label.clone(),
@@ -196,12 +185,69 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
     };
     Ok(Comparison {
         version: COMPARE_VERSION,
-        a: facts(a, of_a.len()),
-        b: facts(b, of_b.len()),
+        a: facts(a, whole.a.len()),
+        b: facts(b, whole.b.len()),
         confidence: options.bootstrap.confidence,
         rows,
         notes,
     })
+}
+
+/// The trials of both sides that lie in cells which both have, or all when there is no such cell.
+struct Matched {
+    /// Cells in common.
+    cells: usize,
+    /// Cell and index of each trial of A.
+    a: Vec<(String, usize)>,
+    b: Vec<(String, usize)>,
+}
+
+impl Matched {
+    /// Cells are told apart by every factor that no selection names and that is not among `without`.
+    fn new(a: &Side, b: &Side, without: &BTreeSet<&str>) -> Self {
+        let named: BTreeSet<&str> = a.named.iter().chain(&b.named).map(String::as_str).collect();
+        let cell = |trial: &Evidence| {
+            let factors = trial.factors.iter();
+            let rest = factors
+                .filter(|(path, _)| !named.contains(path.as_str()) && !without.contains(path.as_str()));
+            rest.map(|(path, value)| format!("{path}={value}")).collect::<Vec<_>>().join(",")
+        };
+        let cells = |side: &Side| -> BTreeSet<String> { side.trials.iter().map(cell).collect() };
+        let common: BTreeSet<String> = cells(a).intersection(&cells(b)).cloned().collect();
+        let kept = |side: &Side| {
+            let all = side.trials.iter().enumerate().map(|(i, trial)| (cell(trial), i));
+            all.filter(|(cell, _)| common.is_empty() || common.contains(cell)).collect()
+        };
+        Self { cells: common.len(), a: kept(a), b: kept(b) }
+    }
+}
+
+/// A value, and the run it is from when other trials may have it from there, too.
+type OfRun<'a> = (((String, u32), f64), Option<&'a str>);
+
+/// The metric's value of each trial, of trials that have it from one run once.
+fn values<'a>(side: &'a Side, kept: &[(String, usize)], metric: &str) -> Vec<OfRun<'a>> {
+    let mut seen = BTreeSet::new();
+    let values = kept.iter().filter_map(|(cell, i)| {
+        let trial = &side.trials[*i];
+        let series = trial.metrics.get(metric)?;
+        let value = crate::stats::quantile::mean(&series.samples).filter(|value| value.is_finite())?;
+        Some((((cell.clone(), trial.repeat), value), series.run.as_deref()))
+    });
+    values.filter(|(_, run)| run.is_none_or(|run| seen.insert(run))).collect()
+}
+
+/// Takes out what both sides have from the same run, which cannot differ; whether there was such a value.
+fn apart(a: Vec<OfRun<'_>>, b: Vec<OfRun<'_>>) -> (sample::Values, sample::Values, bool) {
+    let runs = |side: &[OfRun<'_>]| -> BTreeSet<String> {
+        side.iter().filter_map(|(_, run)| run.map(str::to_owned)).collect()
+    };
+    let both: BTreeSet<String> = runs(&a).intersection(&runs(&b)).cloned().collect();
+    let rest = |side: Vec<OfRun<'_>>| -> sample::Values {
+        let own = side.into_iter().filter(|(_, run)| !run.is_some_and(|run| both.contains(run)));
+        own.map(|(value, _)| value).collect()
+    };
+    (rest(a), rest(b), !both.is_empty())
 }
 
 /// Notes on values without a counterpart, one for each number of them.

@@ -31,6 +31,7 @@ fn side(seed: u64, repeats: u32, factor: f64) -> Side {
                     larger_is_worse: Some(true),
                     samples: vec![base * factor * noise],
                     blocks: Vec::new(),
+                    run: None,
                 };
                 trial.metrics.insert(format!("latency.m{metric}.mean_ns"), series);
             }
@@ -312,4 +313,61 @@ fn words_follow_unit_and_direction() {
         "no evidence of a difference (one trial has no spread)"
     );
     assert!(say("ns", Some(true), &low, &[100.2, 99.6, 101.0, 99.0, 100.0]).contains("(±"));
+}
+
+/// Three repeats, each kept in an image of the store `of` and restored for `cells` values of a factor behind it: a latency of
+/// before, and one of after it.
+fn restored(of: &str, slower: f64, cells: u32) -> Side {
+    let mut side = Side { label: of.to_owned(), ..Side::default() };
+    for cell in 0..cells {
+        for (repeat, value) in (0..).zip([100.0, 101.0, 103.0]) {
+            let series = |value: f64, run: Option<String>| Series {
+                unit: "ns".to_owned(),
+                larger_is_worse: Some(true),
+                samples: vec![value * slower],
+                run,
+                ..Series::default()
+            };
+            let own = value + f64::from(cell) * 7.0 + f64::from(repeat * 3 % 2);
+            side.trials.push(Evidence {
+                factors: [("stage.measure.reads".to_owned(), json!(cell))].into(),
+                repeat,
+                metrics: [
+                    ("latency.create.mean_ns".to_owned(), series(value, Some(format!("{of}-{repeat}")))),
+                    ("grep".to_owned(), series(own, None)),
+                ]
+                .into(),
+                ..Evidence::default()
+            });
+        }
+    }
+    side
+}
+
+#[test]
+fn an_ageing_run_behind_many_cells_is_one_sample() {
+    let row = |comparison: &Comparison, metric: &str| {
+        comparison.rows.iter().find(|row| row.metric == metric).unwrap().clone()
+    };
+    let (alone, many) = (
+        run(&restored("a", 1.0, 1), &restored("b", 1.02, 1)),
+        run(&restored("a", 1.0, 4), &restored("b", 1.02, 4)),
+    );
+    let (alone, ageing) = (row(&alone, "latency.create.mean_ns"), row(&many, "latency.create.mean_ns"));
+    assert_eq!((ageing.n_a, ageing.n_b, ageing.paired, ageing.left_out), (3, 3, true, 0));
+    assert_eq!(
+        (ageing.estimate, ageing.low, ageing.high, ageing.p),
+        (alone.estimate, alone.low, alone.high, alone.p)
+    );
+    assert_eq!(row(&many, "grep").n_a, 12);
+}
+
+#[test]
+fn a_run_is_not_compared_with_itself() {
+    // A copy of the store: the same images, measured anew.
+    let comparison = run(&restored("a", 1.0, 2), &restored("a", 1.0, 2));
+    let names: Vec<&str> = comparison.rows.iter().map(|row| row.metric.as_str()).collect();
+    assert_eq!(names, ["grep"]);
+    let note = "from the same run on both sides, and not compared: `latency.create.mean_ns`";
+    assert!(comparison.notes.iter().any(|text| text == note), "{:?}", comparison.notes);
 }

@@ -121,8 +121,8 @@ fn read(store: &Store, id: &str) -> Result<Option<Record>, String> {
 
 fn evidence(record: Record) -> (Evidence, Vec<Warning>) {
     let metrics = record.metrics.into_iter().map(|metric| {
-        let Metric { name, unit, samples, larger_is_worse } = metric;
-        (name, Series { unit, larger_is_worse, samples, ..Series::default() })
+        let Metric { name, unit, samples, larger_is_worse, run } = metric;
+        (name, Series { unit, larger_is_worse, samples, run, ..Series::default() })
     });
     let evidence = Evidence {
         factors: record.factors,

@@ -11,7 +11,7 @@ use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::claim::pairs;
 use crate::stats::effect::cliffs_delta;
 use crate::stats::evidence::{TRIALS, ratio, zeros};
-use crate::stats::{Estimate, Evidence};
+use crate::stats::{Estimate, Evidence, shared};
 
 /// Comparisons a page may hold; more would hide what matters.
 const LIMIT: usize = 2_000;
@@ -105,11 +105,14 @@ pub struct Differences {
 /// Every comparison.
 pub fn all(view: &View) -> Differences {
     let metrics = metrics(view);
-    let comparisons = comparisons(view);
     let fitting = (LIMIT / metrics.len().max(1)).max(1);
-    let left_out = comparisons.len().saturating_sub(fitting) * metrics.len();
-    let mut differences = Differences { left_out, ..Differences::default() };
+    let mut differences = Differences::default();
+    // Most metrics have the same factors.
+    let mut known: BTreeMap<BTreeSet<&str>, Vec<Comparison<'_>>> = BTreeMap::new();
     for metric in &metrics {
+        let without = shared::indifferent(&view.evidence, metric);
+        let comparisons = known.entry(without).or_insert_with_key(|without| comparisons(view, without));
+        differences.left_out += comparisons.len().saturating_sub(fitting);
         for comparison in comparisons.iter().take(fitting) {
             match compare(view, comparison, metric) {
                 Some(made) => differences.made.push(made),
@@ -144,18 +147,18 @@ impl Comparison<'_> {
     }
 }
 
-/// Pairs of values of each factor: over everything, and in each context apart.
-fn comparisons(view: &View) -> Vec<Comparison<'_>> {
+/// Pairs of values of each factor that can make a difference: over everything, and in each context apart.
+fn comparisons<'a>(view: &'a View, without: &BTreeSet<&str>) -> Vec<Comparison<'a>> {
     let factors: BTreeSet<&String> = view.evidence.iter().flat_map(|trial| trial.factors.keys()).collect();
     let mut comparisons = Vec::new();
-    for path in factors {
+    for path in factors.into_iter().filter(|path| !without.contains(path.as_str())) {
         let values = values(view, path);
         for (i, low) in values.iter().enumerate() {
             for high in &values[i + 1..] {
                 let side = |value: &Value| BTreeMap::from([((*path).clone(), value.clone())]);
                 let pairs = pairs(&view.evidence, &side(high), &side(low));
                 let sides = format!("{} ÷ {}", factor::value(path, high), factor::value(path, low));
-                add(&mut comparisons, path, &sides, pairs);
+                add(&mut comparisons, (path, without), &sides, pairs);
             }
         }
     }
@@ -164,13 +167,15 @@ fn comparisons(view: &View) -> Vec<Comparison<'_>> {
 
 fn add<'a>(
     comparisons: &mut Vec<Comparison<'a>>,
-    path: &str,
+    (path, without): (&str, &BTreeSet<&str>),
     sides: &str,
     pairs: Vec<(&'a Evidence, &'a Evidence)>,
 ) {
     let mut contexts: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    let mut without = without.clone();
+    without.insert(path);
     for pair in &pairs {
-        contexts.entry(factor::context(&pair.0.factors, &BTreeSet::from([path]))).or_default().push(*pair);
+        contexts.entry(factor::context(&pair.0.factors, &without)).or_default().push(*pair);
     }
     let one = |context: String, pairs| Comparison {
         factor: path.to_owned(),
@@ -213,8 +218,9 @@ fn compare(view: &View, comparison: &Comparison<'_>, metric: &str) -> Option<Dif
     // Trials of different contexts are not samples of one thing: no effect size over them.
     let delta = (estimate.n >= TRIALS && comparison.context != "all together").then(|| {
         let value = |evidence: &Evidence| evidence.metrics.get(metric)?.samples.first().copied();
-        let a: Vec<f64> = comparison.pairs.iter().filter_map(|(a, _)| value(a)).collect();
-        let b: Vec<f64> = comparison.pairs.iter().filter_map(|(_, b)| value(b)).collect();
+        let pairs = shared::once_in_pairs(&comparison.pairs, metric);
+        let a: Vec<f64> = pairs.iter().filter_map(|(a, _)| value(a)).collect();
+        let b: Vec<f64> = pairs.iter().filter_map(|(_, b)| value(b)).collect();
         cliffs_delta(&a, &b)
     });
     Some(Difference {

@@ -211,6 +211,7 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
             larger_is_worse: metric.larger_is_worse,
             samples: metric.samples.clone(),
             blocks: Vec::new(),
+            run: metric.run.clone(),
         };
         evidence.metrics.insert(metric.name.clone(), series);
     }

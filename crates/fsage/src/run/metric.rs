@@ -17,15 +17,21 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
     let mut metrics = Vec::new();
     // What a copy was made of is not what was measured afterwards.
     let start = stages.iter().position(|stage| matches!(stage, StageRecord::Copy { .. })).unwrap_or(0);
+    // Up to the image they are those of the one run that led to it.
+    let image = stages.iter().enumerate().find_map(|(position, stage)| match stage {
+        StageRecord::Image { run, .. } if !run.is_empty() => Some((position, run)),
+        _ => None,
+    });
     let (mut aged, mut measured) = (0, 0);
     let prefix = |earlier: &mut usize, name: &str| {
         *earlier += 1;
         if *earlier == 1 { String::new() } else { format!("{name}.") }
     };
-    for stage in &stages[start..] {
+    for (position, stage) in stages.iter().enumerate().skip(start) {
+        let run = image.filter(|(end, _)| position < *end).map(|(_, run)| run.as_str());
         match stage {
             StageRecord::Age { name, result, probes, .. } => {
-                let mut list = List { prefix: prefix(&mut aged, name), metrics: &mut metrics };
+                let mut list = List { prefix: prefix(&mut aged, name), run, metrics: &mut metrics };
                 latency(&mut list, result);
                 cost(&mut list, result);
                 usage(&mut list, probes);
@@ -33,11 +39,12 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
             }
             // A copied folder stands for the stage that filled it.
             StageRecord::Copy { folder, layout, free_space, .. } => {
-                let mut list = List { prefix: prefix(&mut aged, folder), metrics: &mut metrics };
+                let mut list = List { prefix: prefix(&mut aged, folder), run, metrics: &mut metrics };
                 state(&mut list, layout, free_space.as_deref());
             }
             StageRecord::Measure { name, results, .. } => {
-                measures(&mut List { prefix: prefix(&mut measured, name), metrics: &mut metrics }, results);
+                let prefix = prefix(&mut measured, name);
+                measures(&mut List { prefix, run, metrics: &mut metrics }, results);
             }
             StageRecord::Image { .. } => {}
         }
@@ -77,6 +84,7 @@ fn measures(list: &mut List<'_>, results: &[MeasureResult]) {
 
 struct List<'a> {
     prefix: String,
+    run: Option<&'a str>,
     metrics: &'a mut Vec<Metric>,
 }
 
@@ -86,7 +94,8 @@ const BETTER: Option<bool> = Some(false);
 impl List<'_> {
     fn push(&mut self, name: &str, unit: &str, samples: Vec<f64>, larger_is_worse: Option<bool>) {
         let name = format!("{}{name}", self.prefix);
-        self.metrics.push(Metric { name, unit: unit.to_owned(), samples, larger_is_worse });
+        let run = self.run.map(str::to_owned);
+        self.metrics.push(Metric { name, unit: unit.to_owned(), samples, larger_is_worse, run });
     }
 
     fn one(&mut self, name: &str, unit: &str, value: f64, larger_is_worse: Option<bool>) {
@@ -204,5 +213,25 @@ mod tests {
         assert_eq!(value("grep"), (3.0, "s".to_owned()));
         assert_eq!(value("again.grep"), (4.0, "s".to_owned()));
         assert_eq!(value("grep.allocated"), (4096.0, "bytes".to_owned()));
+    }
+
+    #[test]
+    fn what_led_to_an_image_names_its_run_and_what_follows_does_not() {
+        let image = StageRecord::Image {
+            name: "image".into(),
+            key: "k".into(),
+            run: "k-1".into(),
+            made: false,
+            file_bytes: 1,
+            used_bytes: 1,
+            save_ns: None,
+            restore_ns: 1,
+        };
+        let metrics = all(&[measured("before", 3.0), image.clone(), measured("after", 4.0)]);
+        let run = |name: &str| metrics.iter().find(|metric| metric.name == name).unwrap().run.as_deref();
+        assert_eq!((run("grep"), run("after.grep")), (Some("k-1"), None));
+        // What a copy of the restored volume is like is its own.
+        let metrics = all(&[measured("before", 3.0), image, copy("a", 1.0)]);
+        assert!(!metrics.is_empty() && metrics.iter().all(|metric| metric.run.is_none()));
     }
 }

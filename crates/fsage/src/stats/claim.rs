@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::bootstrap::{Bootstrap, Interval};
 use super::evidence::{Basis, Estimate, Evidence, level, ratio, trend, zeros};
+use super::shared::same_run;
 use crate::study::spec::{ClaimCheck, ClaimSpec};
 
 /// What became of a claim.
@@ -122,6 +123,9 @@ fn measure(
             }
             ratio(&pairs, metric, bootstrap).map(|estimate| (estimate, String::new())).ok_or_else(|| {
                 match zeros(&pairs, metric) {
+                    0 if pairs.iter().any(|(a, b)| same_run(a, b, metric)) => {
+                        format!("both sides have `{metric}` from the same run, before the image they share")
+                    }
                     0 => format!("no pair of trials measured `{metric}`"),
                     zeros => {
                         format!("`{metric}` was 0 on a side of each of {zeros} pairs, which has no ratio")

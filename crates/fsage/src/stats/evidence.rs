@@ -17,6 +17,8 @@
 //!
 //! Fewer than eight units give Student's t (see [`super::student`]), more are drawn.
 //!
+//! What trials that share an image have from before it is of one run, and counts once ([`super::shared`]).
+//!
 //! Ratios over several pairs are geometric means (Fleming & Wallace 1986), so that a pair with large numbers
 //! does not outvote the others and a ratio and its inverse agree. A pair with a zero has no such ratio; it is
 //! left out and counted in [`Estimate::zeros`].
@@ -27,7 +29,7 @@ use serde_json::Value;
 
 use super::bootstrap::{Bootstrap, Interval, Method};
 use super::quantile::{count, mean};
-use super::student;
+use super::{shared, student};
 
 /// Units (contexts, trials, or pairs of trials) from which on they give an interval.
 pub const TRIALS: usize = 3;
@@ -54,6 +56,8 @@ pub struct Series {
     pub samples: Vec<f64>,
     /// How it varied within the trial; empty when only its end is known.
     pub blocks: Vec<Unit>,
+    /// Names the run of the stages before an image ([`crate::store::format::Metric::run`]), which other trials may share.
+    pub run: Option<String>,
 }
 
 /// A latency early and late in a trial.
@@ -202,25 +206,28 @@ pub fn blocks(values: &[(f64, f64)]) -> Vec<Unit> {
 /// metric(numerator) / metric(denominator) over pairs of trials; `None` when no pair has it above 0.
 #[must_use]
 pub fn ratio(pairs: &[(&Evidence, &Evidence)], metric: &str, bootstrap: &Bootstrap) -> Option<Estimate> {
-    let compared = compared(pairs);
+    let pairs = shared::once_in_pairs(pairs, metric);
+    let mut apart = compared(&pairs);
+    apart.extend(shared::indifferent(pairs.iter().flat_map(|(a, b)| [*a, *b]), metric));
     let known: Vec<_> = pairs
         .iter()
         .filter_map(|(a, b)| Some(((a.sample(metric)?, b.sample(metric)?), *a, *b)))
         .filter(|((a, b), ..)| *a > 0.0 && *b > 0.0)
         .collect();
     let logs: Vec<(String, f64)> =
-        known.iter().map(|((x, y), a, _)| (context(a, &compared), (x / y).ln())).collect();
+        known.iter().map(|((x, y), a, _)| (context(a, &apart), (x / y).ln())).collect();
     let units = |i: usize| {
         let (_, a, b) = known.get(i)?;
         Some((&a.metrics.get(metric)?.blocks[..], &b.metrics.get(metric)?.blocks[..]))
     };
     let estimate = combine(&logs, bootstrap, units)?;
-    Some(Estimate { zeros: zeros(pairs, metric), ..estimate })
+    Some(Estimate { zeros: zeros(&pairs, metric), ..estimate })
 }
 
 /// Pairs that know the metric on both sides and have no ratio, because a side is 0 or below.
 #[must_use]
 pub fn zeros(pairs: &[(&Evidence, &Evidence)], metric: &str) -> usize {
+    let pairs = shared::once_in_pairs(pairs, metric);
     let known = pairs.iter().filter_map(|(a, b)| Some((a.sample(metric)?, b.sample(metric)?)));
     known.filter(|(a, b)| *a <= 0.0 || *b <= 0.0).count()
 }
@@ -228,6 +235,9 @@ pub fn zeros(pairs: &[(&Evidence, &Evidence)], metric: &str) -> usize {
 /// Latency late in the run over that early in it, over trials; `None` when none has both.
 #[must_use]
 pub fn trend(trials: &[&Evidence], operation: &str, bootstrap: &Bootstrap) -> Option<Estimate> {
+    let metric = format!("latency.{operation}.mean_ns");
+    let apart = indifferent(trials, &metric);
+    let trials = shared::once(trials, &metric);
     let present = trials
         .iter()
         .filter_map(|trial| Some((*trial, trial.trend.get(operation)?)))
@@ -236,7 +246,7 @@ pub fn trend(trials: &[&Evidence], operation: &str, bootstrap: &Bootstrap) -> Op
         present.partition(|(_, trend)| centre(&trend.early) > 0.0 && centre(&trend.late) > 0.0);
     let logs: Vec<(String, f64)> = known
         .iter()
-        .map(|(trial, trend)| (context(trial, &[]), (centre(&trend.late) / centre(&trend.early)).ln()))
+        .map(|(trial, trend)| (context(trial, &apart), (centre(&trend.late) / centre(&trend.early)).ln()))
         .collect();
     let units = |i: usize| known.get(i).map(|(_, trend)| (&trend.late[..], &trend.early[..]));
     let estimate = combine(&logs, bootstrap, units)?;
@@ -246,10 +256,12 @@ pub fn trend(trials: &[&Evidence], operation: &str, bootstrap: &Bootstrap) -> Op
 /// The metric itself over trials, each context weighing the same; `None` when none has it.
 #[must_use]
 pub fn level(trials: &[&Evidence], metric: &str, bootstrap: &Bootstrap) -> Option<Estimate> {
+    let apart = indifferent(trials, metric);
+    let trials = shared::once(trials, metric);
     let known: Vec<(f64, &Evidence)> =
         trials.iter().filter_map(|trial| Some((trial.sample(metric)?, *trial))).collect();
     let samples: Vec<(String, f64)> =
-        known.iter().map(|(value, trial)| (context(trial, &[]), *value)).collect();
+        known.iter().map(|(value, trial)| (context(trial, &apart), *value)).collect();
     let grouped = Grouped::new(&samples)?;
     let plain = grouped.estimate();
     let n = plain.n;
@@ -283,9 +295,13 @@ fn compared<'a>(pairs: &[(&'a Evidence, &Evidence)]) -> Vec<&'a str> {
     pairs.iter().flat_map(differ).collect()
 }
 
-/// The cell of a trial's factors without those that are compared.
-fn context(trial: &Evidence, compared: &[&str]) -> String {
-    let held = trial.factors.iter().filter(|(path, _)| !compared.contains(&path.as_str()));
+fn indifferent<'a>(trials: &[&'a Evidence], metric: &str) -> Vec<&'a str> {
+    shared::indifferent(trials.iter().copied(), metric).into_iter().collect()
+}
+
+/// The cell of a trial's factors without those that are compared or make no difference.
+fn context(trial: &Evidence, without: &[&str]) -> String {
+    let held = trial.factors.iter().filter(|(path, _)| !without.contains(&path.as_str()));
     held.map(|(path, value)| format!("{path}={value};")).collect()
 }
 

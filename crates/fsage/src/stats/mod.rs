@@ -15,6 +15,7 @@ pub mod outlier;
 pub mod quantile;
 pub mod repeats;
 pub mod savitzky_golay;
+pub mod shared;
 pub mod steady_state;
 pub mod student;
 pub mod t_test;

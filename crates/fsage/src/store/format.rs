@@ -48,6 +48,10 @@ pub struct Metric {
     /// Whether a larger value is worse (`true`), better (`false`), or neither (absent).
     #[serde(default)]
     pub larger_is_worse: Option<bool>,
+    /// Names the run of the stages before an image; absent when there is none. Every trial that goes on from the same image has
+    /// the samples of that one run: they are one sample, however many trials have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
 }
 
 /// One finished stage.
@@ -74,6 +78,9 @@ pub enum StageRecord {
         name: String,
         /// Key of the image.
         key: String,
+        /// Names the run that led to the image ([`Metric::run`]); empty in records from before this was kept.
+        #[serde(default)]
+        run: String,
         /// Whether this trial made it.
         made: bool,
         /// Size of the image's file.

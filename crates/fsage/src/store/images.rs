@@ -37,6 +37,9 @@ pub struct ImageRecord {
     pub basis: Value,
     /// When, RFC 3339 in UTC.
     pub made: String,
+    /// Digest of what it holds; empty in records from before this was kept.
+    #[serde(default)]
+    pub digest: String,
     /// Size of the file.
     pub file_bytes: u64,
     /// Bytes of the volume that it holds.
@@ -47,6 +50,17 @@ pub struct ImageRecord {
     pub stages: Vec<StageRecord>,
     /// Their warnings.
     pub warnings: Vec<Warning>,
+}
+
+impl ImageRecord {
+    /// Names the one run of the stages that led to this image. The key does not: the same key made anew, here or in another store, is
+    /// another run, while a copy of the image is the same. What an image holds (identities and times of a file system, too) is the same in
+    /// no two runs.
+    #[must_use]
+    pub fn run(&self) -> String {
+        let own = if self.digest.is_empty() { &self.made } else { &self.digest };
+        format!("{}-{}", self.key, own.get(..KEY_LENGTH).unwrap_or(own))
+    }
 }
 
 /// An image that this version cannot judge.
@@ -258,6 +272,7 @@ mod tests {
             key: key.to_owned(),
             basis: json!({"seed": 1}),
             made: "2026-01-01T00:00:00Z".to_owned(),
+            digest: String::new(),
             file_bytes,
             used_bytes: 10,
             volume_bytes: 20,

@@ -131,7 +131,13 @@ fn layout(extents_per_file: f64, noise: &mut Noise) -> LayoutSummary {
 }
 
 fn metric(name: &str, unit: &str, value: f64, worse: Option<bool>) -> Metric {
-    Metric { name: name.to_owned(), unit: unit.to_owned(), samples: vec![value], larger_is_worse: worse }
+    Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        samples: vec![value],
+        larger_is_worse: worse,
+        run: None,
+    }
 }
 
 fn metrics(result: &LoadResult, used: f64) -> Vec<Metric> {

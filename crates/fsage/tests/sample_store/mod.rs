@@ -209,6 +209,7 @@ fn metrics(base: f64, full: f64, layout: &LayoutSummary, free: &FreeSpace) -> Ve
         unit: unit.into(),
         samples: vec![value],
         larger_is_worse: worse,
+        run: None,
     };
     let mut metrics = Vec::new();
     for (kind, l) in latencies(base, 0.5) {

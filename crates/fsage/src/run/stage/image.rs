@@ -61,6 +61,7 @@ pub(in crate::run) fn resume(
     context.done.push(StageRecord::Image {
         name: stages[end].name().to_owned(),
         key: record.key.clone(),
+        run: record.run(),
         made: false,
         file_bytes: record.file_bytes,
         used_bytes: record.used_bytes,
@@ -94,22 +95,25 @@ pub(super) fn run(
     let clock = Instant::now();
     let saved = save(&images.path(&key), stage.level, place, context)?;
     let save_ns = nanoseconds(clock);
-    images.keep(&ImageRecord {
+    let record = ImageRecord {
         version: STORE_VERSION,
         key: key.clone(),
         basis,
         made: time::now_rfc3339(),
+        digest: saved.digest.clone(),
         file_bytes: saved.image_bytes,
         used_bytes: saved.totals.used_blocks * BLOCK_BYTES,
         volume_bytes: place.facts().size_bytes,
         stages: context.done.clone(),
         warnings: context.warnings.clone(),
-    })?;
+    };
+    images.keep(&record)?;
     context.interrupted()?;
     place.renew(context)?;
     let restore_ns = restore(&key, place, context)?;
     context.done.push(StageRecord::Image {
         name: stage.name.clone(),
+        run: record.run(),
         key,
         made: true,
         file_bytes: saved.image_bytes,
