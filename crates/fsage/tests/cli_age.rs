@@ -52,6 +52,23 @@ fn the_result_has_what_a_script_needs_and_the_seed_settles_it() {
 }
 
 #[test]
+fn sizes_that_the_volume_cannot_hold_are_refused_with_the_flag_that_helps() {
+    if !root() {
+        return;
+    }
+    let mounted = Mounted::ext4("256M");
+    let directory = made(mounted.join("a"));
+    let refused = fsage(&["age", &directory, "--operations", "200"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("file_size.max = 1GiB is larger than the volume"), "{refused:?}");
+    let hint = refused.stderr.lines().find(|line| line.starts_with("hint: ")).unwrap();
+    let flags = hint.split('`').find(|part| part.starts_with("--set ")).unwrap();
+    let words: Vec<&str> = flags.split(' ').collect();
+    let taken = fsage(&[&["age", &directory, "--operations", "200"], &words[..]].concat());
+    assert_eq!(taken.code, 0, "{hint}\n{taken:?}");
+}
+
+#[test]
 fn a_directory_of_the_hosts_file_system_will_do() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let run = fsage(&[&["age", folder.path().to_str().unwrap()], &SMALL[..]].concat());

@@ -33,6 +33,8 @@ pub enum LoadError {
     Workload {
         /// Why.
         what: String,
+        /// The next step; may be empty.
+        hint: String,
     },
     /// A system call outside the operations failed.
     #[error("{call} on {}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))]
@@ -104,6 +106,7 @@ impl LoadError {
             Self::Leftover { path } => {
                 format!("remove it (rm -r {}) or name another directory", path.display())
             }
+            Self::Workload { hint, .. } => hint.clone(),
             Self::DeviceFailed { .. } => {
                 "look at dmesg: the device may be gone or full underneath".to_owned()
             }

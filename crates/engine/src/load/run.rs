@@ -51,7 +51,7 @@ pub fn run(spec: &LoadSpec, control: &Control, sink: &mut dyn LoadSink) -> Resul
     let mut initial = Vec::new();
     for thread in 0..spec.threads {
         let source = resolve(&spec.workload, thread, spec.threads, spec.seed, &context)
-            .map_err(|error| LoadError::Workload { what: error.to_string() })?;
+            .map_err(|error| LoadError::Workload { what: error.to_string(), hint: error.hint() })?;
         initial.push(source.initial_directories());
         sources.push(source);
     }

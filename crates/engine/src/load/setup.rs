@@ -208,6 +208,7 @@ impl Ground {
             }
             Trouble::Stuck => LoadError::Workload {
                 what: "nothing to do: no operation that has a weight finds an object to work on".to_owned(),
+                hint: String::new(),
             },
             Trouble::Materialise { errno } => system("writing a file in place", errno),
         }

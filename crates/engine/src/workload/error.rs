@@ -1,5 +1,7 @@
 //! Why a workload's description makes no sense.
 
+use crate::size::Bytes;
+
 /// Why a workload's description makes no sense. Each names the key as it stands in TOML.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
@@ -33,9 +35,9 @@ pub enum WorkloadError {
         /// The key.
         key: String,
         /// What it says.
-        value: crate::size::Bytes,
+        value: Bytes,
         /// Size of the volume.
-        volume: crate::size::Bytes,
+        volume: Bytes,
     },
     /// A profile that is none.
     #[error("like: {source}")]
@@ -83,10 +85,40 @@ impl WorkloadError {
                 "give at least create a weight: weights = { create = 10, delete = 8 }".to_owned()
             }
             Self::NoCreate => "give create a weight above 0".to_owned(),
-            Self::LargerThanVolume { .. } => "use a smaller size or a larger volume".to_owned(),
+            Self::LargerThanVolume { key, volume, .. } => smaller(key, *volume),
             Self::TreeTooSmall { .. } => "raise directories.fan_out or directories.depth".to_owned(),
             Self::EmptyTable { .. } => "give at least one row: rows = [[\"4KiB\", 1.0]]".to_owned(),
             Self::Range { .. } | Self::Contradiction { .. } => String::new(),
         }
+    }
+}
+
+/// How to ask for a size that a volume can hold: the largest power of two in a sixteenth of it, so that several files have room.
+fn smaller(key: &str, volume: Bytes) -> String {
+    let fits = (volume.0 / 16).max(4096);
+    let fits = Bytes(1 << fits.ilog2());
+    if key.ends_with(".max") || key.ends_with(".size") {
+        format!(
+            "use a larger volume, or smaller sizes: `--set {key}={fits}`, in a study's workload `{key} = \"{fits}\"`"
+        )
+    } else {
+        format!("use a larger volume, or smaller sizes, such as {fits}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_size_is_named_with_its_key() {
+        let hint = |key: &str, mebibytes: u64| {
+            let (value, volume) = (Bytes(1 << 30), Bytes(mebibytes << 20));
+            WorkloadError::LargerThanVolume { key: key.to_owned(), value, volume }.hint()
+        };
+        assert!(hint("file_size.max", 240).contains("`--set file_size.max=8MiB`"));
+        assert!(hint("io_size.size", 1000).contains("`io_size.size = \"32MiB\"`"));
+        assert!(hint("file_size.rows", 64).ends_with("such as 4MiB"));
+        assert!(hint("file_size.max", 0).contains("4KiB"));
     }
 }
