@@ -313,6 +313,15 @@ fn words_follow_unit_and_direction() {
         "no evidence of a difference (one trial has no spread)"
     );
     assert!(say("ns", Some(true), &low, &[100.2, 99.6, 101.0, 99.0, 100.0]).contains("(±"));
+    // What can be 0 or below is compared by difference, in its own unit.
+    let around = [-2_000.0, 0.0, 3_000.0, -1_000.0, 500.0];
+    let none = say("ns", None, &around, &[2_500.0, -1_500.0, 0.0, 1_000.0, -800.0]);
+    assert!(none.starts_with("no evidence of a difference (±") && none.ends_with(" µs)"), "{none}");
+    let far: Vec<f64> = around.iter().rev().map(|value| value + 1e6).collect();
+    let longer = say("ns", None, &around, &far);
+    assert!(longer.starts_with("longer by 1.00 ms [") && longer.ends_with(" ms]"), "{longer}");
+    let shorter = say("ns", None, &far, &around);
+    assert!(shorter.starts_with("shorter by 1.00 ms [") && !shorter.contains('-'), "{shorter}");
 }
 
 /// Three repeats, each kept in an image of the store `of` and restored for `cells` values of a factor behind it: a latency of

@@ -1,6 +1,7 @@
 //! A row in words: `slower by 38 % [31, 44]`.
 
 use super::row::{Finding, Row, Scale};
+use crate::report::text::in_unit;
 
 /// What a row says; `level` is the p that proves a difference.
 pub(super) fn words(row: &Row, level: f64) -> String {
@@ -8,17 +9,16 @@ pub(super) fn words(row: &Row, level: f64) -> String {
         return "no evidence of a difference (one trial has no spread)".to_owned();
     };
     let ratio = row.scale == Scale::Ratio;
-    let unit = unit(row);
     let up = estimate > row.neutral();
-    let by = format!("{} by {}{unit}", verb(row, up), number(shown(row, estimate).abs()));
+    let by = format!("{} by {}", verb(row, up), amount(row, shown(row, estimate).abs()));
     if row.finding != Finding::NoEvidence {
         let (low, high) = (shown(row, low), shown(row, high));
         let (from, to) = if up { (low, high) } else { (-high, -low) };
-        return format!("{by} [{}, {}]", number(from), number(to));
+        return format!("{by} [{}, {}]", end(row, from), end(row, to));
     }
     if !row.constant {
         let half = if ratio { shown(row, (high / low).sqrt()) } else { shown(row, (high - low) / 2.0) };
-        return format!("no evidence of a difference (±{}{unit})", number(half));
+        return format!("no evidence of a difference (±{})", amount(row, half));
     }
     if estimate == row.neutral() {
         return "the same in every trial".to_owned();
@@ -30,11 +30,20 @@ pub(super) fn words(row: &Row, level: f64) -> String {
     }
 }
 
-fn unit(row: &Row) -> &'static str {
+/// A value as [`shown`] gives it, with its unit.
+fn amount(row: &Row, value: f64) -> String {
     match (row.scale, row.unit.as_str()) {
-        (Scale::Ratio, _) => " %",
-        (Scale::Difference, "share") => " points",
-        (Scale::Difference, _) => "",
+        (Scale::Ratio, _) => format!("{} %", number(value)),
+        (Scale::Difference, "share") => format!("{} points", number(value)),
+        (Scale::Difference, unit) => in_unit(value, unit),
+    }
+}
+
+/// An end of an interval beside an [`amount`]: percents and points need not say so again.
+fn end(row: &Row, value: f64) -> String {
+    match (row.scale, row.unit.as_str()) {
+        (Scale::Ratio, _) | (Scale::Difference, "share") => number(value),
+        (Scale::Difference, unit) => in_unit(value, unit),
     }
 }
 
