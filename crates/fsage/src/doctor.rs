@@ -6,6 +6,8 @@
 use fsage_engine::protocol::HostFacts;
 use serde::Serialize;
 
+use crate::tools;
+
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -46,17 +48,14 @@ pub struct Diagnosis {
     pub host: HostFacts,
 }
 
-/// A program, the package that has it, whether the shipped studies need it, and what for.
-const PROGRAMS: [(&str, &str, bool, &str); 8] = [
-    ("mkfs.ext4", "e2fsprogs", true, "ext2, ext3 and ext4"),
-    ("e2fsck", "e2fsprogs", true, "checking ext2, ext3 and ext4"),
-    ("mkfs.xfs", "xfsprogs", true, "xfs"),
-    ("xfs_repair", "xfsprogs", true, "checking xfs"),
-    ("mkfs.btrfs", "btrfs-progs", true, "btrfs"),
-    ("btrfs", "btrfs-progs", true, "checking btrfs"),
-    ("fio", "fio", false, "studies that measure with fio"),
-    ("git", "git", false, "studies that replay a repository's history"),
-];
+/// Programs that the shipped studies need.
+const NEEDED: [&str; 6] = ["mke2fs", "e2fsck", "mkfs.xfs", "xfs_repair", "mkfs.btrfs", "btrfs"];
+
+/// A program, the package that has it, and what for: those that fsage calls by [`tools::PROGRAMS`], and others.
+fn programs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let own = tools::PROGRAMS.iter().map(|program| (program.name, program.package, program.purpose));
+    own.chain([("git", "git", "replay a repository's history")])
+}
 
 /// A feature of the kernel, whether it is needed, and what for.
 const FEATURES: [(&str, bool, &str); 6] = [
@@ -77,11 +76,11 @@ const FILE_SYSTEMS: [(&str, bool); 5] =
 pub fn examine(host: HostFacts) -> Diagnosis {
     let mut checks = vec![root(&host)];
     checks.extend(FILE_SYSTEMS.map(|(name, needed)| file_system(&host, name, needed)));
-    checks.extend(PROGRAMS.map(|(name, package, needed, what)| Check {
+    checks.extend(programs().map(|(name, package, purpose)| Check {
         group: "programs",
         name: name.to_owned(),
-        state: state(host.tools.contains_key(name), needed),
-        detail: host.tools.get(name).cloned().unwrap_or_else(|| format!("for {what}")),
+        state: state(host.tools.contains_key(name), NEEDED.contains(&name)),
+        detail: host.tools.get(name).cloned().unwrap_or_else(|| format!("to {purpose}")),
         package,
     }));
     checks.extend(FEATURES.map(|(name, needed, what)| Check {
@@ -161,7 +160,7 @@ mod tests {
         host.kernel_file_systems = ["ext4", "xfs"].map(str::to_owned).to_vec();
         host.features.insert("file_system_modules".to_owned(), "btrfs f2fs".to_owned());
         host.features.insert("loop".to_owned(), "/dev/loop-control".to_owned());
-        for (program, _, _, _) in PROGRAMS {
+        for (program, ..) in programs() {
             host.tools.insert(program.to_owned(), "1.0".to_owned());
         }
         host
@@ -185,6 +184,24 @@ mod tests {
         let diagnosis = examine(host);
         assert!(!diagnosis.ready);
         assert_eq!(diagnosis.install, "sudo apt-get install -y xfsprogs fio");
+    }
+
+    #[test]
+    fn every_program_is_listed_wherever_it_is_missing() {
+        let diagnosis = examine(HostFacts::default());
+        for (name, package) in [
+            ("mke2fs", "e2fsprogs"),
+            ("e2image", "e2fsprogs"),
+            ("xfs_metadump", "xfsprogs"),
+            ("xfs_mdrestore", "xfsprogs"),
+            ("btrfs-image", "btrfs-progs"),
+            ("fio", "fio"),
+        ] {
+            let check = diagnosis.checks.iter().find(|check| check.name == name).unwrap();
+            let wanted = if NEEDED.contains(&name) { State::Missing } else { State::Absent };
+            assert_eq!((check.package, check.state), (package, wanted), "{name}");
+        }
+        assert!(NEEDED.iter().all(|name| programs().any(|(known, ..)| known == *name)));
     }
 
     #[test]

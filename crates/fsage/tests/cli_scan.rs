@@ -108,7 +108,17 @@ fn the_doctor_says_what_is_here() {
     let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(report["ready"], run.code == 0);
     assert!(report["host"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()));
+    // What is installed is found: the agent looks for every program that the lab may call.
+    let checks = report["checks"].as_array().unwrap();
+    let programs: Vec<_> = checks.iter().filter(|check| check["group"] == "programs").collect();
+    assert!(programs.len() >= 12, "{programs:?}");
+    for check in programs {
+        let name = check["name"].as_str().unwrap();
+        let folders = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
+        let installed = folders.iter().any(|folder| std::path::Path::new(folder).join(name).exists());
+        assert!(!installed || check["state"] == "ok", "{check}");
+    }
     let text = fsage(&["doctor"]);
     assert_eq!(text.code, run.code);
-    assert!(text.stdout.contains("mkfs.ext4"), "{}", text.stdout);
+    assert!(text.stdout.contains("mke2fs") && text.stdout.contains("fio"), "{}", text.stdout);
 }

@@ -44,7 +44,8 @@ pub struct Program {
     pub time_limit: Duration,
 }
 
-/// Every program that a built-in driver may call, in the order `fsage doctor` lists them.
+/// Every program that fsage may call on a target, drivers' first, in the order `fsage doctor` lists them. The agent has to look for each
+/// (`HostFacts::tools`).
 pub static PROGRAMS: &[&Program] = &[
     &mke2fs::PROGRAM,
     &e2fsck::PROGRAM,
@@ -52,6 +53,11 @@ pub static PROGRAMS: &[&Program] = &[
     &xfs_repair::PROGRAM,
     &mkfs_btrfs::PROGRAM,
     &btrfs_check::PROGRAM,
+    &e2image::PROGRAM,
+    &xfs_metadump::PROGRAM,
+    &xfs_mdrestore::PROGRAM,
+    &btrfs_image::PROGRAM,
+    &fio::PROGRAM,
 ];
 
 impl Program {
