@@ -33,11 +33,15 @@ struct Volume {
     _folder: tempfile::TempDir,
 }
 
+/// Those on which every operation works.
 const MKFS: [(&str, &[&str]); 3] = [
     ("ext4", &["-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
     ("xfs", &["-q", "-f"]),
     ("btrfs", &["-q", "-f"]),
 ];
+
+/// It has no `fallocate`.
+const EXT2: (&str, &[&str]) = ("ext2", &["-q", "-b", "4096"]);
 
 impl Volume {
     fn new(kind: &str, mebibytes: u64) -> Option<Self> {
@@ -45,7 +49,7 @@ impl Volume {
             skip::skip("mounting needs root");
             return None;
         }
-        let (kind, options) = MKFS.into_iter().find(|(name, _)| *name == kind).unwrap();
+        let (kind, options) = MKFS.into_iter().chain([EXT2]).find(|(name, _)| *name == kind).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("volume");
         File::create(&file).unwrap().set_len(mebibytes << 20).unwrap();
@@ -414,6 +418,46 @@ fn a_replayed_trace_leaves_the_same_tree() {
     assert_eq!((replayed.files, replayed.live_bytes), (result.files, result.live_bytes));
     assert_eq!(tree::walk(&copy).unwrap(), tree::walk(&directory).unwrap());
     assert_good(&copy, result.files);
+}
+
+/// Replays what a load left of a trace, and says what came of it.
+fn replayed(kept: &Kept, directory: &Path) -> LoadResult {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.parquet");
+    std::fs::write(&path, &kept.trace).unwrap();
+    replay::run(&path, directory, &Control::new(), &mut NoSink).unwrap()
+}
+
+#[test]
+fn a_replay_ends_with_the_digest_of_the_load() {
+    for (kind, _) in MKFS.into_iter().chain([EXT2]) {
+        let (Some(volume), Some(other)) = (Volume::new(kind, 384), Volume::new(kind, 384)) else { return };
+        let spec = LoadSpec { threads: 2, trace: true, ..spec(&volume.directory(), full_mix(), 8000) };
+        let (result, kept) = load(&spec);
+        assert_eq!(result.failed.is_empty(), kind != "ext2", "{kind}: {:?}", result.failed);
+        let again = replayed(&kept, &other.directory());
+        assert_eq!(again.digest, result.digest, "{kind}");
+        assert!(again.failed.is_empty() && again.digest_caveats.is_empty(), "{again:?}");
+        assert_good(&other.directory(), result.files);
+    }
+}
+
+#[test]
+fn writes_that_failed_when_recorded_are_in_the_digest_of_a_replay() {
+    let Some(volume) = Volume::new("ext4", 64) else { return };
+    let Some(roomy) = Volume::new("ext4", 384) else { return };
+    let drift = DriftSpec {
+        weights: [(OperationKind::Create, 3.0), (OperationKind::Append, 12.0), (OperationKind::Delete, 2.0)]
+            .into_iter()
+            .collect(),
+        ..full_mix()
+    };
+    let spec = LoadSpec { trace: true, ..spec(&volume.directory(), drift, 20_000) };
+    let (result, kept) = load(&spec);
+    assert!(result.failed["ENOSPC"] > 10, "{:?}", result.failed);
+    let again = replayed(&kept, &roomy.directory());
+    assert!(again.failed.is_empty(), "{again:?}");
+    assert_eq!((again.digest, again.files), (result.digest, result.files));
 }
 
 #[test]

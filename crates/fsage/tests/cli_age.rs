@@ -131,7 +131,7 @@ fn a_trace_replays_to_the_same_tree() {
     let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
     let again = fsage(&["replay", &trace, elsewhere.path().to_str().unwrap(), "--json"]).result();
     assert_eq!(replayed["digest"], again["digest"]);
-    for key in ["operations", "files", "live_bytes", "succeeded"] {
+    for key in ["digest", "operations", "files", "live_bytes", "succeeded"] {
         assert_eq!(recorded[key], replayed[key], "{key}");
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::digest::Digest;
 use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
 use crate::tree::{Directory, DirectoryTree, Shape};
-use crate::workload::LiveFile;
+use crate::workload::{HardLink, LiveFile, Symlink, TreeDigest};
 
 /// What a name leads to.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,7 @@ impl Model {
         self.block_bytes
     }
 
-    /// Live files; which of a file's names is told is the newest.
+    /// Live files under their first names.
     pub fn live_files(&self) -> impl Iterator<Item = LiveFile> + '_ {
         self.files.values().copied()
     }
@@ -128,6 +129,34 @@ impl Model {
                 file.place = *place;
             }
         }
+    }
+
+    /// Follows a write that failed: blocks of its version may be there, as after the load's own (`Drift::failed`).
+    pub fn fail(&mut self, operation: &Operation) {
+        use OperationKind as K;
+        if matches!(operation.kind, K::Append | K::RandomWrite | K::Overwrite)
+            && let Some(file) = self.files.get_mut(&operation.file)
+        {
+            file.version = file.version.max(operation.version);
+        }
+    }
+
+    /// Digest of the logical tree, as the load that was recorded has it.
+    pub fn digest(&self) -> Digest {
+        let mut digest = TreeDigest::of_thread(self.directories.thread());
+        self.directories.iter().for_each(|directory| digest.directory(directory));
+        self.files.values().for_each(|file| digest.file(file));
+        for (place, entry) in &self.names {
+            let place = *place;
+            match *entry {
+                Entry::Symlink(target) => digest.symlink(&Symlink { place, target }),
+                Entry::File(file) if self.files.get(&file).is_some_and(|it| it.place != place) => {
+                    digest.hard_link(&HardLink { file, place });
+                }
+                Entry::File(_) => {}
+            }
+        }
+        digest.finish()
     }
 
     /// What a walk of the thread's part of the directory must find.

@@ -20,16 +20,25 @@ const WAITING: usize = 64;
 /// How long a thread waits for operations before it looks whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// One recorded operation.
+#[derive(Debug, Clone, Copy)]
+pub enum Deal {
+    /// To be done again.
+    Do(Operation),
+    /// It failed when recorded: not done, but the model has to know.
+    Failed(Operation),
+}
+
 /// One thread's recorded operations.
 #[derive(Debug)]
 pub struct Recorded {
-    batches: Receiver<Vec<Operation>>,
-    batch: std::vec::IntoIter<Operation>,
+    batches: Receiver<Vec<Deal>>,
+    batch: std::vec::IntoIter<Deal>,
     model: Model,
 }
 
 /// Streams and sources for as many threads as there are initial trees.
-pub fn open_streams(initial: &[Vec<Directory>]) -> (Vec<Sender<Vec<Operation>>>, Vec<Recorded>) {
+pub fn open_streams(initial: &[Vec<Directory>]) -> (Vec<Sender<Vec<Deal>>>, Vec<Recorded>) {
     (0_u32..)
         .zip(initial)
         .map(|(thread, directories)| {
@@ -43,18 +52,18 @@ pub fn open_streams(initial: &[Vec<Directory>]) -> (Vec<Sender<Vec<Operation>>>,
 /// How many operations were dealt out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dealt {
-    /// Operations, those of the last batch that nobody took included.
+    /// Operations to be done, those of the last batch that nobody took included.
     pub operations: u64,
     /// The trace was read to its end and a thread took every batch.
     pub whole: bool,
 }
 
-/// Reads the trace and deals its operations out, but for those that failed when recorded.
+/// Reads the trace and deals its operations out.
 ///
 /// # Errors
 /// The trace cannot be read on; the sources then end as if it ended there.
-pub fn feed(reader: Reader, streams: &[Sender<Vec<Operation>>]) -> Result<Dealt, TraceError> {
-    let mut batches: Vec<Vec<Operation>> = streams.iter().map(|_| Vec::with_capacity(BATCH)).collect();
+pub fn feed(reader: Reader, streams: &[Sender<Vec<Deal>>]) -> Result<Dealt, TraceError> {
+    let mut batches: Vec<Vec<Deal>> = streams.iter().map(|_| Vec::with_capacity(BATCH)).collect();
     let path = reader.path().to_owned();
     let mut dealt = Dealt { operations: 0, whole: true };
     for record in reader {
@@ -64,11 +73,12 @@ pub fn feed(reader: Reader, streams: &[Sender<Vec<Operation>>]) -> Result<Dealt,
             let what = format!("it has an operation of thread {thread}, but only {} began", streams.len());
             return Err(TraceError::Damaged { path, what });
         };
-        if record.outcome.errno != 0 {
-            continue;
+        if record.outcome.errno == 0 {
+            batch.push(Deal::Do(record.operation));
+            dealt.operations += 1;
+        } else {
+            batch.push(Deal::Failed(record.operation));
         }
-        batch.push(record.operation);
-        dealt.operations += 1;
         if batch.len() == BATCH && stream.send(std::mem::replace(batch, Vec::with_capacity(BATCH))).is_err() {
             // The load has ended: nobody reads on.
             return Ok(Dealt { whole: false, ..dealt });
@@ -96,8 +106,13 @@ impl Recorded {
 impl Source for Recorded {
     fn next(&mut self, _: &Feedback) -> Step {
         loop {
-            if let Some(operation) = self.batch.next() {
-                return Step::Do(operation);
+            match self.batch.next() {
+                Some(Deal::Do(operation)) => return Step::Do(operation),
+                Some(Deal::Failed(operation)) => {
+                    self.model.fail(&operation);
+                    continue;
+                }
+                None => {}
             }
             // Never for long: a load that is stopped must not wait for a feeder that waits for others.
             match self.batches.recv_timeout(PATIENCE) {
@@ -115,6 +130,8 @@ impl Source for Recorded {
     fn completed(&mut self, operation: &Operation, outcome: &Outcome) {
         if outcome.errno == 0 {
             self.model.apply(operation);
+        } else {
+            self.model.fail(operation);
         }
     }
 

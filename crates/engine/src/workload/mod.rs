@@ -15,10 +15,12 @@
 //!   wrote it last, at most [`LiveFile::version`] and at least 1.
 //! - `delete` unlinks `place`, which may be a file, one of its hard links or a symbolic link to it.
 
+mod digest;
 mod drift;
 mod error;
 pub mod spec;
 
+pub(crate) use digest::TreeDigest;
 pub use drift::Drift;
 pub use error::WorkloadError;
 

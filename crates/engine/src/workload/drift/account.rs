@@ -4,7 +4,7 @@ use super::Drift;
 use super::slot::{NONE, Set};
 use crate::digest::Digest;
 use crate::tree::{Directory, DirectoryTree, Shape};
-use crate::workload::{HardLink, LiveFile, Symlink};
+use crate::workload::{HardLink, LiveFile, Symlink, TreeDigest};
 
 impl Drift {
     pub(in crate::workload) fn initial_directories(&self) -> Vec<Directory> {
@@ -52,40 +52,12 @@ impl Drift {
     }
 
     pub(in crate::workload) fn digest(&self) -> Digest {
-        let thread = u64::from(self.thread);
-        let mut digest = Digest::default();
-        for directory in self.directories() {
-            digest.add(&[1, thread, directory.number.into(), directory.parent.into()]);
-        }
-        for file in self.live_files() {
-            let place = file.place;
-            let (version, links) = (file.version.into(), file.links.into());
-            digest.add(&[
-                2,
-                thread,
-                place.directory.into(),
-                place.name,
-                file.file,
-                file.size,
-                version,
-                links,
-            ]);
-        }
-        for link in self.hard_links() {
-            digest.add(&[3, thread, link.place.directory.into(), link.place.name, link.file]);
-        }
-        for link in self.symlinks() {
-            let (place, target) = (link.place, link.target);
-            digest.add(&[
-                4,
-                thread,
-                place.directory.into(),
-                place.name,
-                target.directory.into(),
-                target.name,
-            ]);
-        }
-        digest
+        let mut digest = TreeDigest::of_thread(self.thread);
+        self.directories().for_each(|directory| digest.directory(directory));
+        self.live_files().for_each(|file| digest.file(&file));
+        self.hard_links().for_each(|link| digest.hard_link(&link));
+        self.symlinks().for_each(|link| digest.symlink(&link));
+        digest.finish()
     }
 
     pub(in crate::workload) fn shape(&self) -> Shape {
