@@ -12,6 +12,7 @@
 //! end is lost, and [`read`] says so.
 
 mod column;
+mod follow;
 mod reader;
 mod writer;
 
@@ -25,8 +26,8 @@ use crate::operation::{Operation, Outcome};
 use crate::protocol::FailureKind;
 use crate::tree::Directory;
 
-/// Version of the columns and metadata. Changes: 1 first.
-pub const FORMAT_VERSION: u32 = 1;
+/// Version of the columns and metadata. 1: first. 2: `directory`, `name`, `size` and `version` are null where they follow.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What a trace says beside its rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,3 +101,6 @@ impl TraceError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

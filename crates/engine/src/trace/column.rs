@@ -1,6 +1,6 @@
 //! The columns of a trace: names, types, encodings, and how they come from a record and go back.
 //!
-//! Numbers that rise (sequence, start) are delta-encoded; the others are bit-packed by the same encoding
+//! Columns of which earlier rows of a file say most are null there ([`super::follow`]). Numbers that rise (sequence, start) are delta-encoded; the others are bit-packed by the same encoding
 //! with a delta of about their spread, which beats plain numbers under zstd. Columns of few values (thread,
 //! kind, errno, accesses, version) use a dictionary.
 
@@ -9,6 +9,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::Record;
+use super::follow::{PLACE, SIZE, VERSION};
 use crate::operation::{Operation, OperationKind, Outcome, Place};
 
 /// How a number column is stored.
@@ -23,6 +24,8 @@ pub struct Column {
     pub name: &'static str,
     pub bits: u32,
     pub coding: Coding,
+    /// The bit of [`super::follow`] with which it is null; 0: it never is.
+    pub part: u8,
     pub get: fn(&Record) -> u64,
     pub set: fn(&mut Record, u64),
 }
@@ -34,7 +37,12 @@ const fn column(
     get: fn(&Record) -> u64,
     set: fn(&mut Record, u64),
 ) -> Column {
-    Column { name, bits, coding, get, set }
+    Column { name, bits, coding, part: 0, get, set }
+}
+
+/// The same column, null where earlier rows say what it has.
+const fn following(part: u8, column: Column) -> Column {
+    Column { part, ..column }
 }
 
 /// 32-bit numbers are read back from columns of 32 bits: nothing is cut.
@@ -52,16 +60,22 @@ pub const COLUMNS: [Column; 15] = [
     column("thread", 32, Dictionary, |r| u64::from(r.thread), |r, v| r.thread = narrow(v)),
     column("sequence", 64, Delta, |r| r.sequence, |r, v| r.sequence = v),
     column("file", 64, Delta, |r| r.operation.file, |r, v| r.operation.file = v),
-    column(
-        "directory",
-        32,
-        Delta,
-        |r| u64::from(r.operation.place.directory),
-        |r, v| {
-            r.operation.place.directory = narrow(v);
-        },
+    following(
+        PLACE,
+        column(
+            "directory",
+            32,
+            Delta,
+            |r| u64::from(r.operation.place.directory),
+            |r, v| {
+                r.operation.place.directory = narrow(v);
+            },
+        ),
     ),
-    column("name", 64, Delta, |r| r.operation.place.name, |r, v| r.operation.place.name = v),
+    following(
+        PLACE,
+        column("name", 64, Delta, |r| r.operation.place.name, |r, v| r.operation.place.name = v),
+    ),
     column(
         "target_directory",
         32,
@@ -74,13 +88,16 @@ pub const COLUMNS: [Column; 15] = [
     column("target_name", 64, Dictionary, |r| r.operation.target.name, |r, v| r.operation.target.name = v),
     column("offset", 64, Dictionary, |r| r.operation.offset, |r, v| r.operation.offset = v),
     column("length", 64, Delta, |r| r.operation.length, |r, v| r.operation.length = v),
-    column("size", 64, Delta, |r| r.operation.size, |r, v| r.operation.size = v),
-    column(
-        "version",
-        32,
-        Dictionary,
-        |r| u64::from(r.operation.version),
-        |r, v| r.operation.version = narrow(v),
+    following(SIZE, column("size", 64, Delta, |r| r.operation.size, |r, v| r.operation.size = v)),
+    following(
+        VERSION,
+        column(
+            "version",
+            32,
+            Dictionary,
+            |r| u64::from(r.operation.version),
+            |r, v| r.operation.version = narrow(v),
+        ),
     ),
     column(
         "accesses",
@@ -109,8 +126,9 @@ pub fn schema() -> String {
     let mut text = format!("message trace {{ required binary {KIND} (STRING);");
     for column in &COLUMNS {
         let signed = column.name == "errno";
+        let repetition = if column.part == 0 { "required" } else { "optional" };
         text.push_str(&format!(
-            " required int{} {} (INTEGER({}, {signed}));",
+            " {repetition} int{} {} (INTEGER({}, {signed}));",
             column.bits, column.name, column.bits
         ));
     }

@@ -11,7 +11,8 @@ use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
-use super::column::{COLUMNS, KIND, blank};
+use super::column::{COLUMNS, Column, KIND, blank};
+use super::follow::Followed;
 use super::{FORMAT_VERSION, Preamble, Record, TraceError};
 use crate::load::LoadSpec;
 use crate::operation::{Operation, OperationKind};
@@ -24,13 +25,14 @@ const GROUP_LIMIT: usize = 1 << 22;
 const DIRECTORY_LIMIT: u32 = 1 << 24;
 const DEPTH_LIMIT: u32 = 4096;
 
-/// Operations of a trace, in the order of the file. Memory: one row group.
+/// Operations of a trace, in the order of the file. Memory: one row group, and about 60 bytes a live file.
 pub struct Reader {
     path: PathBuf,
     file: SerializedFileReader<File>,
     preamble: Preamble,
     next_group: usize,
     records: std::vec::IntoIter<Record>,
+    followed: Followed,
 }
 
 impl std::fmt::Debug for Reader {
@@ -67,7 +69,8 @@ pub fn read(path: &Path) -> Result<Reader, TraceError> {
     let damaged = |what: String| TraceError::Damaged { path: path.to_owned(), what };
     check_columns(&file).map_err(damaged)?;
     let preamble = preamble(&file).map_err(damaged)?;
-    Ok(Reader { path: path.to_owned(), file, preamble, next_group: 0, records: Vec::new().into_iter() })
+    let (records, followed) = (Vec::new().into_iter(), Followed::default());
+    Ok(Reader { path: path.to_owned(), file, preamble, next_group: 0, records, followed })
 }
 
 impl Reader {
@@ -93,7 +96,8 @@ impl Reader {
         let number = self.next_group;
         self.next_group += 1;
         let file = &self.file;
-        let records = guard(&self.path, || read_records(&*file.get_row_group(number)?))?;
+        let followed = &mut self.followed;
+        let records = guard(&self.path, || read_records(&*file.get_row_group(number)?, followed))?;
         self.records = records.into_iter();
         Ok(())
     }
@@ -145,8 +149,8 @@ fn preamble(file: &SerializedFileReader<File>) -> Result<Preamble, String> {
         found.ok_or_else(|| format!("its metadata lacks {key}"))
     };
     let format = value("fsage.format")?;
-    if format != FORMAT_VERSION.to_string() {
-        return Err(format!("its format is {format}, this fsage reads {FORMAT_VERSION}"));
+    if !format.parse().is_ok_and(|format: u32| (1..=FORMAT_VERSION).contains(&format)) {
+        return Err(format!("its format is {format}, this fsage reads up to {FORMAT_VERSION}"));
     }
     let load: LoadSpec =
         serde_json::from_str(value("fsage.load")?).map_err(|error| format!("fsage.load: {error}"))?;
@@ -204,7 +208,7 @@ fn check_row(operation: &Operation) -> Result<(), String> {
     }
 }
 
-fn read_records(group: &dyn RowGroupReader) -> Result<Vec<Record>, ParquetError> {
+fn read_records(group: &dyn RowGroupReader, followed: &mut Followed) -> Result<Vec<Record>, ParquetError> {
     let wrong = |what: &str| ParquetError::General(what.to_owned());
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(usize::MAX);
     if rows > GROUP_LIMIT {
@@ -213,47 +217,97 @@ fn read_records(group: &dyn RowGroupReader) -> Result<Vec<Record>, ParquetError>
     let ColumnReader::ByteArrayColumnReader(_) = group.get_column_reader(0)? else {
         return Err(wrong("kind is not text"));
     };
-    let kinds = read_column::<ByteArrayType>(group, 0, rows)?;
+    let Values { there: kinds, .. } = read_column::<ByteArrayType>(group, 0, rows)?;
     let mut records = Vec::with_capacity(rows);
     for kind in kinds {
         let named = OperationKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind.data());
         records.push(blank(named.ok_or_else(|| wrong("an operation has an unknown kind"))?));
     }
+    if records.len() != rows {
+        return Err(wrong("an operation has no kind"));
+    }
+    let mut left_out = vec![0; rows];
     for (number, column) in COLUMNS.iter().enumerate() {
         let place = number + 1;
         match group.get_column_reader(place)? {
             ColumnReader::Int32ColumnReader(_) => {
                 let values = read_column::<Int32Type>(group, place, rows)?;
-                let values = values.into_iter().map(|value| u64::from(value.cast_unsigned()));
-                records.iter_mut().zip(values).for_each(|(record, value)| (column.set)(record, value));
+                values.fill(&mut records, &mut left_out, column, |value| u64::from(value.cast_unsigned()))
             }
             ColumnReader::Int64ColumnReader(_) => {
                 let values = read_column::<Int64Type>(group, place, rows)?;
-                let values = values.into_iter().map(i64::cast_unsigned);
-                records.iter_mut().zip(values).for_each(|(record, value)| (column.set)(record, value));
+                values.fill(&mut records, &mut left_out, column, i64::cast_unsigned)
             }
-            _ => return Err(wrong("a column that must be of numbers is not")),
+            _ => Err("a column that must be of numbers is not"),
         }
+        .map_err(wrong)?;
     }
-    let sane = records.iter().try_for_each(|record| check_row(&record.operation));
-    sane.map_err(ParquetError::General)?;
+    for (record, left_out) in records.iter_mut().zip(left_out) {
+        if !followed.put_back(&mut record.operation, left_out) {
+            return Err(wrong("a row leaves out what no earlier row says"));
+        }
+        followed.take(&record.operation, record.outcome.errno);
+        check_row(&record.operation).map_err(ParquetError::General)?;
+    }
     Ok(records)
+}
+
+/// A column of a row group.
+struct Values<T> {
+    /// The values that are there.
+    there: Vec<T>,
+    /// For each row whether it has one; empty where every row has.
+    present: Vec<i16>,
+}
+
+impl<T: Copy> Values<T> {
+    /// Puts the values into their rows; rows without one are marked.
+    fn fill(
+        self,
+        records: &mut [Record],
+        left_out: &mut [u8],
+        column: &Column,
+        number: fn(T) -> u64,
+    ) -> Result<(), &'static str> {
+        if self.present.is_empty() {
+            let values = self.there.into_iter().map(number);
+            records.iter_mut().zip(values).for_each(|(record, value)| (column.set)(record, value));
+            return Ok(());
+        }
+        if column.part == 0 {
+            return Err("a column that must have a value in each row may be null");
+        }
+        let mut values = self.there.into_iter();
+        for ((record, left_out), present) in records.iter_mut().zip(left_out).zip(self.present) {
+            if present == 0 {
+                *left_out |= column.part;
+            } else {
+                let value = values.next().ok_or("a column has fewer values than it says")?;
+                (column.set)(record, number(value));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn read_column<T: DataType>(
     group: &dyn RowGroupReader,
     place: usize,
     rows: usize,
-) -> Result<Vec<T::T>, ParquetError> {
+) -> Result<Values<T::T>, ParquetError> {
+    let optional = group.metadata().column(place).column_descr().max_def_level() > 0;
     let mut reader = get_typed_column_reader::<T>(group.get_column_reader(place)?);
-    let mut values = Vec::new();
-    while values.len() < rows {
-        let (read, _, _) = reader.read_records(rows - values.len(), None, None, &mut values)?;
+    let (mut there, mut present) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    while done < rows {
+        let levels = optional.then_some(&mut present);
+        let (read, _, _) = reader.read_records(rows - done, levels, None, &mut there)?;
         if read == 0 {
             return Err(ParquetError::General("a column has fewer values than rows".to_owned()));
         }
+        done += read;
     }
-    Ok(values)
+    Ok(Values { there, present })
 }
 
 #[cfg(test)]

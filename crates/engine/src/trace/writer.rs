@@ -12,7 +12,8 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::column::{COLUMNS, properties, schema};
+use super::column::{COLUMNS, Column, properties, schema};
+use super::follow::Followed;
 use super::{FORMAT_VERSION, Preamble, Record};
 use crate::operation::OperationKind;
 
@@ -98,6 +99,7 @@ impl Batches {
         }
         let mut rows: Vec<Record> = Vec::with_capacity(GROUP_ROWS + BATCH_ROWS);
         let mut scratch = Scratch::new();
+        let mut followed = Followed::default();
         while let Ok(mut batch) = self.full.recv() {
             rows.extend_from_slice(&batch);
             let thread = batch.first().and_then(|record| usize::try_from(record.thread).ok());
@@ -106,11 +108,13 @@ impl Batches {
                 let _ = back.try_send(batch);
             }
             if rows.len() >= GROUP_ROWS {
+                scratch.follow(&rows, &mut followed);
                 write_group(&mut file, &rows, &mut scratch)?;
                 rows.clear();
             }
         }
         if !rows.is_empty() {
+            scratch.follow(&rows, &mut followed);
             write_group(&mut file, &rows, &mut scratch)?;
         }
         file.finish()?;
@@ -160,12 +164,27 @@ struct Scratch {
     names: Vec<ByteArray>,
     narrow: Vec<i32>,
     wide: Vec<i64>,
+    /// For each row, what is left out of it.
+    left_out: Vec<u8>,
+    /// For each row, whether it has a value in the column under way (Parquet's definition level).
+    present: Vec<i16>,
 }
 
 impl Scratch {
     fn new() -> Self {
         let kinds = OperationKind::ALL.iter().map(|kind| ByteArray::from(kind.name())).collect();
-        Self { kinds, names: Vec::new(), narrow: Vec::new(), wide: Vec::new() }
+        let (narrow, wide, left_out, present) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { kinds, names: Vec::new(), narrow, wide, left_out, present }
+    }
+
+    /// Finds out what of each row follows from earlier ones.
+    fn follow(&mut self, rows: &[Record], followed: &mut Followed) {
+        self.left_out.clear();
+        self.left_out.extend(rows.iter().map(|row| {
+            let left_out = followed.left_out(&row.operation);
+            followed.take(&row.operation, row.outcome.errno);
+            left_out
+        }));
     }
 }
 
@@ -185,7 +204,7 @@ fn write_group<F: FnMut(Vec<u8>) -> bool + Send>(
     }
     for column in &COLUMNS {
         let Some(mut writer) = group.next_column()? else { break };
-        write_numbers(&mut writer, rows.iter().map(column.get), scratch)?;
+        write_numbers(&mut writer, column, rows, scratch)?;
         writer.close()?;
     }
     group.close()?;
@@ -195,20 +214,29 @@ fn write_group<F: FnMut(Vec<u8>) -> bool + Send>(
 
 fn write_numbers(
     writer: &mut SerializedColumnWriter<'_>,
-    values: impl Iterator<Item = u64>,
+    column: &Column,
+    rows: &[Record],
     scratch: &mut Scratch,
 ) -> Result<(), ParquetError> {
+    let Scratch { narrow, wide, left_out, present, .. } = scratch;
+    let levels = (column.part != 0).then(|| {
+        present.clear();
+        present.extend(left_out.iter().map(|parts| i16::from(parts & column.part == 0)));
+        present.as_slice()
+    });
+    let there = rows.iter().zip(left_out.iter()).filter(|(_, parts)| *parts & column.part == 0);
+    let values = there.map(|(row, _)| (column.get)(row));
     match writer.untyped() {
         ColumnWriter::Int32ColumnWriter(writer) => {
-            scratch.narrow.clear();
+            narrow.clear();
             // Columns of 32 bits come from 32-bit numbers.
-            scratch.narrow.extend(values.map(|value| u32::try_from(value).unwrap_or(u32::MAX).cast_signed()));
-            writer.write_batch(&scratch.narrow, None, None)?;
+            narrow.extend(values.map(|value| u32::try_from(value).unwrap_or(u32::MAX).cast_signed()));
+            writer.write_batch(narrow, levels, None)?;
         }
         ColumnWriter::Int64ColumnWriter(writer) => {
-            scratch.wide.clear();
-            scratch.wide.extend(values.map(u64::cast_signed));
-            writer.write_batch(&scratch.wide, None, None)?;
+            wide.clear();
+            wide.extend(values.map(u64::cast_signed));
+            writer.write_batch(wide, levels, None)?;
         }
         _ => return Err(ParquetError::General(format!("trace has no column of {:?}", PhysicalType::INT96))),
     }
