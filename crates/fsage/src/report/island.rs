@@ -14,7 +14,7 @@ use super::view::View;
 pub struct Island<'a> {
     panels: &'a [String],
     file_systems: Vec<FileSystem<'a>>,
-    trials: Vec<Trial<'a>>,
+    ages: Vec<Age<'a>>,
     differences: Vec<Comparison<'a>>,
     age_costs: Vec<Cost>,
     layout_costs: Vec<age_cost::Point>,
@@ -40,8 +40,9 @@ struct FileSystem<'a> {
     ink: Ink,
 }
 
+/// An ageing stage of a trial.
 #[derive(Serialize)]
-struct Trial<'a> {
+struct Age<'a> {
     id: &'a str,
     label: &'a str,
     file_system: usize,
@@ -78,24 +79,19 @@ pub fn island<'a>(view: &'a View, differences: &'a [Difference]) -> Island<'a> {
             .iter()
             .map(|name| FileSystem { name, ink: super::palette::of(name) })
             .collect(),
-        trials: view
-            .trials
-            .iter()
-            .map(|trial| Trial {
+        ages: view
+            .ages()
+            .map(|(trial, age)| Age {
                 id: &trial.id,
-                label: &trial.label,
+                label: &age.label,
                 file_system: place(&trial.file_system),
-                panel: trial.panel,
+                panel: age.panel,
                 repeat: trial.repeat,
-                latency: trial.age.as_ref().and_then(|age| age.latency.as_ref()),
-                free: trial.age.as_ref().and_then(|age| age.free.as_ref()),
-                extents: trial.layout().map(|layout| &layout.extent_histogram),
-                files: trial.layout().map(|layout| &layout.file_histogram),
-                free_extents: trial
-                    .age
-                    .as_ref()
-                    .and_then(|age| age.result.free_space.as_ref())
-                    .map(|free| &free.histogram),
+                latency: age.latency.as_ref(),
+                free: age.free.as_ref(),
+                extents: Some(&age.result.layout.extent_histogram),
+                files: Some(&age.result.layout.file_histogram),
+                free_extents: age.result.free_space.as_ref().map(|free| &free.histogram),
             })
             .collect(),
         differences: differences.iter().map(comparison).collect(),

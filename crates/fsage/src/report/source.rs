@@ -98,6 +98,9 @@ pub struct StageFile {
     #[serde(default)]
     pub name: String,
     pub kind: String,
+    /// Of an `image` stage: names the run that led to the image.
+    #[serde(default)]
+    pub run: String,
     #[serde(default)]
     pub result: Option<Box<LoadResult>>,
     #[serde(default)]

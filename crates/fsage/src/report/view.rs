@@ -46,8 +46,6 @@ pub struct View {
 pub struct Trial {
     pub id: String,
     pub file_system: String,
-    /// Index in [`View::panels`].
-    pub panel: usize,
     /// Short and unique within the page.
     pub label: String,
     pub factors: BTreeMap<String, Value>,
@@ -62,12 +60,21 @@ pub struct Trial {
     pub check: String,
     /// The program that made it; empty when that is not known.
     pub program: String,
-    pub age: Option<Age>,
+    /// What its ageing stages left, in order.
+    pub ages: Vec<Age>,
 }
 
-/// What the ageing of a trial left.
+/// What an ageing stage of a trial left.
 #[derive(Debug)]
 pub struct Age {
+    /// The stage's name.
+    pub stage: String,
+    /// That of the trial, with the stage's name where the trial has several; short and unique within the page.
+    pub label: String,
+    /// Index in [`View::panels`].
+    pub panel: usize,
+    /// Names the run, when other trials may show the same one.
+    pub run: Option<String>,
     pub result: LoadResult,
     pub latency: Option<Latency>,
     pub free: Option<FreeMap>,
@@ -92,9 +99,9 @@ pub struct FailedTrial {
 }
 
 impl Trial {
-    /// Layout at the end.
+    /// Layout at the end of the last ageing stage.
     pub fn layout(&self) -> Option<&LayoutSummary> {
-        self.age.as_ref().map(|age| &age.result.layout)
+        self.ages.last().map(|age| &age.result.layout)
     }
 }
 
@@ -164,22 +171,20 @@ fn arrange(view: &mut View, mut read: Vec<(Trial, Evidence)>) {
     });
     let repeated = read.iter().any(|(trial, _)| trial.repeat > 0);
     for (mut trial, evidence) in read {
-        let panel = factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
-        // Panels hold what was aged.
-        if trial.age.is_some() {
-            trial.panel = view.panels.iter().position(|known| *known == panel).unwrap_or_else(|| {
-                view.panels.push(panel.clone());
+        let context = factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
+        let repeat = if repeated { format!("repeat {}", trial.repeat + 1) } else { String::new() };
+        trial.label = joined(&[&trial.file_system, &context, &repeat]);
+        let several = trial.ages.len() > 1;
+        for age in &mut trial.ages {
+            let stage = if several { age.stage.as_str() } else { "" };
+            age.label = joined(&[&trial.file_system, &context, stage, &repeat]);
+            // Panels hold what was aged, each stage apart.
+            let panel = joined(&[&context, stage]);
+            age.panel = view.panels.iter().position(|known| *known == panel).unwrap_or_else(|| {
+                view.panels.push(panel);
                 view.panels.len() - 1
             });
         }
-        let mut parts = vec![trial.file_system.clone()];
-        if !panel.is_empty() {
-            parts.push(panel);
-        }
-        if repeated {
-            parts.push(format!("repeat {}", trial.repeat + 1));
-        }
-        trial.label = parts.join(" · ");
         if !view.file_systems.contains(&trial.file_system) {
             view.file_systems.push(trial.file_system.clone());
         }
@@ -187,6 +192,11 @@ fn arrange(view: &mut View, mut read: Vec<(Trial, Evidence)>) {
         view.evidence.push(evidence);
     }
     view.file_systems.sort_by_key(|name| order(name));
+}
+
+/// The parts that say something, in one line.
+fn joined(parts: &[&str]) -> String {
+    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" · ")
 }
 
 /// Familiar file systems first, then by name.
@@ -217,15 +227,18 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
     }
     // What a copy was made of is shown with the trial that measured it.
     let copied = stages.iter().any(|stage| stage.kind == "copy");
-    let age = stages
-        .into_iter()
-        .filter(|_| !copied)
-        .rfind(|stage| stage.kind == "age" && stage.result.is_some())
-        .and_then(|stage| digest_age(stage, &mut evidence, limits));
+    let image = stages.iter().enumerate().find(|(_, stage)| !stage.run.is_empty());
+    let image = image.map(|(position, stage)| (position, stage.run.clone()));
+    let aged = stages.into_iter().enumerate().filter(|(_, stage)| !copied && stage.kind == "age");
+    let mut ages = Vec::new();
+    for (position, stage) in aged {
+        let run = image.as_ref().filter(|(end, _)| position < *end).map(|(_, run)| run.clone());
+        let first = ages.is_empty();
+        ages.extend(digest_age(stage, first, &mut evidence, limits).map(|age| Age { run, ..age }));
+    }
     let trial = Trial {
         id,
         file_system,
-        panel: 0,
         label: String::new(),
         factors,
         repeat,
@@ -242,20 +255,27 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
             .collect(),
         program: program(&file.program),
         check: file.check,
-        age,
+        ages,
     };
     (trial, evidence)
 }
 
-fn digest_age(stage: StageFile, evidence: &mut Evidence, limits: &Limits) -> Option<Age> {
+fn digest_age(stage: StageFile, first: bool, evidence: &mut Evidence, limits: &Limits) -> Option<Age> {
     let StageFile { name, result, ticks, probes, .. } = stage;
+    let result = *result?;
+    // As the metrics of further stages begin (`run/metric.rs`).
+    let prefix = if first { String::new() } else { format!("{name}.") };
     let target = ["max", "target"]
         .iter()
         .find_map(|end| evidence.factor(&format!("stage.{name}.workload.utilisation.{end}"))?.as_f64());
-    add_tick_blocks(&ticks, evidence);
-    add_probe_blocks(&probes, evidence);
+    add_tick_blocks(&ticks, &prefix, evidence);
+    add_probe_blocks(&probes, &prefix, evidence);
     let last = probes.last();
     Some(Age {
+        stage: name,
+        label: String::new(),
+        panel: 0,
+        run: None,
         latency: series::latency(&ticks, limits.points),
         free: series::free_map(&probes, limits.columns),
         used: last.map(|probe| share(probe.used_bytes, probe.total_bytes)),
@@ -264,12 +284,12 @@ fn digest_age(stage: StageFile, evidence: &mut Evidence, limits: &Limits) -> Opt
         total_bytes: last.map(|probe| probe.total_bytes).filter(|&bytes| bytes > 0),
         ticks: ticks.len(),
         probes: probes.len(),
-        result: *result?,
+        result,
     })
 }
 
 /// How latencies and speed varied within the trial.
-fn add_tick_blocks(ticks: &[Tick], evidence: &mut Evidence) {
+fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
     let kinds: BTreeSet<_> = ticks.iter().flat_map(|tick| tick.latency.keys().copied()).collect();
     let quarter = ticks.len() / 4;
     for kind in kinds {
@@ -280,7 +300,7 @@ fn add_tick_blocks(ticks: &[Tick], evidence: &mut Evidence) {
             };
         let name = kind.name();
         let mut put = |metric: &str, values: Vec<(f64, f64)>| {
-            if let Some(series) = evidence.metrics.get_mut(&format!("latency.{name}.{metric}")) {
+            if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}latency.{name}.{metric}")) {
                 series.blocks = evidence::blocks(&values);
             }
         };
@@ -292,9 +312,9 @@ fn add_tick_blocks(ticks: &[Tick], evidence: &mut Evidence) {
             |from: usize, to: usize| evidence::blocks(&column(&ticks[from..to], |latency| latency.mean_ns));
         let trend =
             Trend { early: part(quarter, 2 * quarter), late: part(ticks.len() - quarter, ticks.len()) };
-        evidence.trend.insert(name.to_owned(), trend);
+        evidence.trend.insert(format!("{prefix}{name}"), trend);
     }
-    if let Some(series) = evidence.metrics.get_mut("age.operations_per_s") {
+    if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}age.operations_per_s")) {
         let speeds: Vec<(f64, f64)> = ticks
             .windows(2)
             .filter_map(|pair| {
@@ -308,10 +328,10 @@ fn add_tick_blocks(ticks: &[Tick], evidence: &mut Evidence) {
 }
 
 /// How the state varied over the last half of the probes.
-fn add_probe_blocks(probes: &[ProbeFile], evidence: &mut Evidence) {
+fn add_probe_blocks(probes: &[ProbeFile], prefix: &str, evidence: &mut Evidence) {
     let late = &probes[probes.len() / 2..];
     let mut put = |metric: &str, pick: &dyn Fn(&ProbeFile) -> Option<f64>| {
-        if let Some(series) = evidence.metrics.get_mut(metric) {
+        if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}{metric}")) {
             let values: Vec<(f64, f64)> = late.iter().filter_map(pick).map(|value| (1.0, value)).collect();
             series.blocks = evidence::blocks(&values);
         }
@@ -357,6 +377,11 @@ impl Age {
 }
 
 impl View {
+    /// Every ageing stage of every trial, in the order of the trials.
+    pub fn ages(&self) -> impl Iterator<Item = (&Trial, &Age)> {
+        self.trials.iter().flat_map(|trial| trial.ages.iter().map(move |age| (trial, age)))
+    }
+
     /// How a trial is drawn.
     pub fn ink(&self, trial: &Trial) -> palette::Ink {
         palette::of(&trial.file_system)
@@ -365,5 +390,98 @@ impl View {
     /// Title of the study.
     pub fn title(&self) -> &str {
         self.study.spec.as_ref().map_or("Untitled study", |spec| &spec.title)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_engine::load::LatencySummary;
+    use fsage_engine::operation::OperationKind;
+    use serde_json::json;
+
+    use super::*;
+    use crate::stats::Unit;
+
+    /// An ageing stage whose creates take about `ns`.
+    fn stage(name: &str, ns: u64) -> Value {
+        let tick = |n: u64| {
+            let p50_ns = ns + n % 5;
+            let summary = LatencySummary {
+                count: 10,
+                min_ns: ns / 2,
+                p50_ns,
+                p90_ns: p50_ns,
+                p99_ns: ns * 2,
+                p999_ns: ns * 3,
+                max_ns: ns * 4,
+                mean_ns: as_f64(p50_ns),
+            };
+            let latency = BTreeMap::from([(OperationKind::Create, summary)]);
+            Tick { operations: n * 10, elapsed_ns: n * ns * 10, latency }
+        };
+        let ticks: Vec<Tick> = (1..=100).map(tick).collect();
+        let result = json!({
+            "operations": 1000, "missed": 0, "elapsed_ns": 1, "failed": {}, "succeeded": {}, "bytes_written": 1,
+            "bytes_read": 1, "cpu_user_ns": 1, "cpu_sys_ns": 1, "device_bytes_written": null,
+            "device_bytes_before_materialise": null, "materialise_ns": 0, "digest": name, "digest_caveats": [],
+            "stopped_by": "operations", "latency": {}, "layout": LayoutSummary::default(), "free_space": null,
+            "overhead_ns_per_operation": 1.0, "files": 1, "live_bytes": 1,
+        });
+        json!({"kind": "age", "name": name, "result": result, "ticks": ticks, "probes": []})
+    }
+
+    fn digested(stages: &[Value]) -> (Trial, Evidence) {
+        let metric = |name: &str| json!({"name": name, "unit": "ns", "samples": [1.0]});
+        let file = json!({
+            "version": 2, "id": "x", "status": "complete", "stages": stages,
+            "factors": {"file_system.kind": "ext4"},
+            "metrics": [metric("latency.create.mean_ns"), metric("churn.latency.create.mean_ns"),
+                        metric("age.operations_per_s"), metric("churn.age.operations_per_s")],
+        });
+        digest(serde_json::from_value(file).unwrap(), &Limits { points: 100, columns: 100 })
+    }
+
+    #[test]
+    fn every_ageing_stage_has_its_own_charts_and_blocks() {
+        let (trial, evidence) = digested(&[stage("fill", 1000), stage("churn", 50_000)]);
+        let stages: Vec<&str> = trial.ages.iter().map(|age| age.stage.as_str()).collect();
+        assert_eq!(stages, ["fill", "churn"]);
+        let median = |n: usize| {
+            let latency = serde_json::to_value(trial.ages[n].latency.as_ref().unwrap()).unwrap();
+            latency["kinds"]["create"]["p50"][0].as_f64().unwrap()
+        };
+        assert!((1.0..1.1).contains(&median(0)) && (50.0..50.1).contains(&median(1)), "in microseconds");
+        let all = |units: &[Unit], range: std::ops::Range<f64>| {
+            !units.is_empty() && units.iter().all(|unit| range.contains(&unit.value))
+        };
+        let blocks = |metric: &str| &evidence.metrics[metric].blocks;
+        assert!(all(blocks("latency.create.mean_ns"), 1000.0..1005.0));
+        assert!(all(blocks("churn.latency.create.mean_ns"), 50_000.0..50_005.0));
+        assert!(all(blocks("age.operations_per_s"), 999_000.0..1_001_000.0));
+        assert!(all(blocks("churn.age.operations_per_s"), 19_900.0..20_100.0));
+        assert!(all(&evidence.trend["create"].late, 1000.0..1005.0));
+        assert!(all(&evidence.trend["churn.create"].late, 50_000.0..50_005.0));
+    }
+
+    #[test]
+    fn labels_name_the_stage_only_where_there_are_several() {
+        let mut view = View {
+            study: Study::default(),
+            trials: Vec::new(),
+            failed: Vec::new(),
+            notes: Vec::new(),
+            evidence: Vec::new(),
+            panels: Vec::new(),
+            file_systems: Vec::new(),
+            bootstrap: Bootstrap::default(),
+        };
+        arrange(&mut view, vec![digested(&[stage("fill", 1000), stage("churn", 50_000)])]);
+        let labels: Vec<&str> = view.ages().map(|(_, age)| age.label.as_str()).collect();
+        assert_eq!((labels, view.panels.len()), (vec!["ext4 · fill", "ext4 · churn"], 2));
+        assert_eq!(view.trials[0].label, "ext4");
+        let mut single = View { trials: Vec::new(), evidence: Vec::new(), panels: Vec::new(), ..view };
+        arrange(&mut single, vec![digested(&[stage("fill", 1000)])]);
+        let labels: Vec<&str> = single.ages().map(|(_, age)| age.label.as_str()).collect();
+        assert_eq!((labels, single.panels.as_slice()), (vec!["ext4"], &[String::new()][..]));
     }
 }

@@ -84,7 +84,7 @@ impl Writer {
     pub fn begin(&self, id: &str) -> Result<TrialFolder, StoreError> {
         let directory = self.trial_directory(id);
         create_dir_all(&directory).map_err(|e| failed("make", &directory, e))?;
-        for name in ["trial.json", "latency.hlog", "probes.parquet", "trace.parquet"] {
+        for name in left_of_a_trial(&directory)? {
             let path = directory.join(name);
             match std::fs::remove_file(&path) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", &path, e)),
@@ -94,8 +94,21 @@ impl Writer {
         let path = directory.join("log.txt");
         let log =
             File::options().create(true).append(true).open(&path).map_err(|e| failed("open", &path, e))?;
-        Ok(TrialFolder { directory, log, trace: None })
+        Ok(TrialFolder { directory, log, trace: None, traced: 0 })
     }
+}
+
+/// What an earlier attempt may have left in a trial's folder, its log left out.
+fn left_of_a_trial(directory: &Path) -> Result<Vec<String>, StoreError> {
+    let mut names = ["trial.json", "latency.hlog", "probes.parquet"].map(str::to_owned).to_vec();
+    for entry in std::fs::read_dir(directory).map_err(|e| failed("read", directory, e))? {
+        let entry = entry.map_err(|e| failed("read", directory, e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("trace") && name.ends_with(".parquet") {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 /// A folder with other things in it does not become a store.
@@ -141,7 +154,10 @@ fn json<T: serde::Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, StoreErr
 pub struct TrialFolder {
     directory: PathBuf,
     log: File,
-    trace: Option<NewFile>,
+    /// The trace under way and the stage that it is of.
+    trace: Option<(String, NewFile)>,
+    /// Stages that had a trace before.
+    traced: usize,
 }
 
 impl TrialFolder {
@@ -150,15 +166,24 @@ impl TrialFolder {
         drop(writeln!(self.log, "{} {line}", now_rfc3339()));
     }
 
-    /// Adds bytes to the trace.
+    /// Adds bytes to the trace of a stage: `trace.parquet` of the first that has one, `trace-STAGE.parquet` of further ones.
     ///
     /// # Errors
     /// [`StoreError::Full`] when there is no space.
-    pub fn trace_chunk(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        if self.trace.is_none() {
-            self.trace = Some(NewFile::create(&self.directory.join("trace.parquet"))?);
+    pub fn trace_chunk(&mut self, stage: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.trace.as_ref().is_none_or(|(of, _)| of != stage) {
+            self.end_trace()?;
+            let name =
+                if self.traced == 0 { "trace.parquet".to_owned() } else { format!("trace-{stage}.parquet") };
+            self.trace = Some((stage.to_owned(), NewFile::create(&self.directory.join(name))?));
         }
-        self.trace.as_mut().map_or(Ok(()), |t| t.write(bytes))
+        self.trace.as_mut().map_or(Ok(()), |(_, trace)| trace.write(bytes))
+    }
+
+    fn end_trace(&mut self) -> Result<(), StoreError> {
+        let Some((_, trace)) = self.trace.take() else { return Ok(()) };
+        self.traced += 1;
+        trace.commit()
     }
 
     /// Writes everything, the record last. A failed trial keeps its latencies and probes, if it has any.
@@ -166,9 +191,7 @@ impl TrialFolder {
     /// # Errors
     /// [`StoreError::Full`] when there is no space; then the trial is not complete.
     pub fn finish(mut self, record: &TrialRecord, started_s: u64) -> Result<(), StoreError> {
-        if let Some(trace) = self.trace.take() {
-            trace.commit()?;
-        }
+        self.end_trace()?;
         if !record.stages.is_empty() {
             let hlog = hlog::text(started_s, &record.stages);
             file::write(&self.directory.join("latency.hlog"), hlog.as_bytes())?;

@@ -8,7 +8,7 @@ fsage.webgl = (() => {
 
 fsage.charts.free = {
   draw(state, figure) {
-    const shown = [state.left, state.right].filter((i) => i !== "none").map((i) => fsage.data.trials[i]);
+    const shown = [state.left, state.right].filter((i) => i !== "none").map((i) => fsage.data.ages[i]);
     const surface = state.view === "surface" && !fsage.printing && fsage.webgl();
     note(figure, shown, state.view === "surface" && !surface && !fsage.printing);
     const bytes = state.what === "bytes";
@@ -45,7 +45,7 @@ fsage.charts.free = {
     const rows = [["trial", "operations", "used_share", "extent_bytes_from", "free_extents", "free_bytes", "free_extents_median", "free_extents_min", "probes"]];
     for (const i of [state.left, state.right]) {
       if (i === "none") continue;
-      const { label, free } = fsage.data.trials[i];
+      const { label, free } = fsage.data.ages[i];
       free.operations.forEach((operations, column) => free.count.forEach((row, r) =>
         rows.push([label, operations, free.used[column], 2 ** (free.first + r), row[column], free.bytes[r][column], free.count_median?.[r][column] ?? row[column], free.count_min?.[r][column] ?? row[column], free.merged])));
     }

@@ -2,7 +2,7 @@
 const histogram = (what) => ({
   draw(state) {
     const { data } = fsage;
-    const shown = data.trials.filter((trial) => trial[what]);
+    const shown = data.ages.filter((trial) => trial[what]);
     const buckets = shown.flatMap((trial) => trial[what].count.map((n, i) => (n ? i : null)).filter((i) => i !== null));
     const [first, last] = [Math.min(...buckets, 12), Math.max(...buckets, 13)];
     const rows = Array.from({ length: last - first + 1 }, (_, i) => first + i);
@@ -37,7 +37,7 @@ const histogram = (what) => ({
   },
   csv() {
     const rows = [["trial", "size_bytes_from", "count", "bytes"]];
-    for (const trial of fsage.data.trials) {
+    for (const trial of fsage.data.ages) {
       trial[what]?.count.forEach((count, i) => { if (count) rows.push([trial.label, 2 ** i, count, trial[what].bytes[i]]); });
     }
     return rows;

@@ -4,7 +4,7 @@ fsage.charts.latency = {
     const { data } = fsage;
     const traces = [];
     const named = new Set();
-    for (const trial of data.trials) {
+    for (const trial of data.ages) {
       const series = trial.latency?.kinds[state.operation];
       if (!series) continue;
       const ink = fsage.ink(trial);
@@ -31,7 +31,7 @@ fsage.charts.latency = {
   },
   csv(state) {
     const rows = [["trial", "operations", "seconds", "operation", "min_us", "p50_us", "p99_us", "max_us", "smoothed_p50_us"]];
-    for (const trial of fsage.data.trials) {
+    for (const trial of fsage.data.ages) {
       const series = trial.latency?.kinds[state.operation];
       if (!series) continue;
       trial.latency.operations.forEach((operations, i) => rows.push([trial.label, operations, trial.latency.seconds[i], state.operation, series.min[i], series.p50[i], series.p99[i], series.max[i], series.smooth[i]]));

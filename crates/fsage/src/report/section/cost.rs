@@ -10,8 +10,7 @@ use crate::report::text::{bytes, grouped, nanoseconds, percent, significant, wor
 use crate::report::view::{Age, Trial};
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
-    let aged: Vec<(&Trial, &Age)> =
-        content.view.trials.iter().filter_map(|trial| Some((trial, trial.age.as_ref()?))).collect();
+    let aged: Vec<(&Trial, &Age)> = content.view.ages().collect();
     if aged.is_empty() {
         return None;
     }
@@ -53,9 +52,9 @@ fn row(trial: &Trial, age: &Age) -> Row {
     let overwrites = age.total_bytes.map(|total| as_f64(result.bytes_written) / as_f64(total));
     let reason = serde_json::to_value(result.stopped_by).ok();
     let reason = reason.as_ref().and_then(|value| value.as_str()).map(words).unwrap_or_default();
-    let name = html! { (trial.label) (flags(trial)) };
+    let name = html! { (age.label) (flags(trial)) };
     Row::from(vec![
-        Cell::markup(&name, trial.label.clone()).class("label"),
+        Cell::markup(&name, age.label.clone()).class("label"),
         Cell::number(grouped(result.operations), as_f64(result.operations)),
         ns(as_f64(result.elapsed_ns)),
         Cell::maybe(speed, significant),

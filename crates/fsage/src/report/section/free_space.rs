@@ -4,36 +4,28 @@ use maud::{Markup, html};
 
 use super::Content;
 use crate::report::figure::{Figure, choice, figure, options, select};
+use crate::report::view::Age;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
-    let trials: Vec<(usize, &str)> = view
-        .trials
-        .iter()
-        .enumerate()
-        .filter(|(_, trial)| trial.age.as_ref().is_some_and(|age| age.free.is_some()))
-        .map(|(i, trial)| (i, trial.label.as_str()))
-        .collect();
-    let without: Vec<&str> = view
-        .trials
-        .iter()
-        .filter(|trial| trial.age.as_ref().is_some_and(|age| age.free.is_none()))
-        .map(|trial| trial.label.as_str())
-        .collect();
-    if trials.is_empty() {
+    // By their places among the data of the charts.
+    let (with, without): (Vec<(usize, &Age)>, Vec<_>) =
+        view.ages().map(|(_, age)| age).enumerate().partition(|(_, age)| age.free.is_some());
+    let without: Vec<&str> = without.into_iter().map(|(_, age)| age.label.as_str()).collect();
+    if with.is_empty() {
         return (!without.is_empty()).then(|| no_map(&without));
     }
     let names: Vec<(String, String)> =
-        trials.iter().map(|(i, label)| (i.to_string(), (*label).to_owned())).collect();
+        with.iter().map(|(i, age)| (i.to_string(), age.label.clone())).collect();
     let mut none_or = vec![("none".to_owned(), "nothing".to_owned())];
     none_or.extend(names.iter().cloned());
     let controls = html! {
         (select("left", "show", &names, 0))
-        (select("right", "beside", &none_or, usize::from(trials.len() > 1) * 2))
+        (select("right", "beside", &none_or, usize::from(with.len() > 1) * 2))
         (choice("what", "count", &options(&[("count", "extents"), ("bytes", "bytes")])))
         (choice("view", "as", &options(&[("heat", "heat map"), ("surface", "3-D surface")])))
     };
-    let maps = || view.trials.iter().filter_map(|trial| trial.age.as_ref()?.free.as_ref());
+    let maps = || with.iter().filter_map(|(_, age)| age.free.as_ref());
     let merged = maps().map(|map| map.merged).max().unwrap_or(1);
     let mut note = String::new();
     if merged > 1 {

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::Content;
 use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
 use crate::report::text::{bytes, counted, grouped, metric, nanoseconds, percent, ratio, significant};
-use crate::report::view::{Trial, View};
+use crate::report::view::{Age, Trial, View};
 use crate::stats::Verdict;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
@@ -32,25 +32,23 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     })
 }
 
-/// One card a trial cell: the state after ageing.
+/// One card an ageing stage of a cell: the state after it.
 fn cards(view: &View) -> Markup {
-    let shown: Vec<&Trial> = view.trials.iter().filter(|trial| trial.repeat == 0).take(12).collect();
+    let shown: Vec<(&Trial, &Age)> = view.ages().filter(|(trial, _)| trial.repeat == 0).take(12).collect();
     html! {
         div.cards {
-            @for trial in shown {
-                @if let Some(age) = &trial.age {
-                    @let ink = view.ink(trial);
-                    div.card style=(format!("--ink:{};--ink-dark:{}", ink.light, ink.dark)) {
-                        div.card-title { span.dot {} (trial.label) (flags(trial)) }
-                        dl {
-                            div { dt { "extents per file" } dd { (significant(age.result.layout.extents_per_file)) } }
-                            div { dt { "files in one extent" } dd { (percent(round_share(age.result.layout.one_extent_share))) } }
-                            @if let Some(free) = &age.result.free_space {
-                                div { dt { "free extents" } dd { (grouped(free.extents)) } }
-                            }
-                            @if let Some(create) = age.result.latency.get(&fsage_engine::operation::OperationKind::Create) {
-                                div { dt { "median create" } dd { (nanoseconds(as_f64(create.p50_ns))) } }
-                            }
+            @for (trial, age) in shown {
+                @let ink = view.ink(trial);
+                div.card style=(format!("--ink:{};--ink-dark:{}", ink.light, ink.dark)) {
+                    div.card-title { span.dot {} (age.label) (flags(trial)) }
+                    dl {
+                        div { dt { "extents per file" } dd { (significant(age.result.layout.extents_per_file)) } }
+                        div { dt { "files in one extent" } dd { (percent(round_share(age.result.layout.one_extent_share))) } }
+                        @if let Some(free) = &age.result.free_space {
+                            div { dt { "free extents" } dd { (grouped(free.extents)) } }
+                        }
+                        @if let Some(create) = age.result.latency.get(&fsage_engine::operation::OperationKind::Create) {
+                            div { dt { "median create" } dd { (nanoseconds(as_f64(create.p50_ns))) } }
                         }
                     }
                 }
@@ -75,11 +73,14 @@ pub fn flags(trial: &Trial) -> Markup {
 }
 
 fn scope(view: &View) -> String {
-    let ages = view.trials.iter().filter_map(|trial| trial.age.as_ref());
+    // A run that several trials go on from was done once.
+    let mut seen = BTreeSet::new();
     let (mut operations, mut written) = (0, 0.0);
-    for age in ages {
-        operations += age.result.operations;
-        written += as_f64(age.result.bytes_written);
+    for (_, age) in view.ages() {
+        if age.run.as_ref().is_none_or(|run| seen.insert((run, &age.stage))) {
+            operations += age.result.operations;
+            written += as_f64(age.result.bytes_written);
+        }
     }
     let planned = view.study.planned.len();
     let complete = view.trials.len();
@@ -202,15 +203,15 @@ fn claims(content: &Content<'_>) -> Option<Markup> {
 /// Whether the logical trees agree where they must.
 fn digests(view: &View) -> Markup {
     use std::collections::BTreeMap;
-    let mut groups: BTreeMap<(usize, u32), Vec<&Trial>> = BTreeMap::new();
-    for trial in view.trials.iter().filter(|trial| trial.age.is_some()) {
-        groups.entry((trial.panel, trial.repeat)).or_default().push(trial);
+    let mut groups: BTreeMap<(usize, u32), Vec<&Age>> = BTreeMap::new();
+    for (trial, age) in view.ages() {
+        groups.entry((age.panel, trial.repeat)).or_default().push(age);
     }
     let mut excused = 0;
     let mut different = Vec::new();
     let mut compared = 0;
     for group in groups.values().filter(|group| group.len() > 1) {
-        let ages = || group.iter().filter_map(|trial| trial.age.as_ref());
+        let ages = || group.iter();
         if ages().any(|age| !age.result.digest_caveats.is_empty()) {
             excused += 1;
             continue;
@@ -218,7 +219,7 @@ fn digests(view: &View) -> Markup {
         compared += 1;
         let first = ages().next().map(|age| &age.result.digest);
         if ages().any(|age| Some(&age.result.digest) != first) {
-            different.push(group.iter().map(|trial| trial.label.clone()).collect::<Vec<_>>().join(", "));
+            different.push(group.iter().map(|age| age.label.clone()).collect::<Vec<_>>().join(", "));
         }
     }
     html! {

@@ -15,18 +15,14 @@ use crate::report::view::View;
 
 /// Operations that any trial has a latency for.
 fn kinds(view: &View) -> Vec<OperationKind> {
-    let known: BTreeSet<OperationKind> = view
-        .trials
-        .iter()
-        .filter_map(|trial| trial.age.as_ref())
-        .flat_map(|age| age.result.latency.keys().copied())
-        .collect();
+    let known: BTreeSet<OperationKind> =
+        view.ages().flat_map(|(_, age)| age.result.latency.keys().copied()).collect();
     known.into_iter().collect()
 }
 
 pub fn chart(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
-    let latencies = || view.trials.iter().filter_map(|trial| trial.age.as_ref()?.latency.as_ref());
+    let latencies = || view.ages().filter_map(|(_, age)| age.latency.as_ref());
     let merged = latencies().map(|latency| latency.merged).max()?;
     let names: Vec<(String, String)> =
         kinds(view).iter().map(|kind| (kind.name().to_owned(), words(kind.name()))).collect();
@@ -83,16 +79,14 @@ pub fn tables(content: &Content<'_>) -> Option<Markup> {
     columns.extend(["median", "mean", "p99", "p99.9", "largest"].map(|title| Column::number(title, "ns")));
     let mut rows = Vec::new();
     for kind in kinds {
-        for trial in &view.trials {
-            let Some(latency) = trial.age.as_ref().and_then(|age| age.result.latency.get(&kind)) else {
-                continue;
-            };
+        for (trial, age) in view.ages() {
+            let Some(latency) = age.result.latency.get(&kind) else { continue };
             let ns = |value: f64| Cell::number(nanoseconds(value), value);
-            let name = html! { (trial.label) (flags(trial)) };
+            let name = html! { (age.label) (flags(trial)) };
             rows.push(Row {
                 cells: vec![
                     Cell::text(words(kind.name())),
-                    Cell::markup(&name, trial.label.clone()).class("label"),
+                    Cell::markup(&name, age.label.clone()).class("label"),
                     Cell::number(grouped(latency.count), as_f64(latency.count)),
                     ns(as_f64(latency.p50_ns)),
                     ns(latency.mean_ns),

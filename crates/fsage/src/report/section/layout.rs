@@ -10,8 +10,8 @@ use crate::report::text::{grouped, percent, significant, whole_bytes};
 use crate::report::view::{Age, Trial};
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
-    let trials: Vec<&Trial> = content.view.trials.iter().filter(|trial| trial.layout().is_some()).collect();
-    if trials.is_empty() {
+    let ages: Vec<(&Trial, &Age)> = content.view.ages().collect();
+    if ages.is_empty() {
         return None;
     }
     let columns = [
@@ -27,33 +27,32 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         Column::number("largest free", "bytes"),
         Column::text("check"),
     ];
-    let rows: Vec<Row> = trials.iter().filter_map(|trial| layout_row(trial)).collect();
+    let rows: Vec<Row> = ages.iter().map(|(trial, age)| layout_row(trial, age)).collect();
     let digest_columns =
         [Column::text("trial"), Column::text("digest"), Column::text("need not agree because")];
-    let digests: Vec<Row> = trials.iter().filter_map(|trial| digest_row(trial)).collect();
+    let digests: Vec<Row> = ages.iter().map(|(_, age)| digest_row(age)).collect();
     Some(html! {
         p.lead { "A file in one extent lies in one piece. The layout score is the share of blocks that directly follow "
             "their predecessor (1 is perfect, Smith & Seltzer 1997)." }
         (table("layout-table", "Layout after ageing", &columns, &rows))
-        @for trial in &trials {
-            @if let Some(short) = trial.age.as_ref().and_then(Age::short_of_target) {
-                p.note.short { b { (trial.label) } ": " (short) "." }
+        @for (_, age) in &ages {
+            @if let Some(short) = age.short_of_target() {
+                p.note.short { b { (age.label) } ": " (short) "." }
             }
         }
         (table("digest-table", "Digests of the logical trees: equal means the same files with the same data", &digest_columns, &digests))
     })
 }
 
-fn layout_row(trial: &Trial) -> Option<Row> {
-    let age = trial.age.as_ref()?;
+fn layout_row(trial: &Trial, age: &Age) -> Row {
     let layout = &age.result.layout;
     let free = age.result.free_space.as_ref();
     let count = |value: u64| Cell::number(grouped(value), as_f64(value));
     let size = |value: Option<u64>| Cell::maybe(value.map(as_f64), crate::report::text::bytes);
     let share = |value: f64| Cell::number(percent((value * 1000.0).round() / 1000.0), value);
-    let name = html! { (trial.label) (flags(trial)) };
-    Some(Row::from(vec![
-        Cell::markup(&name, trial.label.clone()).class("label"),
+    let name = html! { (age.label) (flags(trial)) };
+    Row::from(vec![
+        Cell::markup(&name, age.label.clone()).class("label"),
         age.used.map_or_else(Cell::none, share),
         count(layout.files),
         count(layout.extents),
@@ -64,20 +63,20 @@ fn layout_row(trial: &Trial) -> Option<Row> {
         size(free.map(|free| free.median_bytes)),
         size(free.map(|free| free.largest_bytes)),
         Cell::text(trial.check.clone()).class("small"),
-    ]))
+    ])
 }
 
-fn digest_row(trial: &Trial) -> Option<Row> {
-    let result = &trial.age.as_ref()?.result;
+fn digest_row(age: &Age) -> Row {
+    let result = &age.result;
     let digest = html! { code { (result.digest) } };
     let why = if result.digest_caveats.is_empty() {
         format!("– (must agree; {} files, {})", grouped(result.files), whole_bytes(result.live_bytes))
     } else {
         result.digest_caveats.join("; ")
     };
-    Some(Row::from(vec![
-        Cell::text(trial.label.clone()).class("label"),
+    Row::from(vec![
+        Cell::text(age.label.clone()).class("label"),
         Cell::markup(&digest, result.digest.clone()),
         Cell::text(why).class("small"),
-    ]))
+    ])
 }

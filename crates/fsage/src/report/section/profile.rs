@@ -18,7 +18,10 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     let trials = view.trials.iter().zip(&view.evidence).enumerate();
     let parts: Vec<Markup> = trials
-        .filter_map(|(n, (trial, evidence))| Some(part(n, trial, &profile_of(&evidence.spec)?)))
+        .filter_map(|(n, (trial, evidence))| {
+            let (stage, profile) = profile_of(&evidence.spec)?;
+            Some(part(n, trial, &stage, &profile))
+        })
         .flatten()
         .collect();
     if parts.is_empty() {
@@ -33,15 +36,17 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     })
 }
 
-/// The profile that a trial's last stage with one was to be like.
-fn profile_of(spec: &Value) -> Option<Profile> {
+/// The last stage with a profile that it was to be like, by its name.
+fn profile_of(spec: &Value) -> Option<(String, Profile)> {
     let stages = spec.get("stage")?.as_array()?;
-    let found = stages.iter().rev().find_map(|stage| stage.pointer("/workload/like/profile"))?;
-    serde_json::from_value(found.clone()).ok()
+    let found = stages.iter().rev().find_map(|stage| Some((stage, stage.pointer("/workload/like/profile")?)));
+    let (stage, profile) = found?;
+    let name = stage.get("name").or_else(|| stage.get("kind")).and_then(Value::as_str)?;
+    Some((name.to_owned(), serde_json::from_value(profile.clone()).ok()?))
 }
 
-fn part(number: usize, trial: &Trial, profile: &Profile) -> Option<Markup> {
-    let age = trial.age.as_ref()?;
+fn part(number: usize, trial: &Trial, stage: &str, profile: &Profile) -> Option<Markup> {
+    let age = trial.ages.iter().find(|age| age.stage == stage).or_else(|| trial.ages.last())?;
     let (used, total_bytes) = (age.used?, age.total_bytes?);
     let fit = Fit::new(profile, total_bytes, 1);
     let columns = [
@@ -50,7 +55,7 @@ fn part(number: usize, trial: &Trial, profile: &Profile) -> Option<Markup> {
         Column::number("volume", ""),
         Column::text("near"),
     ];
-    let caption = format!("{}: original and volume", trial.label);
+    let caption = format!("{}: original and volume", age.label);
     let distribution = [
         Column::text("distribution"),
         Column::number("up to", "bytes"),

@@ -150,7 +150,7 @@ fn study(view: &View, first: &Trial) -> Rows {
         "time in trials",
         crate::report::text::nanoseconds(fsage_engine::quantity::as_f64(total)),
     );
-    if let Some(age) = &first.age {
+    if let Some(age) = first.ages.first() {
         push(&mut rows, "ticks and probes a trial", format!("{} and {}", age.ticks, age.probes));
     }
     rows

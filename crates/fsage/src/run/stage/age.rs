@@ -149,7 +149,7 @@ impl Collect<'_> {
 
     fn chunk(&mut self, bytes: &[u8]) {
         if self.store.is_ok() {
-            self.store = self.folder.trace_chunk(bytes);
+            self.store = self.folder.trace_chunk(self.stage, bytes);
             if self.store.is_err() {
                 self.control.stop();
             }
