@@ -273,7 +273,10 @@ mod tests {
 
     #[test]
     fn a_read_of_nothing_is_none() {
-        assert_eq!(reads(&[(0, 0), (0, 8), (8, 0), (8, 8)]), reads(&[(0, 8), (8, 8)]));
+        let with = reads(&[(8, 8), (0, 0), (16, 8), (16, 0), (24, 8)]);
+        let without = reads(&[(8, 8), (16, 8), (24, 8)]);
+        assert_eq!(with, without);
+        assert_eq!(with.layout_score, Some(1.0));
         assert_eq!(reads(&[(0, 0), (0, 0)]), Requests::default());
     }
 
