@@ -38,9 +38,12 @@ fn the_result_has_what_a_script_needs_and_the_seed_settles_it() {
     let first = age(&made(mounted.join("a")), &["--seed", "7"]).result();
     assert_eq!(first["operations"], 3000);
     assert_eq!(first["stopped_by"], "operations");
-    for key in ["elapsed_ns", "cpu_user_ns", "cpu_sys_ns", "bytes_written", "device_bytes_written"] {
+    for key in ["elapsed_ns", "bytes_written", "device_bytes_written"] {
         assert!(first[key].as_u64().is_some_and(|n| n > 0), "{key}: {first}");
     }
+    // Kernels that account by ticks may find none of a short run in one of the two.
+    let cpu = ["cpu_user_ns", "cpu_sys_ns"].map(|key| first[key].as_u64().expect("CPU time"));
+    assert!(cpu.iter().sum::<u64>() > 0, "{first}");
     assert!(first["failed"].as_object().is_some_and(serde_json::Map::is_empty), "{first}");
     assert!(first["layout"]["files"].as_u64().is_some_and(|n| n > 0));
     assert_eq!(first["digest"].as_str().map(str::len), Some(32));

@@ -109,7 +109,7 @@ impl Bench {
         bench.shell(&format!("{mkfs} volume && mount -o loop volume mount && mkdir mount/aged"))?;
         let aged = bench.shell(&format!(
             "{} age mount/aged --quiet --write-mode fast --set utilisation.kind=hold --set utilisation.target=0.8 \
-             --until extents_per_file=1.5 --seconds 120 --seed 1; code=$?; umount mount; exit $code",
+             --until extents_per_file=1.5 --until volume_overwrites=1 --seconds 300 --seed 1; code=$?; umount mount; exit $code",
             bench.program("fsage")
         ));
         aged?;

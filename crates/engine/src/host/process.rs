@@ -136,6 +136,22 @@ fn started_by(identity: Identity) -> Vec<u32> {
         .collect()
 }
 
+/// Whether a process other than its leader still runs in a group.
+pub(super) fn has_followers(group: u32) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|&pid| pid != group && group_of(pid) == Some(group))
+        .any(is_alive)
+}
+
+/// Field 5 of /proc/PID/stat.
+fn group_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    after_name(&stat)?.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
 /// The environment block of a process. In the middle of execve(2) a process has none for a moment: look
 /// again before believing that. Kernel threads have no executable, and never one.
 fn environment(pid: u32) -> Vec<u8> {

@@ -15,10 +15,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::HostError;
-use super::process::{Identity, MARKER};
+use super::process::{self, Identity, MARKER};
 
 /// Output kept of each stream, from its end.
 const TAIL_BYTES: usize = 64 << 10;
+
+/// How long what a program leaves in its group may take to get a session of its own. `daemon(3)` ends the program first and only
+/// then, in its child, calls setsid(2): who killed the group between the two would kill a FUSE server that has just mounted.
+const DAEMONS_LEAVE: Duration = Duration::from_millis(500);
 
 /// Folders searched after those of `PATH`: administrators' programs are often not in a user's `PATH`.
 const SYSTEM_FOLDERS: [&str; 6] =
@@ -92,12 +96,25 @@ impl Children {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(5));
         }
+        if !timed_out {
+            let_daemons_leave(pid);
+        }
         let mut state = self.lock();
         let _ = kill_process_group(pid, Signal::KILL);
         state.running.retain(|&other| other != pid);
         let status = child.wait()?;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         Ok(if timed_out { None } else { code })
+    }
+}
+
+/// Waits while an ended program's group has others in it, but not long.
+fn let_daemons_leave(group: Pid) {
+    let started = Instant::now();
+    while started.elapsed() < DAEMONS_LEAVE
+        && process::has_followers(group.as_raw_nonzero().get().unsigned_abs())
+    {
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -261,11 +278,21 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_is_slow_to_leave_stays() {
+        let script = "(sleep 0.1; exec setsid sleep 600) >&- 2>&- & echo $!";
+        let output = run(&Children::default(), &shell(script), None).unwrap();
+        let pid: u32 = output.stdout.trim().parse().unwrap();
+        assert!(process::is_alive(pid));
+        let daemon = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        rustix::process::kill_process(daemon, Signal::KILL).unwrap();
+    }
+
+    #[test]
     fn what_a_program_leaves_behind_is_ended() {
         let output = run(&Children::default(), &shell("sleep 600 >&- 2>&- & echo $!"), None).unwrap();
         let pid: u32 = output.stdout.trim().parse().unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
-        while super::super::process::is_alive(pid) {
+        while process::is_alive(pid) {
             assert!(Instant::now() < deadline, "process {pid} is still there");
             std::thread::yield_now();
         }
