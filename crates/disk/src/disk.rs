@@ -238,7 +238,8 @@ impl Disk {
 
     /// Brings faults into the disk in the place of those it has; with [`Faults::default`] it is sound again and holds what it was
     /// given.
-    pub fn set_faults(&mut self, faults: Faults) {
+    pub fn set_faults(&mut self, mut faults: Faults) {
+        faults.count_on(&self.faults);
         self.faults = faults;
     }
 

@@ -27,7 +27,8 @@ struct Plain(Vec<Arc<[u8; 4096]>>);
 
 impl Plain {
     fn new() -> Self {
-        Self(vec![Arc::new([0; 4096]); to_usize(SIZE / 4096)])
+        let zeros = Arc::new([0; 4096]);
+        Self((0..SIZE / 4096).map(|_| Arc::clone(&zeros)).collect())
     }
 
     fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {

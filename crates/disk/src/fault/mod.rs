@@ -120,6 +120,11 @@ impl Faults {
         *self = Self { counts: self.counts, ..Self::default() };
     }
 
+    /// Goes on counting where others, whose place these take, ended.
+    pub(crate) const fn count_on(&mut self, from: &Self) {
+        self.counts = from.counts;
+    }
+
     /// Decides about request `number`, counted from the first that the disk ever had, before it is done.
     pub fn before(&mut self, number: u64, request: &Request) -> Verdict {
         let mut verdict = Verdict::GOOD;
