@@ -310,6 +310,7 @@ fn after_a_day_with_faults_the_disk_holds_what_it_should() {
     let store = StoreOptions {
         memory_limit_bytes: Some(12 << 20),
         spill_folder: Some(folder.path().to_owned()),
+        pack_above_bytes: 6 << 20,
         reserve_bytes: 0,
     };
     let options = DiskOptions { size_bytes: SIZE, block_bytes: 512, store };
