@@ -47,7 +47,7 @@ pub struct Diagnosis {
 }
 
 /// A program, the package that has it, whether the shipped studies need it, and what for.
-const PROGRAMS: [(&str, &str, bool, &str); 8] = [
+const PROGRAMS: [(&str, &str, bool, &str); 9] = [
     ("mkfs.ext4", "e2fsprogs", true, "ext2, ext3 and ext4"),
     ("e2fsck", "e2fsprogs", true, "checking ext2, ext3 and ext4"),
     ("mkfs.xfs", "xfsprogs", true, "xfs"),
@@ -56,6 +56,7 @@ const PROGRAMS: [(&str, &str, bool, &str); 8] = [
     ("btrfs", "btrfs-progs", true, "checking btrfs"),
     ("fio", "fio", false, "studies that measure with fio"),
     ("git", "git", false, "studies that replay a repository's history"),
+    ("fsage-disk", "", false, "the virtual disk: it lies beside fsage and fsage-agent (`make build`)"),
 ];
 
 /// A feature of the kernel, whether it is needed, and what for.
