@@ -17,6 +17,7 @@ mod age;
 mod control;
 mod error;
 mod fullness;
+mod lead;
 mod like;
 mod probe;
 mod result;

@@ -1,9 +1,8 @@
 //! Traces: every operation of a load with its outcome, as columns of a Parquet file.
 //!
 //! One row an operation. Rows of a thread are in its order; threads are interleaved in batches. Row groups have
-//! 65,536 rows, columns are zstd-compressed ([`column`] has the encodings). A mix of operations on 20,000 random small
-//! files takes 15.7 bytes a row, of which file, name, length, size, latency and start are 2 to 2.6 each: they are
-//! nearly random by nature. `kind` is text, every other column an unsigned number (`errno` signed), so that
+//! 65,536 rows, columns are zstd-compressed ([`column`] has the encodings). 300,000 operations
+//! of the benches' mix take 10.7 bytes a row; 15.7 if what earlier rows say of a file were repeated. `kind` is text, every other column an unsigned number (`errno` signed), so that
 //! pandas, DuckDB and R read the file as it is.
 //! File metadata (key → value): `fsage.format` → [`FORMAT_VERSION`], `fsage.load` → the load's specification in
 //! JSON, `fsage.directories` → for each thread the `[number, parent]` pairs of the directories it began with.

@@ -1,37 +1,28 @@
 //! Runs a load from its specification to its result.
 //!
-//! The calling thread is in charge: it hands out legs (work until so many operations), collects latencies
+//! The calling thread is in charge ([`Lead`]): it hands out legs (work until so many operations), collects latencies
 //! and trace bytes, and between legs, with every thread waiting and no time counted, probes and keeps up. Each
 //! thread gets its fixed share of every leg, so that what each does depends on the seed alone.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use fsage_sys::clock::{CpuTime, process_cpu, raw_ns};
+use crossbeam_channel::bounded;
+use fsage_sys::clock::raw_ns;
 
-use super::age::AgeWatch;
-use super::fullness::{FileSystemTraits, Fullness, Usage, traits, usage};
-use super::like::LikeWatch;
-use super::probe::Prober;
-use super::result::{Ending, Spent, assemble};
+use super::fullness::{FileSystemTraits, Fullness, traits, usage};
+use super::lead::{Lead, Lines, utilisation};
 use super::setup::{self, Ground};
 use super::source::Source;
-use super::tick::{Evolution, Sample};
-use super::worker::{
-    Arrival, Command, Halt, Limits, Message, Progress, Shared, State, Tally, Trouble, Worker, progress_share,
-    share_of,
-};
-use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec, Probe, StopReason, WriteMode};
+use super::tick::Evolution;
+use super::worker::{Halt, Limits, Message, Progress, Shared, State, Worker, share_of};
+use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec};
 use crate::digest::Digest;
-use crate::disk::{Clock, DiskUse, Meter};
+use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};
-use crate::operation::OperationKind;
-use crate::profile::{Fit, derived};
-use crate::protocol::Warning;
+use crate::profile::derived;
 use crate::trace::{Batches, Feed, Preamble};
 use crate::tree::Directory;
-use crate::workload::spec::{UtilisationSpec, WorkloadSpec};
+use crate::workload::spec::WorkloadSpec;
 use crate::workload::{AnyWorkload, ResolveContext, resolve};
 
 /// Runs a load: makes the initial directories (untimed), starts the threads, probes, and returns when a
@@ -136,20 +127,6 @@ pub(crate) fn run_sources<S: Source>(
     })
 }
 
-fn utilisation(spec: &LoadSpec) -> Option<&UtilisationSpec> {
-    match &spec.workload {
-        WorkloadSpec::Drift(drift) => drift.utilisation.as_ref(),
-        #[expect(unreachable_patterns, reason = "workloads without upkeep are to come")]
-        _ => None,
-    }
-}
-
-fn like_watch(spec: &LoadSpec, volume_bytes: u64) -> Option<LikeWatch> {
-    let WorkloadSpec::Drift(drift) = &spec.workload;
-    let profile = &drift.like.as_ref()?.profile;
-    Some(LikeWatch::new(Fit::new(profile, volume_bytes, spec.threads)))
-}
-
 impl LoadSpec {
     /// The same with all that follows from the workload's profile on a volume of this size.
     fn derived(&self, volume_bytes: u64) -> Self {
@@ -195,466 +172,15 @@ fn make_executors(
         .collect()
 }
 
-/// The channels to the threads.
-struct Lines {
-    commands: Vec<Sender<Command>>,
-    recycle: Vec<Sender<Vec<Sample>>>,
-    last_empty: Option<Receiver<Vec<Sample>>>,
-}
-
-/// Batches of latencies under way for each thread.
-const BATCHES: usize = 8;
-
-impl Lines {
-    fn new(threads: usize) -> Self {
-        Self { commands: Vec::with_capacity(threads), recycle: Vec::with_capacity(threads), last_empty: None }
-    }
-
-    fn open(&mut self, batch: usize) -> Receiver<Command> {
-        let (to_worker, commands) = bounded(1);
-        let (recycle, empty) = bounded(BATCHES);
-        for _ in 0..BATCHES {
-            // The channel has room for them.
-            let _ = recycle.send(Vec::with_capacity(batch));
-        }
-        self.commands.push(to_worker);
-        self.recycle.push(recycle);
-        self.last_empty = Some(empty);
-        commands
-    }
-
-    fn empty(&mut self) -> Receiver<Vec<Sample>> {
-        self.last_empty.take().unwrap_or_else(crossbeam_channel::never)
-    }
-}
-
-/// The thread in charge.
-struct Lead<'a> {
-    spec: &'a LoadSpec,
-    ground: &'a Ground,
-    shared: &'a Shared<'a>,
-    lines: Lines,
-    inbox: Receiver<Message>,
-    evolution: Evolution,
-    /// Operations that will be done, if that is known.
-    expected: Option<u64>,
-    sink: &'a mut dyn LoadSink,
-    prober: Prober,
-    /// What the virtual disk does for the load: all that it does but what probes ask of it.
-    meter: Meter,
-    disk: Option<DiskUse>,
-    age: Option<AgeWatch>,
-    like: Option<LikeWatch>,
-    /// A probe was made.
-    probed: bool,
-    /// Failures for want of space that upkeep has answered already.
-    answered_shortages: u64,
-    /// Load done in earlier legs.
-    elapsed_ns: u64,
-    /// Time of the whole process on the CPU in those legs.
-    cpu: CpuTime,
-    leg_start_raw_ns: u64,
-    held_ns: u64,
-    tallies: Vec<Tally>,
-    files: Vec<u64>,
-    trouble: Option<Trouble>,
-    trace_failure: Option<String>,
-    next_progress_raw_ns: u64,
-}
-
-/// How long the thread in charge waits for a message before it looks round.
-const LOOK_ROUND: Duration = Duration::from_millis(20);
-/// Operations of a thread between two looks at the volume's fullness, at least.
-const LOOK_OPERATIONS: u64 = 128;
-const PROGRESS_EVERY_NS: u64 = 250_000_000;
-
-impl<'a> Lead<'a> {
-    #[expect(clippy::too_many_arguments, reason = "called once; a struct of them would be this one")]
-    fn new(
-        spec: &'a LoadSpec,
-        ground: &'a Ground,
-        shared: &'a Shared<'a>,
-        facts: FileSystemTraits,
-        lines: Lines,
-        inbox: Receiver<Message>,
-        evolution: Evolution,
-        expected: Option<u64>,
-        sink: &'a mut dyn LoadSink,
-    ) -> Self {
-        let threads = shared.progress.len();
-        let like = like_watch(spec, shared.fullness.total_bytes());
-        let layout =
-            spec.probe_layout || like.is_some() || spec.stop.age.as_ref().is_some_and(AgeWatch::needs_layout);
-        let grow = like.as_ref().map_or(0.0, LikeWatch::first_share);
-        shared.grow_share.store(grow.to_bits(), Ordering::Relaxed);
-        Self {
-            prober: Prober::new(ground, layout, like.is_some(), spec.trim, facts.counts_at_once),
-            meter: Meter::under(ground.path()),
-            disk: None,
-            age: spec.stop.age.clone().map(AgeWatch::new),
-            like,
-            probed: false,
-            answered_shortages: 0,
-            spec,
-            ground,
-            shared,
-            lines,
-            inbox,
-            evolution,
-            expected,
-            sink,
-            elapsed_ns: 0,
-            cpu: CpuTime::default(),
-            leg_start_raw_ns: 0,
-            held_ns: 0,
-            tallies: vec![Tally::default(); threads],
-            files: vec![0; threads],
-            trouble: None,
-            trace_failure: None,
-            next_progress_raw_ns: 0,
-        }
-    }
-
-    fn lead(mut self) -> Result<LoadResult, LoadError> {
-        self.shared.start_raw_ns.store(raw_ns(), Ordering::Relaxed);
-        self.meter.start();
-        let reason = self.legs()?;
-        if let Some(tick) = self.evolution.last() {
-            self.sink.tick(tick);
-        }
-        if self.prober.last_operations() != Some(self.operations()) {
-            self.probe()?;
-        }
-        self.tell_nearness(reason);
-        let before_materialise = self.prober.device_bytes();
-        let mut materialise_ns = 0;
-        let mut materialised = true;
-        if self.spec.write_mode == WriteMode::Fast {
-            let start = raw_ns();
-            let arrivals = self.command(|_| Command::Materialise)?;
-            materialised = arrivals.iter().all(|arrival| !arrival.unmaterialised);
-            self.ground.sync()?;
-            materialise_ns = raw_ns().saturating_sub(start);
-        }
-        self.finish(Ending { reason, before_materialise, materialise_ns, materialised })
-    }
-
-    /// Sends the threads home, waits for the last of the trace, and adds everything up.
-    fn finish(mut self, ending: Ending) -> Result<LoadResult, LoadError> {
-        self.lines.commands.clear();
-        let before = process_cpu();
-        while let Ok(message) = self.inbox.recv() {
-            match message {
-                Message::Trace(chunk) => self.sink.trace_chunk(&chunk),
-                Message::TraceFailed(what) => self.trace_failure = Some(what),
-                Message::Died => return Err(LoadError::Panicked),
-                Message::Samples { .. } | Message::Arrived { .. } => {}
-            }
-        }
-        // What is left of the trace is work for the load, though done after it.
-        self.spend(before);
-        if let Some(what) = self.trace_failure.take() {
-            return Err(LoadError::Trace { what });
-        }
-        let total = self.evolution.total();
-        let spent = Spent { elapsed_ns: self.elapsed_ns, cpu: self.cpu };
-        let result = assemble(self.spec, self.ground, &self.prober, &self.tallies, spent, total, ending)?;
-        Ok(LoadResult { disk: self.disk.take(), ..result })
-    }
-
-    /// Leg after leg until the load ends; says why it did.
-    fn legs(&mut self) -> Result<StopReason, LoadError> {
-        let end = self.spec.stop.operations.unwrap_or(u64::MAX);
-        let check_every = match utilisation(self.spec) {
-            Some(UtilisationSpec::Maintain { check_operations, .. }) => (*check_operations).max(1),
-            _ => u64::MAX,
-        };
-        let probe_every = if self.spec.probe_every == 0 { u64::MAX } else { self.spec.probe_every };
-        let steered = matches!(utilisation(self.spec), Some(UtilisationSpec::Hold { .. }));
-        let (mut next_check, mut next_probe) = (check_every, probe_every);
-        let mut next_look = if steered { self.look_after(0) } else { u64::MAX };
-        loop {
-            let until = end.min(next_check).min(next_probe).min(next_look);
-            let threads = self.tallies.len();
-            let arrivals = self.command(|thread| Command::Run { until: share_of(until, thread, threads) })?;
-            if let Some(reason) = self.shared.halt.reason() {
-                return Ok(reason);
-            }
-            let finished: Vec<StopReason> = arrivals.iter().filter_map(|arrival| arrival.finished).collect();
-            if let (true, Some(reason)) = (finished.len() == threads, finished.first()) {
-                return Ok(*reason);
-            }
-            if until >= end {
-                return Ok(StopReason::Operations);
-            }
-            if until >= next_check {
-                self.keep_up()?;
-                next_check = next_check.saturating_add(check_every);
-            }
-            if until >= next_probe {
-                next_probe = next_probe.saturating_add(probe_every);
-                if self.probe()? {
-                    return Ok(StopReason::Age);
-                }
-            } else if until >= next_look {
-                self.look()?;
-            }
-            if steered && (until >= next_look || until >= next_probe) {
-                next_look = self.look_after(until);
-            }
-        }
-    }
-
-    fn operations(&self) -> u64 {
-        self.tallies.iter().map(|tally| tally.operations).sum()
-    }
-
-    /// After how many operations the fullness estimate is to be corrected, by what an operation wrote so far. It
-    /// counts from `until`, what the threads were told last, and not from what they did: one that is finished
-    /// does less than its share, and the next look must be later than the last nevertheless.
-    fn look_after(&self, until: u64) -> u64 {
-        let operations = self.operations();
-        let written = self.tallies.iter().map(|tally| tally.bytes_written).sum::<u64>();
-        let each = (written / operations.max(1)).max(1);
-        let few = LOOK_OPERATIONS * u64::try_from(self.tallies.len()).unwrap_or(1);
-        let step = if operations == 0 { few } else { (self.shared.fullness.due_bytes() / each).max(few) };
-        until.saturating_add(step)
-    }
-
-    /// Corrects the fullness estimate. Like that of a probe, its time is no load.
-    fn look(&self) -> Result<(), LoadError> {
-        self.ground.sync()?;
-        self.shared.fullness.correct(self.ground.settled_usage()?);
-        Ok(())
-    }
-
-    /// Looks at the volume; whether the age to stop at is reached.
-    fn probe(&mut self) -> Result<bool, LoadError> {
-        let (latency, interval_log) = self.evolution.end_interval(self.elapsed_ns);
-        let files = self.files.iter().sum();
-        let disk = self.read_meter()?;
-        let mut probe = self.prober.probe(self.operations(), self.elapsed_ns, files, self.sink)?;
-        self.shared.fullness.correct(Usage { used_bytes: probe.used_bytes, total_bytes: probe.total_bytes });
-        probe.latency = latency;
-        probe.interval_log = interval_log;
-        probe.disk = disk;
-        let written = self.tallies.iter().map(|tally| tally.bytes_written).sum();
-        let first = !std::mem::replace(&mut self.probed, true);
-        if let Some(what) = self.age.as_ref().filter(|_| first).and_then(|age| age.lacks(&probe)) {
-            return Err(LoadError::Layout { path: self.ground.path().to_owned(), what: what.to_owned() });
-        }
-        let reached = self.age.as_mut().is_some_and(|age| age.is_reached(&probe, written));
-        let reached = self.steer(&probe) && reached;
-        self.sink.probe(probe);
-        self.meter.start();
-        Ok(reached)
-    }
-
-    /// Holds the meter, with all written out that the load left in memory, and says what the disk did since it was read last.
-    fn read_meter(&mut self) -> Result<Option<DiskUse>, LoadError> {
-        self.ground.sync()?;
-        self.meter.stop();
-        let used = self.meter.take()?;
-        match (&mut self.disk, used.clone()) {
-            (Some(total), Some(used)) => total.add(used),
-            (total, used) => *total = total.take().or(used),
-        }
-        Ok(used)
-    }
-
-    /// Steers towards the profile; whether it is near, where that is to end the load.
-    fn steer(&mut self, probe: &Probe) -> bool {
-        let creates = self.tallies.iter().map(|tally| tally.succeeded[OperationKind::Create as usize]).sum();
-        let Some(like) = &mut self.like else { return true };
-        if let Some(grow) = like.take(probe, creates) {
-            self.shared.grow_share.store(grow.to_bits(), Ordering::Relaxed);
-        }
-        !self.waits_for_near()
-            || self.like.as_ref().and_then(LikeWatch::last).is_some_and(|near| near.is_near())
-    }
-
-    fn waits_for_near(&self) -> bool {
-        self.spec.stop.age.as_ref().is_some_and(|age| age.near)
-    }
-
-    /// Says how far from its profile a load ended.
-    fn tell_nearness(&mut self, reason: StopReason) {
-        let Some(near) = self.like.as_ref().and_then(LikeWatch::last) else { return };
-        if near.is_near() || (reason == StopReason::Age && !self.waits_for_near()) {
-            return;
-        }
-        let message = format!("the volume is not near its profile: {}", near.in_words());
-        self.sink.warning(Warning { kind: "not-like".to_owned(), message });
-    }
-
-    /// Operations that failed for want of space.
-    fn shortages(&self) -> u64 {
-        let codes = [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT];
-        let places = codes.iter().filter_map(|errno| usize::try_from(errno.raw_os_error()).ok());
-        places.map(|place| self.tallies.iter().filter_map(|tally| tally.failed.get(place)).sum::<u64>()).sum()
-    }
-
-    /// Deletes files when the volume is fuller than it may be, or as full as it gets: some file systems keep
-    /// so much for themselves (ext4 16 MiB, btrfs its metadata) that `max` is never seen in `statfs`.
-    fn keep_up(&mut self) -> Result<(), LoadError> {
-        let Some(UtilisationSpec::Maintain { max, free, .. }) = utilisation(self.spec) else { return Ok(()) };
-        let (max, free) = (*max, *free);
-        let usage = self.prober.usage()?;
-        let shortages = self.shortages();
-        let ran_out = shortages > std::mem::replace(&mut self.answered_shortages, shortages);
-        if !ran_out && crate::quantity::share(usage.used_bytes, usage.total_bytes) <= max {
-            return Ok(());
-        }
-        let bytes = crate::quantity::to_u64(crate::quantity::as_f64(usage.total_bytes) * free);
-        let threads = self.tallies.len();
-        self.command(|thread| Command::Release { bytes: share_of(bytes, thread, threads) })?;
-        Ok(())
-    }
-
-    /// Gives every thread its command and waits until all are done.
-    fn command(&mut self, command: impl Fn(usize) -> Command) -> Result<Vec<Arrival>, LoadError> {
-        let before = process_cpu();
-        self.leg_start_raw_ns = raw_ns();
-        self.held_ns = 0;
-        let first = command(0);
-        let timed = matches!(first, Command::Run { .. });
-        for (thread, line) in self.lines.commands.iter().enumerate() {
-            line.send(command(thread)).map_err(|_| LoadError::Panicked)?;
-        }
-        let mut arrivals = Vec::new();
-        let mut looked = raw_ns();
-        while arrivals.len() < self.tallies.len() {
-            match self.inbox.recv_timeout(LOOK_ROUND) {
-                Ok(message) => self.receive(message, &mut arrivals)?,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
-            }
-            if timed {
-                self.look_round(&mut looked);
-            } else {
-                self.tell_progress(first);
-            }
-        }
-        if timed {
-            self.elapsed_ns += leg_ns(&arrivals, self.leg_start_raw_ns);
-            self.spend(before);
-        }
-        match self.trouble {
-            Some(trouble) => Err(self.ground.trouble(trouble)),
-            None => Ok(arrivals),
-        }
-    }
-
-    /// Counts the CPU time since `before` as the load's.
-    fn spend(&mut self, before: CpuTime) {
-        let now = process_cpu();
-        self.cpu.user_ns += now.user_ns.saturating_sub(before.user_ns);
-        self.cpu.sys_ns += now.sys_ns.saturating_sub(before.sys_ns);
-    }
-
-    fn receive(&mut self, message: Message, arrivals: &mut Vec<Arrival>) -> Result<(), LoadError> {
-        match message {
-            Message::Samples { thread, mut samples, end_raw_ns } => {
-                let elapsed = self.elapsed_at(end_raw_ns);
-                self.evolution.take(&samples, elapsed, |tick| self.sink.tick(tick));
-                samples.clear();
-                // The thread takes one back for each that it sends: there is room.
-                let _ = self.lines.recycle[thread].try_send(samples);
-            }
-            Message::Arrived { thread, arrival } => {
-                self.tallies[thread] = arrival.tally.clone();
-                self.files[thread] = arrival.files;
-                self.trouble = self.trouble.or(arrival.trouble);
-                arrivals.push(*arrival);
-            }
-            Message::Trace(chunk) => self.sink.trace_chunk(&chunk),
-            Message::TraceFailed(what) => {
-                self.trace_failure = Some(what);
-                self.shared.halt.set(StopReason::Asked);
-            }
-            Message::Died => return Err(LoadError::Panicked),
-        }
-        Ok(())
-    }
-
-    /// Nanoseconds of load at a moment of the leg under way.
-    fn elapsed_at(&self, moment_raw_ns: u64) -> u64 {
-        self.elapsed_ns + moment_raw_ns.saturating_sub(self.leg_start_raw_ns).saturating_sub(self.held_ns)
-    }
-
-    /// Says how far a command is that is no load.
-    fn tell_progress(&mut self, command: Command) {
-        let now = raw_ns();
-        if now < self.next_progress_raw_ns {
-            return;
-        }
-        self.next_progress_raw_ns = now + PROGRESS_EVERY_NS;
-        let (done, note) = match command {
-            Command::Materialise => {
-                let progress = self.shared.progress.iter();
-                let done = progress.map(|thread| thread.materialised.load(Ordering::Relaxed)).sum();
-                let files = self.files.iter().sum();
-                (Some(crate::quantity::share(done, files).min(1.0)), "writing every live file in place")
-            }
-            Command::Release { .. } => (None, "deleting files to make room"),
-            Command::Run { .. } => (None, ""),
-        };
-        self.sink.progress(self.operations(), self.elapsed_ns, done, note);
-    }
-
-    /// Minds the clock, pauses and the progress display.
-    fn look_round(&mut self, looked: &mut u64) {
-        let now = raw_ns();
-        let paused = self.shared.control.is_paused();
-        if paused {
-            self.held_ns += now.saturating_sub(*looked);
-        }
-        *looked = now;
-        let elapsed = self.elapsed_at(now);
-        let limit_ns = self.spec.stop.seconds.map(|seconds| crate::quantity::to_u64(seconds * 1e9));
-        if limit_ns.is_some_and(|limit| elapsed >= limit) {
-            self.shared.halt.set(StopReason::Seconds);
-        }
-        if now < self.next_progress_raw_ns {
-            return;
-        }
-        self.next_progress_raw_ns = now + PROGRESS_EVERY_NS;
-        let progress = &self.shared.progress;
-        let operations = progress.iter().map(|thread| thread.operations.load(Ordering::Relaxed)).sum();
-        let bytes = progress.iter().map(|thread| thread.bytes_written.load(Ordering::Relaxed)).sum();
-        let stop = &self.spec.stop;
-        let share = progress_share([
-            (operations, self.expected),
-            (bytes, stop.bytes.map(|bytes| bytes.0)),
-            (elapsed, limit_ns),
-        ]);
-        self.sink.progress(operations, elapsed, share, if paused { "paused" } else { "" });
-    }
-}
-
-impl Drop for Lead<'_> {
-    /// However the load ended: threads that still work must not go on for nobody.
-    fn drop(&mut self) {
-        self.shared.halt.set(StopReason::Asked);
-    }
-}
-
-/// How long a leg lasted, by the thread that was the last to arrive; what held that one was no load. Others say
-/// nothing about pauses: one that had finished was never held.
-fn leg_ns(arrivals: &[Arrival], start_raw_ns: u64) -> u64 {
-    let last = arrivals.iter().max_by_key(|arrival| arrival.raw_ns);
-    last.map_or(0, |last| last.raw_ns.saturating_sub(start_raw_ns).saturating_sub(last.paused_ns))
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::*;
     use crate::load::source::Step;
-    use crate::load::{AgeTarget, NoSink, StopSpec};
-    use crate::operation::{Operation, Outcome, Place};
-    use crate::workload::spec::DriftSpec;
+    use crate::load::{AgeTarget, NoSink, StopReason, StopSpec, WriteMode};
+    use crate::operation::{Operation, OperationKind, Outcome, Place};
+    use crate::workload::spec::{DriftSpec, UtilisationSpec};
     use crate::workload::{Feedback, LiveFile};
 
     /// Makes directories until it ends, or panics.
@@ -775,20 +301,5 @@ mod tests {
         assert!(refused(AgeTarget { volume_overwrites: Some(0.0), ..none() }));
         assert!(refused(AgeTarget { volume_overwrites: Some(f64::INFINITY), ..none() }));
         assert!(!refused(AgeTarget { fragmented_share: Some(0.5), converged: Some(0.05), ..none() }));
-    }
-
-    #[test]
-    fn a_pause_is_that_of_the_thread_that_came_last() {
-        let arrival = |raw_ns, paused_ns| Arrival {
-            raw_ns,
-            paused_ns,
-            tally: Tally::default(),
-            trouble: None,
-            finished: None,
-            files: 0,
-            unmaterialised: false,
-        };
-        assert_eq!(leg_ns(&[arrival(1100, 0), arrival(9000, 5000)], 1000), 3000);
-        assert_eq!(leg_ns(&[], 1000), 0);
     }
 }
