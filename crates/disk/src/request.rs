@@ -46,6 +46,14 @@ impl Request {
     pub const fn end_bytes(&self) -> u64 {
         self.offset_bytes.saturating_add(self.length_bytes)
     }
+
+    /// The part of it that lies on a disk of that size.
+    #[must_use]
+    pub fn within(&self, size_bytes: u64) -> Self {
+        let start = self.offset_bytes.min(size_bytes);
+        let end = self.end_bytes().min(size_bytes);
+        Self { offset_bytes: start, length_bytes: end - start, ..*self }
+    }
 }
 
 /// Why a request failed, as the block layer knows it.

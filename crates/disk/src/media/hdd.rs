@@ -34,7 +34,8 @@ use self::cache::{ReadCache, WriteCache};
 use self::geometry::Geometry;
 use self::mechanism::Mechanism;
 use self::queue::{Queue, Waiting};
-use super::number::{as_f64, scale};
+use super::interface::Interface;
+use super::number::as_f64;
 use super::parameter::parameters;
 use super::{Counter, Model};
 use crate::request::{Operation, Request};
@@ -183,7 +184,6 @@ struct Tally {
     read_bytes: u64,
     write_bytes: u64,
     command_ns: u64,
-    interface_ns: u64,
     cache_hits: u64,
     cached_writes: u64,
     cache_destages: u64,
@@ -196,7 +196,7 @@ struct Tally {
 pub struct Hdd {
     size_bytes: u64,
     command_ns: u64,
-    interface_bytes_per_s: u64,
+    interface: Interface,
     write_cache_bytes: u64,
     mechanism: Mechanism,
     read_cache: ReadCache,
@@ -204,8 +204,6 @@ pub struct Hdd {
     queue: Queue,
     /// The latest time there was.
     clock_ns: u64,
-    /// When the interface is free.
-    interface_ns: u64,
     /// Since when more than half of the write buffer waits.
     pressed_ns: u64,
     tally: Tally,
@@ -222,32 +220,16 @@ impl Hdd {
         Ok(Self {
             size_bytes,
             command_ns: parameters.command_ns,
-            interface_bytes_per_s: parameters.interface_bytes_per_s,
+            interface: Interface::new(parameters.interface_bytes_per_s),
             write_cache_bytes: parameters.write_cache_bytes,
             mechanism: Mechanism::new(parameters, size_bytes)?,
             read_cache: ReadCache::new(parameters.read_cache_bytes, parameters.read_segments),
             write_cache: WriteCache::default(),
             queue: Queue::new(parameters.queue_depth, parameters.queue_patience),
             clock_ns: 0,
-            interface_ns: 0,
             pressed_ns: 0,
             tally: Tally::default(),
         })
-    }
-
-    /// The request within the disk.
-    fn clamped(&self, request: &Request) -> Request {
-        let start = request.offset_bytes.min(self.size_bytes);
-        let end = request.end_bytes().min(self.size_bytes);
-        Request { offset_bytes: start, length_bytes: end - start, ..*request }
-    }
-
-    /// Moves bytes over the interface, not before `from_ns`; gives when they are over.
-    fn interface(&mut self, from_ns: u64, bytes: u64) -> u64 {
-        let cost_ns = scale(bytes, 1_000_000_000, self.interface_bytes_per_s);
-        self.tally.interface_ns += cost_ns;
-        self.interface_ns = self.interface_ns.max(from_ns).saturating_add(cost_ns);
-        self.interface_ns
     }
 
     /// The arm is needed for something else than reading ahead.
@@ -265,7 +247,7 @@ impl Hdd {
             _ if start == end => Some(ready_ns),
             Operation::Read if self.write_cache.holds(start, end) || self.is_held(start, end) => {
                 self.tally.cache_hits += 1;
-                Some(self.interface(ready_ns, request.length_bytes))
+                Some(self.interface.pass(ready_ns, request.length_bytes))
             }
             Operation::Write if !request.fua && request.length_bytes <= self.write_cache_bytes => {
                 Some(self.buffer_write(request, ready_ns))
@@ -294,7 +276,7 @@ impl Hdd {
         let was_pressed = self.is_pressed();
         self.write_cache.insert(start, end);
         self.tally.cached_writes += 1;
-        let done_ns = self.interface(room_ns, request.length_bytes);
+        let done_ns = self.interface.pass(room_ns, request.length_bytes);
         if self.is_pressed() && !was_pressed {
             self.pressed_ns = done_ns;
         }
@@ -347,7 +329,7 @@ impl Hdd {
         self.write_cache.remove(start, end);
         let mut ready_ns = waiting.ready_ns;
         if request.operation == Operation::Write {
-            ready_ns = self.interface(ready_ns, request.length_bytes);
+            ready_ns = self.interface.pass(ready_ns, request.length_bytes);
         }
         self.mechanism.access(ready_ns, &waiting.place, request.length_bytes, true)
     }
@@ -367,9 +349,9 @@ impl Hdd {
             ended_ns
         };
         // The data was on its way to the host while it was read; only the last piece comes after.
-        let over_ns = self.interface(waiting.ready_ns, waiting.request.length_bytes);
+        let over_ns = self.interface.pass(waiting.ready_ns, waiting.request.length_bytes);
         let last = waiting.request.length_bytes.min(LAST_PIECE_BYTES);
-        over_ns.max(ended_ns + scale(last, 1_000_000_000, self.interface_bytes_per_s))
+        over_ns.max(ended_ns + self.interface.cost_ns(last))
     }
 
     /// The stream has or gets the range; gives when its end has been read.
@@ -404,7 +386,7 @@ impl Hdd {
         loop {
             while !self.queue.is_full() {
                 let Some((slot, request)) = arrivals.next() else { break };
-                let request = self.clamped(request);
+                let request = request.within(self.size_bytes);
                 self.count(&request);
                 taken_in_ns += self.command_ns;
                 self.tally.command_ns += self.command_ns;
@@ -482,7 +464,7 @@ impl Model for Hdd {
             ("transfer_ns", "ns", work.transfer_ns),
             ("busy_ns", "ns", work.busy_ns),
             ("command_ns", "ns", tally.command_ns),
-            ("interface_ns", "ns", tally.interface_ns),
+            ("interface_ns", "ns", self.interface.busy_ns),
             ("elapsed_ns", "ns", tally.elapsed_ns),
             ("cache_hits", "1", tally.cache_hits),
             ("cached_writes", "1", tally.cached_writes),

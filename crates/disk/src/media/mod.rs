@@ -12,6 +12,7 @@
 //! makes the [`Medium`] for a disk of a given size.
 
 pub mod hdd;
+mod interface;
 mod number;
 mod parameter;
 pub mod preset;

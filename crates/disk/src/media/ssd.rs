@@ -35,7 +35,8 @@ use self::flash::{Flash, For};
 use self::ftl::{Ftl, Group, NONE, Stream};
 use self::gc::Collector;
 use self::layout::Layout;
-use super::number::{as_f64, scale, share};
+use super::interface::Interface;
+use super::number::{as_f64, share};
 use super::parameter::parameters;
 use super::{Counter, Model};
 use crate::request::{Operation, Request};
@@ -186,7 +187,6 @@ struct Tally {
     buffer_hits: u64,
     unmapped_reads: u64,
     command_ns: u64,
-    interface_ns: u64,
     elapsed_ns: u64,
 }
 
@@ -194,7 +194,7 @@ struct Tally {
 #[derive(Debug, Clone)]
 pub struct Ssd {
     size_bytes: u64,
-    interface_bytes_per_s: u64,
+    interface: Interface,
     command_ns: u64,
     latency_ns: u64,
     through: bool,
@@ -206,8 +206,6 @@ pub struct Ssd {
     buffer: WriteBuffer,
     /// The latest time there was.
     clock_ns: u64,
-    /// When the interface is free.
-    interface_ns: u64,
     tally: Tally,
 }
 
@@ -228,7 +226,7 @@ impl Ssd {
         }
         Ok(Self {
             size_bytes: size_bytes.max(1),
-            interface_bytes_per_s: parameters.interface_bytes_per_s,
+            interface: Interface::new(parameters.interface_bytes_per_s),
             command_ns: parameters.command_ns,
             latency_ns: parameters.latency_ns,
             through: parameters.write_cache_bytes == 0,
@@ -239,24 +237,8 @@ impl Ssd {
             collector: Collector::new(parameters.collection, parameters.wear_threshold),
             buffer: WriteBuffer::new(parameters.write_cache_bytes),
             clock_ns: 0,
-            interface_ns: 0,
             tally: Tally::default(),
         })
-    }
-
-    /// The request within the drive.
-    fn clamped(&self, request: &Request) -> Request {
-        let start = request.offset_bytes.min(self.size_bytes);
-        let end = request.end_bytes().min(self.size_bytes);
-        Request { offset_bytes: start, length_bytes: end - start, ..*request }
-    }
-
-    /// Moves bytes over the interface, not before `from_ns`; gives when they are over.
-    fn interface(&mut self, from_ns: u64, bytes: u64) -> u64 {
-        let cost_ns = scale(bytes, 1_000_000_000, self.interface_bytes_per_s);
-        self.tally.interface_ns += cost_ns;
-        self.interface_ns = self.interface_ns.max(from_ns).saturating_add(cost_ns);
-        self.interface_ns
     }
 
     /// The units that a range touches: first, and the first behind it.
@@ -295,10 +277,9 @@ impl Ssd {
             read_ns = read_ns.max(self.flash.read(die, bytes, ready_ns, For::Host));
         }
         // Data goes to the host while the rest is read; only the last piece comes after.
-        let over_ns = self.interface(ready_ns, request.length_bytes);
+        let over_ns = self.interface.pass(ready_ns, request.length_bytes);
         let last = request.length_bytes.min(LAST_PIECE_BYTES);
-        let last_ns =
-            if read_ns > ready_ns { scale(last, 1_000_000_000, self.interface_bytes_per_s) } else { 0 };
+        let last_ns = if read_ns > ready_ns { self.interface.cost_ns(last) } else { 0 };
         over_ns.max(read_ns + last_ns)
     }
 
@@ -308,7 +289,7 @@ impl Ssd {
         }
         let mut in_ns = ready_ns;
         if request.operation == Operation::Write {
-            in_ns = self.interface(ready_ns, request.length_bytes);
+            in_ns = self.interface.pass(ready_ns, request.length_bytes);
         }
         in_ns = self.buffer.room_ns(request.length_bytes, in_ns);
         let (first, end) = self.units(request);
@@ -472,7 +453,7 @@ impl Model for Ssd {
         for (request, done) in batch.iter().zip(done_ns) {
             taken_in_ns += self.command_ns;
             self.tally.command_ns += self.command_ns;
-            let request = self.clamped(request);
+            let request = request.within(self.size_bytes);
             *done = self.request(&request, taken_in_ns + self.latency_ns);
             last_ns = last_ns.max(*done);
         }
@@ -497,7 +478,7 @@ impl Model for Ssd {
             ("buffer_hits", "1", tally.buffer_hits),
             ("unmapped_reads", "1", tally.unmapped_reads),
             ("command_ns", "ns", tally.command_ns),
-            ("interface_ns", "ns", tally.interface_ns),
+            ("interface_ns", "ns", self.interface.busy_ns),
             ("elapsed_ns", "ns", tally.elapsed_ns),
             ("erases", "1", wear.total),
             ("erases_min", "1", wear.least),
