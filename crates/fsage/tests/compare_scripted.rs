@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod cli_support;
+mod scripted;
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use fsage::target::{Session, Target, TargetError};
 use fsage_engine::layout::LayoutSummary;
 use fsage_engine::load::{LatencySummary, LoadResult, StopReason};
 use fsage_engine::operation::OperationKind as K;
-use fsage_engine::protocol::{BlockFacts, Failure, HostFacts, Reply, Request};
+use fsage_engine::protocol::{Failure, Reply, Request};
 use fsage_engine::quantity::{as_f64, to_u64};
 
 const STUDY: &str = r#"
@@ -99,27 +100,10 @@ fn result(noise: &mut Noise, factor: f64) -> LoadResult {
 }
 
 fn answer(noise: &mut Noise, factor: f64, request: &Request) -> Result<Reply, Failure> {
+    if let Some(reply) = scripted::host(request) {
+        return Ok(reply);
+    }
     Ok(match request {
-        Request::HostFacts => {
-            let tools = ["mkfs.ext4", "mke2fs", "e2fsck", "fsck.ext4"];
-            let facts = HostFacts {
-                tools: tools.iter().map(|tool| ((*tool).to_owned(), "1".to_owned())).collect(),
-                memory_bytes: 1 << 20,
-                ..HostFacts::default()
-            };
-            Reply::HostFacts { facts: Box::new(facts) }
-        }
-        Request::LoopAttach { .. } => Reply::Device { device: "/dev/loop-scripted".into() },
-        Request::BlockFacts { device } => {
-            let facts = BlockFacts { path: device.clone(), size_bytes: 400 << 20, ..BlockFacts::default() };
-            Reply::BlockFacts { facts: Box::new(facts) }
-        }
-        Request::Usage { .. } => Reply::Usage {
-            used_bytes: 0,
-            total_bytes: 1 << 40,
-            available_bytes: 1 << 40,
-            file_system: "script".into(),
-        },
         Request::RunTool { argv, .. } => Reply::Tool {
             argv: argv.clone(),
             status: 0,

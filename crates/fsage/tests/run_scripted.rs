@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod scripted;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -13,9 +15,7 @@ use fsage::store::format::TrialStatus;
 use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_engine::layout::LayoutSummary;
 use fsage_engine::load::{LoadResult, Probe, StopReason};
-use fsage_engine::protocol::{
-    BlockFacts, Event, Failure, FailureKind, HostFacts, Reply, Request, VerifyResult,
-};
+use fsage_engine::protocol::{Event, Failure, FailureKind, Reply, Request, VerifyResult};
 
 const STUDY: &str = r#"
 name = "scripted"
@@ -128,27 +128,10 @@ fn answer(
     let failure = |kind| Failure { message: "made to fail".into(), hint: String::new(), errno: None, kind };
     let name = format!("{request:?}");
     plot.asked.push(name.split([' ', '{']).next().unwrap_or_default().to_owned());
+    if let Some(reply) = scripted::host(request) {
+        return Some(Ok(reply));
+    }
     Some(Ok(match request {
-        Request::HostFacts => {
-            let tools = ["mkfs.ext4", "mke2fs", "e2fsck", "fsck.ext4", "mkfs.xfs", "xfs_repair"];
-            let facts = HostFacts {
-                tools: tools.iter().map(|t| ((*t).to_owned(), "1".to_owned())).collect(),
-                memory_bytes: 1 << 20,
-                ..HostFacts::default()
-            };
-            Reply::HostFacts { facts: Box::new(facts) }
-        }
-        Request::LoopAttach { .. } => Reply::Device { device: "/dev/loop-scripted".into() },
-        Request::BlockFacts { device } => {
-            let facts = BlockFacts { path: device.clone(), size_bytes: 400 << 20, ..BlockFacts::default() };
-            Reply::BlockFacts { facts: Box::new(facts) }
-        }
-        Request::Usage { .. } => Reply::Usage {
-            used_bytes: 0,
-            total_bytes: 1 << 40,
-            available_bytes: 1 << 40,
-            file_system: "script".into(),
-        },
         Request::RunTool { argv, .. } => {
             let check = argv.iter().any(|a| a.contains("fsck") || a.contains("xfs_repair"));
             let status = i32::from(plot.unclean && check) * 4;
