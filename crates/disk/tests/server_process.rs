@@ -13,7 +13,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use export_rig::{Chance, LoopDevice, skip};
+use export_rig::{Chance, Client as _, LoopDevice, skip};
+use fsage_disk::log::file::Reader;
+use fsage_disk::log::stream::{Item, Source as _};
+use fsage_disk::request::Operation;
 use fsage_disk::server::client::{self, ClientError, Ready};
 use fsage_disk::server::{Place, ProcessRecord, Settings};
 use fsage_sys::mount;
@@ -258,6 +261,104 @@ fn questions_that_are_none_are_answered_with_an_error() {
     // Nor does one who says nothing and goes away.
     drop(UnixStream::connect(&disk.ready.control).unwrap());
     assert_eq!(client::stat(&disk.place).unwrap().disk.size_bytes, 4 * MIB);
+}
+
+/// Asks by the command line.
+fn asked(disk: &Disk, question: &str) -> Result<serde_json::Value, String> {
+    let output = fsage_disk(&["ask", "--directory", disk.place.directory().to_str().unwrap(), question]);
+    if output.status.success() {
+        Ok(serde_json::from_slice(&output.stdout).unwrap())
+    } else {
+        Err(text(&output.stderr))
+    }
+}
+
+#[test]
+fn snapshots_give_back_what_they_keep() {
+    if !is_root() {
+        return;
+    }
+    let mut disk = Disk::up(4 * MIB);
+    let device = disk.attach();
+    let direct = disk.device.as_ref().unwrap();
+    direct.write(0, &[1; 4096]);
+    let kept = asked(&disk, r#"{"command":"snapshot"}"#).unwrap()["snapshot"].clone();
+    direct.write(0, &[2; 4096]);
+    asked(&disk, &format!(r#"{{"command":"revert","snapshot":{kept}}}"#)).unwrap();
+    let mut data = [0; 4096];
+    direct.read(0, &mut data);
+    assert_eq!(data, [1; 4096], "{}", device.display());
+    asked(&disk, &format!(r#"{{"command":"delete-snapshot","snapshot":{kept}}}"#)).unwrap();
+    let gone = asked(&disk, &format!(r#"{{"command":"revert","snapshot":{kept}}}"#)).unwrap_err();
+    assert!(gone.contains("error: "), "{gone}");
+}
+
+#[test]
+fn a_log_is_saved_while_requests_go_on() {
+    if !is_root() {
+        return;
+    }
+    let mut disk = Disk::up(8 * MIB);
+    disk.attach();
+    let file = disk.folder.path().join("log");
+    let save = format!(r#"{{"command":"save-log","file":"{}"}}"#, file.display());
+    let refused = asked(&disk, &save).unwrap_err();
+    assert!(refused.contains("keeps no log") && !file.exists(), "{refused}");
+    asked(&disk, r#"{"command":"start-log"}"#).unwrap();
+    let direct = disk.device.as_ref().unwrap();
+    let mut data = vec![0; 8192];
+    for round in 0..200_u64 {
+        Chance::new(round).fill(&mut data);
+        direct.write(round * 8192, &data);
+    }
+    direct.flush();
+    asked(&disk, r#"{"command":"mark","name":"half"}"#).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 0..200_u64 {
+                direct.write(round * 8192, &[9; 8192]);
+            }
+        });
+        let saved = asked(&disk, &save).unwrap();
+        assert_eq!(saved["marks"], 1);
+        writer.join().unwrap();
+    });
+    let mut reader = Reader::new(File::open(&file).unwrap()).unwrap();
+    let (mut bytes, mut writes) = (Vec::new(), 0);
+    while let Some(item) = reader.next_item(&mut bytes).unwrap() {
+        let Item::Entry(entry) = item else { break };
+        if entry.request.operation == Operation::Write {
+            Chance::new(writes).fill(&mut data);
+            assert_eq!(entry.request.offset_bytes, writes * 8192);
+            assert!(bytes == data, "write {writes}");
+            writes += 1;
+        }
+    }
+    assert_eq!(writes, 200);
+    asked(&disk, r#"{"command":"end-log"}"#).unwrap();
+    assert!(asked(&disk, r#"{"command":"end-log"}"#).unwrap_err().contains("keeps no log"));
+}
+
+#[test]
+fn faults_strike_and_are_taken_out_again() {
+    if !is_root() {
+        return;
+    }
+    let mut disk = Disk::up(4 * MIB);
+    disk.attach();
+    let direct = disk.device.as_ref().unwrap();
+    direct.write(0, &[7; 8192]);
+    let faults =
+        r#"{"command":"set-faults","faults":{"read_error":[{"offset_bytes":4096,"length_bytes":4096}]}}"#;
+    asked(&disk, faults).unwrap();
+    let file = File::options().read(true).open(&direct.path).unwrap();
+    let mut data = [0; 4096];
+    assert!(file.read_exact_at(&mut data, 4096).is_err());
+    asked(&disk, r#"{"command":"clear-faults"}"#).unwrap();
+    file.read_exact_at(&mut data, 4096).unwrap();
+    assert_eq!(data, [7; 4096]);
+    let wrong = r#"{"command":"set-faults","faults":{"read_error":[{"rate":7.0}]}}"#;
+    assert!(asked(&disk, wrong).unwrap_err().contains("hint: "));
 }
 
 #[test]

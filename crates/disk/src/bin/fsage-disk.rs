@@ -11,16 +11,17 @@ use fsage_disk::server::control::Answer;
 use fsage_disk::server::{Place, Settings, run};
 use serde_json::Value;
 
-const HELP: &str = "\
-fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
+const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
 block device.
 
 Usage: fsage-disk up --directory DIR --size BYTES --medium MEDIUM [OPTION …]
        fsage-disk down|stat|clean --directory DIR
+       fsage-disk ask --directory DIR JSON
 
   up       starts a server in the background and prints where the disk is, as JSON
   stat     prints the state of the disk and its server, as JSON
   down     unmounts the disk and ends the server; refused while the disk is in use
+  ask      sends a command to the server, such as {"command":"snapshot"}, and prints its answer
   clean    ends the server, whoever uses the disk, and removes what is left of it
 
 Options of up:
@@ -28,13 +29,15 @@ Options of up:
   --medium MEDIUM        a preset's name, or a medium in JSON
   --block-bytes BYTES    smallest unit of a request: 512 to 4096 (default 4096)
   --time model|real      whether answers take the medium's time (default model)
+  --log on|off           whether every request is logged from the beginning (default off)
+  --faults JSON          what goes wrong from the beginning
   --transport automatic|device   io_uring where the kernel has it, or always /dev/fuse
   --nbd on|off           whether it is a network block device too, on the socket DIR/nbd (default off)
   --memory BYTES         most memory for contents; beyond it they go to the spill file, or writes fail
   --spill DIR            folder for the spill file
   --watchdog SECONDS     longest time at work on one batch before the connection is ended (default 60)
 
-Exit codes: 0 done, 1 failed, 2 wrong use.";
+Exit codes: 0 done, 1 failed, 2 wrong use."#;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> =
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         "--version" | "-V" => print(concat!("fsage-disk ", env!("CARGO_PKG_VERSION"))),
         "serve" => return serve(),
         "up" => up(options),
+        "ask" => question(options),
         "down" | "stat" | "clean" => place(options).and_then(|place| ask(command, &place)),
         other => Err(Failure::Usage(format!("unknown command {other}"))),
     };
@@ -151,7 +155,12 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
                 settings.transport = serde_json::from_value(Value::from(value))
                     .map_err(|_| usage(format!("--transport is automatic or device, not `{value}`")))?;
             }
+            "--log" => settings.log = on_or_off(name, value)?,
             "--nbd" => settings.nbd = on_or_off(name, value)?,
+            "--faults" => {
+                let faults = serde_json::from_str(value);
+                settings.faults = Some(faults.map_err(|error| usage(format!("--faults: {error}")))?);
+            }
             "--memory" => settings.memory_limit_bytes = Some(number(name, value)?),
             "--spill" => settings.spill_folder = Some(absolute(value)?),
             "--watchdog" => settings.watchdog_s = number(name, value)?,
@@ -180,6 +189,14 @@ fn ask(command: &str, place: &Place) -> Result<(), Failure> {
         "down" => Ok(client::down(place)?),
         _ => Ok(client::clean(place)?),
     }
+}
+
+fn question(options: &[String]) -> Result<(), Failure> {
+    let [rest @ .., text] = options else { return Err(usage("a command in JSON is missing")) };
+    let place = place(rest)?;
+    let command = serde_json::from_str(text).map_err(|error| usage(format!("`{text}`: {error}")))?;
+    let answer = client::ask(&place, &command)?;
+    print(&answer.to_string())
 }
 
 /// The server itself: settings on its standard input, one line about its start on its output.
@@ -221,6 +238,7 @@ mod tests {
     use super::*;
     use fsage_disk::export::TimeMode;
     use fsage_disk::export::fuse::Choice;
+    use fsage_disk::fault::spec::FaultSpec;
 
     fn parsed(words: &str) -> Result<Settings, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -233,7 +251,7 @@ mod tests {
     #[test]
     fn every_option_reaches_the_settings() {
         let settings = parsed(
-            "--directory /d --size 8192 --medium ram --block-bytes 512 --time real --transport device --nbd on --memory 9 --spill /s --watchdog 3",
+            r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --faults {"seed":7} --transport device --nbd on --memory 9 --spill /s --watchdog 3"#,
         )
         .unwrap();
         let wanted = Settings {
@@ -242,6 +260,8 @@ mod tests {
             block_bytes: 512,
             medium: "ram".to_owned(),
             time: TimeMode::Real,
+            log: true,
+            faults: Some(FaultSpec { seed: 7, ..FaultSpec::default() }),
             transport: Choice::Device,
             nbd: true,
             memory_limit_bytes: Some(9),

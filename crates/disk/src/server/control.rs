@@ -3,9 +3,12 @@
 //! One connection to the socket is one question and one answer, each a line of JSON:
 //!
 //! ```text
-//! {"command":"stat"}              {"ok":{…}}
-//! {"command":"down"}              {"error":"the disk is in use","hint":"…"}
+//! {"command":"stat"}                            {"ok":{…}}
+//! {"command":"save-log","file":"/tmp/log"}      {"ok":{"entries":1234,…}}
+//! {"command":"down"}                            {"error":"the disk is in use","hint":"…"}
 //! ```
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +17,8 @@ use super::ProcessRecord;
 use crate::disk;
 use crate::export::fuse::Transport;
 use crate::export::{DelayError, GateCounts, TimeMode};
+use crate::fault::spec::FaultSpec;
+use crate::store::SnapshotId;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +26,43 @@ use crate::export::{DelayError, GateCounts, TimeMode};
 pub enum Command {
     /// Everything the server knows about itself and its disk: [`Stat`].
     Stat,
+    /// Keep the present contents: `{"snapshot": number}`.
+    Snapshot,
+    /// Let the disk hold again what a snapshot holds. Nothing may be mounted on it: the kernel would not know. A log that was
+    /// kept ends.
+    Revert {
+        /// Its number.
+        snapshot: SnapshotId,
+    },
+    /// Forget a snapshot.
+    DeleteSnapshot {
+        /// Its number.
+        snapshot: SnapshotId,
+    },
+    /// Keep a log of every request from now on; one that was kept before is dropped.
+    StartLog,
+    /// Drop the log.
+    EndLog,
+    /// Give the present position in the log a name.
+    Mark {
+        /// One line.
+        name: String,
+    },
+    /// Write the log, as long as it is now, to a file that does not exist yet. Requests go on meanwhile.
+    SaveLog {
+        /// Where; absolute.
+        file: PathBuf,
+        /// Without what was written, only what was asked.
+        #[serde(default)]
+        without_data: bool,
+    },
+    /// Bring faults into the disk in the place of those it has.
+    SetFaults {
+        /// Which.
+        faults: FaultSpec,
+    },
+    /// Take the faults out again: the disk holds every byte that it was given.
+    ClearFaults,
     /// Unmount and end. Refused while the disk is in use.
     Down,
 }
@@ -79,7 +121,7 @@ pub struct Stat {
     /// Clients of the network block device, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbd_clients: Option<usize>,
-    /// The disk: its clock, requests, contents, and what its medium counted.
+    /// The disk: its clock, requests, contents, and what its medium and its faults counted.
     pub disk: disk::Stat,
     /// What went through the gate.
     pub gate: GateCounts,
@@ -95,8 +137,17 @@ mod tests {
     fn questions_are_small_objects() {
         let asked = |text| serde_json::from_str::<Command>(text);
         assert_eq!(asked(r#"{"command":"stat"}"#).unwrap(), Command::Stat);
-        assert_eq!(asked(r#"{"command":"down"}"#).unwrap(), Command::Down);
-        for bad in [r#"{"command":"fly"}"#, "{}", ""] {
+        let wanted = Command::Revert { snapshot: SnapshotId(3) };
+        assert_eq!(asked(r#"{"command":"revert","snapshot":3}"#).unwrap(), wanted);
+        let wanted = Command::SaveLog { file: "/a".into(), without_data: false };
+        assert_eq!(asked(r#"{"command":"save-log","file":"/a"}"#).unwrap(), wanted);
+        for bad in [
+            r#"{"command":"fly"}"#,
+            "{}",
+            "",
+            r#"{"command":"revert"}"#,
+            r#"{"command":"save-log","file":"/a","more":1}"#,
+        ] {
             assert!(asked(bad).is_err(), "{bad}");
         }
     }

@@ -2,6 +2,8 @@
 
 use crate::disk::{Disk, DiskOptions};
 use crate::export::Backend;
+use crate::fault::Faults;
+use crate::fault::spec::FaultError;
 use crate::media::{Spec, SpecError};
 use crate::request::Transfer;
 use crate::store::{StoreError, StoreOptions};
@@ -28,6 +30,9 @@ pub enum MachineError {
     /// A medium that there is not.
     #[error(transparent)]
     Medium(#[from] SpecError),
+    /// The faults make no sense.
+    #[error("faults")]
+    Faults(#[from] FaultError),
     /// The store cannot be made.
     #[error("no store for the disk's contents")]
     Store(#[from] StoreError),
@@ -40,6 +45,7 @@ impl MachineError {
         match self {
             Self::Store(source) => source.hint(),
             Self::Medium(source) => source.hint(),
+            Self::Faults(source) => Some(source.hint()),
             Self::Block { .. } | Self::Size { .. } => None,
         }
     }
@@ -60,7 +66,14 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
         spill_folder: settings.spill_folder.clone(),
         reserve_bytes: RESERVE_BYTES,
     };
-    Ok(Disk::new(&DiskOptions { size_bytes, block_bytes, store }, Box::new(medium))?)
+    let mut disk = Disk::new(&DiskOptions { size_bytes, block_bytes, store }, Box::new(medium))?;
+    if let Some(faults) = &settings.faults {
+        disk.set_faults(Faults::new(faults, size_bytes)?);
+    }
+    if settings.log {
+        disk.start_log();
+    }
+    Ok(disk)
 }
 
 /// Memory that is touched when the disk is made, so that the first writes do not wait for any.

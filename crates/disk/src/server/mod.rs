@@ -18,8 +18,10 @@
 pub mod client;
 pub mod control;
 mod guard;
+mod log_save;
 mod machine;
 mod memory_group;
+mod obey;
 mod place;
 mod run;
 mod settings;

@@ -5,7 +5,8 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,12 @@ use fsage_sys::fuse::Abort;
 use fsage_sys::mount;
 use fsage_sys::signal::{Flags, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde_json::Value;
 
 use super::client::Ready;
-use super::control::{Answer, Command, Stat, chain};
+use super::control::Answer;
 use super::guard::{self, GuardError};
 use super::machine::{self, MachineError};
+use super::obey::Shared;
 use super::watchdog::Watchdog;
 use super::{Place, ProcessRecord, Settings};
 use crate::disk::Disk;
@@ -58,6 +59,9 @@ pub enum ServerError {
         /// Why.
         source: io::Error,
     },
+    /// The kernel gives no thread.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
     /// The thread that serves.
     #[error("the thread that serves the disk died")]
     Died,
@@ -73,7 +77,7 @@ impl ServerError {
             Self::Fuse(source) => source.hint(),
             Self::Nbd(source) => source.hint(),
             Self::System { source, .. } => source.hint(),
-            Self::File { .. } => None,
+            Self::File { .. } | Self::Thread(_) => None,
             Self::Died => {
                 Some("log.txt says what happened; `fsage-disk clean` removes what is left".to_owned())
             }
@@ -89,8 +93,6 @@ impl ServerError {
     }
 }
 
-/// Longest wait for the last user of the file to be gone: a loop device lets go of it a moment after it was detached.
-const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// Longest wait for a client to say what it wants.
 const CLIENT_WAIT: Duration = Duration::from_secs(5);
 /// A question is shorter than this.
@@ -145,15 +147,12 @@ fn remove_files(place: &Place) {
 
 /// A server that serves.
 struct Server {
-    medium: String,
-    place: Place,
-    process: ProcessRecord,
-    gate: Arc<Gate<Disk>>,
-    session: Arc<Session>,
+    shared: Arc<Shared>,
     abort: Arc<Abort>,
     listener: UnixListener,
-    nbd: Option<nbd::Server>,
     serving: Option<JoinHandle<Result<(), FuseError>>>,
+    /// Clients that are being answered.
+    clients: Arc<AtomicUsize>,
     _watchdog: Watchdog,
 }
 
@@ -166,60 +165,61 @@ impl Server {
     ) -> Result<Self, ServerError> {
         let point = place.mount();
         fs::create_dir(&point).map_err(ServerError::file("make", point.clone()))?;
-        let session = Arc::new(Session::mount(&point, settings.transport, &place.switch_record())?);
-        let started = Self::start_mounted(settings, place, process, gate, session);
+        let session = Session::mount(&point, settings.transport, &place.switch_record())?;
+        let shared = Shared {
+            medium: settings.medium.clone(),
+            place: place.clone(),
+            process,
+            gate,
+            session,
+            nbd: Mutex::default(),
+        };
+        let started = Self::start_mounted(Arc::new(shared), settings);
         if started.is_err() {
             let _ = mount::unmount_lazily(&point);
         }
         started
     }
 
-    fn start_mounted(
-        settings: &Settings,
-        place: &Place,
-        process: ProcessRecord,
-        gate: Arc<Gate<Disk>>,
-        session: Arc<Session>,
-    ) -> Result<Self, ServerError> {
-        let abort = session.abort_handle().map_err(ServerError::system("reach the FUSE connection"))?;
+    fn start_mounted(shared: Arc<Shared>, settings: &Settings) -> Result<Self, ServerError> {
+        let abort =
+            shared.session.abort_handle().map_err(ServerError::system("reach the FUSE connection"))?;
         let abort = Arc::new(abort);
         let pulse = Pulse::default();
         let limit = Duration::from_secs(u64::from(settings.watchdog_s));
-        let thread =
-            |source| ServerError::File { what: "start a thread of", path: "fsage-disk".into(), source };
-        let watchdog = Watchdog::start(pulse.clone(), Arc::clone(&abort), limit).map_err(thread)?;
-        let control = place.control();
+        let watchdog =
+            Watchdog::start(pulse.clone(), Arc::clone(&abort), limit).map_err(ServerError::Thread)?;
+        let control = shared.place.control();
         let error = |what| ServerError::file(what, control.clone());
-        let listener = place.with_socket(|path| UnixListener::bind(path)).map_err(error("listen at"))?;
+        let bound = shared.place.with_socket(|path| UnixListener::bind(path));
+        let listener = bound.map_err(error("listen at"))?;
         listener.set_nonblocking(true).map_err(error("listen at"))?;
         fs::set_permissions(&control, fs::Permissions::from_mode(0o600)).map_err(error("protect"))?;
-        let nbd = settings.nbd.then(|| nbd::Server::start(&place.nbd(), FILE_NAME, Arc::clone(&gate)));
-        let nbd = nbd.transpose()?;
-        let (served_gate, served_session) = (Arc::clone(&gate), Arc::clone(&session));
-        let serve = move || served_session.serve(&served_gate, &pulse);
-        let serving = std::thread::Builder::new().name("disk".to_owned()).spawn(serve).map_err(thread)?;
+        if settings.nbd {
+            let server = nbd::Server::start(&shared.place.nbd(), FILE_NAME, Arc::clone(&shared.gate))?;
+            *shared.nbd() = Some(server);
+        }
+        let served = Arc::clone(&shared);
+        let serve = move || served.session.serve(&served.gate, &pulse);
+        let serving = thread("disk").spawn(serve).map_err(ServerError::Thread)?;
         Ok(Self {
-            medium: settings.medium.clone(),
-            place: place.clone(),
-            process,
-            gate,
-            session,
+            shared,
             abort,
             listener,
-            nbd,
             serving: Some(serving),
+            clients: Arc::default(),
             _watchdog: watchdog,
         })
     }
 
     fn ready(&self) -> Ready {
         Ready {
-            pid: self.process.pid,
-            start_ticks: self.process.start_ticks,
-            file: self.session.file(),
-            control: self.place.control(),
-            nbd: self.nbd.as_ref().map(|nbd| nbd.path().to_owned()),
-            transport: self.session.transport(),
+            pid: self.shared.process.pid,
+            start_ticks: self.shared.process.start_ticks,
+            file: self.shared.session.file(),
+            control: self.shared.place.control(),
+            nbd: self.shared.nbd().as_ref().map(|nbd| nbd.path().to_owned()),
+            transport: self.shared.session.transport(),
         }
     }
 
@@ -231,10 +231,8 @@ impl Server {
             }
             // Signals end the wait early, and so does a client.
             let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&PAUSE));
-            if let Ok((stream, _)) = self.listener.accept()
-                && let Err(error) = self.converse(&stream)
-            {
-                say(&format!("a client went away: {error}"));
+            if let Ok((stream, _)) = self.listener.accept() {
+                self.admit(stream);
             }
         }
         match self.serving.take().map(JoinHandle::join) {
@@ -244,101 +242,63 @@ impl Server {
         }
     }
 
+    /// Answers a client in a thread of its own: saving a log takes its time.
+    fn admit(&self, stream: UnixStream) {
+        let (shared, clients) = (Arc::clone(&self.shared), Arc::clone(&self.clients));
+        clients.fetch_add(1, Ordering::SeqCst);
+        let left = Arc::clone(&clients);
+        let answer = move || {
+            if let Err(error) = converse(&shared, &stream) {
+                say(&format!("a client went away: {error}"));
+            }
+            left.fetch_sub(1, Ordering::SeqCst);
+        };
+        if let Err(error) = thread("client").spawn(answer) {
+            clients.fetch_sub(1, Ordering::SeqCst);
+            say(&format!("cannot answer a client: {error}"));
+        }
+    }
+
     /// Ends everything, whoever uses it.
     fn end_now(&self) {
-        if self.unmount(Duration::ZERO).is_err() {
+        if self.shared.unmount(Duration::ZERO).is_err() {
             say("told to end while the disk is in use: its users get errors from now on");
             let _ = self.abort.abort();
         }
     }
 
-    /// Waits for the last user of the file for `patience`.
-    fn unmount(&self, patience: Duration) -> Result<(), fsage_sys::Error> {
-        let started = Instant::now();
-        loop {
-            match mount::unmount(&self.place.mount()) {
-                Err(error) if error.errno() == BUSY && started.elapsed() < patience => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                other => return other,
-            }
-        }
-    }
-
-    /// After the loop has ended, however it did.
-    fn finish(&mut self) {
+    /// After the loop has ended, however it did. The client that asked for it hears so.
+    fn finish(&self) {
         // Its clients lose their connections.
-        drop(self.nbd.take());
+        let nbd = self.shared.nbd().take();
+        drop(nbd);
         let _ = self.abort.abort();
-        if self.place.is_mounted() {
-            let _ = mount::unmount_lazily(&self.place.mount());
+        if self.shared.place.is_mounted() {
+            let _ = mount::unmount_lazily(&self.shared.place.mount());
         }
-    }
-
-    fn converse(&self, stream: &UnixStream) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(CLIENT_WAIT))?;
-        stream.set_write_timeout(Some(CLIENT_WAIT))?;
-        let mut line = String::new();
-        BufReader::new(stream.take(QUESTION_BYTES)).read_line(&mut line)?;
-        let answer = match serde_json::from_str(&line) {
-            Ok(command) => self.obey(&command),
-            Err(error) => {
-                Answer::failed(&error, Some("one JSON object in a line, with \"command\"".to_owned()))
-            }
-        };
-        let mut text = serde_json::to_string(&answer)?;
-        text.push('\n');
-        let mut stream = stream;
-        stream.write_all(text.as_bytes())
-    }
-
-    fn obey(&self, command: &Command) -> Answer {
-        match command {
-            Command::Stat => self.stat(),
-            Command::Down => self.down(),
-        }
-    }
-
-    fn stat(&self) -> Answer {
-        let stat = Stat {
-            process: self.process,
-            medium: self.medium.clone(),
-            time: self.gate.time(),
-            transport: self.session.transport(),
-            nbd_clients: self.nbd.as_ref().map(nbd::Server::clients),
-            disk: self.gate.with(|disk| disk.stat()),
-            gate: self.gate.counts(),
-            delay_error: self.gate.delay_error(),
-        };
-        match serde_json::to_value(stat) {
-            Ok(value) => Answer::done(value),
-            Err(error) => Answer::failed(&error, None),
-        }
-    }
-
-    fn down(&self) -> Answer {
-        if let Some(nbd) = self.nbd.as_ref().filter(|nbd| nbd.clients() > 0) {
-            return Answer {
-                error: Some("the disk is in use".to_owned()),
-                hint: Some(format!("end its NBD clients: ss -x src {}", nbd.path().display())),
-                ..Answer::default()
-            };
-        }
-        match self.unmount(BUSY_WAIT) {
-            Ok(()) => Answer::done(Value::Null),
-            Err(error) if error.errno() == BUSY => Answer {
-                error: Some("the disk is in use".to_owned()),
-                hint: Some(format!(
-                    "unmount what is on it and detach its loop device: losetup -j {}",
-                    self.session.file().display()
-                )),
-                ..Answer::default()
-            },
-            Err(error) => Answer { error: Some(chain(&error)), hint: error.hint(), ..Answer::default() },
+        let started = Instant::now();
+        while self.clients.load(Ordering::SeqCst) > 0 && started.elapsed() < CLIENT_WAIT {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-/// `EBUSY`.
-const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
+fn thread(name: &str) -> std::thread::Builder {
+    std::thread::Builder::new().name(name.to_owned())
+}
+
+fn converse(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(CLIENT_WAIT))?;
+    stream.set_write_timeout(Some(CLIENT_WAIT))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(QUESTION_BYTES)).read_line(&mut line)?;
+    let answer = match serde_json::from_str(&line) {
+        Ok(command) => shared.obey(command),
+        Err(error) => Answer::failed(&error, Some("one JSON object in a line, with \"command\"".to_owned())),
+    };
+    let mut text = serde_json::to_string(&answer)?;
+    text.push('\n');
+    let mut stream = stream;
+    stream.write_all(text.as_bytes())
+}

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::export::TimeMode;
 use crate::export::fuse::Choice;
+use crate::fault::spec::FaultSpec;
 
 /// Everything about a disk and its server. Goes to the server as JSON on its standard input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,12 @@ pub struct Settings {
     /// Whether answers take the medium's time.
     #[serde(default)]
     pub time: TimeMode,
+    /// Whether every request is logged from the beginning.
+    #[serde(default)]
+    pub log: bool,
+    /// What goes wrong from the beginning.
+    #[serde(default)]
+    pub faults: Option<FaultSpec>,
     /// How requests shall come.
     #[serde(default)]
     pub transport: Choice,
@@ -58,6 +65,8 @@ impl Settings {
             block_bytes: block_bytes(),
             medium: medium.to_owned(),
             time: TimeMode::default(),
+            log: false,
+            faults: None,
             transport: Choice::default(),
             nbd: false,
             memory_limit_bytes: None,
