@@ -29,7 +29,7 @@ pub use writer::Writer;
 /// The format's name in messages.
 const FORMAT: &str = "log of dm-log-writes";
 
-const MAGIC: u64 = 0x006a_7366_7773_6872;
+pub(super) const MAGIC: u64 = 0x006a_7366_7773_6872;
 const VERSION: u64 = 1;
 const FLUSH: u64 = 1;
 const FUA: u64 = 1 << 1;

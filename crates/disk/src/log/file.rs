@@ -46,7 +46,7 @@ pub const VERSION: u32 = 1;
 /// The format's name in messages.
 const FORMAT: &str = "log of fsage";
 
-const MAGIC: [u8; 8] = *b"fsageLOG";
+pub(super) const MAGIC: [u8; 8] = *b"fsageLOG";
 const CHUNK_MAGIC: [u8; 4] = *b"fsLc";
 const END_MAGIC: [u8; 4] = *b"fsLe";
 

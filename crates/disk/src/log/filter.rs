@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Entry;
+use super::{Entry, Mark};
 use crate::request::Operation;
 
 /// Entries that answer to all of it. The default are all entries.
@@ -37,6 +37,19 @@ impl Filter {
             && self.bytes.as_ref().is_none_or(|bytes| {
                 request.offset_bytes.max(bytes.start) < request.end_bytes().min(bytes.end)
             })
+    }
+
+    /// Whether a mark before entry `number` is meant: one has a place in the order and a time, and nothing else.
+    #[must_use]
+    pub fn matches_mark(&self, number: u64, mark: &Mark) -> bool {
+        let within =
+            |range: &Option<Range<u64>>, value| range.as_ref().is_none_or(|range| range.contains(&value));
+        self.operations.is_empty()
+            && self.bytes.is_none()
+            && self.issued_ns.is_none()
+            && !self.failed
+            && within(&self.numbers, number)
+            && within(&self.arrived_ns, mark.set_ns)
     }
 
     /// The first number behind all that can match: nothing need be read from there on.

@@ -12,6 +12,7 @@
 //! except a new segment every 16,384 entries. Entry n is found at once.
 
 pub mod blkparse;
+pub mod convert;
 pub mod dm_log_writes;
 mod error;
 pub mod file;

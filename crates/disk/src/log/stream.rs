@@ -87,6 +87,12 @@ impl Contents for NoContents {
 pub struct LogSource<'a, C> {
     log: &'a Log,
     contents: C,
+    position: Position,
+}
+
+/// How far a log was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Position {
     entry: u64,
     mark: usize,
 }
@@ -94,7 +100,17 @@ pub struct LogSource<'a, C> {
 impl<'a, C: Contents> LogSource<'a, C> {
     /// A stream of `log`, with the data that `contents` finds.
     pub const fn new(log: &'a Log, contents: C) -> Self {
-        Self { log, contents, entry: 0, mark: 0 }
+        Self::at(log, contents, Position { entry: 0, mark: 0 })
+    }
+
+    /// The same from a position on.
+    pub const fn at(log: &'a Log, contents: C, position: Position) -> Self {
+        Self { log, contents, position }
+    }
+
+    /// How far it was read.
+    pub const fn position(&self) -> Position {
+        self.position
     }
 }
 
@@ -105,18 +121,18 @@ impl<C: Contents> Source for LogSource<'_, C> {
 
     fn next_item(&mut self, data: &mut Vec<u8>) -> Result<Option<Item>, LogError> {
         data.clear();
-        if let Some(mark) = self.log.marks().get(self.mark)
-            && mark.position <= self.entry
+        if let Some(mark) = self.log.marks().get(self.position.mark)
+            && mark.position <= self.position.entry
         {
-            self.mark += 1;
+            self.position.mark += 1;
             return Ok(Some(Item::Mark(mark.clone())));
         }
-        let number = self.entry;
+        let number = self.position.entry;
         let Some(entry) = self.log.get(number) else { return Ok(None) };
         if entry.request.operation == crate::request::Operation::Write {
             self.contents.read(&entry, data).map_err(|source| LogError::Data { number, source })?;
         }
-        self.entry += 1;
+        self.position.entry += 1;
         Ok(Some(Item::Entry(entry)))
     }
 }
