@@ -202,8 +202,12 @@ pub struct Hdd {
     read_cache: ReadCache,
     write_cache: WriteCache,
     queue: Queue,
-    /// The latest time there was.
-    clock_ns: u64,
+    /// When the last requests came.
+    now_ns: u64,
+    /// When the electronics are free to take in a command.
+    taken_in_ns: u64,
+    /// The latest answer.
+    answered_ns: u64,
     /// Since when more than half of the write buffer waits.
     pressed_ns: u64,
     tally: Tally,
@@ -226,7 +230,9 @@ impl Hdd {
             read_cache: ReadCache::new(parameters.read_cache_bytes, parameters.read_segments),
             write_cache: WriteCache::default(),
             queue: Queue::new(parameters.queue_depth, parameters.queue_patience),
-            clock_ns: 0,
+            now_ns: 0,
+            taken_in_ns: 0,
+            answered_ns: 0,
             pressed_ns: 0,
             tally: Tally::default(),
         })
@@ -378,9 +384,15 @@ impl Hdd {
         done_ns
     }
 
+    /// Takes in a command that came at `now_ns`; gives when it has been taken in.
+    fn take_in(&mut self, now_ns: u64) -> u64 {
+        self.tally.command_ns += self.command_ns;
+        self.taken_in_ns = self.taken_in_ns.max(now_ns) + self.command_ns;
+        self.taken_in_ns
+    }
+
     /// Serves the requests between two flushes, all of them waiting at `now_ns`.
     fn section(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) -> u64 {
-        let mut taken_in_ns = now_ns;
         let mut last_ns = now_ns;
         let mut arrivals = batch.iter().enumerate();
         loop {
@@ -388,8 +400,7 @@ impl Hdd {
                 let Some((slot, request)) = arrivals.next() else { break };
                 let request = request.within(self.size_bytes);
                 self.count(&request);
-                taken_in_ns += self.command_ns;
-                self.tally.command_ns += self.command_ns;
+                let taken_in_ns = self.take_in(now_ns);
                 match self.electronics(&request, taken_in_ns) {
                     Some(ns) => {
                         done_ns[slot] = ns;
@@ -426,25 +437,27 @@ impl Hdd {
 
 impl Model for Hdd {
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
-        let begun_ns = now_ns.max(self.clock_ns);
-        let mut now_ns = begun_ns;
+        self.now_ns = self.now_ns.max(now_ns);
+        let before_ns = self.answered_ns.max(self.now_ns);
+        let mut now_ns = self.now_ns;
         let mut from = 0;
         // A flush is not queued: it waits for what came before, and what comes after waits for it.
         while from < batch.len() {
             let rest = &batch[from..];
             let until = rest.iter().position(|r| r.operation == Operation::Flush).unwrap_or(rest.len());
             now_ns = self.section(now_ns, &rest[..until], &mut done_ns[from..from + until]);
+            self.answered_ns = self.answered_ns.max(now_ns);
             from += until;
             if from < batch.len() {
                 self.tally.flushes += 1;
-                self.tally.command_ns += self.command_ns;
-                now_ns = self.flush(now_ns + self.command_ns);
+                let ready_ns = self.take_in(self.answered_ns);
+                now_ns = self.flush(ready_ns);
+                self.answered_ns = self.answered_ns.max(now_ns);
                 done_ns[from] = now_ns;
                 from += 1;
             }
         }
-        self.tally.elapsed_ns += now_ns - begun_ns;
-        self.clock_ns = now_ns;
+        self.tally.elapsed_ns += self.answered_ns.max(before_ns) - before_ns;
     }
 
     fn counters(&self) -> Vec<Counter> {

@@ -49,7 +49,11 @@ impl Counter {
 pub trait Model {
     /// Serves the requests that wait together at `now_ns` and sets when each is done; `done_ns` is as long as `batch`.
     /// Never before `now_ns`. Requests are in the order of arrival; a write before a read of the same place is its
-    /// past. A `now_ns` before the last answer's time counts as that time, where time passes at all.
+    /// past.
+    ///
+    /// From call to call `now_ns` does not go back; an earlier one counts as the last. It may be before answers that
+    /// were given: then the requests queue behind what is being done, and a load that keeps a queue of its own can be
+    /// followed request by request.
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]);
 
     /// What it counted.

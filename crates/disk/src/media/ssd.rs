@@ -12,7 +12,7 @@
 //! **Room.** `flash_write_bytes / host_write_bytes` is the write amplification; [`theory`] has the formula that the
 //! model is checked against. Trimmed data is not moved; with `discards = "ignored"` the drive never learns.
 //!
-//! Known limits: no read-ahead (a page in a die's register is not kept), programming is not suspended for reads, the
+//! Known limits: no read-ahead beyond the page in a die's register, programming is not suspended for reads, the
 //! mapping itself is in memory and costs no flash reads or writes, blocks do not wear out, no time passes in which an
 //! idle drive would collect or empty its one-bit part.
 
@@ -117,8 +117,10 @@ parameters! {
         interface_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
         /// What the controller takes for a command, one after the other: the limit of requests a second.
         command_ns: 0..=10_000_000, "ns";
-        /// What a command takes besides, in parallel with others.
-        latency_ns: 0..=10_000_000, "ns";
+        /// What a read takes besides, in parallel with others.
+        read_latency_ns: 0..=10_000_000, "ns";
+        /// What every other command takes besides, in parallel with others.
+        write_latency_ns: 0..=10_000_000, "ns";
         /// Buffer for data that was written; 0: every write is on flash before it is answered.
         write_cache_bytes: 0..=68_719_476_736, "B";
         /// Flash with one bit a cell that takes writes first, in thousandths of the capacity; 0: none.
@@ -196,7 +198,8 @@ pub struct Ssd {
     size_bytes: u64,
     interface: Interface,
     command_ns: u64,
-    latency_ns: u64,
+    read_latency_ns: u64,
+    write_latency_ns: u64,
     through: bool,
     protected: bool,
     trims: bool,
@@ -204,8 +207,12 @@ pub struct Ssd {
     flash: Flash,
     collector: Collector,
     buffer: WriteBuffer,
-    /// The latest time there was.
-    clock_ns: u64,
+    /// When the last requests came.
+    now_ns: u64,
+    /// When the controller is free to take in a command.
+    taken_in_ns: u64,
+    /// The latest answer.
+    answered_ns: u64,
     tally: Tally,
 }
 
@@ -228,7 +235,8 @@ impl Ssd {
             size_bytes: size_bytes.max(1),
             interface: Interface::new(parameters.interface_bytes_per_s),
             command_ns: parameters.command_ns,
-            latency_ns: parameters.latency_ns,
+            read_latency_ns: parameters.read_latency_ns,
+            write_latency_ns: parameters.write_latency_ns,
             through: parameters.write_cache_bytes == 0,
             protected: parameters.flushes == Flushes::Protected,
             trims: parameters.discards == Discards::Honoured,
@@ -236,7 +244,9 @@ impl Ssd {
             flash: Flash::new(parameters, &layout),
             collector: Collector::new(parameters.collection, parameters.wear_threshold),
             buffer: WriteBuffer::new(parameters.write_cache_bytes),
-            clock_ns: 0,
+            now_ns: 0,
+            taken_in_ns: 0,
+            answered_ns: 0,
             tally: Tally::default(),
         })
     }
@@ -251,36 +261,38 @@ impl Ssd {
     fn read(&mut self, request: &Request, ready_ns: u64) -> u64 {
         let (first, end) = self.units(request);
         let mut read_ns = ready_ns;
-        let mut run: Option<(u32, u32, u64)> = None;
+        let mut run: Option<(u32, u64)> = None;
         for unit in first..end {
             let place = self.ftl.place(unit);
             if place == NONE {
                 self.tally.unmapped_reads += 1;
-                continue;
-            }
-            if self.ftl.is_buffered(place) {
+            } else if self.ftl.is_buffered(place) {
                 self.tally.buffer_hits += 1;
-                continue;
-            }
-            let group = self.ftl.layout.group(place);
-            run = match run {
-                Some((die, of, bytes)) if of == group => Some((die, of, bytes + self.ftl.layout.unit_bytes)),
-                other => {
-                    if let Some((die, _, bytes)) = other {
-                        read_ns = read_ns.max(self.flash.read(die, bytes, ready_ns, For::Host));
+            } else {
+                let (bytes, group) = (self.ftl.layout.unit_bytes, self.ftl.layout.group(place));
+                run = match run {
+                    Some((of, so_far)) if of == group => Some((of, so_far + bytes)),
+                    other => {
+                        read_ns = read_ns.max(self.read_group(other, ready_ns));
+                        Some((group, bytes))
                     }
-                    Some((self.ftl.layout.die(place), group, self.ftl.layout.unit_bytes))
-                }
-            };
+                };
+            }
         }
-        if let Some((die, _, bytes)) = run {
-            read_ns = read_ns.max(self.flash.read(die, bytes, ready_ns, For::Host));
-        }
+        read_ns = read_ns.max(self.read_group(run, ready_ns));
         // Data goes to the host while the rest is read; only the last piece comes after.
         let over_ns = self.interface.pass(ready_ns, request.length_bytes);
         let last = request.length_bytes.min(LAST_PIECE_BYTES);
         let last_ns = if read_ns > ready_ns { self.interface.cost_ns(last) } else { 0 };
         over_ns.max(read_ns + last_ns)
+    }
+
+    /// Reads so many bytes of a group of pages; gives when they have left the die.
+    fn read_group(&mut self, run: Option<(u32, u64)>, ready_ns: u64) -> u64 {
+        run.map_or(ready_ns, |(group, bytes)| {
+            let die = self.ftl.layout.die(group * self.ftl.layout.units_per_group);
+            self.flash.read(die, group, bytes, ready_ns, For::Host)
+        })
     }
 
     fn write(&mut self, request: &Request, ready_ns: u64) -> u64 {
@@ -321,7 +333,7 @@ impl Ssd {
             return now_ns;
         }
         self.tally.merge_reads += 1;
-        self.flash.read(self.ftl.layout.die(place), self.ftl.layout.unit_bytes, now_ns, For::Host)
+        self.read_group(Some((self.ftl.layout.group(place), self.ftl.layout.unit_bytes)), now_ns)
     }
 
     /// Writes one unit; gives when the group that it filled is on flash.
@@ -447,18 +459,19 @@ fn slc_blocks(ftl: &Ftl) -> usize {
 
 impl Model for Ssd {
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
-        let begun_ns = now_ns.max(self.clock_ns);
-        let mut taken_in_ns = begun_ns;
-        let mut last_ns = begun_ns;
+        self.now_ns = self.now_ns.max(now_ns);
+        let before_ns = self.answered_ns.max(self.now_ns);
+        self.taken_in_ns = self.taken_in_ns.max(self.now_ns);
         for (request, done) in batch.iter().zip(done_ns) {
-            taken_in_ns += self.command_ns;
+            self.taken_in_ns += self.command_ns;
             self.tally.command_ns += self.command_ns;
             let request = request.within(self.size_bytes);
-            *done = self.request(&request, taken_in_ns + self.latency_ns);
-            last_ns = last_ns.max(*done);
+            let reads = request.operation == Operation::Read;
+            let latency_ns = if reads { self.read_latency_ns } else { self.write_latency_ns };
+            *done = self.request(&request, self.taken_in_ns + latency_ns);
+            self.answered_ns = self.answered_ns.max(*done);
         }
-        self.tally.elapsed_ns += last_ns - begun_ns;
-        self.clock_ns = last_ns;
+        self.tally.elapsed_ns += self.answered_ns.max(before_ns) - before_ns;
     }
 
     fn counters(&self) -> Vec<Counter> {

@@ -140,11 +140,12 @@ impl Collector {
             ftl.open(Stream::Collection, block);
         }
         let place = current.block * ftl.layout.units_per_block + slot;
-        let read_ns = read_group(ftl, flash, &mut current, place, now_ns);
+        read_group(ftl, flash, &mut current, place, now_ns);
         current.slot = slot + 1;
         if let Some(group) = ftl.append(Stream::Collection, owner) {
             let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
-            flash.program(ftl.layout.die(group.place), bytes, false, read_ns, For::Collection);
+            // Reads run ahead of programs by more than a group, so that the data is there by now.
+            flash.program(ftl.layout.die(group.place), bytes, false, now_ns, For::Collection);
         }
         match (fold, self.levelling) {
             (true, _) => self.tally.fold_moves += 1,
@@ -175,16 +176,15 @@ const fn victim(block: u32, due: u64, gain: u64) -> Victim {
     Victim { block, slot: 0, due, gain, paid: 0, read: None }
 }
 
-/// Reads the group of a place unless it was the last; gives when it had left the die.
-fn read_group(ftl: &Ftl, flash: &mut Flash, current: &mut Victim, place: u32, now_ns: u64) -> u64 {
+/// Reads the group of a place unless it was the last.
+fn read_group(ftl: &Ftl, flash: &mut Flash, current: &mut Victim, place: u32, now_ns: u64) {
     let group = ftl.layout.group(place);
     match current.read {
-        Some((last, read_ns)) if last == group => read_ns,
+        Some((last, _)) if last == group => {}
         _ => {
             let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
-            let read_ns = flash.read(ftl.layout.die(place), bytes, now_ns, For::Collection);
+            let read_ns = flash.read(ftl.layout.die(place), group, bytes, now_ns, For::Collection);
             current.read = Some((group, read_ns));
-            read_ns
         }
     }
 }

@@ -1,0 +1,357 @@
+//! Standard measurements of a medium: what a data sheet publishes, taken from the model by requests alone. The tests hold
+//! them against the published values, the example that makes the documentation's tables and plots prints them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use fsage_disk::media::{Medium, Model, Spec};
+use fsage_disk::request::{Operation, Request};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A medium under measurement, with its clock.
+pub struct Bench {
+    pub medium: Medium,
+    pub size_bytes: u64,
+    pub now_ns: u64,
+    random: Xoshiro256PlusPlus,
+    done_ns: Vec<u64>,
+}
+
+/// A counter's value.
+pub fn counter(medium: &Medium, name: &str) -> f64 {
+    medium.counters().into_iter().find(|c| c.name == name).map_or(f64::NAN, |c| c.value)
+}
+
+/// A whole number as a float; exact for what is measured here.
+pub fn float(number: u64) -> f64 {
+    let high = u32::try_from(number >> 32).unwrap_or(u32::MAX);
+    let low = u32::try_from(number & 0xffff_ffff).unwrap_or(u32::MAX);
+    f64::from(high) * 4_294_967_296.0 + f64::from(low)
+}
+
+impl Bench {
+    pub fn new(medium: &str, size_bytes: u64) -> Self {
+        let medium = medium.parse::<Spec>().and_then(|s| s.resolve(size_bytes));
+        let medium = medium.unwrap_or_else(|e| panic!("{e}"));
+        let random = Xoshiro256PlusPlus::seed_from_u64(1);
+        Self { medium, size_bytes, now_ns: 0, random, done_ns: Vec::new() }
+    }
+
+    /// Serves requests that wait together; gives the time that took.
+    pub fn serve(&mut self, batch: &[Request]) -> u64 {
+        self.done_ns.clear();
+        self.done_ns.resize(batch.len(), 0);
+        self.medium.serve(self.now_ns, batch, &mut self.done_ns);
+        let before_ns = self.now_ns;
+        self.now_ns = self.done_ns.iter().copied().max().unwrap_or(before_ns);
+        self.now_ns - before_ns
+    }
+
+    pub fn one(&mut self, operation: Operation, offset: u64, length: u64) -> u64 {
+        self.serve(&[Request::new(operation, offset, length)])
+    }
+
+    /// A random aligned place.
+    pub fn place(&mut self, block: u64) -> u64 {
+        self.random.next_u64() % (self.size_bytes / block) * block
+    }
+
+    /// Bytes a second of sequential requests, `depth` of them at a time, from `start` on.
+    pub fn sequential(
+        &mut self,
+        operation: Operation,
+        start: u64,
+        bytes: u64,
+        block: u64,
+        depth: u64,
+    ) -> f64 {
+        let begun_ns = self.now_ns;
+        let mut at = start;
+        while at < start + bytes {
+            let batch: Vec<Request> =
+                (0..depth).map(|n| Request::new(operation, at + n * block, block)).collect();
+            self.serve(&batch);
+            at += depth * block;
+        }
+        float(at - start) / (float(self.now_ns - begun_ns) / 1e9)
+    }
+
+    /// Requests a second at random aligned places, `depth` of them at a time.
+    pub fn random(&mut self, operation: Operation, block: u64, depth: u64, count: u64) -> f64 {
+        let begun_ns = self.now_ns;
+        let rounds = (count / depth).max(1);
+        for _ in 0..rounds {
+            let batch: Vec<Request> =
+                (0..depth).map(|_| Request::new(operation, self.place(block), block)).collect();
+            self.serve(&batch);
+        }
+        float(rounds * depth) / (float(self.now_ns - begun_ns) / 1e9)
+    }
+
+    /// Requests a second at random aligned places while `depth` of them always wait: each answer brings the next one.
+    pub fn kept(&mut self, operation: Operation, block: u64, depth: usize, count: u64) -> f64 {
+        let mut waiting = BinaryHeap::from(vec![Reverse(self.now_ns); depth]);
+        let begun_ns = self.now_ns;
+        for _ in 0..count {
+            let Reverse(now_ns) = waiting.pop().unwrap_or(Reverse(begun_ns));
+            let mut done_ns = [0];
+            let request = Request::new(operation, self.place(block), block);
+            self.medium.serve(now_ns, &[request], &mut done_ns);
+            waiting.push(Reverse(done_ns[0]));
+            self.now_ns = self.now_ns.max(done_ns[0]);
+        }
+        float(count) / (float(self.now_ns - begun_ns) / 1e9)
+    }
+
+    /// What a counter grew by while something was done.
+    pub fn grown(&mut self, names: &[&str], what: impl FnOnce(&mut Self)) -> Vec<f64> {
+        let before: Vec<f64> = names.iter().map(|n| counter(&self.medium, n)).collect();
+        what(self);
+        names.iter().zip(before).map(|(n, b)| counter(&self.medium, n) - b).collect()
+    }
+}
+
+/// A figure of a model beside the published one.
+pub struct Figure {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub modelled: f64,
+    /// Not every figure is published.
+    pub published: Option<f64>,
+}
+
+impl Figure {
+    pub fn deviation(&self) -> Option<f64> {
+        self.published.map(|p| self.modelled / p - 1.0)
+    }
+}
+
+/// What is published of a hard disk.
+pub struct HddSheet {
+    pub preset: &'static str,
+    pub size_bytes: u64,
+    pub cylinder_bytes: u64,
+    pub track_to_track_ms: f64,
+    pub average_ms: f64,
+    pub full_stroke_ms: f64,
+    pub write_average_ms: f64,
+    pub latency_ms: f64,
+    pub overhead_ms: f64,
+    /// Mean rate under the head, bytes a second.
+    pub mean_media_rate: Option<f64>,
+    /// Rate outside by rate inside.
+    pub rate_ratio: Option<f64>,
+    pub outer_rate: Option<f64>,
+}
+
+/// The data sheets of the presets.
+pub const HDD_SHEETS: [HddSheet; 3] = [
+    HddSheet {
+        preset: "hdd-7200",
+        size_bytes: 486_000_000_000,
+        cylinder_bytes: 4 * 967_438,
+        track_to_track_ms: 0.23,
+        average_ms: 7.5,
+        full_stroke_ms: 17.06,
+        write_average_ms: 8.5,
+        latency_ms: 4.16,
+        overhead_ms: 0.2,
+        mean_media_rate: Some(732_998.0 * 120.0),
+        rate_ratio: Some(163.0 / 84.0),
+        outer_rate: None,
+    },
+    HddSheet {
+        preset: "hdd-10k",
+        size_bytes: 600_000_000_000,
+        cylinder_bytes: 6 * 810_474,
+        track_to_track_ms: 0.30,
+        average_ms: 3.8,
+        full_stroke_ms: 7.81,
+        write_average_ms: 4.4,
+        latency_ms: 3.0,
+        overhead_ms: 0.2,
+        mean_media_rate: Some(677_557.0 / 0.006),
+        rate_ratio: Some(753.0 / 506.0),
+        outer_rate: None,
+    },
+    HddSheet {
+        preset: "hdd-5400",
+        size_bytes: 320_000_000_000,
+        cylinder_bytes: 4 * 851_700,
+        track_to_track_ms: 1.0,
+        average_ms: 12.0,
+        full_stroke_ms: 20.0,
+        write_average_ms: 13.0,
+        latency_ms: 5.5,
+        overhead_ms: 0.3,
+        mean_media_rate: None,
+        rate_ratio: None,
+        outer_rate: Some(70e6),
+    },
+];
+
+/// Mean seek and settle over requests to places that `next` gives, in milliseconds.
+fn mean_seek_ms(
+    sheet: &HddSheet,
+    operation: Operation,
+    count: u64,
+    next: impl Fn(u64, &mut Bench) -> u64,
+) -> f64 {
+    let flag = format!("{},read_cache_bytes=0,write_cache_bytes=0", sheet.preset);
+    let mut bench = Bench::new(&flag, sheet.size_bytes);
+    let grown = bench.grown(&["seek_ns", "settle_ns", "seeks"], |bench| {
+        for n in 0..count {
+            let at = next(n, bench);
+            bench.one(operation, at, 4096);
+        }
+    });
+    (grown[0] + grown[1]) / grown[2] / 1e6
+}
+
+/// Seeks, rates and random reads of a preset beside its data sheet.
+pub fn hdd_figures(sheet: &HddSheet) -> Vec<Figure> {
+    let last = sheet.size_bytes / 4096 * 4096 - 4096;
+    let figure = |name, unit, modelled, published| Figure { name, unit, modelled, published };
+    let step = mean_seek_ms(sheet, Operation::Read, 100, |n, _| n % 2 * sheet.cylinder_bytes);
+    let average = mean_seek_ms(sheet, Operation::Read, 40_000, |_, bench| bench.place(4096));
+    let write = mean_seek_ms(sheet, Operation::Write, 40_000, |_, bench| bench.place(4096));
+    let full = mean_seek_ms(sheet, Operation::Read, 100, |n, _| n % 2 * last);
+    let rate = |flag: &str, start| {
+        let mut bench = Bench::new(flag, sheet.size_bytes);
+        bench.sequential(Operation::Read, start, 256 << 20, 128 << 10, 1)
+    };
+    let outer = rate(sheet.preset, 0);
+    let inner = rate(sheet.preset, last - (300 << 20));
+    let mut bench = Bench::new(sheet.preset, sheet.size_bytes);
+    let media = bench.grown(&["host_read_bytes", "transfer_ns"], |bench| {
+        for part in 0..200 {
+            let at = sheet.size_bytes / 200 * part;
+            bench.one(Operation::Read, at / 4096 * 4096, 16 << 20);
+        }
+    });
+    let random = |depth, count| {
+        let mut bench = Bench::new(sheet.preset, sheet.size_bytes);
+        bench.random(Operation::Read, 4096, depth, count)
+    };
+    let access_ms = sheet.overhead_ms + sheet.average_ms + sheet.latency_ms;
+    vec![
+        figure("seek to the next track", "ms", step, Some(sheet.track_to_track_ms)),
+        figure("average seek, read", "ms", average, Some(sheet.average_ms)),
+        figure("average seek, write", "ms", write, Some(sheet.write_average_ms)),
+        figure("full stroke", "ms", full, Some(sheet.full_stroke_ms)),
+        figure("sequential read, outside", "MB/s", outer / 1e6, sheet.outer_rate.map(|r| r / 1e6)),
+        figure("sequential read, inside", "MB/s", inner / 1e6, None),
+        figure("outside by inside", "1", outer / inner, sheet.rate_ratio),
+        figure(
+            "mean rate under the head",
+            "MB/s",
+            media[0] / media[1] * 1e3,
+            sheet.mean_media_rate.map(|r| r / 1e6),
+        ),
+        figure("random 4 KiB reads, depth 1", "1/s", random(1, 20_000), Some(1000.0 / access_ms)),
+        figure("random 4 KiB reads, 32 at a time", "1/s", random(32, 20_000), None),
+        figure("random 4 KiB reads, queue kept full", "1/s", random(4_000, 20_000), None),
+    ]
+}
+
+/// What is published of an SSD.
+pub struct SsdSheet {
+    pub preset: &'static str,
+    pub size_bytes: u64,
+    pub read_rate: f64,
+    pub write_rate: f64,
+    pub random_read: f64,
+    pub random_write: f64,
+    /// Whether the random writes are those of the steady state.
+    pub steady: bool,
+    pub random_read_one: Option<f64>,
+    pub random_write_one: Option<f64>,
+    pub read_latency_us: Option<f64>,
+    pub write_latency_us: Option<f64>,
+}
+
+/// The data sheets of the presets, at a size that is quickly measured (see `docs/media.md`).
+pub const SSD_SHEETS: [SsdSheet; 2] = [
+    SsdSheet {
+        preset: "ssd",
+        size_bytes: 4 << 30,
+        read_rate: 500e6,
+        write_rate: 460e6,
+        random_read: 75_000.0,
+        random_write: 36_000.0,
+        steady: true,
+        random_read_one: None,
+        random_write_one: None,
+        read_latency_us: Some(50.0),
+        write_latency_us: Some(65.0),
+    },
+    SsdSheet {
+        preset: "ssd-consumer",
+        size_bytes: 4 << 30,
+        read_rate: 550e6,
+        write_rate: 520e6,
+        random_read: 98_000.0,
+        random_write: 90_000.0,
+        steady: false,
+        random_read_one: Some(10_000.0),
+        random_write_one: Some(42_000.0),
+        read_latency_us: None,
+        write_latency_us: None,
+    },
+];
+
+/// Rates, requests a second and latencies of a preset beside its data sheet.
+pub fn ssd_figures(sheet: &SsdSheet) -> Vec<Figure> {
+    let figure = |name, unit, modelled, published| Figure { name, unit, modelled, published };
+    let size = sheet.size_bytes;
+    let mut bench = Bench::new(sheet.preset, size);
+    let burst = bench.sequential(Operation::Write, 0, 128 << 20, 128 << 10, 32);
+    let sustained = bench.sequential(Operation::Write, 128 << 20, size - (128 << 20), 128 << 10, 32);
+    bench.one(Operation::Flush, 0, 0);
+    let read = bench.sequential(Operation::Read, 0, 1 << 30, 128 << 10, 32);
+    let read_one = bench.sequential(Operation::Read, 0, 256 << 20, 128 << 10, 1);
+    let random_read = bench.kept(Operation::Read, 4096, 32, 100_000);
+    let random_read_one = bench.random(Operation::Read, 4096, 1, 10_000);
+    let latency = bench.sequential(Operation::Read, 1 << 30, 16 << 20, 4096, 1);
+    let steady = {
+        let mut bench = Bench::new(&format!("{},condition=steady", sheet.preset), size);
+        bench.kept(Operation::Write, 4096, 32, 400_000);
+        bench.kept(Operation::Write, 4096, 32, 400_000)
+    };
+    let mut fresh = Bench::new(sheet.preset, size);
+    let fresh_write = fresh.kept(Operation::Write, 4096, 32, 20_000);
+    let fresh_write_one = fresh.random(Operation::Write, 4096, 1, 2_000);
+    let us = |rate: f64| 4096.0 / rate * 1e6;
+    let mut fresh = Bench::new(sheet.preset, size);
+    let write_latency = us(fresh.sequential(Operation::Write, 0, 16 << 20, 4096, 1));
+    let when = |condition: bool, value| if condition { Some(value) } else { None };
+    vec![
+        figure("sequential read, depth 32", "MB/s", read / 1e6, Some(sheet.read_rate / 1e6)),
+        figure("sequential read, depth 1", "MB/s", read_one / 1e6, None),
+        figure("sequential write, first 128 MiB", "MB/s", burst / 1e6, Some(sheet.write_rate / 1e6)),
+        figure(
+            "sequential write, whole drive",
+            "MB/s",
+            sustained / 1e6,
+            when(sheet.steady, sheet.write_rate / 1e6),
+        ),
+        figure("random 4 KiB reads, depth 32", "1/s", random_read, Some(sheet.random_read)),
+        figure("random 4 KiB reads, depth 1", "1/s", random_read_one, sheet.random_read_one),
+        figure("random 4 KiB writes, steady state", "1/s", steady, when(sheet.steady, sheet.random_write)),
+        figure(
+            "random 4 KiB writes, fresh, depth 32",
+            "1/s",
+            fresh_write,
+            when(!sheet.steady, sheet.random_write),
+        ),
+        figure("random 4 KiB writes, fresh, depth 1", "1/s", fresh_write_one, sheet.random_write_one),
+        figure("latency, sequential 4 KiB read", "µs", us(latency), sheet.read_latency_us),
+        figure("latency, sequential 4 KiB write", "µs", write_latency, sheet.write_latency_us),
+    ]
+}
+
+/// The counters of a medium by name.
+pub fn counters(medium: &Medium) -> BTreeMap<String, f64> {
+    medium.counters().into_iter().map(|c| (c.name, c.value)).collect()
+}
