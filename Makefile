@@ -1,9 +1,9 @@
-# make          build fsage and its agent, static, into bin/, and their man pages
+# make          build fsage, its agent and its disk server, static, into bin/, and their man pages
 # make demo     set up, build, run the ageing study (quick) and write its report
 # make test     set up, build, run every test and the fuzz targets for a moment; tells which tests were skipped
 # make lint     formatting, clippy, documentation, licences
 # make bench    the speed table; takes some minutes and an idle machine
-# make install  program, agent, man pages, completions and studies below PREFIX (DESTDIR is honoured)
+# make install  the programs, man pages, completions and studies below PREFIX (DESTDIR is honoured)
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -19,6 +19,7 @@ OWNER := $(or $(SUDO_UID),$(shell id -u)):$(or $(SUDO_GID),$(shell id -g))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 SKIPS := $(abspath $(TARGET_DIR))/skips.txt
 CARGO ?= cargo
+PROGRAMS := fsage fsage-agent fsage-disk
 
 .PHONY: all build setup setup-tests demo test lint bench install unbuilt uninstall man clean
 
@@ -32,13 +33,13 @@ setup-tests:
 
 # The triple is in the path because every binary is static; `bin/` saves the user from knowing it.
 build:
-	$(CARGO) build --release --locked --package fsage --package fsage-engine --bins
+	$(CARGO) build --release --locked --package fsage --package fsage-engine --package fsage-disk --bins
 	@mkdir -p bin
 	@triple=$$(rustc -vV | sed -n 's/^host: //p'); \
-	for program in fsage fsage-agent; do \
+	for program in $(PROGRAMS); do \
 		ln -sf "$(abspath $(TARGET_DIR))/$$triple/release/$$program" bin/$$program; \
 	done
-	@echo "built: bin/fsage bin/fsage-agent"
+	@echo "built: $(PROGRAMS:%=bin/%)"
 
 give_back = for path in demo $(STORE) $(REPORT); do [ ! -e $$path ] || $(SUDO) chown -R $(OWNER) $$path; done
 
@@ -78,7 +79,7 @@ man:
 	$(CARGO) run --release --locked --quiet --package xtask -- completions $(TARGET_DIR)/completions
 
 # Root only copies what is built: `make && sudo make install`. In a container, where all is root's, it builds as well.
-BUILT := $(and $(filter 0,$(shell id -u)),$(wildcard bin/fsage),$(wildcard bin/fsage-agent),$(wildcard $(TARGET_DIR)/man/fsage.1))
+BUILT := $(and $(filter 0,$(shell id -u)),$(wildcard bin/fsage),$(wildcard bin/fsage-agent),$(wildcard bin/fsage-disk),$(wildcard $(TARGET_DIR)/man/fsage.1))
 
 unbuilt:
 	@echo "nothing is built: run \`make\` as yourself, then \`sudo make install\`" >&2; exit 1
@@ -87,7 +88,7 @@ install: $(if $(BUILT),,$(if $(SUDO_UID),unbuilt,build man))
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/fsage/studies
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	install -s -m 755 bin/fsage bin/fsage-agent $(DESTDIR)$(PREFIX)/bin/
+	install -s -m 755 $(PROGRAMS:%=bin/%) $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(TARGET_DIR)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(TARGET_DIR)/completions/fsage.bash \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/fsage
@@ -96,7 +97,7 @@ install: $(if $(BUILT),,$(if $(SUDO_UID),unbuilt,build man))
 	install -m 644 studies/*.toml $(DESTDIR)$(PREFIX)/share/fsage/studies/
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/fsage $(DESTDIR)$(PREFIX)/bin/fsage-agent
+	rm -f $(PROGRAMS:%=$(DESTDIR)$(PREFIX)/bin/%)
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/fsage.1 $(DESTDIR)$(PREFIX)/share/man/man1/fsage-*.1
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/fsage
 	rm -f $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_fsage

@@ -54,7 +54,10 @@ const NEEDED: [&str; 6] = ["mke2fs", "e2fsck", "mkfs.xfs", "xfs_repair", "mkfs.b
 /// A program, the package that has it, and what for: those that fsage calls by [`tools::PROGRAMS`], and others.
 fn programs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let own = tools::PROGRAMS.iter().map(|program| (program.name, program.package, program.purpose));
-    own.chain([("git", "git", "replay a repository's history")])
+    own.chain([
+        ("git", "git", "replay a repository's history"),
+        ("fsage-disk", "", "the virtual disk: it lies beside fsage and fsage-agent (`make build`)"),
+    ])
 }
 
 /// A feature of the kernel, whether it is needed, and what for.

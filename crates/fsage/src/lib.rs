@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod compare;
+pub mod disk;
 pub mod doctor;
 pub mod filesystem;
 pub mod image;

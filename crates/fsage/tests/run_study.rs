@@ -95,10 +95,102 @@ fn an_unknown_operation_is_an_unknown_key() {
 fn a_wrong_kind_names_the_right_ones() {
     let (message, hint) = refused(&SMALL.replace("kind = \"loop\"", "kind = \"lop\""), &[]);
     assert!(
-        message.starts_with("small.toml:7:1: `volume.kind`: `lop` is not one of `loop`, `device`"),
+        message.starts_with("small.toml:7:1: `volume.kind`: `lop` is not one of `loop`, `device`, `disk`"),
         "{message}"
     );
     assert_eq!(hint, "did you mean `loop`?");
+}
+
+#[test]
+fn a_volume_with_a_medium_is_a_disk() {
+    let text = SMALL.replace("kind = \"loop\"", "medium = \"hdd-7200\"");
+    let volume =
+        |text: &str, set: &[&str]| serde_json::to_value(&read(text, set).unwrap().spec.volume).unwrap();
+    let plain = volume(&text, &[]);
+    assert_eq!(
+        (&plain["kind"], &plain["medium"], &plain["time"]),
+        (&"disk".into(), &"hdd-7200".into(), &"model".into())
+    );
+    assert_eq!(plain["log"], false);
+    let changed = volume(&text, &["volume.medium={ preset = \"hdd-7200\", rpm = 5400 }", "volume.time=real"]);
+    assert_eq!((&changed["medium"]["rpm"], &changed["time"]), (&5400.into(), &"real".into()));
+    // The kind may be written as well, and a copy may go to another medium.
+    volume(&text.replace("medium = ", "kind = \"disk\"\nmedium = "), &[]);
+}
+
+#[test]
+fn a_medium_is_a_factor() {
+    let text = SMALL.replace("kind = \"loop\"", "medium = \"ram\"").replace(
+        "[matrix]",
+        "[matrix]\n\"volume.medium\" = [\"hdd-7200\", { preset = \"hdd-7200\", rpm = 5400 }]",
+    );
+    let study = read(&text, &[]).unwrap();
+    assert_eq!(study.cells.len(), 4);
+    let rpm = |n: usize| study.cells[n].factors["volume.medium"]["rpm"].clone();
+    assert!((0..4).any(|n| rpm(n) == 5400));
+    let (message, hint) = refused(&text.replace("[\"hdd-7200\",", "[\"hdd-720\","), &[]);
+    assert!(message.contains("`volume.medium`: there is no medium `hdd-720`"), "{message}");
+    assert!(message.contains("\"volume.medium\" = "), "{message}");
+    assert_eq!(hint, "did you mean `hdd-7200`?");
+}
+
+#[test]
+fn a_wrong_medium_is_said_at_its_line() {
+    let disk = |medium: &str| SMALL.replace("kind = \"loop\"", &format!("medium = {medium}"));
+    for (medium, wanted, hint) in [
+        ("\"hdd-720\"", "`volume.medium`: there is no medium `hdd-720`", "did you mean `hdd-7200`?"),
+        ("7200", "the name of a medium or a table is expected, not 7200", "write \"hdd-7200\""),
+        ("{ rpm = 5400 }", "`preset` is missing", "write it as"),
+        ("{ preset = \"hdd-7200\", rmp = 5400 }", "has no parameter `rmp`", "did you mean `rpm`?"),
+        ("{ preset = \"hdd-7200\", rpm = 1 }", "rpm = 1 is not between", ""),
+    ] {
+        let (message, said) = refused(&disk(medium), &[]);
+        assert!(
+            message.starts_with("small.toml:7:1: `volume.medium`") && message.contains(wanted),
+            "{message}"
+        );
+        assert!(said.starts_with(hint), "{medium}: {said}");
+    }
+    for (set, wanted) in [
+        ("volume.size=100", "`volume.size`: 100 B is too small: at least 1MiB"),
+        ("volume.size=17TiB", "`volume.size`: 17TiB is too large: at most 16 TiB"),
+        ("volume.block_bytes=1024", "`volume.block_bytes`: 1024 is not a block size: 512 or 4096"),
+        ("volume.time=slow", "`slow` is not one of `model`, `real`"),
+        ("volume.spill=there", "`volume.spill`: there is not a full path"),
+        ("volume.sise=1GiB", "`volume.sise`: there is no such key"),
+    ] {
+        let (message, _) = refused(&disk("\"hdd-7200\""), &[set]);
+        assert!(message.contains(wanted), "{set}: {message}");
+    }
+}
+
+#[test]
+fn a_profile_may_begin_with_another() {
+    let text = format!(
+        "{SMALL}\n[profile.tiny]\ninherits = \"quick\"\nvolume.size = \"100MiB\"\n\n[profile.tinier]\ninherits = \"tiny\"\nvolume.size = \"50MiB\"\n"
+    );
+    let with = |text: &str, profile: &str| {
+        let overrides = Overrides { profile: Some(profile.to_owned()), set: Vec::new() };
+        parse(Path::new("small.toml"), text.to_owned(), &overrides)
+    };
+    let study = serde_json::to_value(&with(&text, "tinier").unwrap().spec).unwrap();
+    assert_eq!(study["stage"][0]["stop"]["operations"], 10);
+    assert_eq!(study["volume"]["size"], "50MiB");
+    let circle = text.replace("[profile.quick]", "[profile.quick]\ninherits = \"tinier\"");
+    let error = with(&circle, "tiny").unwrap_err().to_string();
+    assert!(error.contains("`tiny` inherits from this profile"), "{error}");
+    let error = with(&text.replace("\"quick\"", "\"quack\""), "tiny").unwrap_err();
+    assert!(error.to_string().contains("there is no profile `quack`"), "{error}");
+    assert_eq!(error.hint().unwrap(), "it has `quick`, `tinier`, `tiny`");
+}
+
+#[test]
+fn a_claim_may_be_about_a_factor_of_a_profile() {
+    let claim = "\n[profile.media]\n\"matrix.volume.size\" = [\"300MiB\", \"400MiB\"]\n\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"s\"\n[claim.check]\nkind = \"ratio\"\nmetric = \"grep\"\nnumerator = { \"volume.size\" = \"300MiB\" }\ndenominator = { \"volume.size\" = \"400MiB\" }\n";
+    let text = format!("{SMALL}{claim}");
+    assert_eq!(read(&text, &[]).unwrap().spec.claim.len(), 1);
+    let (message, _) = refused(&text.replace("= \"400MiB\" }", "= \"500MiB\" }"), &[]);
+    assert!(message.contains("this factor is not in the matrix"), "{message}");
 }
 
 #[test]

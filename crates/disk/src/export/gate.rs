@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 use fsage_sys::clock;
+use fsage_sys::shared_clock::SharedClock;
 use serde::{Deserialize, Serialize};
 
 use super::{BATCH, Backend};
@@ -65,6 +66,8 @@ struct Inner<B> {
     counts: GateCounts,
     /// The disk's clock: when the last request was done.
     clock_ns: u64,
+    /// Where others read it.
+    shared_clock: Option<SharedClock>,
     /// On the wall, when the disk's clock was `anchor_clock_ns`.
     anchor_wall_ns: u64,
     anchor_clock_ns: u64,
@@ -81,6 +84,7 @@ impl<B: Backend> Gate<B> {
             backend,
             counts: GateCounts::default(),
             clock_ns: 0,
+            shared_clock: None,
             anchor_wall_ns: 0,
             anchor_clock_ns: 0,
             late_answers: 0,
@@ -123,6 +127,13 @@ impl<B: Backend> Gate<B> {
     #[must_use]
     pub fn counts(&self) -> GateCounts {
         self.lock().counts
+    }
+
+    /// Lets others read the disk's clock from now on. It is set before the requests that moved it are answered.
+    pub fn share_clock(&self, clock: SharedClock) {
+        let mut inner = self.lock();
+        clock.set_ns(inner.clock_ns);
+        inner.shared_clock = Some(clock);
     }
 
     /// The disk's clock: when the last request was done.
@@ -219,6 +230,9 @@ impl<B> Inner<B> {
         for transfer in transfers {
             self.clock_ns = self.clock_ns.max(transfer.done_ns);
         }
+        if let Some(clock) = &self.shared_clock {
+            clock.set_ns(self.clock_ns);
+        }
     }
 }
 
@@ -312,6 +326,21 @@ mod tests {
         let counts = gate.counts();
         assert_eq!((counts.batches, counts.largest_batch, counts.refused), (1, 10, 7));
         assert_eq!(gate.clock_ns(), 3000);
+    }
+
+    #[test]
+    fn others_read_the_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clock");
+        let gate = gate(TimeMode::Model);
+        let _ = gate.submit(&mut [discard(0, 4096)]);
+        gate.share_clock(SharedClock::create(&path).unwrap());
+        let clock = SharedClock::open(&path).unwrap();
+        assert_eq!(clock.now_ns(), 1000);
+        let _ = gate.submit(&mut [discard(0, 4096), flush()]);
+        assert_eq!(clock.now_ns(), 3000);
+        let _ = gate.submit(&mut [discard(1 << 20, 4096)]);
+        assert_eq!(clock.now_ns(), 3000);
     }
 
     #[test]

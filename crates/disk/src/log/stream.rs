@@ -47,7 +47,9 @@ pub trait Sink {
 }
 
 /// What became of the entries on their way into another format.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 pub struct Converted {
     /// Entries that were written, in whatever number of pieces.
     pub entries: u64,

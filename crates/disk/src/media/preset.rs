@@ -25,6 +25,14 @@ pub struct Preset {
     pub(super) kind: Kind,
 }
 
+impl Preset {
+    /// Whether it turns: what the kernel is told of the device, and file systems ask for.
+    #[must_use]
+    pub const fn is_rotational(&self) -> bool {
+        matches!(self.kind, Kind::Hdd(_))
+    }
+}
+
 /// Presets are told apart by their names.
 impl PartialEq for Preset {
     fn eq(&self, other: &Self) -> bool {

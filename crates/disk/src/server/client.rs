@@ -289,7 +289,7 @@ pub fn clean(place: &Place) -> Result<(), ClientError> {
     let record = place.switch_record();
     restore_switch(&record)
         .map_err(ClientError::file("restore /sys/module/fuse/parameters/enable_uring from", &record))?;
-    for file in [place.control(), place.nbd(), place.pid(), place.log()] {
+    for file in [place.control(), place.clock(), place.nbd(), place.pid(), place.log()] {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(ClientError::file("remove", &file)(error));

@@ -7,6 +7,7 @@
 //! | `pid` | process and its start time, written before anything is mounted |
 //! | `mount/disk` | the disk, for a loop device with direct I/O and 4096-byte sectors |
 //! | `nbd` | Unix socket: the disk as a network block device, where it was asked for |
+//! | `clock` | the disk's clock, eight bytes that readers map |
 //! | `control` | Unix socket: one JSON line asks, one answers ([`control`]) |
 //! | `log.txt` | what the server had to say |
 //!

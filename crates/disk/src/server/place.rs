@@ -58,6 +58,12 @@ impl Place {
         work(Path::new(&format!("/proc/self/fd/{}/control", directory.as_raw_fd())))
     }
 
+    /// The disk's clock, for whoever times something by it: see [`fsage_sys::shared_clock`].
+    #[must_use]
+    pub fn clock(&self) -> PathBuf {
+        self.directory.join("clock")
+    }
+
     /// The process record.
     #[must_use]
     pub fn pid(&self) -> PathBuf {

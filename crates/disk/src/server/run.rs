@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use fsage_sys::fuse::Abort;
 use fsage_sys::mount;
+use fsage_sys::shared_clock::SharedClock;
 use fsage_sys::signal::{Flags, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -140,6 +141,7 @@ fn write_pid(place: &Place) -> Result<ProcessRecord, ServerError> {
 /// Removes what the server made, but not its messages.
 fn remove_files(place: &Place) {
     let _ = fs::remove_file(place.control());
+    let _ = fs::remove_file(place.clock());
     let _ = fs::remove_file(place.nbd());
     let _ = fs::remove_dir(place.mount());
     let _ = fs::remove_file(place.pid());
@@ -163,6 +165,8 @@ impl Server {
         process: ProcessRecord,
         gate: Arc<Gate<Disk>>,
     ) -> Result<Self, ServerError> {
+        let clock = SharedClock::create(&place.clock()).map_err(ServerError::system("share the clock"))?;
+        gate.share_clock(clock);
         let point = place.mount();
         fs::create_dir(&point).map_err(ServerError::file("make", point.clone()))?;
         let session = Session::mount(&point, settings.transport, &place.switch_record())?;

@@ -50,10 +50,28 @@ struct State {
     medium: Vec<DiskCounter>,
 }
 
+/// Counters that are no sums: what they are now.
+const STATES: [&str; 7] = [
+    "cache_waiting_bytes",
+    "erases_deviation",
+    "erases_max",
+    "erases_mean",
+    "erases_min",
+    "mapped_bytes",
+    "units_open",
+];
+
+/// Bytes written to flash for each that the host wrote.
+const AMPLIFICATION: &str = "write_amplification";
+
 impl From<Answer> for DiskStat {
     fn from(answer: Answer) -> Self {
         let Answer { medium, time, disk } = answer;
-        Self { medium, time, now_ns: disk.clock_ns, counters: disk.medium }
+        let mut counters = disk.medium;
+        for counter in &mut counters {
+            counter.state |= STATES.contains(&counter.name.as_str());
+        }
+        Self { medium, time, now_ns: disk.clock_ns, counters }
     }
 }
 
@@ -99,7 +117,9 @@ impl DiskStat {
                 _ => counter,
             })
             .collect();
-        DiskUse { medium: self.medium, time: self.time, elapsed_ns, counters }
+        let mut used = DiskUse { medium: self.medium, time: self.time, elapsed_ns, counters };
+        used.settle();
+        used
     }
 }
 
@@ -113,6 +133,16 @@ impl DiskUse {
                 Some(known) => known.value = counter.value,
                 None => self.counters.push(counter),
             }
+        }
+        self.settle();
+    }
+
+    /// A ratio of sums is that of the sums meanwhile.
+    fn settle(&mut self) {
+        let ratio = self.counter("flash_write_bytes").zip(self.counter("host_write_bytes"));
+        let ratio = ratio.map_or(0.0, |(flash, host)| if host > 0.0 { flash / host } else { 0.0 });
+        if let Some(counter) = self.counters.iter_mut().find(|counter| counter.name == AMPLIFICATION) {
+            counter.value = ratio;
         }
     }
 
@@ -168,6 +198,26 @@ mod tests {
         assert_eq!(found.counter("largest"), Some(2.0));
         assert_eq!(found.counter("more"), Some(4.0));
         assert_eq!(found.counter("none"), None);
+    }
+
+    #[test]
+    fn write_amplification_is_that_of_what_was_written_meanwhile() {
+        let stat = |host, flash, erases| {
+            let of =
+                |name: &str, value: f64| format!("{{\"name\":\"{name}\",\"unit\":\"1\",\"value\":{value}}}");
+            let counters = [
+                of("host_write_bytes", host),
+                of("flash_write_bytes", flash),
+                of(AMPLIFICATION, flash / host),
+                of("erases_max", erases),
+            ];
+            let text = format!("{{\"disk\":{{\"medium\":[{}]}}}}", counters.join(","));
+            DiskStat::from(serde_json::from_str::<Answer>(&text).unwrap())
+        };
+        let mut used = stat(300.0, 500.0, 7.0).since(&stat(100.0, 100.0, 5.0));
+        assert_eq!((used.counter(AMPLIFICATION), used.counter("erases_max")), (Some(2.0), Some(7.0)));
+        used.add(stat(500.0, 700.0, 9.0).since(&stat(300.0, 500.0, 7.0)));
+        assert_eq!((used.counter(AMPLIFICATION), used.counter("erases_max")), (Some(1.5), Some(9.0)));
     }
 
     #[test]

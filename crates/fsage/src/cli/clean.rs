@@ -87,6 +87,7 @@ fn name(lease: &Lease) -> String {
         Lease::Process { pid, .. } => format!("process {pid}"),
         Lease::ControlGroup { path } => format!("control group {}", path.display()),
         Lease::TraceInstance { name } => format!("trace instance {name}"),
+        Lease::Disk { directory } => format!("virtual disk {}", directory.display()),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod age;
 pub mod clean;
 pub mod compare;
 pub mod completions;
+pub mod disk;
 pub mod doctor;
 mod error;
 pub mod explain;
@@ -94,6 +95,9 @@ pub enum Command {
     /// Save a volume as an image, restore it, look at images
     #[command(subcommand)]
     Image(image::ImageCommand),
+    /// Virtual disks: any medium, in memory, as a block device
+    #[command(subcommand)]
+    Disk(disk::DiskCommand),
     /// Write the report of a store as one HTML file
     Report(report::ReportArgs),
     /// Tell whether two stores, or two selections of trials, differ; can be a gate in CI
@@ -135,6 +139,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Verify(args) => verify::run(&args, terminal),
         Command::Replay(args) => replay::run(&args, terminal),
         Command::Image(command) => image::run(&command, terminal),
+        Command::Disk(command) => disk::run(&command, terminal),
         Command::Report(args) => report::run(&args, terminal),
         Command::Compare(args) => compare::run(&args, terminal),
         Command::Clean(args) => clean::run(&args, terminal),

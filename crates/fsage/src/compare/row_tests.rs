@@ -295,6 +295,8 @@ fn words_follow_unit_and_direction() {
     assert!(say("ns", Some(true), &low, &high).starts_with("slower by 100 % [9"));
     assert!(say("ns", Some(true), &high, &low).starts_with("faster by 50 % ["));
     assert!(say("1/s", Some(false), &high, &low).starts_with("slower by 50 %"));
+    assert!(say("model ns", Some(true), &low, &high).starts_with("slower by 100 % [9"));
+    assert!(say("1/model s", Some(false), &high, &low).starts_with("slower by 50 %"));
     assert!(say("s", None, &low, &high).starts_with("longer by"));
     assert!(say("bytes", Some(true), &low, &high).starts_with("more by 100 %"));
     let (few, many) = ([0.10, 0.11, 0.09, 0.10, 0.105], [0.30, 0.31, 0.29, 0.302, 0.31]);

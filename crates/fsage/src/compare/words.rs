@@ -1,7 +1,7 @@
 //! A row in words: `slower by 38 % [31, 44]`.
 
 use super::row::{Finding, Row, Scale};
-use crate::report::text::in_unit;
+use crate::report::text::{in_unit, plain_unit};
 
 /// What a row says; `level` is the p that proves a difference.
 pub(super) fn words(row: &Row, level: f64) -> String {
@@ -60,7 +60,7 @@ const fn verb_of_time(worse: bool) -> &'static str {
 }
 
 fn verb(row: &Row, up: bool) -> &'static str {
-    match (row.unit.as_str(), row.larger_is_worse) {
+    match (plain_unit(&row.unit).unwrap_or(&row.unit), row.larger_is_worse) {
         ("ns" | "s", Some(true)) => verb_of_time(up),
         ("1/s", Some(false)) => verb_of_time(!up),
         ("ns" | "s", _) => {

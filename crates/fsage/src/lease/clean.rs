@@ -122,6 +122,7 @@ fn give_back(session: &mut Session, lease: &Lease) -> Result<(), TargetError> {
         }
         Lease::ControlGroup { path } => Request::RemoveControlGroup { path },
         Lease::TraceInstance { name } => Request::RemoveTraceInstance { name },
+        Lease::Disk { directory } => Request::EndDisk { directory },
     };
     session.call(request, &mut |_| {}).map(|_: Reply| ())
 }
@@ -180,6 +181,9 @@ pub fn clean_stores(stores: &[PathBuf]) -> Result<CleanReport, LeaseError> {
 
 fn clean_store(store: &Path) -> Result<CleanSummary, LeaseError> {
     let mut journal = Journal::open(store)?;
+    if let Some(by) = crate::disk::holds(journal.store()) {
+        return Err(LeaseError::Locked { store: store.to_owned(), by });
+    }
     if journal.outstanding().is_empty() {
         registry::remove(journal.store());
         return Ok(CleanSummary { damaged_lines: journal.damaged_lines(), ..CleanSummary::default() });
@@ -189,6 +193,9 @@ fn clean_store(store: &Path) -> Result<CleanSummary, LeaseError> {
     let summary = clean(&mut session, &mut journal)?;
     drop(session);
     journal.release(own)?;
+    if summary.failed.is_empty() {
+        crate::disk::forget(journal.store());
+    }
     Ok(summary)
 }
 
@@ -227,6 +234,7 @@ mod tests {
             format!(r#"{{"number":6,{boot}:"mount","point":"/nowhere/mnt"}}"#),
             format!(r#"{{"number":7,{boot}:"control-group","path":"/sys/fs/cgroup/x"}}"#),
             format!(r#"{{"number":8,{boot}:"trace-instance","name":"fsage-x"}}"#),
+            format!(r#"{{"number":9,{boot}:"disk","directory":"/nowhere/disk"}}"#),
         ];
         std::fs::write(store.join("leases.jsonl"), lines.join("\n") + "\n").unwrap();
         Journal::open(store).unwrap()
@@ -237,8 +245,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let summary = clean(&mut session(&asked, |_| false), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (8, 0));
-        let order = "end-process remove-trace-instance remove-control-group unmount remove-directory restore loop-detach remove-file";
+        assert_eq!((summary.released.len(), summary.failed.len()), (9, 0));
+        let order = "end-process end-disk remove-trace-instance remove-control-group unmount remove-directory restore loop-detach remove-file";
         assert_eq!(asked.lock().unwrap().join(" "), order);
         assert!(journal.outstanding().is_empty());
     }
@@ -249,8 +257,8 @@ mod tests {
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let busy = |request: &Request| matches!(request, Request::Unmount { .. });
         let summary = clean(&mut session(&asked, busy), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (7, 1));
-        assert_eq!(asked.lock().unwrap().len(), 8);
+        assert_eq!((summary.released.len(), summary.failed.len()), (8, 1));
+        assert_eq!(asked.lock().unwrap().len(), 9);
         drop(journal);
         let journal = Journal::open(folder.path()).unwrap();
         assert!(matches!(journal.outstanding()[0].lease, Lease::Mount { .. }));
@@ -263,8 +271,8 @@ mod tests {
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let stuck = |request: &Request| matches!(request, Request::EndProcess { .. });
         let summary = clean(&mut session(&asked, stuck), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (0, 8));
+        assert_eq!((summary.released.len(), summary.failed.len()), (0, 9));
         assert!(summary.failed[1].1.contains("process 77"), "{summary:?}");
-        assert_eq!((asked.lock().unwrap().len(), journal.outstanding().len()), (8, 8));
+        assert_eq!((asked.lock().unwrap().len(), journal.outstanding().len()), (9, 9));
     }
 }

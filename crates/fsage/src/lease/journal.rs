@@ -169,7 +169,8 @@ impl Journal {
             | Lease::Loop { file: path }
             | Lease::Mount { point: path }
             | Lease::Setting { path, .. }
-            | Lease::ControlGroup { path } => path,
+            | Lease::ControlGroup { path }
+            | Lease::Disk { directory: path } => path,
             Lease::Process { .. } | Lease::TraceInstance { .. } => return Ok(()),
         };
         if path.is_relative() {

@@ -25,6 +25,8 @@ pub enum Lease {
     Process { pid: u32, start_ticks: u64 },
     /// A control group we made; its processes are killed and it is removed on release.
     ControlGroup { path: PathBuf },
+    /// A virtual disk of ours, by its folder: its server is ended, its mount and the folder are removed on release.
+    Disk { directory: PathBuf },
     /// A trace instance of ours in tracefs, by name; removed on release.
     TraceInstance { name: String },
 }

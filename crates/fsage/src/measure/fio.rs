@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fsage_engine::measure::{FOLDER, FioSpec, MeasureMetric, MeasureResult};
+use fsage_engine::disk::{DiskStat, DiskTime, DiskUse};
+use fsage_engine::measure::{FOLDER, FioSpec, MeasureMetric, MeasureResult, disk_metrics, model_unit};
 use fsage_engine::protocol::{Reply, Request};
-use fsage_engine::quantity::as_f64;
+use fsage_engine::quantity::{as_f64, share};
 
 use super::{Job, MeasureError, MeasureOrder};
 use crate::target::{Incoming, Session, unexpected};
@@ -53,6 +54,7 @@ fn in_folder(
     incoming: &mut dyn FnMut(Incoming),
 ) -> Result<MeasureResult, MeasureError> {
     session.call(Request::DropCaches, incoming)?;
+    let before = disk(folder, session, incoming)?;
     let words = job.words(&folder.display().to_string(), space, seconds, seed);
     let limit = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds).saturating_add(GRACE) };
     let invocation = invoke(words, limit);
@@ -66,7 +68,42 @@ fn in_folder(
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(result(&found, u64::try_from(output.elapsed.as_nanos()).unwrap_or(u64::MAX)))
+    let wall_ns = u64::try_from(output.elapsed.as_nanos()).unwrap_or(u64::MAX);
+    let Some(before) = before else { return Ok(result(&found, wall_ns)) };
+    // What fio left in memory is work for the disk as well.
+    session.call(Request::Sync { directory: folder.to_owned() }, incoming)?;
+    let used = disk(folder, session, incoming)?.map(|after| after.since(&before));
+    Ok(used.map_or_else(|| result(&found, wall_ns), |used| on_disk(result(&found, wall_ns), used)))
+}
+
+/// What the virtual disk says of itself, where there is one.
+fn disk(
+    folder: &Path,
+    session: &mut Session,
+    incoming: &mut dyn FnMut(Incoming),
+) -> Result<Option<DiskStat>, MeasureError> {
+    match session.call(Request::DiskStat { directory: folder.to_owned() }, incoming)? {
+        Reply::DiskStat { stat } => Ok(stat.map(|stat| *stat)),
+        other => Err(unexpected("disk-stat", &other).into()),
+    }
+}
+
+/// The result on a virtual disk. fio knows the wall's time alone, which is nobody's on a disk in model time: there only what it did and
+/// what that took by the disk's clock is told.
+fn on_disk(found: MeasureResult, used: DiskUse) -> MeasureResult {
+    let mut metrics = if used.time == DiskTime::Real {
+        found.metrics
+    } else {
+        let each = share(used.elapsed_ns, found.operations);
+        let seconds = as_f64(used.elapsed_ns) / 1e9;
+        let rate = if seconds > 0.0 { as_f64(found.operations) / seconds } else { 0.0 };
+        vec![
+            MeasureMetric::cost("time_per_operation", &model_unit("ns"), each),
+            MeasureMetric::gain("operations_per_second", &model_unit("1/s"), rate),
+        ]
+    };
+    metrics.extend(disk_metrics(&used));
+    MeasureResult { metrics, disk: Some(used), ..found }
 }
 
 fn result(found: &FioResult, elapsed_ns: u64) -> MeasureResult {
@@ -147,6 +184,7 @@ mod tests {
                     assert_eq!(directory, Path::new("/mnt"));
                     Reply::Done
                 }
+                Request::DiskStat { .. } => Reply::DiskStat { stat: None },
                 _ => Reply::Done,
             }))
         }));

@@ -42,7 +42,8 @@ pub struct AgeCost {
     pub file_system: String,
     /// `unaged` or `fresh`.
     pub against: &'static str,
-    /// The aged side's factors that the other side has no part in, in words; empty when there are none.
+    /// The medium where it is a factor, and the aged side's factors that the other side has no part in, in words; empty when there are
+    /// none.
     pub context: String,
     /// Means over the paired trials.
     pub aged: f64,
@@ -116,7 +117,11 @@ fn compare(
     let mut contexts: BTreeMap<String, Vec<(&Evidence, &Evidence)>> = BTreeMap::new();
     for (aged, other) in pairs(&view.evidence, &cells(AGED), &cells(against)) {
         if of(aged) && of(other) && aged.metrics.contains_key(metric) && other.metrics.contains_key(metric) {
-            let own = aged.factors.iter().filter(|(path, _)| !other.applies(path));
+            // Times on different media are no repeats of each other.
+            let own = aged
+                .factors
+                .iter()
+                .filter(|(path, _)| path.as_str() == factor::MEDIUM || !other.applies(path));
             let own: BTreeMap<_, _> = own.map(|(path, value)| (path.clone(), value.clone())).collect();
             contexts.entry(factor::context(&own, &BTreeSet::new())).or_default().push((aged, other));
         }

@@ -9,6 +9,9 @@ use super::text::{percent, significant, words};
 /// The factor that says which file system; it gets the colour, all others together the panel.
 pub const FILE_SYSTEM: &str = "file_system.kind";
 
+/// The factor that says what the volume is made of.
+pub const MEDIUM: &str = "volume.medium";
+
 /// Last parts of a path that say too little alone.
 const VAGUE: [&str; 12] =
     ["target", "max", "min", "size", "kind", "count", "free", "enabled", "name", "path", "mount", "value"];
@@ -68,7 +71,7 @@ fn is_share(path: &str) -> bool {
 /// `name value`, or the value alone for the file system.
 #[must_use]
 pub fn setting(path: &str, setting: &Value) -> String {
-    if path == FILE_SYSTEM {
+    if path == FILE_SYSTEM || path == MEDIUM {
         value(path, setting)
     } else {
         format!("{} {}", name(path), value(path, setting))

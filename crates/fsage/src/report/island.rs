@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::age_cost;
 use super::difference::{Difference, Finding};
+use super::medium;
 use super::palette::Ink;
 use super::series::{FreeMap, Latency};
 use super::text::rounded;
@@ -18,6 +19,7 @@ pub struct Island<'a> {
     differences: Vec<Comparison<'a>>,
     age_costs: Vec<Cost>,
     layout_costs: Vec<age_cost::Point>,
+    disk_times: Vec<medium::Spending>,
 }
 
 #[derive(Serialize)]
@@ -111,6 +113,7 @@ pub fn island<'a>(view: &'a View, differences: &'a [Difference]) -> Island<'a> {
             })
             .collect(),
         layout_costs: age_cost::points(view),
+        disk_times: medium::all(view),
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use fsage_engine::disk::DiskUse;
 use fsage_engine::layout::FreeSpace;
 use fsage_engine::load::{LoadResult, Tick};
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
@@ -107,6 +108,17 @@ pub struct StageFile {
     pub ticks: Vec<Tick>,
     #[serde(default)]
     pub probes: Vec<ProbeFile>,
+    #[serde(default)]
+    pub results: Vec<MeasureFile>,
+}
+
+/// A measure's result, as far as its metrics do not tell it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct MeasureFile {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub disk: Option<DiskUse>,
 }
 
 /// A probe without its latencies.

@@ -71,9 +71,22 @@ pub fn percent(share: f64) -> String {
     if value == value.round() { format!("{value:.0}\u{202f}%") } else { format!("{value:.1}\u{202f}%") }
 }
 
-/// A value in a metric's unit (`ns`, `s`, `bytes`, `count`, `share`, `1/s`, `bytes/s`, `s/GiB`).
+/// The unit of a virtual disk's model without its mark, or `None` when it has none: `model ns` is `ns`.
+#[must_use]
+pub fn plain_unit(unit: &str) -> Option<&str> {
+    match unit {
+        "bytes/model s" => Some("bytes/s"),
+        "1/model s" => Some("1/s"),
+        other => other.strip_prefix("model "),
+    }
+}
+
+/// A value in a metric's unit (`ns`, `s`, `bytes`, `count`, `share`, `1/s`, `bytes/s`, `s/GiB`); what is by a model's clock says so.
 #[must_use]
 pub fn in_unit(value: f64, unit: &str) -> String {
+    if let Some(plain) = plain_unit(unit) {
+        return format!("{} (model)", in_unit(value, plain));
+    }
     match unit {
         "ns" => nanoseconds(value),
         "s" => nanoseconds(value * 1e9),
@@ -190,6 +203,8 @@ mod tests {
         assert_eq!(percent(0.925), "92.5\u{202f}%");
         assert_eq!(in_unit(3.0, "count"), "3");
         assert_eq!(in_unit(2.0, "s"), "2.00 s");
+        assert_eq!(in_unit(2.0, "model s"), "2.00 s (model)");
+        assert_eq!(in_unit(2.0, "1/model s"), "2.00 /s (model)");
         assert_eq!(counted(1, "trial"), "1 trial");
         assert_eq!(counted(0, "trial"), "0 trials");
     }

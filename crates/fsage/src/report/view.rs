@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use fsage_engine::disk::DiskUse;
 use fsage_engine::layout::LayoutSummary;
 use fsage_engine::load::{LoadResult, Tick};
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
@@ -62,6 +63,29 @@ pub struct Trial {
     pub program: String,
     /// What its ageing stages left, in order.
     pub ages: Vec<Age>,
+    /// The virtual disk it ran on, if it did.
+    pub medium: Option<Medium>,
+    /// What that disk did, part by part.
+    pub disk: Vec<DiskPart>,
+}
+
+/// What a virtual disk is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Medium {
+    /// As a flag says it (`hdd-7200,rpm=5400`).
+    pub name: String,
+    /// Times are by its own clock.
+    pub model: bool,
+    /// What it is, its parameters and their source; nothing when this fsage does not know it.
+    pub spec: Option<fsage_disk::media::Spec>,
+}
+
+/// What a virtual disk did in one part of a trial.
+#[derive(Debug)]
+pub struct DiskPart {
+    /// `age`, or a measure's name.
+    pub what: String,
+    pub used: DiskUse,
 }
 
 /// What an ageing stage of a trial left.
@@ -99,6 +123,16 @@ pub struct FailedTrial {
 }
 
 impl Trial {
+    /// Whether its times are by a virtual disk's clock.
+    pub fn is_model(&self) -> bool {
+        self.medium.as_ref().is_some_and(|medium| medium.model)
+    }
+
+    /// A latency of its ageing in words, with the clock's name where it is not the wall's.
+    pub fn latency(&self, ns: f64) -> String {
+        text::in_unit(ns, if self.is_model() { "model ns" } else { "ns" })
+    }
+
     /// Layout at the end of the last ageing stage.
     pub fn layout(&self) -> Option<&LayoutSummary> {
         self.ages.last().map(|age| &age.result.layout)
@@ -225,8 +259,10 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
         };
         evidence.metrics.insert(metric.name.clone(), series);
     }
+    let medium = medium(&evidence.spec);
     // What a copy was made of is shown with the trial that measured it.
     let copied = stages.iter().any(|stage| stage.kind == "copy");
+    let disk = disk_parts(&stages, copied);
     let image = stages.iter().enumerate().find(|(_, stage)| !stage.run.is_empty());
     let image = image.map(|(position, stage)| (position, stage.run.clone()));
     let aged = stages.into_iter().enumerate().filter(|(_, stage)| !copied && stage.kind == "age");
@@ -256,8 +292,41 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
         program: program(&file.program),
         check: file.check,
         ages,
+        medium,
+        disk,
     };
     (trial, evidence)
+}
+
+/// The virtual disk of a trial's specification.
+fn medium(spec: &Value) -> Option<Medium> {
+    let volume = spec.get("volume")?;
+    if volume.get("kind")?.as_str() != Some("disk") {
+        return None;
+    }
+    let written = volume.get("medium")?;
+    let spec: Option<fsage_disk::media::Spec> = serde_json::from_value(written.clone()).ok();
+    let name = spec.as_ref().map(ToString::to_string).or_else(|| Some(written.as_str()?.to_owned()))?;
+    Some(Medium { name, model: volume.get("time").and_then(Value::as_str) != Some("real"), spec })
+}
+
+/// What the disk did in each part of a trial; of a copied tree, what its ageing took is shown where it was done.
+fn disk_parts(stages: &[StageFile], copied: bool) -> Vec<DiskPart> {
+    let mut parts = Vec::new();
+    let mut add =
+        |what: &str, used: &DiskUse| parts.push(DiskPart { what: what.to_owned(), used: used.clone() });
+    for stage in stages {
+        if let Some(used) = stage.result.as_ref().and_then(|result| result.disk.as_ref()).filter(|_| !copied)
+        {
+            add(&stage.name, used);
+        }
+        for result in &stage.results {
+            if let Some(used) = &result.disk {
+                add(&result.name, used);
+            }
+        }
+    }
+    parts
 }
 
 fn digest_age(stage: StageFile, first: bool, evidence: &mut Evidence, limits: &Limits) -> Option<Age> {
@@ -314,7 +383,12 @@ fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
             Trend { early: part(quarter, 2 * quarter), late: part(ticks.len() - quarter, ticks.len()) };
         evidence.trend.insert(format!("{prefix}{name}"), trend);
     }
-    if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}age.operations_per_s")) {
+    // The ticks' own time is the wall's.
+    if let Some(series) = evidence
+        .metrics
+        .get_mut(&format!("{prefix}age.operations_per_s"))
+        .filter(|series| series.unit == "1/s")
+    {
         let speeds: Vec<(f64, f64)> = ticks
             .windows(2)
             .filter_map(|pair| {
@@ -376,10 +450,39 @@ impl Age {
     }
 }
 
+/// By which clocks a page's times are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clocks {
+    /// The wall's.
+    Wall,
+    /// A virtual disk's.
+    Model,
+    /// Both: model times are marked.
+    Mixed,
+}
+
 impl View {
     /// Every ageing stage of every trial, in the order of the trials.
     pub fn ages(&self) -> impl Iterator<Item = (&Trial, &Age)> {
         self.trials.iter().flat_map(|trial| trial.ages.iter().map(move |age| (trial, age)))
+    }
+
+    /// By which clocks the trials' times are.
+    pub fn clocks(&self) -> Clocks {
+        match self.trials.iter().filter(|trial| trial.is_model()).count() {
+            0 => Clocks::Wall,
+            all if all == self.trials.len() => Clocks::Model,
+            _ => Clocks::Mixed,
+        }
+    }
+
+    /// A title, with the clock's name where it is not the wall's.
+    pub fn timed(&self, title: &str) -> String {
+        match self.clocks() {
+            Clocks::Wall => title.to_owned(),
+            Clocks::Model => format!("{title}, in model time"),
+            Clocks::Mixed => format!("{title} (model time on virtual media)"),
+        }
     }
 
     /// How a trial is drawn.

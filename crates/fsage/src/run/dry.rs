@@ -76,7 +76,7 @@ fn refusals(study: &Study, consent: &EraseConsent, root: &Path) -> Result<BTreeS
     Ok(lines)
 }
 
-/// The undoing of a loop file's lines, in reverse order.
+/// The undoing of a loop file's or a virtual disk's lines, in reverse order.
 fn undo(lines: Vec<String>) -> Vec<String> {
     lines
         .iter()
@@ -85,6 +85,9 @@ fn undo(lines: Vec<String>) -> Vec<String> {
             let file = line.rsplit(' ').next()?;
             if line.starts_with("losetup ") {
                 Some(format!("losetup --detach /dev/loopN # {file}"))
+            } else if line.starts_with("fsage-disk up ") {
+                let directory = line.split(' ').nth(3)?;
+                Some(format!("fsage-disk down --directory {directory}"))
             } else if line.starts_with("truncate ") {
                 Some(format!("rm {file}"))
             } else {

@@ -1,12 +1,16 @@
 //! Metrics of a trial, out of what its stages left. Names are those that `store/format.rs` lists; a second and
 //! further stage's begin with its name.
 
+use fsage_engine::disk::DiskTime;
 use fsage_engine::layout::{FreeSpace, LayoutSummary};
 use fsage_engine::load::{LoadResult, Probe};
-use fsage_engine::measure::MeasureResult;
+use fsage_engine::measure::{MeasureMetric, MeasureResult, disk_metrics, model_unit};
 use fsage_engine::quantity::{as_f64, share};
 
 use crate::store::format::{Metric, StageRecord};
+
+/// What the names of a virtual disk's counters begin with.
+const DISK_COUNTER: &str = "disk_";
 
 /// Used extents below this size count as small.
 const SMALL_EXTENT_BITS: usize = 16;
@@ -61,14 +65,21 @@ fn state(list: &mut List<'_>, files: &LayoutSummary, free: Option<&FreeSpace>) {
 }
 
 /// A measure's unit as metrics spell it.
-fn unit<'a>(unit: &'a str, name: &str) -> &'a str {
-    match unit {
+fn unit_of(metric: &MeasureMetric) -> &str {
+    let name = &metric.name;
+    match metric.unit.as_str() {
         "B" => "bytes",
         "B/s" => "bytes/s",
+        "B/model s" => "bytes/model s",
         "1" if name.ends_with("score") || name.ends_with("share") => "share",
         "1" => "count",
         other => other,
     }
+}
+
+/// Whether larger is worse; what a disk counts is neither, but for the time that it took in all.
+fn worse(metric: &MeasureMetric) -> Option<bool> {
+    if metric.name.starts_with(DISK_COUNTER) { None } else { Some(metric.larger_is_worse) }
 }
 
 /// Each measure's headline under its own name, the rest below it.
@@ -76,8 +87,7 @@ fn measures(list: &mut List<'_>, results: &[MeasureResult]) {
     for result in results {
         for (index, value) in result.metrics.iter().enumerate() {
             let below = if index == 0 { String::new() } else { format!(".{}", value.name) };
-            let unit = unit(&value.unit, &value.name);
-            list.one(&format!("{}{below}", result.name), unit, value.value, Some(value.larger_is_worse));
+            list.one(&format!("{}{below}", result.name), unit_of(value), value.value, worse(value));
         }
     }
 }
@@ -103,7 +113,13 @@ impl List<'_> {
     }
 }
 
+/// Whether the times of a load are by a virtual disk's clock.
+fn is_model(result: &LoadResult) -> bool {
+    result.disk.as_ref().is_some_and(|disk| disk.time == DiskTime::Model)
+}
+
 fn latency(list: &mut List<'_>, result: &LoadResult) {
+    let unit = if is_model(result) { model_unit("ns") } else { "ns".to_owned() };
     for (kind, summary) in &result.latency {
         let name = kind.name();
         for (statistic, value) in [
@@ -113,17 +129,27 @@ fn latency(list: &mut List<'_>, result: &LoadResult) {
             ("p999_ns", as_f64(summary.p999_ns)),
             ("max_ns", as_f64(summary.max_ns)),
         ] {
-            list.one(&format!("latency.{name}.{statistic}"), "ns", value, WORSE);
+            list.one(&format!("latency.{name}.{statistic}"), &unit, value, WORSE);
         }
     }
 }
 
+/// What ageing took. On a virtual disk in model time the time is the disk's; the wall's is kept beside it under a name of its own.
 fn cost(list: &mut List<'_>, result: &LoadResult) {
-    let seconds = as_f64(result.elapsed_ns) / 1e9;
+    let wall = as_f64(result.elapsed_ns) / 1e9;
+    let model = result.disk.as_ref().filter(|_| is_model(result));
+    let seconds = model.map_or(wall, |disk| as_f64(disk.elapsed_ns) / 1e9);
+    let unit = |unit: &str| if model.is_some() { model_unit(unit) } else { unit.to_owned() };
     if seconds > 0.0 {
-        list.one("age.operations_per_s", "1/s", as_f64(result.operations) / seconds, BETTER);
+        list.one("age.operations_per_s", &unit("1/s"), as_f64(result.operations) / seconds, BETTER);
     }
-    list.one("age.elapsed_s", "s", seconds, None);
+    list.one("age.elapsed_s", &unit("s"), seconds, None);
+    if model.is_some() {
+        list.one("age.wall_s", "s", wall, None);
+    }
+    for metric in result.disk.iter().flat_map(disk_metrics) {
+        list.one(&format!("age.{}", metric.name), unit_of(&metric), metric.value, worse(&metric));
+    }
     if let Some(bytes) = result.device_bytes_written {
         list.one("age.device_bytes", "bytes", as_f64(bytes), WORSE);
     }
@@ -162,8 +188,6 @@ fn free_space(list: &mut List<'_>, free: &FreeSpace) {
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::measure::MeasureMetric;
-
     use super::*;
 
     fn copy(folder: &str, extents_per_file: f64) -> StageRecord {

@@ -266,6 +266,7 @@ fn is_lost(error: &TrialError) -> bool {
     let target = match error {
         TrialError::Target(error)
         | TrialError::Volume(VolumeError::Target(error) | VolumeError::Lease(LeaseError::Target(error)))
+        | TrialError::Volume(VolumeError::Disk(ToolError::NotRun { source: error, .. }))
         | TrialError::FileSystem(
             FileSystemError::Target(error) | FileSystemError::Tool(ToolError::NotRun { source: error, .. }),
         )

@@ -32,16 +32,18 @@ pub enum TrialStatus {
 /// | --- | --- |
 /// | `latency.OP.mean_ns`, `.p50_ns`, `.p99_ns`, `.p999_ns`, `.max_ns` | over the whole `age` stage; OP is an operation |
 /// | `age.operations_per_s`, `age.elapsed_s`, `age.device_bytes`, `age.overhead_ns` | cost of ageing |
+/// | `age.model_time`, `age.disk_NAME`, `age.wall_s` | on a virtual disk: its time, its counters; in model time also the wall's time |
 /// | `use.share` | use of the volume at the last probe (also one sample a probe in `use.share_over_time`) |
 /// | `free.extents`, `free.median_bytes`, `free.largest_bytes` | free space at the end |
 /// | `layout.small_extents` | used extents below 64 KiB at the end |
 /// | `MEASURE`, `MEASURE.NAME` | a measure's headline and its other numbers (docs/measures.md) |
+/// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
 /// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
     /// Dotted name.
     pub name: String,
-    /// `ns`, `s`, `bytes`, `count`, `share`, `1/s`.
+    /// `ns`, `s`, `bytes`, `count`, `share`, `1/s`, …; what a virtual disk's model took is in `model ns`, `model s`, ….
     pub unit: String,
     /// Every sample of this trial (mostly one).
     pub samples: Vec<f64>,

@@ -11,6 +11,9 @@ use super::schema::{self, Problem};
 use super::spec::StudySpec;
 use super::{Cell, Overrides, StudyError, identity, path, validate};
 
+/// Key of a profile that names the one whose values it begins with.
+const INHERITS: &str = "inherits";
+
 /// Cells of a study, at most; more is taken for a mistake.
 const CELL_LIMIT: usize = 10_000;
 
@@ -40,24 +43,7 @@ impl<'a> Layers<'a> {
     /// Applies the profile, then each `--set`.
     pub(super) fn apply(&mut self, file: &Path, overrides: &Overrides) -> Result<(), StudyError> {
         if let Some(name) = &overrides.profile {
-            let profiles = self.value.get("profile").and_then(Value::as_object).cloned().unwrap_or_default();
-            let values =
-                profiles.get(name).and_then(Value::as_object).ok_or_else(|| StudyError::NoProfile {
-                    profile: name.clone(),
-                    path: file.to_owned(),
-                    hint: if profiles.is_empty() {
-                        "the study has no profile: leave it out".to_owned()
-                    } else {
-                        format!(
-                            "it has {}",
-                            profiles.keys().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ")
-                        )
-                    },
-                })?;
-            for (path, value) in values {
-                let written = vec!["profile".to_owned(), name.clone(), path.clone()];
-                self.set(path, value.clone(), format!("profile {name}"), written)?;
-            }
+            self.apply_profile(file, name)?;
         }
         self.embed_profiles(self.document.folder())?;
         for text in &overrides.set {
@@ -70,8 +56,33 @@ impl<'a> Layers<'a> {
         self.reject(schema::check(&self.value))
     }
 
-    /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside them.
+    /// Applies a profile, after the one that it inherits from.
+    fn apply_profile(&mut self, file: &Path, name: &str) -> Result<(), StudyError> {
+        let profiles = self.value.get("profile").and_then(Value::as_object).cloned().unwrap_or_default();
+        let table = |name: &str| profiles.get(name).and_then(Value::as_object);
+        let mut order = vec![name.to_owned()];
+        while let Some(parent) = order.last().and_then(|name| table(name)?.get(INHERITS)?.as_str()) {
+            if order.iter().any(|known| known == parent) {
+                let path = ["profile".to_owned(), order[order.len() - 1].clone(), INHERITS.to_owned()];
+                let problem = Problem::new(&path, format!("`{parent}` inherits from this profile"));
+                return self.reject(vec![problem]);
+            }
+            order.push(parent.to_owned());
+        }
+        for name in order.iter().rev() {
+            let values = table(name).ok_or_else(|| no_profile(file, name, &profiles))?;
+            for (path, value) in values.iter().filter(|(path, _)| *path != INHERITS) {
+                let written = vec!["profile".to_owned(), name.clone(), path.clone()];
+                self.set(path, value.clone(), format!("profile {name}"), written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside them. A volume
+    /// with a medium is a disk.
     fn embed_profiles(&mut self, base: &Path) -> Result<(), StudyError> {
+        imply_disks(&mut self.value);
         let mut problems = Vec::new();
         let stages = self.value.get_mut("stage").and_then(Value::as_array_mut);
         for (index, stage) in stages.into_iter().flatten().enumerate() {
@@ -206,6 +217,31 @@ impl<'a> Layers<'a> {
             .collect();
         Err(StudyError::Invalid { faults })
     }
+}
+
+fn no_profile(file: &Path, name: &str, profiles: &Map<String, Value>) -> StudyError {
+    let names: Vec<String> = profiles.keys().map(|name| format!("`{name}`")).collect();
+    StudyError::NoProfile {
+        profile: name.to_owned(),
+        path: file.to_owned(),
+        hint: if names.is_empty() {
+            "the study has no profile: leave it out".to_owned()
+        } else {
+            format!("it has {}", names.join(", "))
+        },
+    }
+}
+
+/// Adds the kind of every volume that has a medium and no kind.
+fn imply_disks(value: &mut Value) {
+    let imply = |volume: &mut Value| {
+        if let Some(table) = volume.as_object_mut().filter(|table| table.contains_key("medium")) {
+            table.entry("kind").or_insert_with(|| Value::from("disk"));
+        }
+    };
+    value.get_mut("volume").into_iter().for_each(imply);
+    let stages = value.get_mut("stage").and_then(Value::as_array_mut).into_iter().flatten();
+    stages.filter_map(|stage| stage.get_mut("volume")).for_each(imply);
 }
 
 /// Factors whose values make no difference to any cell.

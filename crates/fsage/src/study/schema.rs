@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use fsage_disk::media::Spec;
 use fsage_engine::operation::OperationKind;
 use fsage_engine::size::Bytes;
 use serde_json::{Map, Value, json};
@@ -107,6 +108,9 @@ impl Walk<'_> {
             if name.ends_with("/Bytes") {
                 return self.size(value);
             }
+            if name.ends_with("/Medium") {
+                return self.medium(value);
+            }
             let root = self.root;
             if let Some(target) = name.strip_prefix('#').and_then(|p| root.pointer(p)) {
                 self.value(value, target);
@@ -149,6 +153,23 @@ impl Walk<'_> {
                 format!("a size is expected, not {}", describe(other)),
                 Some("write it as \"64KiB\"".into()),
             ),
+        }
+    }
+
+    /// A medium knows best what is wrong with its name and parameters.
+    fn medium(&mut self, value: &Value) {
+        if !(value.is_string() || value.is_object()) {
+            let hint = Some("write \"hdd-7200\", or { preset = \"hdd-7200\", rpm = 5400 }".to_owned());
+            return self.problem(
+                format!("the name of a medium or a table is expected, not {}", describe(value)),
+                hint,
+            );
+        }
+        if let Err(error) = serde_json::from_value::<Spec>(value.clone()) {
+            let text = error.to_string();
+            let (message, hint) =
+                text.split_once("; ").map_or((&*text, None), |(m, h)| (m, Some(h.to_owned())));
+            self.problem(message, hint);
         }
     }
 

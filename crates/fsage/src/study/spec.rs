@@ -6,12 +6,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fsage_disk::media::Spec;
+use fsage_engine::disk::DiskTime;
 use fsage_engine::load::{StopSpec, WriteMode};
 use fsage_engine::measure::MeasureSpec;
 use fsage_engine::size::Bytes;
 use fsage_engine::workload::spec::WorkloadSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::volume::DiskOptions;
 
 /// The whole study file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +53,8 @@ pub struct StudySpec {
     /// Dotted path → the values it takes; the cells are the cross product.
     #[serde(default)]
     pub matrix: BTreeMap<String, Vec<serde_json::Value>>,
-    /// Name → dotted path → value: overrides taken together (`--quick` is the profile `quick`).
+    /// Name → dotted path → value: overrides taken together (`--quick` is the profile `quick`). `inherits` names a profile whose
+    /// values come first.
     #[serde(default)]
     pub profile: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// File systems described in TOML alone: name → description.
@@ -109,6 +114,72 @@ pub enum VolumeSpec {
         #[serde(default)]
         scheduler: Option<String>,
     },
+    /// A virtual disk: any medium, in memory. The kind need not be written where a medium is.
+    Disk(Box<DiskSpec>),
+}
+
+impl VolumeSpec {
+    /// Its size, where the study says it.
+    #[must_use]
+    pub fn size(&self) -> Option<Bytes> {
+        match self {
+            Self::Loop { size, .. } => Some(*size),
+            Self::Disk(disk) => Some(disk.size),
+            Self::Device { .. } => None,
+        }
+    }
+}
+
+/// A virtual disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSpec {
+    /// Size, up to 16 TiB; only what is written takes memory, and data that fsage wrote hardly any.
+    pub size: Bytes,
+    /// What it is made of: a preset (`fsage disk media` lists them), or a table with `preset` and what is changed of it.
+    pub medium: Spec,
+    /// `model`: requests cost nothing, what the medium would have taken is counted; `real`: replies come when the medium would have
+    /// given them.
+    #[serde(default)]
+    pub time: DiskTime,
+    /// Logical block size, 512 or 4096.
+    #[serde(default = "sector")]
+    pub block_bytes: u32,
+    /// Keep every request: it takes memory.
+    #[serde(default)]
+    pub log: bool,
+    /// Most memory for what is not self-describing data; absent: no limit.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+    /// Folder for a file, made and removed, that takes what goes beyond `memory`; absent: writes beyond fail.
+    #[serde(default)]
+    pub spill: Option<PathBuf>,
+    /// Faults (docs/faults.md).
+    #[serde(default)]
+    pub faults: Option<serde_json::Value>,
+    /// I/O scheduler; absent: left alone.
+    #[serde(default)]
+    pub scheduler: Option<String>,
+}
+
+impl DiskSpec {
+    /// What a volume is made of it.
+    #[must_use]
+    pub fn options(&self) -> DiskOptions {
+        DiskOptions {
+            size: self.size,
+            medium: self.medium.to_string(),
+            rotational: self.medium.preset().is_rotational(),
+            block_bytes: self.block_bytes,
+            time: self.time,
+            log: self.log,
+            memory: self.memory,
+            spill: self.spill.clone(),
+            nbd: false,
+            faults: self.faults.as_ref().map(ToString::to_string),
+            scheduler: self.scheduler.clone(),
+        }
+    }
 }
 
 const fn yes() -> bool {

@@ -9,10 +9,11 @@ use fsage_engine::operation::OperationKind;
 use serde_json::Value;
 
 use super::schema::{Problem, nearest};
-use super::spec::{ClaimCheck, StudySpec, VolumeSpec};
+use super::spec::{ClaimCheck, DiskSpec, StudySpec, VolumeSpec};
 use crate::cli::explain::Explain;
 use crate::filesystem::parameter::ParameterError;
 use crate::filesystem::{FileSystemError, Registry};
+use crate::volume::disk::SIZES;
 
 /// Repeats, at most; more is taken for a mistake.
 const REPEAT_LIMIT: u32 = 10_000;
@@ -122,7 +123,18 @@ fn claims(check: &mut Checker, spec: &StudySpec, value: &Value) {
 
 /// A factor value that a claim names must be in the matrix, or have been before a profile changed it.
 fn factor(check: &mut Checker, spec: &StudySpec, value: &Value, at: &str, path: &str, wanted: &Value) {
+    let in_profile = || {
+        value.get("profile").and_then(Value::as_object).is_some_and(|profiles| {
+            profiles.values().any(|p| {
+                p.get(format!("matrix.{path}")).and_then(Value::as_array).is_some_and(|v| v.contains(wanted))
+            })
+        })
+    };
     let Some(values) = spec.matrix.get(path) else {
+        // A claim for a profile is not tested without it.
+        if in_profile() {
+            return;
+        }
         let hint =
             nearest(path, spec.matrix.keys().map(String::as_str)).map(|n| format!("did you mean `{n}`?"));
         let mut problem_path: Vec<String> = at.split('.').map(str::to_owned).collect();
@@ -130,13 +142,6 @@ fn factor(check: &mut Checker, spec: &StudySpec, value: &Value, at: &str, path: 
         let message = "this factor is not in the matrix".to_owned();
         check.problems.push(Problem { path: problem_path, message, hint });
         return;
-    };
-    let in_profile = || {
-        value.get("profile").and_then(Value::as_object).is_some_and(|profiles| {
-            profiles.values().any(|p| {
-                p.get(format!("matrix.{path}")).and_then(Value::as_array).is_some_and(|v| v.contains(wanted))
-            })
-        })
     };
     // The matrix was changed by a profile or `--set`: cells that are gone make the claim untested, not wrong.
     let changed =
@@ -150,11 +155,7 @@ fn factor(check: &mut Checker, spec: &StudySpec, value: &Value, at: &str, path: 
 pub(super) fn cell(spec: &StudySpec) -> Vec<Problem> {
     let mut problems = volume(&spec.volume);
     problems.extend(file_system(spec));
-    let bytes = match &spec.volume {
-        VolumeSpec::Loop { size, .. } => Some(*size),
-        VolumeSpec::Device { .. } => None,
-    };
-    problems.extend(stage::check(spec, bytes));
+    problems.extend(stage::check(spec, spec.volume.size()));
     problems
 }
 
@@ -162,12 +163,9 @@ pub(super) fn cell(spec: &StudySpec) -> Vec<Problem> {
 fn file_system(spec: &StudySpec) -> Vec<Problem> {
     let registry = Registry::new(&spec.driver);
     let error = match registry.resolve(&spec.file_system) {
-        Ok(file_system) => match &spec.volume {
-            VolumeSpec::Loop { size, .. } => match file_system.fits(size.0) {
-                Ok(()) => return Vec::new(),
-                Err(error) => error,
-            },
-            VolumeSpec::Device { .. } => return Vec::new(),
+        Ok(file_system) => match spec.volume.size().map(|size| file_system.fits(size.0)) {
+            Some(Err(error)) => error,
+            Some(Ok(())) | None => return Vec::new(),
         },
         Err(error) => error,
     };
@@ -210,10 +208,30 @@ fn volume_limits(check: &mut Checker, spec: &VolumeSpec) {
                 format!("{sector_bytes} is not a sector size: 512 or 4096")
             });
         }
+        VolumeSpec::Disk(disk) => disk_limits(check, disk),
         VolumeSpec::Device { path, .. } => {
             check.require(path.is_absolute(), "path", || {
                 format!("{} is not a device: give its full path, best /dev/disk/by-id/…", path.display())
             });
         }
+    }
+}
+
+fn disk_limits(check: &mut Checker, disk: &DiskSpec) {
+    let (size, block_bytes) = (disk.size, disk.block_bytes);
+    check.require(size.0 >= *SIZES.start(), "size", || format!("{size} is too small: at least 1MiB"));
+    check.require(size.0 <= *SIZES.end(), "size", || format!("{size} is too large: at most 16 TiB"));
+    check.require(size.0.is_multiple_of(4096), "size", || format!("{} is not a multiple of 4096", size.0));
+    check.require([512, 4096].contains(&block_bytes), "block_bytes", || {
+        format!("{block_bytes} is not a block size: 512 or 4096")
+    });
+    if let Some(spill) = &disk.spill {
+        check.require(spill.is_absolute(), "spill", || format!("{} is not a full path", spill.display()));
+    }
+    if let Err(error) = disk.medium.resolve(size.0) {
+        let hint = error.hint();
+        let mut path = check.path.clone();
+        path.push("medium".to_owned());
+        check.problems.push(Problem { path, message: error.to_string(), hint });
     }
 }

@@ -16,6 +16,7 @@ pub mod btrfs_image;
 pub mod e2fsck;
 pub mod e2image;
 pub mod fio;
+pub mod fsage_disk;
 pub mod generic;
 pub mod mke2fs;
 pub mod mkfs_btrfs;
@@ -66,7 +67,7 @@ impl Program {
     pub fn invoke(&self, arguments: Vec<String>) -> Invocation {
         let mut argv = vec![self.name.to_owned()];
         argv.extend(arguments);
-        Invocation { argv, package: self.package.to_owned(), time_limit: self.time_limit }
+        Invocation::new(argv, self.package.to_owned(), self.time_limit)
     }
 
     /// The invocation that prints its version.
@@ -99,6 +100,7 @@ pub struct Invocation {
     argv: Vec<String>,
     package: String,
     time_limit: Duration,
+    outlives: bool,
 }
 
 /// What a program left.
@@ -178,8 +180,14 @@ impl ToolError {
 impl Invocation {
     /// A program by its words; the first is its name.
     #[must_use]
-    pub fn new(argv: Vec<String>, package: String, time_limit: Duration) -> Self {
-        Self { argv, package, time_limit }
+    pub const fn new(argv: Vec<String>, package: String, time_limit: Duration) -> Self {
+        Self { argv, package, time_limit, outlives: false }
+    }
+
+    /// This invocation, where what it leaves in the background is to outlive the agent.
+    #[must_use]
+    pub fn outliving(self) -> Self {
+        Self { outlives: true, ..self }
     }
 
     /// Name and arguments.
@@ -220,7 +228,12 @@ impl Invocation {
     #[must_use]
     pub fn request(&self) -> Request {
         let timeout_ms = u64::try_from(self.time_limit.as_millis()).unwrap_or(u64::MAX);
-        Request::RunTool { argv: self.argv.clone(), timeout_ms }
+        let argv = self.argv.clone();
+        if self.outlives {
+            Request::StartServer { argv, timeout_ms }
+        } else {
+            Request::RunTool { argv, timeout_ms }
+        }
     }
 
     /// Runs it; any exit status is a success here.

@@ -1,4 +1,4 @@
-//! The device under test: a loop file made for a trial, or a real device behind the safety rules.
+//! The device under test: a loop file or a virtual disk made for a trial, or a real device behind the safety rules.
 //!
 //! [`resolve`] touches nothing. [`Volume::acquire`] takes the device, each thing leased before it is taken;
 //! [`Volume::release`] gives everything back in reverse order. When an acquisition fails half-way, what it took
@@ -7,27 +7,30 @@
 //! - A real device keeps the last file system that was made on it; its label `fsage` is how a later run, also
 //!   after a crash, recognises it as its own to overwrite ([`safety`]). Described file systems have no label
 //!   that we know of: their devices need `--erase PATH=SERIAL` every time.
-//! - `queue/wbt_lat_usec` and other queue settings but the scheduler are left alone: the volume is measured as
-//!   the host would use it.
+//! - Of a loop file or a real device `queue/wbt_lat_usec` and other queue settings but the scheduler are left alone: the volume is
+//!   measured as the host would use it. A virtual disk is the medium's model: what the kernel would set up for such a medium is set.
 
 use std::path::{Path, PathBuf};
 
 use fsage_engine::protocol::{BlockFacts, FailureKind, Reply, Request};
 use fsage_engine::size::Bytes;
 
-use crate::cli::explain::{EXIT_USAGE, Explain, exit_code_of};
+use crate::cli::explain::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 use crate::lease::record::Lease;
 use crate::lease::{Journal, LeaseError, LeaseId};
 use crate::study::spec::VolumeSpec;
 use crate::target::{Session, TargetError};
+use crate::tools::ToolError;
 
 pub mod consent;
 pub mod device;
+pub mod disk;
 pub mod loop_file;
 pub mod safety;
 
 pub use consent::EraseConsent;
 pub use device::DeviceVolume;
+pub use disk::{DiskOptions, DiskVolume};
 pub use loop_file::LoopVolume;
 pub use safety::Refusal;
 
@@ -72,6 +75,17 @@ pub enum VolumeError {
         /// Size and margin.
         needed_bytes: u64,
     },
+    /// The server of a virtual disk was started and did not say where it is.
+    #[error("`{command}` did not say where the disk is: {said}")]
+    NotServed {
+        /// The command.
+        command: String,
+        /// What it said instead.
+        said: String,
+    },
+    /// A virtual disk could not be started.
+    #[error("the virtual disk is not up")]
+    Disk(#[from] ToolError),
     /// The scheduler is not one the device can have.
     #[error("{} has no I/O scheduler `{scheduler}`", .device.display())]
     Scheduler {
@@ -95,6 +109,8 @@ impl Explain for VolumeError {
         match self {
             Self::Spec { .. } | Self::Refused { .. } => EXIT_USAGE,
             Self::Look(_) | Self::Space { .. } | Self::Scheduler { .. } => exit_code_of(FailureKind::Missing),
+            Self::NotServed { .. } => EXIT_INTERNAL,
+            Self::Disk(error) => error.exit_code(),
             Self::Lease(error) => error.exit_code(),
             Self::Target(error) => exit_code_of(error.kind()),
         }
@@ -103,6 +119,13 @@ impl Explain for VolumeError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Spec { .. } => None,
+            Self::NotServed { .. } => {
+                Some("fsage, fsage-agent and fsage-disk must be of the same version".to_owned())
+            }
+            Self::Disk(ToolError::Missing { .. }) => {
+                Some("fsage-disk must lie beside fsage-agent: build it with `make build`".to_owned())
+            }
+            Self::Disk(error) => error.hint(),
             Self::Refused { path, refusal } => Some(refusal.hint(path)),
             Self::Look(_) => Some("plug it in, or run as root to see it".to_owned()),
             Self::Space { .. } => {
@@ -131,6 +154,8 @@ pub enum Volume {
     Loop(LoopVolume),
     /// A real block device.
     Device(DeviceVolume),
+    /// A virtual disk.
+    Disk(DiskVolume),
 }
 
 /// A volume that was taken. Give it back with [`Volume::release`].
@@ -177,6 +202,7 @@ pub fn resolve(
         VolumeSpec::Device { path, scheduler } => {
             DeviceVolume::new(path, consent, store_directory, scheduler.clone()).map(Volume::Device)
         }
+        VolumeSpec::Disk(disk) => DiskVolume::new(disk.options(), store_directory).map(Volume::Disk),
     }
 }
 
@@ -186,6 +212,7 @@ impl Volume {
     pub const fn size_bytes(&self) -> Option<u64> {
         match self {
             Self::Loop(volume) => Some(volume.size_bytes()),
+            Self::Disk(volume) => Some(volume.size_bytes()),
             Self::Device(_) => None,
         }
     }
@@ -204,6 +231,7 @@ impl Volume {
         let facts = match self {
             Self::Loop(volume) => volume.take(&mut taking, name),
             Self::Device(volume) => volume.take(&mut taking),
+            Self::Disk(volume) => volume.take(&mut taking, name),
         };
         let facts = match facts.and_then(|facts| taking.scheduler(&facts, self.wanted_scheduler())) {
             Ok(facts) => facts,
@@ -237,6 +265,7 @@ impl Volume {
         let mut lines = match self {
             Self::Loop(volume) => volume.describe(name),
             Self::Device(volume) => volume.describe(),
+            Self::Disk(volume) => volume.describe(name),
         };
         if let Some(scheduler) = self.wanted_scheduler() {
             let device = self.device_in_words();
@@ -249,18 +278,18 @@ impl Volume {
     #[must_use]
     pub fn device_in_words(&self) -> String {
         match self {
-            Self::Loop(_) => "loopN".to_owned(),
+            Self::Loop(_) | Self::Disk(_) => "loopN".to_owned(),
             Self::Device(volume) => volume.path().display().to_string(),
         }
     }
 
-    /// Whether a device would be taken now, by the safety rules. Reads, and asks no agent; a loop file always would.
+    /// Whether a device would be taken now, by the safety rules. Reads, and asks no agent; a loop file or a virtual disk always would.
     ///
     /// # Errors
     /// The rule that refuses it, or why it cannot be looked at.
     pub fn look(&self) -> Result<(), VolumeError> {
         match self {
-            Self::Loop(_) => Ok(()),
+            Self::Loop(_) | Self::Disk(_) => Ok(()),
             Self::Device(volume) => volume.look(),
         }
     }
@@ -269,6 +298,7 @@ impl Volume {
         match self {
             Self::Loop(volume) => volume.scheduler(),
             Self::Device(volume) => volume.scheduler(),
+            Self::Disk(volume) => volume.scheduler(),
         }
     }
 }
@@ -302,6 +332,30 @@ impl Taking<'_> {
             Reply::BlockFacts { facts } => Ok(*facts),
             other => Err(unexpected("block-facts", &other).into()),
         }
+    }
+
+    /// Sets a setting of the queue; one that this kernel does not have, or not for this device, is left alone.
+    fn queue_setting(&mut self, device: &Path, setting: &str, value: &str) -> Result<(), VolumeError> {
+        let name = device.file_name().unwrap_or_default();
+        let path = Path::new("/sys/class/block").join(name).join("queue").join(setting);
+        let old = match self.session.call(Request::Get { path: path.clone() }, &mut |_| {}) {
+            Ok(Reply::Setting { old }) => old,
+            Err(error) if error.is_lost() => return Err(error.into()),
+            Ok(_) | Err(_) => return Ok(()),
+        };
+        if old == value {
+            return Ok(());
+        }
+        // A loop device keeps its settings for whoever has it next.
+        let new = value.to_owned();
+        let undo = Request::Restore { path: path.clone(), old: old.clone(), new: new.clone() };
+        self.lease(Lease::Setting { path: path.clone(), old, new: new.clone() }, undo)?;
+        match self.session.call(Request::Set { path: path.clone(), value: new }, &mut |_| {}) {
+            Ok(_) => self.commands.push(format!("echo {value} >{}", path.display())),
+            Err(error) if error.is_lost() => return Err(error.into()),
+            Err(_) => {}
+        }
+        Ok(())
     }
 
     /// Sets the I/O scheduler, when one is wanted and another is set.

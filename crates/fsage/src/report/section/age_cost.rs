@@ -27,7 +27,7 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         (figure(&Figure {
             id: "age-cost-chart",
             kind: "age_cost",
-            title: "What age costs",
+            title: &content.view.timed("What age costs"),
             how_to_read: "a dot is how many times as much a measure takes on the aged file system as on the other state of the same \
                           volume, the bar its interval; bars that cross the line at 1 are hollow, because they are no \
                           evidence of a difference. Unaged is a copy of the same tree, fresh a file system just made.",

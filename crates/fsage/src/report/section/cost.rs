@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::Content;
 use super::headline::flags;
 use crate::report::table::{Cell, Column, Row, table};
-use crate::report::text::{bytes, grouped, nanoseconds, percent, significant, words};
+use crate::report::text::{bytes, grouped, in_unit, nanoseconds, percent, significant, words};
 use crate::report::view::{Age, Trial};
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
@@ -17,7 +17,8 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     let columns = [
         Column::text("trial"),
         Column::number("operations", ""),
-        Column::number("time", "ns"),
+        Column::number("wall time", "ns"),
+        Column::number("model time", "ns"),
         Column::number("operations/s", ""),
         Column::number("written", "bytes"),
         Column::number("device bytes", "bytes"),
@@ -30,7 +31,8 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     ];
     let rows: Vec<Row> = aged.iter().map(|(trial, age)| row(trial, age)).collect();
     Some(html! {
-        p.lead { "Pauses and probes are left out of the time. Device bytes are those that the kernel says it wrote to the device. "
+        p.lead { "Pauses and probes are left out of the times. On a virtual disk in model time the wall's time says how long this "
+            "machine took to age it, and nothing about the medium. Device bytes are those that the kernel says it wrote to the device. "
             "User CPU is the time outside the kernel: making operations and data, keeping the latencies, and the trace; the calls "
             "themselves are in the system's." }
         (table("cost-table", "What ageing took", &columns, &rows))
@@ -39,8 +41,11 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
 
 fn row(trial: &Trial, age: &Age) -> Row {
     let result = &age.result;
-    let seconds = as_f64(result.elapsed_ns) / 1e9;
+    let model = result.disk.as_ref().filter(|_| trial.is_model()).map(|disk| as_f64(disk.elapsed_ns));
+    let seconds = model.unwrap_or(as_f64(result.elapsed_ns)) / 1e9;
     let speed = (seconds > 0.0).then(|| as_f64(result.operations) / seconds);
+    let speed_in_words =
+        |speed| if model.is_some() { in_unit(speed, "1/model s") } else { significant(speed) };
     let failed: u64 = result.failed.values().sum();
     let by_errno: Vec<String> =
         result.failed.iter().map(|(errno, count)| format!("{errno} {}", grouped(*count))).collect();
@@ -57,7 +62,8 @@ fn row(trial: &Trial, age: &Age) -> Row {
         Cell::markup(&name, age.label.clone()).class("label"),
         Cell::number(grouped(result.operations), as_f64(result.operations)),
         ns(as_f64(result.elapsed_ns)),
-        Cell::maybe(speed, significant),
+        Cell::maybe(model, nanoseconds),
+        Cell::maybe(speed, speed_in_words),
         Cell::number(bytes(as_f64(result.bytes_written)), as_f64(result.bytes_written)),
         Cell::maybe(result.device_bytes_written.map(as_f64), bytes),
         Cell::maybe(overwrites, significant),

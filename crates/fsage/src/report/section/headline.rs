@@ -7,8 +7,8 @@ use maud::{Markup, html};
 
 use super::Content;
 use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
-use crate::report::text::{bytes, counted, grouped, metric, nanoseconds, percent, ratio, significant};
-use crate::report::view::{Age, Trial, View};
+use crate::report::text::{bytes, counted, grouped, metric, percent, ratio, significant};
+use crate::report::view::{Age, Clocks, Trial, View};
 use crate::stats::Verdict;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
@@ -23,6 +23,7 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         (cards(view))
         ul.findings {
             li { (scope(view)) }
+            @if let Some(line) = clocks(view) { li { (line) } }
             @if let Some(line) = discoveries(content) { li { (line) } }
             @for line in strongest(&content.differences.made) { li { (line) } }
             @if let Some(line) = unproven(content) { li.unproven { (line) } }
@@ -48,7 +49,7 @@ fn cards(view: &View) -> Markup {
                             div { dt { "free extents" } dd { (grouped(free.extents)) } }
                         }
                         @if let Some(create) = age.result.latency.get(&fsage_engine::operation::OperationKind::Create) {
-                            div { dt { "median create" } dd { (nanoseconds(as_f64(create.p50_ns))) } }
+                            div { dt { "median create" } dd { (trial.latency(as_f64(create.p50_ns))) } }
                         }
                     }
                 }
@@ -96,6 +97,20 @@ fn scope(view: &View) -> String {
         grouped(operations),
         bytes(written)
     )
+}
+
+/// What the times are, where they are not the wall's.
+fn clocks(view: &View) -> Option<Markup> {
+    let which = match view.clocks() {
+        Clocks::Wall => return None,
+        Clocks::Model => "All times are",
+        Clocks::Mixed => "Times on virtual media are",
+    };
+    Some(html! {
+        (which) " " b { "model time" } ": what the medium's model would have taken for the very requests that reached it. It is exact to the "
+        "sequence of requests; the host's CPU time, and this machine's noise, are not in it. "
+        a href="#medium" { "Where it went" } "."
+    })
 }
 
 /// How many comparisons were made and what is left of them when that is taken into account.

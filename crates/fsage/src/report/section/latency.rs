@@ -10,7 +10,7 @@ use super::Content;
 use super::headline::flags;
 use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::table::{Cell, Column, Row, table};
-use crate::report::text::{grouped, nanoseconds, words};
+use crate::report::text::{grouped, words};
 use crate::report::view::View;
 
 /// Operations that any trial has a latency for.
@@ -38,7 +38,7 @@ pub fn chart(content: &Content<'_>) -> Option<Markup> {
     Some(figure(&Figure {
         id: "latency-chart",
         kind: "latency",
-        title: "How latency changes as the file system ages",
+        title: &view.timed("How latency changes as the file system ages"),
         how_to_read: "each dot is the median of a short stretch of the run, the line is the same smoothed, the band \
                       shows the spread; a line that climbs to the right means that the operation gets slower with age. \
                       All panels share their axes: drag to zoom one and the others follow, double-click to reset.",
@@ -81,7 +81,7 @@ pub fn tables(content: &Content<'_>) -> Option<Markup> {
     for kind in kinds {
         for (trial, age) in view.ages() {
             let Some(latency) = age.result.latency.get(&kind) else { continue };
-            let ns = |value: f64| Cell::number(nanoseconds(value), value);
+            let ns = |value: f64| Cell::number(trial.latency(value), value);
             let name = html! { (age.label) (flags(trial)) };
             rows.push(Row {
                 cells: vec![
@@ -102,6 +102,6 @@ pub fn tables(content: &Content<'_>) -> Option<Markup> {
     Some(html! {
         p.lead { "Over the whole of each run, successful operations only, open and close included. "
             "p99 is the latency that one operation in a hundred exceeds, p99.9 one in a thousand." }
-        (table("latency-table", "Latency by operation and trial", &columns, &rows))
+        (table("latency-table", &view.timed("Latency by operation and trial"), &columns, &rows))
     })
 }

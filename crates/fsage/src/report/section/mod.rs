@@ -10,6 +10,7 @@ pub mod headline;
 pub mod histogram;
 pub mod latency;
 pub mod layout;
+pub mod medium;
 pub mod profile;
 pub mod setup;
 pub mod trial;
@@ -37,10 +38,11 @@ pub struct Section {
 }
 
 /// Every section.
-pub const ALL: [Section; 15] = [
+pub const ALL: [Section; 16] = [
     Section { id: "summary", title: "In short", render: headline::render },
     Section { id: "claims", title: "Published findings", render: claim::render },
     Section { id: "age-cost", title: "What age costs", render: age_cost::render },
+    Section { id: "medium", title: "Where the time went", render: medium::render },
     Section { id: "latency", title: "Latency over time", render: latency::chart },
     Section { id: "operations", title: "Latency by operation", render: latency::tables },
     Section { id: "free-space", title: "Free space", render: free_space::render },

@@ -86,7 +86,7 @@ fn copy_stage(check: &mut Checker, copy: &CopyStage, own: &VolumeSpec) {
         Some(volume) => {
             let device = |spec: &VolumeSpec| match spec {
                 VolumeSpec::Device { path, .. } => Some(path.clone()),
-                VolumeSpec::Loop { .. } => None,
+                VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) => None,
             };
             check.require(device(volume).is_none() || device(volume) != device(own), "volume", || {
                 "this is the study's own device, which holds what is to be copied".to_owned()
@@ -95,7 +95,7 @@ fn copy_stage(check: &mut Checker, copy: &CopyStage, own: &VolumeSpec) {
             super::volume_limits(check, volume);
             check.path.pop();
         }
-        None => check.require(matches!(own, VolumeSpec::Loop { .. }), "volume", || {
+        None => check.require(!matches!(own, VolumeSpec::Device { .. }), "volume", || {
             "a device cannot hold both the tree and its copy: name a volume for the copy".to_owned()
         }),
     }

@@ -1,0 +1,255 @@
+//! Virtual disks with a name, for anything: `fsage disk up NAME` gives a block device that stays until `fsage disk down NAME`.
+//!
+//! A disk has a folder of its own below /run/fsage/disks, which is also the folder of its lease journal, so that `fsage clean` finds it like
+//! a store. `disk.json` is written last: a disk that has one was brought up whole, and as long as its server lives it is no rest
+//! of a killed run and is left alone. Anything else there is given back by the next `up`, `down` or `clean`.
+
+mod error;
+mod record;
+
+use std::path::{Path, PathBuf};
+
+use fsage_engine::disk::VirtualDisk;
+use fsage_engine::host::disk as server;
+use serde_json::Value;
+
+pub use error::DiskError;
+pub use record::DiskRecord;
+
+use crate::lease::{Journal, LeaseId, clean};
+use crate::target::{Session, Target};
+use crate::volume::disk::{DiskOptions, DiskVolume, folder};
+
+/// Longest name: the path of a socket holds 107 bytes.
+pub const LONGEST_NAME: usize = 32;
+
+/// Folder within a disk's own that its server works in.
+const SERVED: &str = "served";
+
+/// A disk by its name; whether there is one is another question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedDisk {
+    name: String,
+    folder: PathBuf,
+}
+
+/// How a disk is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DiskState {
+    /// Served.
+    Up(DiskRecord),
+    /// Its server is gone, or it was never brought up whole; `fsage disk down` or `fsage clean` removes what is left.
+    Dead(Option<DiskRecord>),
+}
+
+impl NamedDisk {
+    /// The disk of this name.
+    ///
+    /// # Errors
+    /// The name cannot be one: letters, digits, `-`, `_` and `.`, the first a letter or digit, at most [`LONGEST_NAME`].
+    pub fn new(name: &str) -> Result<Self, DiskError> {
+        let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+        if !first || name.len() > LONGEST_NAME || !name.chars().all(right) {
+            return Err(DiskError::Name { name: name.to_owned() });
+        }
+        Ok(Self { name: name.to_owned(), folder: folder().join(name) })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it is; `None` when there is none.
+    #[must_use]
+    pub fn state(&self) -> Option<DiskState> {
+        if !self.folder.is_dir() {
+            return None;
+        }
+        let record = DiskRecord::read(&self.folder);
+        let alive = !server::servers(&self.folder.join(SERVED)).is_empty();
+        Some(match record {
+            Some(record) if alive => DiskState::Up(record),
+            record => DiskState::Dead(record),
+        })
+    }
+
+    /// Its record, when it is up.
+    ///
+    /// # Errors
+    /// There is none of that name, or its server is gone.
+    pub fn find(&self) -> Result<DiskRecord, DiskError> {
+        match self.state() {
+            Some(DiskState::Up(record)) => Ok(record),
+            Some(DiskState::Dead(_)) => Err(DiskError::Dead { name: self.name.clone() }),
+            None => Err(DiskError::Unknown { name: self.name.clone(), known: names() }),
+        }
+    }
+
+    /// Brings it up.
+    ///
+    /// # Errors
+    /// There is one of that name, the options make no sense, or it does not work.
+    pub fn up(&self, options: DiskOptions) -> Result<DiskRecord, DiskError> {
+        let volume = DiskVolume::lasting(options, &self.folder.join(SERVED))?;
+        let (mut session, mut journal, agent) = self.open()?;
+        let outcome = self.bring_up(&volume, &mut session, &mut journal);
+        drop(session);
+        journal.release(agent)?;
+        if outcome.is_err() && journal.outstanding().is_empty() {
+            self.remove_folder();
+        }
+        outcome
+    }
+
+    /// An agent and the journal, with whatever a dead one of this name left given back.
+    fn open(&self) -> Result<(Session, Journal, LeaseId), DiskError> {
+        std::fs::create_dir_all(&self.folder).map_err(DiskError::file("make", &self.folder))?;
+        // The lock first: two that are brought up at once must not both find the place empty.
+        let mut journal = Journal::open(&self.folder)?;
+        if let Some(DiskState::Up(record)) = self.state() {
+            return Err(DiskError::Taken { name: self.name.clone(), device: record.device });
+        }
+        let mut session = Target::local()?;
+        let agent = journal.attach(&session)?;
+        give_back(&mut session, &mut journal, &self.name)?;
+        let _ = std::fs::remove_file(record::path(&self.folder));
+        Ok((session, journal, agent))
+    }
+
+    fn bring_up(
+        &self,
+        volume: &DiskVolume,
+        session: &mut Session,
+        journal: &mut Journal,
+    ) -> Result<DiskRecord, DiskError> {
+        let mut acquired =
+            crate::volume::Volume::Disk(volume.clone()).acquire(session, journal, &self.name)?;
+        let record = DiskRecord::new(&self.name, volume, &self.folder.join(SERVED), &acquired);
+        if let Err(error) = record.write(&self.folder) {
+            acquired.give_back(session, journal)?;
+            return Err(error);
+        }
+        // It stays taken, and leased, until `down`.
+        Ok(record)
+    }
+
+    /// Takes it down, alive or dead.
+    ///
+    /// # Errors
+    /// There is none of that name; it is in use; something cannot be given back.
+    pub fn down(&self) -> Result<(), DiskError> {
+        if self.state().is_none() {
+            return Err(DiskError::Unknown { name: self.name.clone(), known: names() });
+        }
+        if self.find().is_ok() {
+            self.refuse_in_use()?;
+        }
+        let mut journal = Journal::open(&self.folder)?;
+        let mut session = Target::local()?;
+        let agent = journal.attach(&session)?;
+        let outcome = give_back(&mut session, &mut journal, &self.name);
+        drop(session);
+        journal.release(agent)?;
+        outcome?;
+        drop(journal);
+        self.remove_folder();
+        Ok(())
+    }
+
+    /// Refuses a disk that something is mounted from, or that is part of something: it is not to be pulled away or changed below it.
+    ///
+    /// # Errors
+    /// It is in use, or not up.
+    pub fn refuse_in_use(&self) -> Result<(), DiskError> {
+        let record = self.find()?;
+        let Ok(facts) = fsage_engine::host::block::facts(&record.device) else { return Ok(()) };
+        let mut users: Vec<String> =
+            facts.mounted_at.iter().map(|point| format!("mounted at {}", point.display())).collect();
+        users.extend(facts.holders.iter().map(|holder| format!("held by {holder}")));
+        if facts.swap {
+            users.push("swap".to_owned());
+        }
+        if users.is_empty() {
+            return Ok(());
+        }
+        Err(DiskError::InUse { name: self.name.clone(), device: record.device, users: users.join(", ") })
+    }
+
+    fn remove_folder(&self) {
+        // What is left is found empty by the next, and by `fsage clean`.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+
+    /// Asks its server one thing.
+    ///
+    /// # Errors
+    /// It is not up, or refuses.
+    pub fn ask(&self, command: &Value) -> Result<Value, DiskError> {
+        let record = self.find()?;
+        Ok(VirtualDisk::at(record.directory).ask(command)?)
+    }
+}
+
+fn give_back(session: &mut Session, journal: &mut Journal, name: &str) -> Result<(), DiskError> {
+    let summary = clean(session, journal)?;
+    match summary.failed.into_iter().next() {
+        Some((_, why)) => Err(DiskError::Stuck { name: name.to_owned(), why }),
+        None => Ok(()),
+    }
+}
+
+/// Names of all disks, alive or dead, sorted.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let entries = std::fs::read_dir(folder()).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| NamedDisk::new(name).is_ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The disk that a journal is of, in words, when it is up: then its leases are no rest of a killed run.
+pub(crate) fn holds(journal_folder: &Path) -> Option<String> {
+    let record = DiskRecord::read(journal_folder)?;
+    let alive = !server::servers(&journal_folder.join(SERVED)).is_empty();
+    alive.then(|| format!("the disk `{0}`, which is up; `fsage disk down {0}` takes it down", record.name))
+}
+
+/// Removes what is left of a disk when everything that its journal has was given back; other journals' folders stay.
+pub(crate) fn forget(journal_folder: &Path) {
+    if journal_folder.parent().is_some_and(|parent| folder().canonicalize().is_ok_and(|own| own == parent)) {
+        // What is left is found empty by the next.
+        let _ = std::fs::remove_dir_all(journal_folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        for right in ["a", "old-hdd", "7", "a.b_c", &"x".repeat(32)] {
+            assert_eq!(NamedDisk::new(right).unwrap().name(), right);
+        }
+        for wrong in ["", ".", "..", "-a", "a/b", "a b", "ä", "../x", &"x".repeat(33)] {
+            let error = NamedDisk::new(wrong).unwrap_err();
+            assert!(matches!(&error, DiskError::Name { .. }), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_none() {
+        let disk = NamedDisk::new("no-such-disk-anywhere").unwrap();
+        assert_eq!(disk.state(), None);
+        assert!(matches!(disk.find(), Err(DiskError::Unknown { .. })));
+        assert!(matches!(disk.down(), Err(DiskError::Unknown { .. })));
+        assert_eq!(holds(Path::new("/nowhere")), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! `fsage-disk`: the server of the virtual disk, our own. It lies beside the agent and is of its version.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fsage_engine::disk::DiskTime;
+use serde::Deserialize;
+
+use super::{Invocation, Output, Program, Version};
+
+/// The program.
+pub static PROGRAM: Program = Program {
+    name: "fsage-disk",
+    package: "",
+    purpose: "serve virtual disks",
+    version_arguments: &["--version"],
+    parse_version,
+    time_limit: Duration::from_secs(120),
+};
+
+/// What a disk is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Up<'a> {
+    /// Its folder, which is made.
+    pub directory: &'a Path,
+    /// Size.
+    pub size_bytes: u64,
+    /// Medium, as a flag says it (`hdd-7200,rpm=5400`).
+    pub medium: &'a str,
+    /// Logical block size.
+    pub block_bytes: u32,
+    /// How it keeps time.
+    pub time: DiskTime,
+    /// Keep every request.
+    pub log: bool,
+    /// Most memory for what is not self-describing data.
+    pub memory_bytes: Option<u64>,
+    /// Folder for the file that takes what goes beyond.
+    pub spill: Option<&'a Path>,
+    /// Serve NBD as well.
+    pub nbd: bool,
+    /// Faults, as JSON.
+    pub faults: Option<&'a str>,
+}
+
+/// Starts a disk in the background.
+#[must_use]
+pub fn up(disk: &Up<'_>) -> Invocation {
+    let mut words = vec![
+        "up".to_owned(),
+        "--directory".to_owned(),
+        disk.directory.display().to_string(),
+        "--size".to_owned(),
+        disk.size_bytes.to_string(),
+        "--medium".to_owned(),
+        disk.medium.to_owned(),
+        "--block-bytes".to_owned(),
+        disk.block_bytes.to_string(),
+        "--time".to_owned(),
+        time_word(disk.time).to_owned(),
+    ];
+    let mut option = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.extend([name.to_owned(), value]);
+        }
+    };
+    option("--memory", disk.memory_bytes.map(|bytes| bytes.to_string()));
+    option("--spill", disk.spill.map(|path| path.display().to_string()));
+    option("--faults", disk.faults.map(str::to_owned));
+    option("--log", disk.log.then(|| "on".to_owned()));
+    option("--nbd", disk.nbd.then(|| "on".to_owned()));
+    PROGRAM.invoke(words)
+}
+
+/// As the flag and the study spell it.
+#[must_use]
+pub const fn time_word(time: DiskTime) -> &'static str {
+    match time {
+        DiskTime::Model => "model",
+        DiskTime::Real => "real",
+    }
+}
+
+/// A disk that is up, as the program tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Served {
+    /// The server.
+    pub pid: u32,
+    /// Its start time, which tells it from a later process of the same number.
+    pub start_ticks: u64,
+    /// The file to attach.
+    pub file: PathBuf,
+    /// The control socket.
+    pub control: PathBuf,
+}
+
+/// Reads what it printed when the disk was up: one JSON object.
+///
+/// # Errors
+/// It is something else.
+pub fn served(output: &Output) -> Result<Served, serde_json::Error> {
+    serde_json::from_str(output.stdout.trim())
+}
+
+/// Reads `fsage-disk 0.1.0`.
+#[must_use]
+pub fn parse_version(output: &str) -> Option<Version> {
+    Version::after(output, "fsage-disk ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain() -> Up<'static> {
+        Up {
+            directory: Path::new("/run/fsage/disks/a"),
+            size_bytes: 1 << 30,
+            medium: "hdd-7200",
+            block_bytes: 4096,
+            time: DiskTime::Model,
+            log: false,
+            memory_bytes: None,
+            spill: None,
+            nbd: false,
+            faults: None,
+        }
+    }
+
+    #[test]
+    fn arguments_say_what_is_wanted() {
+        let common = "fsage-disk up --directory /run/fsage/disks/a --size 1073741824";
+        assert_eq!(
+            up(&plain()).to_string(),
+            format!("{common} --medium hdd-7200 --block-bytes 4096 --time model")
+        );
+        let all = Up {
+            medium: "hdd-7200,rpm=5400",
+            block_bytes: 512,
+            time: DiskTime::Real,
+            log: true,
+            memory_bytes: Some(9),
+            spill: Some(Path::new("/var/tmp")),
+            nbd: true,
+            faults: Some("{}"),
+            ..plain()
+        };
+        assert_eq!(
+            up(&all).to_string(),
+            format!(
+                "{common} --medium hdd-7200,rpm=5400 --block-bytes 512 --time real --memory 9 --spill /var/tmp --faults '{{}}' --log on --nbd on"
+            )
+        );
+    }
+
+    #[test]
+    fn what_it_prints_is_read() {
+        let stdout = r#"{"pid":7,"start_ticks":99,"file":"/a/mount/disk","control":"/a/control","more":1}"#;
+        let output = Output {
+            status: 0,
+            stdout: format!("{stdout}\n"),
+            stderr: String::new(),
+            elapsed: Duration::ZERO,
+        };
+        let found = served(&output).unwrap();
+        assert_eq!((found.pid, found.start_ticks, found.file.as_path()), (7, 99, Path::new("/a/mount/disk")));
+        assert!(served(&Output { stdout: "up\n".to_owned(), ..output }).is_err());
+        assert_eq!(parse_version("fsage-disk 0.1.0\n").unwrap().to_string(), "0.1.0");
+    }
+}

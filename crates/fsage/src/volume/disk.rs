@@ -1,0 +1,336 @@
+//! A virtual disk under a loop device: a medium of choice, in memory.
+//!
+//! The disk's folder lies below the runtime folder, because the path of a Unix socket is short, and is named after the store and the
+//! volume, so that two runs never share one. One lease covers all of it: the server, its mount and the folder.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use fsage_engine::disk::{DiskTime, FILE};
+use fsage_engine::protocol::{BlockFacts, Reply, Request};
+use fsage_engine::size::Bytes;
+
+use super::{Taking, VolumeError, unexpected};
+use crate::lease::record::Lease;
+use crate::tools::fsage_disk::{self, Up};
+
+/// Smallest disk that is of any use, and the largest that the server takes.
+pub const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
+
+/// Largest request that reaches the server in one piece, in KiB: the kernel's FUSE takes no more, and a larger limit would only
+/// split requests unevenly.
+const REQUEST_KIB: &str = "1024";
+
+/// A virtual disk, as the study or a command line says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskOptions {
+    /// Size.
+    pub size: Bytes,
+    /// Medium, as a flag says it.
+    pub medium: String,
+    /// Whether its medium turns: what the kernel is told, and file systems ask for.
+    pub rotational: bool,
+    /// Logical block size.
+    pub block_bytes: u32,
+    /// How it keeps time.
+    pub time: DiskTime,
+    /// Keep every request.
+    pub log: bool,
+    /// Most memory for what is not self-describing data; `None`: no limit.
+    pub memory: Option<Bytes>,
+    /// Folder for the file that takes what goes beyond.
+    pub spill: Option<PathBuf>,
+    /// Serve NBD as well.
+    pub nbd: bool,
+    /// Faults, as JSON.
+    pub faults: Option<String>,
+    /// I/O scheduler; `None`: left alone.
+    pub scheduler: Option<String>,
+}
+
+/// A virtual disk, checked, not yet taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskVolume {
+    options: DiskOptions,
+    place: Place,
+}
+
+/// Where a disk is served from, and how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    /// A folder named after this path and the volume, for as long as the agent lives.
+    Of(PathBuf),
+    /// This folder, until it is taken down.
+    At(PathBuf),
+}
+
+/// `$FSAGE_RUNTIME_DIR` or /run/fsage.
+fn runtime_folder() -> PathBuf {
+    std::env::var_os("FSAGE_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run/fsage"), PathBuf::from)
+}
+
+/// Where the disks with a name have their folders.
+#[must_use]
+pub fn folder() -> PathBuf {
+    runtime_folder().join("disks")
+}
+
+impl DiskVolume {
+    /// One for a trial, of which `owner` (the store) tells it from others.
+    pub(super) fn new(options: DiskOptions, owner: &Path) -> Result<Self, VolumeError> {
+        Self::at(options, Place::Of(owner.to_owned()))
+    }
+
+    /// One that is served from `directory` until it is taken down.
+    ///
+    /// # Errors
+    /// Its options make no sense.
+    pub fn lasting(options: DiskOptions, directory: &Path) -> Result<Self, VolumeError> {
+        Self::at(options, Place::At(directory.to_owned()))
+    }
+
+    fn at(options: DiskOptions, place: Place) -> Result<Self, VolumeError> {
+        let wrong = |key, what: String| Err(VolumeError::Spec { key, what });
+        let size = options.size;
+        if !matches!(options.block_bytes, 512 | 4096) {
+            return wrong("block_bytes", format!("must be 512 or 4096, not {}", options.block_bytes));
+        }
+        if !SIZES.contains(&size.0) {
+            let (least, most) = (Bytes(*SIZES.start()), Bytes(*SIZES.end()));
+            return wrong("size", format!("must be from {least} to {most}, not {size}"));
+        }
+        if !size.0.is_multiple_of(4096) {
+            return wrong("size", format!("must be a multiple of 4096 bytes, not {} bytes", size.0));
+        }
+        if options.spill.as_ref().is_some_and(|spill| spill.is_relative()) {
+            return wrong("spill", "must be an absolute path".to_owned());
+        }
+        Ok(Self { options, place })
+    }
+
+    /// What it is to be.
+    #[must_use]
+    pub const fn options(&self) -> &DiskOptions {
+        &self.options
+    }
+
+    /// Size of the disk.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.options.size.0
+    }
+
+    /// Scheduler wanted, if any.
+    #[must_use]
+    pub fn scheduler(&self) -> Option<&str> {
+        self.options.scheduler.as_deref()
+    }
+
+    /// The folder of the disk called `name`.
+    #[must_use]
+    pub fn directory(&self, name: &str) -> PathBuf {
+        let owner = match &self.place {
+            Place::At(directory) => return directory.clone(),
+            Place::Of(owner) => owner,
+        };
+        let mut hash = blake3::Hasher::new();
+        hash.update(owner.as_os_str().as_bytes()).update(b"\n").update(name.as_bytes());
+        let name = hash.finalize().to_hex();
+        runtime_folder().join("volumes").join(name.as_str().get(..16).unwrap_or("volume"))
+    }
+
+    fn up<'a>(&'a self, directory: &'a Path) -> Up<'a> {
+        let options = &self.options;
+        Up {
+            directory,
+            size_bytes: options.size.0,
+            medium: &options.medium,
+            block_bytes: options.block_bytes,
+            time: options.time,
+            log: options.log,
+            memory_bytes: options.memory.map(|bytes| bytes.0),
+            spill: options.spill.as_deref(),
+            nbd: options.nbd,
+            faults: options.faults.as_deref(),
+        }
+    }
+
+    pub(super) fn describe(&self, name: &str) -> Vec<String> {
+        let directory = self.directory(name);
+        vec![
+            fsage_disk::up(&self.up(&directory)).to_string(),
+            self.attach_line(&directory.join(FILE)),
+            format!("echo {REQUEST_KIB} >/sys/block/loopN/queue/max_sectors_kb"),
+        ]
+    }
+
+    fn attach_line(&self, file: &Path) -> String {
+        format!("losetup --find --show --direct-io=on -b {} {}", self.options.block_bytes, file.display())
+    }
+
+    /// Serves it and attaches it.
+    pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<BlockFacts, VolumeError> {
+        let directory = &self.directory(name);
+        let end = Request::EndDisk { directory: directory.to_owned() };
+        taking.lease(Lease::Disk { directory: directory.to_owned() }, end.clone())?;
+        // A run that was killed may have left one of this name.
+        taking.call(end)?;
+        taking.call(Request::MakeDirectory { directory: directory.to_owned() })?;
+        let invocation = fsage_disk::up(&self.up(directory));
+        let invocation = if matches!(self.place, Place::At(_)) { invocation.outliving() } else { invocation };
+        taking.commands.push(invocation.to_string());
+        let output = invocation.run_checked(taking.session)?;
+        let served = fsage_disk::served(&output)
+            .map_err(|_| VolumeError::NotServed { command: invocation.to_string(), said: output.tail() })?;
+        let file = served.file;
+        taking.lease(Lease::Loop { file: file.clone() }, Request::LoopDetach { file: file.clone() })?;
+        taking.commands.push(self.attach_line(&file));
+        let attach = Request::LoopAttach {
+            file,
+            size_bytes: None,
+            sector_bytes: self.options.block_bytes,
+            direct_io: true,
+        };
+        let device = match taking.call(attach)? {
+            Reply::Device { device } => device,
+            other => return Err(unexpected("loop-attach", &other).into()),
+        };
+        let rotational = if self.options.rotational { "1" } else { "0" };
+        for (setting, value) in
+            [("max_sectors_kb", REQUEST_KIB), ("wbt_lat_usec", "0"), ("rotational", rotational)]
+        {
+            taking.queue_setting(&device, setting, value)?;
+        }
+        taking.facts(&device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::lease::Journal;
+    use crate::target::{Session, Target};
+    use crate::volume::Volume;
+
+    fn options() -> DiskOptions {
+        DiskOptions {
+            size: Bytes(1 << 30),
+            medium: "hdd-7200".to_owned(),
+            rotational: true,
+            block_bytes: 4096,
+            time: DiskTime::Model,
+            log: false,
+            memory: None,
+            spill: None,
+            nbd: false,
+            faults: None,
+            scheduler: None,
+        }
+    }
+
+    /// A session whose disk says `stdout`, and what it is asked.
+    fn session(stdout: &'static str) -> (Session, Arc<Mutex<Vec<String>>>) {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&asked);
+        let session = Target::scripted(Box::new(move |request, _| {
+            let value = serde_json::to_value(request).unwrap();
+            seen.lock().unwrap().push(value["request"].as_str().unwrap().to_owned());
+            Some(Ok(match request {
+                Request::RunTool { argv, .. } | Request::StartServer { argv, .. } => Reply::Tool {
+                    argv: argv.clone(),
+                    status: i32::from(stdout.is_empty()),
+                    stdout: stdout.to_owned(),
+                    stderr: "no such medium".to_owned(),
+                    elapsed_ns: 1,
+                },
+                Request::LoopAttach { .. } => Reply::Device { device: "/dev/loop77".into() },
+                // One setting as it should be, one that is not, and one that this kernel does not have.
+                Request::Get { path } if path.ends_with("max_sectors_kb") => {
+                    Reply::Setting { old: "1280".to_owned() }
+                }
+                Request::Get { path } if path.ends_with("rotational") => {
+                    Reply::Setting { old: "1".to_owned() }
+                }
+                Request::Get { .. } => return Some(Err(missing())),
+                Request::BlockFacts { .. } => Reply::BlockFacts { facts: Box::default() },
+                _ => Reply::Done,
+            }))
+        }));
+        (session, asked)
+    }
+
+    fn missing() -> fsage_engine::protocol::Failure {
+        fsage_engine::protocol::Failure {
+            message: "no".to_owned(),
+            hint: String::new(),
+            errno: Some(2),
+            kind: fsage_engine::protocol::FailureKind::Failed,
+        }
+    }
+
+    const SERVED: &str = r#"{"pid":7,"start_ticks":9,"file":"/run/fsage/volumes/x/mount/disk","control":"/run/fsage/volumes/x/control"}"#;
+
+    #[test]
+    fn it_is_leased_before_it_is_started_and_given_back_in_reverse() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path()).unwrap();
+        let (mut session, asked) = session(SERVED);
+        let volume = Volume::Disk(DiskVolume::new(options(), Path::new("/store")).unwrap());
+        let acquired = volume.acquire(&mut session, &mut journal, "t1").unwrap();
+        let taken: Vec<_> = journal.outstanding().iter().map(|record| record.lease.clone()).collect();
+        assert!(
+            matches!(&taken[0], Lease::Disk { directory } if directory.starts_with("/run/fsage/volumes"))
+        );
+        assert!(matches!(&taken[1], Lease::Loop { .. }) && matches!(&taken[2], Lease::Setting { .. }));
+        assert_eq!(taken.len(), 3);
+        volume.release(acquired, &mut session, &mut journal).unwrap();
+        let order = "end-disk make-directory run-tool loop-attach get set get get block-facts restore loop-detach end-disk";
+        assert_eq!(asked.lock().unwrap().join(" "), order);
+        assert!(journal.outstanding().is_empty());
+    }
+
+    #[test]
+    fn one_that_does_not_come_up_leaves_nothing() {
+        for (stdout, wanted) in [("", "no such medium"), ("up\n", "did not say where the disk is")] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut journal = Journal::open(folder.path()).unwrap();
+            let (mut session, asked) = session(stdout);
+            let volume = Volume::Disk(DiskVolume::new(options(), Path::new("/store")).unwrap());
+            let error = volume.acquire(&mut session, &mut journal, "t1").unwrap_err();
+            let text = crate::cli::explain::Problem::from(error).render(false);
+            assert!(text.contains(wanted), "{text}");
+            assert_eq!(asked.lock().unwrap().last().map(String::as_str), Some("end-disk"));
+            assert!(journal.outstanding().is_empty());
+        }
+    }
+
+    #[test]
+    fn two_stores_and_two_volumes_have_disks_of_their_own() {
+        let at =
+            |owner: &str, name: &str| DiskVolume::new(options(), Path::new(owner)).unwrap().directory(name);
+        let folders = [at("/a", "t1"), at("/a", "t2"), at("/b", "t1")];
+        assert!(folders[0] != folders[1] && folders[0] != folders[2]);
+        assert_eq!(folders[0], at("/a", "t1"));
+        assert!(folders[0].join("control").as_os_str().len() < 100);
+        let lasting = DiskVolume::lasting(options(), Path::new("/run/fsage/disks/a/served")).unwrap();
+        assert_eq!(lasting.directory("t1"), Path::new("/run/fsage/disks/a/served"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let refused = |options: DiskOptions| {
+            let error = DiskVolume::new(options, Path::new("/a")).unwrap_err();
+            match error {
+                VolumeError::Spec { key, .. } => key,
+                other => panic!("{other}"),
+            }
+        };
+        assert_eq!(refused(DiskOptions { size: Bytes(4096), ..options() }), "size");
+        assert_eq!(refused(DiskOptions { size: Bytes((16 << 40) + 4096), ..options() }), "size");
+        assert_eq!(refused(DiskOptions { size: Bytes((1 << 30) + 512), ..options() }), "size");
+        assert_eq!(refused(DiskOptions { block_bytes: 1024, ..options() }), "block_bytes");
+        assert_eq!(refused(DiskOptions { spill: Some("spill".into()), ..options() }), "spill");
+    }
+}
