@@ -39,6 +39,13 @@ pub struct Journal {
     registered: bool,
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Closing would not do while a child that was just forked still has the file open.
+        let _ = self.file.unlock();
+    }
+}
+
 impl Journal {
     /// Opens (or makes) the journal of `store`, an existing folder, and locks it until it is dropped.
     ///

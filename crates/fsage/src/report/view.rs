@@ -534,7 +534,10 @@ mod tests {
     }
 
     fn digested(stages: &[Value]) -> (Trial, Evidence) {
-        let metric = |name: &str| json!({"name": name, "unit": "ns", "samples": [1.0]});
+        let metric = |name: &str| {
+            let unit = if name.ends_with("_per_s") { "1/s" } else { "ns" };
+            json!({"name": name, "unit": unit, "samples": [1.0]})
+        };
         let file = json!({
             "version": 2, "id": "x", "status": "complete", "stages": stages,
             "factors": {"file_system.kind": "ext4"},

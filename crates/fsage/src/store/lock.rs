@@ -23,7 +23,14 @@ struct Holder {
 /// A held lock; given back when dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing would not do while a child that was just forked still has the file open.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Lock {
@@ -53,7 +60,7 @@ impl Lock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(text.as_bytes()))
             .map_err(|e| failed("write", &path, e))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 
