@@ -19,7 +19,7 @@ use fsage_disk::log::stream::{Item, Source as _};
 use fsage_disk::request::Operation;
 use fsage_disk::server::client::{self, ClientError, Ready};
 use fsage_disk::server::{Place, ProcessRecord, Settings};
-use fsage_sys::mount;
+use fsage_sys::{loopdev, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fsage-disk");
@@ -437,6 +437,10 @@ fn kill_under_load(name: &str, after: Duration) {
     let device = disk.device.take().unwrap();
     let attached = Path::new("/sys/block").join(device.path.file_name().unwrap()).join("loop/backing_file");
     assert!(attached.exists());
+    // Nobody can ask for the dead one's file, but it is found by name, and in nobody's way.
+    assert_eq!(loopdev::by_backing_file(&disk.place.file()).unwrap(), std::slice::from_ref(&device.path));
+    let other = tempfile::NamedTempFile::new().unwrap();
+    assert!(loopdev::by_backing_file(other.path()).unwrap().is_empty());
     drop(device);
     within("detaching", || !attached.exists());
     client::clean(&disk.place).unwrap();

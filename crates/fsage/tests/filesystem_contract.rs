@@ -12,7 +12,7 @@ use std::path::Path;
 
 use fsage::cli::explain::Explain;
 use fsage::filesystem::{FileSystem, Registry, StatfsField};
-use fsage::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec};
+use fsage::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{EraseConsent, resolve};
 use fsage_engine::protocol::{Reply, Request};
 use serde_json::json;
@@ -38,8 +38,26 @@ fn described(text: &str) -> Drivers {
 
 /// The whole contract, on a loop volume of so many MiB.
 fn contract(file_system: &FileSystem, mebibytes: u64) {
+    contract_on(file_system, &loop_volume(mebibytes));
+}
+
+/// The whole contract, on a virtual disk of each medium.
+fn contract_on_every_medium(file_system: &FileSystem, mebibytes: u64) {
+    if !Path::new("/dev/fuse").exists() {
+        volume_rig::skip("virtual disks need /dev/fuse");
+        return;
+    }
+    for preset in fsage_disk::media::presets() {
+        let size = format!("{mebibytes}MiB");
+        let disk = json!({"kind": "disk", "medium": preset.name, "size": size, "log": true});
+        println!("{} on {}", file_system.kind(), preset.name);
+        contract_on(file_system, &serde_json::from_value(disk).expect("a volume"));
+    }
+}
+
+fn contract_on(file_system: &FileSystem, volume: &VolumeSpec) {
     let Some(mut rig) = Rig::new() else { return };
-    let volume = resolve(&loop_volume(mebibytes), &EraseConsent::default(), &rig.store).expect("a volume");
+    let volume = resolve(volume, &EraseConsent::default(), &rig.store).expect("a volume");
     file_system.fits(volume.size_bytes().expect("known")).expect("large enough");
     let acquired = volume.acquire(&mut rig.session, &mut rig.journal, "contract").expect("acquired");
     assert_eq!(acquired.facts.signature, "");
@@ -222,6 +240,21 @@ fn btrfs_with_every_parameter() {
 #[test]
 fn btrfs_mixed() {
     contract(&built_in("btrfs", json!({"mixed": true}), &[]), 256);
+}
+
+#[test]
+fn ext4_on_every_medium() {
+    contract_on_every_medium(&built_in("ext4", json!({}), &["noatime"]), 256);
+}
+
+#[test]
+fn xfs_on_every_medium() {
+    contract_on_every_medium(&built_in("xfs", json!({}), &["noatime"]), 512);
+}
+
+#[test]
+fn btrfs_on_every_medium() {
+    contract_on_every_medium(&built_in("btrfs", json!({}), &["noatime"]), 512);
 }
 
 /// ext4 by another name, from TOML alone: parameters, optional words, a check, a command after the mount.

@@ -1,4 +1,4 @@
-//! `kill -9` of lab, agent, both, or the cleaning itself at random moments: after `fsage clean` nothing is
+//! `kill -9` of lab, agent, disk server, several of them, or the cleaning itself at random moments: after `fsage clean` nothing is
 //! left on the host, no complete trial is lost, and running on ends with the digests of a run in peace.
 //!
 //! `FSAGE_KILLS` sets how many kills (6), `FSAGE_SEED` where they fall (printed).
@@ -22,9 +22,7 @@ question = "Is anything left behind?"
 seed = 7
 
 [volume]
-kind = "loop"
-size = "320MiB"
-direct_io = false
+VOLUME
 scheduler = "SCHEDULER"
 
 [file_system]
@@ -58,6 +56,11 @@ delete = 3
 "file_system.kind" = ["ext4", "xfs", "btrfs"]
 "#;
 
+/// A file under a loop device.
+const ON_LOOP: &str = "kind = \"loop\"\nsize = \"320MiB\"\ndirect_io = false";
+/// A virtual disk.
+const ON_DISK: &str = "kind = \"disk\"\nsize = \"320MiB\"\nmedium = \"hdd-7200\"\nlog = true";
+
 /// SplitMix64 (Steele, Lea & Flood 2014).
 struct Dice(u64);
 
@@ -78,10 +81,11 @@ struct Storm {
 }
 
 impl Storm {
-    fn new() -> Self {
+    fn new(volume: &str) -> Self {
         let scratch = Scratch::new();
         let study = scratch.path().join("kill-storm.toml");
-        std::fs::write(&study, STUDY.replace("SCHEDULER", other_scheduler())).unwrap();
+        let text = STUDY.replace("VOLUME", volume).replace("SCHEDULER", other_scheduler());
+        std::fs::write(&study, text).unwrap();
         Self { scratch, study, schedulers: free_schedulers() }
     }
 
@@ -153,7 +157,21 @@ impl Storm {
                 left.push(format!("volume {}", file.display()));
             }
         }
+        left.extend(files_below(&self.disks()).iter().map(|file| format!("of a disk: {}", file.display())));
         assert!(left.is_empty(), "{context}: left behind: {left:#?}");
+    }
+
+    /// Folder of the disks of trials.
+    fn disks(&self) -> PathBuf {
+        self.scratch.path().join("runtime/volumes")
+    }
+
+    /// The server of a disk, if there is one now.
+    fn server(&self) -> Option<u32> {
+        let records = files_below(&self.disks()).into_iter().filter(|file| file.ends_with("pid"));
+        let mut texts = records.filter_map(|file| std::fs::read_to_string(file).ok());
+        let record: serde_json::Value = serde_json::from_str(&texts.next()?).ok()?;
+        record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
     }
 }
 
@@ -221,12 +239,16 @@ fn kill(pid: u32) {
 }
 
 /// Kills as the dice say and waits until the lab has ended.
-fn strike(lab: &mut Child, dice: &mut Dice) -> &'static str {
+fn strike(storm: &Storm, lab: &mut Child, dice: &mut Dice) -> &'static str {
     let agent = agent_of(lab.id());
-    let (name, victims) = match (dice.below(4), agent) {
-        (0, Some(agent)) => ("agent", vec![agent]),
-        (1, Some(agent)) => ("agent, then lab", vec![agent, lab.id()]),
-        (2, Some(agent)) => ("lab, then agent", vec![lab.id(), agent]),
+    // Where there are servers, two of three strikes are at them.
+    let (name, victims) = match (dice.below(4), agent, storm.server().filter(|_| dice.below(3) > 0)) {
+        (0, Some(agent), Some(server)) => ("disk server and agent", vec![server, agent]),
+        (1, _, Some(server)) => ("disk server, then lab", vec![server, lab.id()]),
+        (_, _, Some(server)) => ("disk server", vec![server]),
+        (0, Some(agent), None) => ("agent", vec![agent]),
+        (1, Some(agent), None) => ("agent, then lab", vec![agent, lab.id()]),
+        (2, Some(agent), None) => ("lab, then agent", vec![lab.id(), agent]),
         _ => ("lab", vec![lab.id()]),
     };
     for victim in victims {
@@ -269,7 +291,7 @@ impl Storming<'_> {
             self.length = self.length.min(took * all / left);
             format!("not killed: the run ended after {took} ms")
         } else {
-            let victims = strike(&mut lab, &mut self.dice);
+            let victims = strike(self.storm, &mut lab, &mut self.dice);
             format!("kill {number}: {victims} after {moment} ms")
         };
         lab.wait().unwrap();
@@ -292,14 +314,24 @@ impl Storming<'_> {
 
 #[test]
 fn nothing_is_left_and_nothing_is_lost_whatever_is_killed() {
-    if !support::can_mount() {
-        return;
+    if support::can_mount() {
+        storm_on(ON_LOOP);
     }
+}
+
+#[test]
+fn nothing_is_left_and_nothing_is_lost_on_virtual_disks() {
+    if support::can_mount() && support::can_serve_disks() {
+        storm_on(ON_DISK);
+    }
+}
+
+fn storm_on(volume: &str) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("FSAGE_KILLS").unwrap_or(6);
     let seed = number("FSAGE_SEED").unwrap_or(20_261_121);
     println!("FSAGE_KILLS={kills} FSAGE_SEED={seed}");
-    let storm = Storm::new();
+    let storm = Storm::new(volume);
     let started = Instant::now();
     let expected = storm.run_in_peace(&storm.store("peace"));
     let length = u64::try_from(started.elapsed().as_millis()).unwrap();

@@ -179,7 +179,8 @@ fn backing_name(device: &Path) -> Option<String> {
     fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
 }
 
-/// The loop devices that `file` is behind, in order of their number; empty if it does not exist.
+/// The loop devices that `file` is behind, in order of their number; empty if it does not exist. One on FUSE whose server died is known by
+/// its name, as the kernel writes it.
 ///
 /// Without the right to open the devices they are known by the name of their file, so one that was removed, or that the caller cannot
 /// reach by the kernel's name of it, is not found.
@@ -190,6 +191,10 @@ pub fn by_backing_file(file: &Path) -> Result<Vec<PathBuf>> {
     let wanted = match fs::metadata(file) {
         Ok(metadata) => (metadata.dev(), metadata.ino()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // Its file system is in user space and nobody serves it any more: the kernel still knows the name.
+        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+            return by_backing_name(&file.display().to_string());
+        }
         Err(error) => return Err(Error::path("stat", file)(error)),
     };
     let mut numbers = Vec::new();
@@ -267,7 +272,8 @@ fn identity(number: u32) -> Result<Option<(u64, u64)>> {
     // SAFETY: LOOP_GET_STATUS64 writes exactly one `loop_info64`, which this is.
     match unsafe { LOOP_GET_STATUS64.call(device.as_fd(), &raw mut info) } {
         Ok(_) => Ok(Some((info.device, info.inode))),
-        Err(error) if error.errno() == libc::ENXIO => Ok(None),
+        // Detached meanwhile; or over a file that nobody serves any more, which none is that can be asked for.
+        Err(error) if matches!(error.errno(), libc::ENXIO | libc::ENOTCONN) => Ok(None),
         Err(error) => {
             Err(Error::path("LOOP_GET_STATUS64", path)(io::Error::from_raw_os_error(error.errno())))
         }

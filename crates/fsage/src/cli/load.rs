@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use fsage_engine::disk::DiskTime;
 use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
 use fsage_engine::load::{LoadResult, StopReason};
 use fsage_engine::quantity::as_f64;
@@ -48,6 +49,10 @@ pub fn summary(result: &LoadResult, directory: &Path, verb: &str, terminal: &Ter
     if let Some(free) = &result.free_space {
         rows.push(("free space", free_space(free)));
     }
+    if let Some(disk) = &result.disk {
+        let elapsed = text::duration(as_f64(disk.elapsed_ns));
+        rows.push(("disk", format!("{}: {elapsed} by its own clock", disk.medium)));
+    }
     rows.push(("digest", result.digest.clone()));
     for (name, value) in rows {
         let _ = writeln!(text, "  {name:<11} {value}");
@@ -62,6 +67,10 @@ pub fn summary(result: &LoadResult, directory: &Path, verb: &str, terminal: &Ter
     }
     if !result.latency.is_empty() {
         let _ = write!(text, "\n{}", latencies(result, terminal));
+        if result.disk.as_ref().is_some_and(|disk| disk.time == DiskTime::Model) {
+            let note = "latencies are by the disk's clock: what stays in the page cache takes none (try --write-mode direct)";
+            let _ = writeln!(text, "  {}", terminal.dim(note));
+        }
     }
     text
 }

@@ -121,7 +121,7 @@ impl<'a> Layers<'a> {
     /// The study with everything applied.
     pub(super) fn spec(&self) -> Result<StudySpec, StudyError> {
         let spec = self.deserialize(&self.value)?;
-        self.reject(validate::study(&spec, &self.value))?;
+        self.reject(validate::study(&spec, &self.document.value))?;
         Ok(spec)
     }
 

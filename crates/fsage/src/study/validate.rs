@@ -57,7 +57,7 @@ impl Checker {
 }
 
 /// Problems of the study as a whole, matrix not expanded.
-pub(super) fn study(spec: &StudySpec, value: &Value) -> Vec<Problem> {
+pub(super) fn study(spec: &StudySpec, written: &Value) -> Vec<Problem> {
     let mut check = Checker::new(&[]);
     let name_right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     check.require(!spec.name.is_empty() && spec.name.chars().all(name_right), "name", || {
@@ -85,11 +85,11 @@ pub(super) fn study(spec: &StudySpec, value: &Value) -> Vec<Problem> {
             }
         }
     }
-    claims(&mut check, spec, value);
+    claims(&mut check, spec, written);
     check.problems
 }
 
-fn claims(check: &mut Checker, spec: &StudySpec, value: &Value) {
+fn claims(check: &mut Checker, spec: &StudySpec, written: &Value) {
     let mut ids = BTreeSet::new();
     for (index, claim) in spec.claim.iter().enumerate() {
         let at = format!("claim.{index}");
@@ -115,38 +115,28 @@ fn claims(check: &mut Checker, spec: &StudySpec, value: &Value) {
         }
         for (side, cells) in sides {
             for (path, wanted) in cells {
-                factor(check, spec, value, &format!("{at}.check.{side}"), path, wanted);
+                factor(check, spec, written, &format!("{at}.check.{side}"), path, wanted);
             }
         }
     }
 }
 
-/// A factor value that a claim names must be in the matrix, or have been before a profile changed it.
-fn factor(check: &mut Checker, spec: &StudySpec, value: &Value, at: &str, path: &str, wanted: &Value) {
-    let in_profile = || {
-        value.get("profile").and_then(Value::as_object).is_some_and(|profiles| {
-            profiles.values().any(|p| {
-                p.get(format!("matrix.{path}")).and_then(Value::as_array).is_some_and(|v| v.contains(wanted))
-            })
-        })
-    };
-    let Some(values) = spec.matrix.get(path) else {
-        // A claim for a profile is not tested without it.
-        if in_profile() {
-            return;
-        }
+/// A factor value that a claim names must be one somewhere: in the matrix, as it is written or as it is now, or in that of a profile. Where
+/// it is in another one than that which is run, the claim is untested, not wrong.
+fn factor(check: &mut Checker, spec: &StudySpec, written: &Value, at: &str, path: &str, wanted: &Value) {
+    let profiles = written.get("profile").and_then(Value::as_object).into_iter().flat_map(|all| all.values());
+    let of_profiles = profiles.filter_map(|profile| profile.get(format!("matrix.{path}")));
+    let of_study = written.get("matrix").and_then(|matrix| matrix.get(path));
+    let elsewhere: Vec<&Vec<Value>> = of_profiles.chain(of_study).filter_map(Value::as_array).collect();
+    let now = spec.matrix.get(path);
+    if now.is_none() && elsewhere.is_empty() {
         let hint =
             nearest(path, spec.matrix.keys().map(String::as_str)).map(|n| format!("did you mean `{n}`?"));
         let mut problem_path: Vec<String> = at.split('.').map(str::to_owned).collect();
         problem_path.push(path.to_owned());
         let message = "this factor is not in the matrix".to_owned();
         check.problems.push(Problem { path: problem_path, message, hint });
-        return;
-    };
-    // The matrix was changed by a profile or `--set`: cells that are gone make the claim untested, not wrong.
-    let changed =
-        value.pointer("/matrix").and_then(|m| m.get(path)).and_then(Value::as_array) != Some(values);
-    if !values.contains(wanted) && !changed && !in_profile() {
+    } else if !elsewhere.into_iter().chain(now).any(|values| values.contains(wanted)) {
         check.fail(at, format!("{wanted} is not a value of the factor `{path}`"));
     }
 }

@@ -101,6 +101,15 @@ pub fn can_mount() -> bool {
     root
 }
 
+/// Whether virtual disks can be served here.
+pub fn can_serve_disks() -> bool {
+    let there = Path::new("/dev/fuse").exists();
+    if !there {
+        skip("virtual disks need /dev/fuse");
+    }
+    there
+}
+
 fn rustix_is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)

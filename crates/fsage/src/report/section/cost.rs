@@ -14,11 +14,11 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     if aged.is_empty() {
         return None;
     }
+    let models = aged.iter().any(|(trial, _)| trial.is_model());
     let columns = [
         Column::text("trial"),
         Column::number("operations", ""),
-        Column::number("wall time", "ns"),
-        Column::number("model time", "ns"),
+        Column::number(if models { "wall time" } else { "time" }, "ns"),
         Column::number("operations/s", ""),
         Column::number("written", "bytes"),
         Column::number("device bytes", "bytes"),
@@ -29,17 +29,27 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         Column::number("of the time", ""),
         Column::text("ended by"),
     ];
-    let rows: Vec<Row> = aged.iter().map(|(trial, age)| row(trial, age)).collect();
+    let mut columns = Vec::from(columns);
+    if models {
+        columns.insert(MODEL_COLUMN, Column::number("model time", "ns"));
+    }
+    let rows: Vec<Row> = aged.iter().map(|(trial, age)| row(trial, age, models)).collect();
     Some(html! {
-        p.lead { "Pauses and probes are left out of the times. On a virtual disk in model time the wall's time says how long this "
-            "machine took to age it, and nothing about the medium. Device bytes are those that the kernel says it wrote to the device. "
+        p.lead { "Pauses and probes are left out of the times. "
+            @if models {
+                "On a virtual disk in model time the wall's time says how long this machine took to age it, and nothing about the medium. "
+            }
+            "Device bytes are those that the kernel says it wrote to the device. "
             "User CPU is the time outside the kernel: making operations and data, keeping the latencies, and the trace; the calls "
             "themselves are in the system's." }
         (table("cost-table", "What ageing took", &columns, &rows))
     })
 }
 
-fn row(trial: &Trial, age: &Age) -> Row {
+/// Where the time by a disk's clock stands, in tables that have it.
+const MODEL_COLUMN: usize = 3;
+
+fn row(trial: &Trial, age: &Age, models: bool) -> Row {
     let result = &age.result;
     let model = result.disk.as_ref().filter(|_| trial.is_model()).map(|disk| as_f64(disk.elapsed_ns));
     let seconds = model.unwrap_or(as_f64(result.elapsed_ns)) / 1e9;
@@ -58,11 +68,10 @@ fn row(trial: &Trial, age: &Age) -> Row {
     let reason = serde_json::to_value(result.stopped_by).ok();
     let reason = reason.as_ref().and_then(|value| value.as_str()).map(words).unwrap_or_default();
     let name = html! { (age.label) (flags(trial)) };
-    Row::from(vec![
+    let mut cells = vec![
         Cell::markup(&name, age.label.clone()).class("label"),
         Cell::number(grouped(result.operations), as_f64(result.operations)),
         ns(as_f64(result.elapsed_ns)),
-        Cell::maybe(model, nanoseconds),
         Cell::maybe(speed, speed_in_words),
         Cell::number(bytes(as_f64(result.bytes_written)), as_f64(result.bytes_written)),
         Cell::maybe(result.device_bytes_written.map(as_f64), bytes),
@@ -72,5 +81,9 @@ fn row(trial: &Trial, age: &Age) -> Row {
         ns(own),
         Cell::number(percent((own_share * 1000.0).round() / 1000.0), own_share),
         Cell::text(reason),
-    ])
+    ];
+    if models {
+        cells.insert(MODEL_COLUMN, Cell::maybe(model, nanoseconds));
+    }
+    Row::from(cells)
 }
