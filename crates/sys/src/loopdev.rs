@@ -179,6 +179,9 @@ fn backing_name(device: &Path) -> Option<String> {
     fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
 }
 
+/// What the kernel says of a file on FUSE whose server died: before it was asked, while it was, or while it was over io_uring.
+const UNSERVED: [i32; 3] = [libc::ENOTCONN, libc::ECONNABORTED, libc::ECANCELED];
+
 /// The loop devices that `file` is behind, in order of their number; empty if it does not exist. One on FUSE whose server died is known by
 /// its name, as the kernel writes it.
 ///
@@ -192,7 +195,7 @@ pub fn by_backing_file(file: &Path) -> Result<Vec<PathBuf>> {
         Ok(metadata) => (metadata.dev(), metadata.ino()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         // Its file system is in user space and nobody serves it any more: the kernel still knows the name.
-        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+        Err(error) if error.raw_os_error().is_some_and(|errno| UNSERVED.contains(&errno)) => {
             return by_backing_name(&file.display().to_string());
         }
         Err(error) => return Err(Error::path("stat", file)(error)),
@@ -273,7 +276,7 @@ fn identity(number: u32) -> Result<Option<(u64, u64)>> {
     match unsafe { LOOP_GET_STATUS64.call(device.as_fd(), &raw mut info) } {
         Ok(_) => Ok(Some((info.device, info.inode))),
         // Detached meanwhile; or over a file that nobody serves any more, which none is that can be asked for.
-        Err(error) if matches!(error.errno(), libc::ENXIO | libc::ENOTCONN) => Ok(None),
+        Err(error) if error.errno() == libc::ENXIO || UNSERVED.contains(&error.errno()) => Ok(None),
         Err(error) => {
             Err(Error::path("LOOP_GET_STATUS64", path)(io::Error::from_raw_os_error(error.errno())))
         }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use super::process::{self, Identity};
 use super::tool::{self, Children};
 use super::{HostError, mount};
-use crate::disk::{CLOCK, CONTROL};
+use crate::disk::{CLOCK, CONTROL, FILE};
+use fsage_sys::loopdev;
 
 /// How long a killed server may take to leave the kernel.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -35,6 +36,8 @@ const MOUNT: &str = "mount";
 /// # Errors
 /// The server cannot be killed, or the mount or the folder cannot be removed.
 pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
+    let point = directory.join(MOUNT);
+    forget_loops(&directory.join(FILE));
     if directory.exists() {
         let argv = [PROGRAM, "clean", "--directory"].map(str::to_owned).into_iter();
         let argv: Vec<String> = argv.chain([directory.display().to_string()]).collect();
@@ -44,7 +47,6 @@ pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
     for server in servers(directory) {
         process::end(server, LIMIT)?;
     }
-    let point = directory.join(MOUNT);
     while mount::is_mount_point(&point) {
         fsage_sys::mount::unmount_lazily(&point)
             .map_err(HostError::kernel(format!("unmount {}", point.display())))?;
@@ -61,6 +63,15 @@ pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
         }
     }
     Ok(())
+}
+
+/// Detaches what is attached to the disk, now or when its last user goes. Once the mount is gone the kernel has no name for its
+/// file by which it could be found.
+fn forget_loops(file: &Path) {
+    for device in loopdev::by_backing_name(&file.display().to_string()).unwrap_or_default() {
+        // Who holds the lease of the device says what went wrong with it.
+        let _ = loopdev::detach(&device);
+    }
 }
 
 /// The living processes that serve a disk from `directory`, or are about to.
