@@ -101,7 +101,7 @@ fn what_does_not_fit_is_spilled_and_read_back() {
     let options = StoreOptions {
         memory_limit_bytes: Some(16 * MIB),
         spill_folder: Some(folder.path().to_owned()),
-        reserve_bytes: 0,
+        ..StoreOptions::default()
     };
     let mut store = Store::new(1 << 30, &options).unwrap();
     for number in 0..100 {
@@ -123,6 +123,122 @@ fn what_does_not_fit_is_spilled_and_read_back() {
     assert!(store.usage().spilled_bytes <= 20 * MIB);
     store.zero(0, 1 << 30, None).unwrap();
     assert_eq!(store.usage().spilled_bytes, 0);
+}
+
+/// Bytes as metadata has them: a quarter of them is noise.
+fn metadata(bytes: u64, seed: u64) -> Vec<u8> {
+    let mut data = foreign(bytes, seed);
+    for line in data.chunks_mut(64) {
+        line[16..].fill(7);
+    }
+    data
+}
+
+#[test]
+fn what_is_not_used_is_packed_and_unpacked() {
+    let _alone = alone();
+    let options = StoreOptions { pack_above_bytes: 16 * MIB, ..StoreOptions::default() };
+    let mut store = Store::new(1 << 30, &options).unwrap();
+    let before = resident_bytes();
+    for number in 0..100 {
+        store.write(number * MIB, &metadata(MIB, number), None).unwrap();
+        // Of what is used all the time, nothing is packed.
+        assert!(read(&mut store, 4096, 4096) == metadata(MIB, 0)[4096..8192]);
+    }
+    let usage = store.usage();
+    assert_eq!(usage.held_bytes, 100 * MIB);
+    assert!((15 * MIB..34 * MIB).contains(&usage.packed_bytes), "{usage:?}");
+    assert!(usage.memory_bytes < 53 * MIB, "{usage:?}");
+    assert!(resident_bytes().saturating_sub(before) < 60 * MIB);
+    for number in (0..100).rev() {
+        assert!(read(&mut store, number * MIB, MIB) == metadata(MIB, number), "{number}");
+    }
+    // One place that is read again and again comes back, and can be written where it is.
+    for _ in 0..300 {
+        read(&mut store, 50 * MIB, 4096);
+    }
+    let pages = store.usage().pages;
+    store.write(50 * MIB, &foreign(4096, 1), None).unwrap();
+    assert_eq!(store.usage().pages, pages);
+    // What cannot be packed is left alone.
+    for number in 100..150 {
+        store.write(number * MIB, &foreign(MIB, number), None).unwrap();
+    }
+    for number in 100..150 {
+        assert!(read(&mut store, number * MIB, MIB) == foreign(MIB, number), "{number}");
+    }
+    store.zero(0, 1 << 30, None).unwrap();
+    let usage = store.usage();
+    assert_eq!((usage.packed_bytes, usage.pages), (0, 0));
+}
+
+#[test]
+fn what_is_overwritten_does_not_stay_packed() {
+    let _alone = alone();
+    let options = StoreOptions { pack_above_bytes: 8 * MIB, ..StoreOptions::default() };
+    let mut store = Store::new(1 << 30, &options).unwrap();
+    let blocks = 128 * MIB / 4096;
+    let mut seeds: Vec<u64> = (0..blocks).collect();
+    for number in 0..blocks {
+        store.write(number * 4096, &metadata(4096, number), None).unwrap();
+    }
+    let first = store.usage();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+    // Five times all of it, one block here and one there.
+    for seed in blocks..6 * blocks {
+        let number = random.next_u64() % blocks;
+        seeds[usize::try_from(number).unwrap()] = seed;
+        store.write(number * 4096, &metadata(4096, seed), None).unwrap();
+    }
+    let last = store.usage();
+    assert_eq!((last.raw_blocks, last.pages), (blocks, blocks));
+    // At the worst half of what is packed is in vain.
+    assert!(last.memory_bytes < 2 * first.memory_bytes, "{first:?} {last:?}");
+    for (number, seed) in (0..).zip(&seeds) {
+        assert!(read(&mut store, number * 4096, 4096) == metadata(4096, *seed), "{number}");
+    }
+}
+
+#[test]
+fn at_the_limit_what_is_packed_can_be_read() {
+    let _alone = alone();
+    let options = StoreOptions { memory_limit_bytes: Some(16 * MIB), ..StoreOptions::default() };
+    let mut store = Store::new(1 << 30, &options).unwrap();
+    let mut held = 0;
+    while store.write(held * MIB, &metadata(MIB, held), None).is_ok() {
+        held += 1;
+    }
+    assert!((30..64).contains(&held), "{held}");
+    // Often enough for it to be brought back, if there were room.
+    for _ in 0..20 {
+        for number in 0..held {
+            assert!(read(&mut store, number * MIB, MIB) == metadata(MIB, number), "{number}");
+        }
+    }
+    assert!(store.usage().memory_bytes < 17 * MIB, "{:?}", store.usage());
+}
+
+#[test]
+fn packed_and_spilled_at_the_limit() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions {
+        memory_limit_bytes: Some(8 * MIB),
+        spill_folder: Some(folder.path().to_owned()),
+        ..StoreOptions::default()
+    };
+    let mut store = Store::new(1 << 30, &options).unwrap();
+    for number in 0..60 {
+        let data = if number % 4 == 0 { foreign(2 * MIB, number) } else { metadata(2 * MIB, number) };
+        store.write(number * 2 * MIB, &data, None).unwrap();
+        let usage = store.usage();
+        assert!(usage.memory_bytes < 9 * MIB, "{usage:?}");
+    }
+    assert!(store.usage().spilled_bytes > 80 * MIB, "{:?}", store.usage());
+    for number in 0..60 {
+        let data = if number % 4 == 0 { foreign(2 * MIB, number) } else { metadata(2 * MIB, number) };
+        assert!(read(&mut store, number * 2 * MIB, 2 * MIB) == data, "{number}");
+    }
 }
 
 #[test]

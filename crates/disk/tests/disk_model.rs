@@ -1,7 +1,7 @@
 //! A day in the life of a disk: random requests in batches, with faults that come and go, snapshots, logs and views, and in the end
 //! the disk holds what a plain array holds.
 //!
-//! The time is the disk's own. By default a few minutes of it pass; `FSAGE_DISK_HOURS=24` makes it a day (build with `--release`).
+//! The time is the disk's own, a hard disk's. By default a few minutes of it pass; `FSAGE_DISK_HOURS=24` makes it a day (build with `--release`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
@@ -11,7 +11,7 @@ use fsage_content::fill;
 use fsage_disk::disk::{Disk, DiskOptions, Medium};
 use fsage_disk::fault::Faults;
 use fsage_disk::fault::spec::{FaultSpec, RuleSpec, SlowSpec};
-use fsage_disk::media::{Counter, Model};
+use fsage_disk::media::Spec;
 use fsage_disk::request::{Data, IoError, Operation, Request, Transfer};
 use fsage_disk::store::{SnapshotId, StoreOptions, ViewId};
 use rand_core::{Rng as _, SeedableRng as _};
@@ -125,10 +125,16 @@ impl Day {
         request.fua = operation == Operation::Write && self.below(16) == 0;
         let mut bytes = vec![0; if operation == Operation::Discard { 0 } else { to_usize(length) }];
         if operation == Operation::Write {
-            match self.below(5) {
+            match self.below(6) {
                 0 => self.random.fill_bytes(&mut bytes),
                 1 => {}
                 2 => {
+                    // As metadata: it can be packed.
+                    for line in bytes.chunks_mut(64) {
+                        self.random.fill_bytes(&mut line[..12]);
+                    }
+                }
+                3 => {
                     let tail = to_usize(self.below(4096)).min(bytes.len());
                     let end = bytes.len() - tail;
                     fill(&mut bytes[..end], self.below(50), offset / 4096 * 4096, 1);
@@ -283,23 +289,8 @@ impl Day {
     }
 }
 
-/// Takes 8 ms for each request: about what a hard disk takes.
-struct Slow;
-
-impl Model for Slow {
-    fn serve(&mut self, now_ns: u64, _batch: &[Request], done_ns: &mut [u64]) {
-        for (number, done) in (1..).zip(done_ns) {
-            *done = now_ns + number * 8_000_000;
-        }
-    }
-
-    fn counters(&self) -> Vec<Counter> {
-        Vec::new()
-    }
-}
-
 fn medium() -> Medium {
-    Box::new(Slow)
+    Box::new("hdd-7200".parse::<Spec>().unwrap().resolve(SIZE).unwrap())
 }
 
 #[test]
@@ -310,6 +301,7 @@ fn after_a_day_with_faults_the_disk_holds_what_it_should() {
     let store = StoreOptions {
         memory_limit_bytes: Some(12 << 20),
         spill_folder: Some(folder.path().to_owned()),
+        pack_above_bytes: 6 << 20,
         reserve_bytes: 0,
     };
     let options = DiskOptions { size_bytes: SIZE, block_bytes: 512, store };

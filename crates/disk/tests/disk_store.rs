@@ -408,7 +408,14 @@ fn make(length: u64, offset: u64, kind: u8, seed: u64) -> Vec<u8> {
     // Often the same place of the file for the same place of the disk, so that runs meet.
     let first = if kind & 32 == 0 { offset / BLOCK * BLOCK } else { random.next_u64() % 64 * BLOCK };
     match kind % 8 {
-        0 | 1 => random.fill_bytes(&mut bytes),
+        0 => random.fill_bytes(&mut bytes),
+        // As metadata: a part of it is noise, and it can be packed.
+        1 => {
+            for line in bytes.chunks_mut(64) {
+                let noise = line.len().min(12);
+                random.fill_bytes(&mut line[..noise]);
+            }
+        }
         2 => {}
         3 | 4 => fill(&mut bytes[shift..], file, first, 1),
         5 => {
@@ -474,10 +481,31 @@ proptest! {
         let options = StoreOptions {
             memory_limit_bytes: Some(4 << 20),
             spill_folder: Some(folder.path().to_owned()),
-            reserve_bytes: 0,
+            ..StoreOptions::default()
         };
         run(size, &options, steps, 3 << 20);
         prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn holds_the_same_when_most_of_it_is_packed(
+        size in (12_u64 << 20..40 << 20), steps in steps(60), pack_above_bytes in 0_u64..6 << 20
+    ) {
+        run(size, &StoreOptions { pack_above_bytes, ..StoreOptions::default() }, steps, 3 << 20);
+    }
+
+    #[test]
+    fn holds_the_same_when_it_is_packed_and_spilled(
+        size in (12_u64 << 20..40 << 20), steps in steps(60), limit in 4_u64 << 20..12 << 20
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = StoreOptions {
+            memory_limit_bytes: Some(limit),
+            spill_folder: Some(folder.path().to_owned()),
+            pack_above_bytes: 0,
+            reserve_bytes: 0,
+        };
+        run(size, &options, steps, 3 << 20);
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
         memory_limit_bytes: settings.memory_limit_bytes,
         spill_folder: settings.spill_folder.clone(),
         reserve_bytes: RESERVE_BYTES,
+        ..StoreOptions::default()
     };
     let mut disk = Disk::new(&DiskOptions { size_bytes, block_bytes, store }, Box::new(medium))?;
     if let Some(faults) = &settings.faults {

@@ -5,20 +5,21 @@
 //! every piece of a recorded write. A group whose last page is let go of returns its memory to the kernel, except for a
 //! few that are kept so that the next write finds memory which is there already.
 //!
-//! Beyond a limit of memory, groups that were not used lately are written to the spill file and read from there; the
-//! contents of a page are in memory **or** in the file, never both. Group `g` lies at `g` × 2 MiB in the file.
+//! Groups that were not used lately are packed or spilled (`cold`): the contents of a page are in memory, packed **or** in the file,
+//! never in two places.
 //!
-//! Known limit: a group with a single page in use keeps its 2 MiB (or its place in the file).
+//! Known limit: a group in memory with a single page in use keeps its 2 MiB until it is packed.
 
 use fsage_sys::memory::{HUGE_BYTES, Region};
 
 use super::code::{BLOCK_BYTES, Page};
 use super::error::StoreError;
 use super::number::{index, wide};
+use super::pack::{Packed, Packer, Refusals};
 use super::spill::Spill;
 
 /// Pages of a group.
-const GROUP_PAGES: usize = HUGE_BYTES / BLOCK_BYTES;
+pub(super) const GROUP_PAGES: usize = HUGE_BYTES / BLOCK_BYTES;
 
 /// Bytes mapped at once: a call to the kernel for every 64 MiB.
 const SEGMENT_BYTES: usize = 32 * HUGE_BYTES;
@@ -26,15 +27,17 @@ const SEGMENT_BYTES: usize = 32 * HUGE_BYTES;
 /// Groups that are free and keep their memory: 16 MiB.
 const SPARE_GROUPS: usize = 8;
 
-/// Reads of a spilled group after which it is brought back.
-const READS_TO_RETURN: u8 = 32;
+/// A packed group with no more pages in use than this is brought back to be filled before a new one is taken: or groups would
+/// be left with a few pages each, and what is packed in vain would never be less.
+const HOLLOW_PAGES: u16 = 256;
 
 /// Where a group's contents are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+#[derive(Debug)]
+pub(super) enum Place {
     /// It has none, and no memory.
     Nowhere,
     Memory,
+    Packed(Packed),
     File,
 }
 
@@ -42,18 +45,20 @@ enum Place {
 type References = [u32; GROUP_PAGES];
 
 #[derive(Debug)]
-struct Group {
+pub(super) struct Group {
     /// `None` while no page is in use.
-    references: Option<Box<References>>,
+    pub references: Option<Box<References>>,
     /// Pages in use.
-    used: u16,
-    place: Place,
-    /// It is in the list of groups with free pages.
-    listed: bool,
-    /// It was used since the spilling hand passed.
-    recent: bool,
-    /// Reads since it was spilled.
-    reads: u8,
+    pub used: u16,
+    pub place: Place,
+    /// It is in the list of groups with free pages, or of hollow ones.
+    pub listed: bool,
+    /// It was used since the hand passed that looks for cold groups.
+    pub recent: bool,
+    /// Its contents do not shrink.
+    pub stubborn: bool,
+    /// Units read of it since it was packed or spilled.
+    pub reads: u16,
 }
 
 /// Limits of an arena.
@@ -61,8 +66,10 @@ struct Group {
 pub(crate) struct Limits {
     /// Bytes of memory for pages.
     pub memory_bytes: Option<u64>,
-    /// What happens beyond.
+    /// Where what goes beyond is put.
     pub spill: Option<Spill>,
+    /// Bytes of memory beyond which groups that were not used lately are packed.
+    pub pack_above_bytes: u64,
     /// Bytes of memory that are touched now and never given back.
     pub reserve_bytes: u64,
 }
@@ -74,49 +81,63 @@ pub(crate) struct ArenaUsage {
     pub pages: u64,
     /// Bytes of memory, spare groups and reference counts included.
     pub memory_bytes: u64,
+    /// Of these, what packed pages take.
+    pub packed_bytes: u64,
     /// Bytes in the spill file.
     pub spilled_bytes: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Arena {
-    segments: Vec<Region>,
-    groups: Vec<Group>,
+    pub(super) segments: Vec<Region>,
+    pub(super) groups: Vec<Group>,
     /// The group that pages are taken from, and the page to look at next.
-    current: Option<(usize, usize)>,
+    pub(super) current: Option<(usize, usize)>,
     /// Groups with free pages, or what was one when it was put here.
     partly: Vec<usize>,
+    /// Packed groups of which little is in use, or what was one when it was put here.
+    hollow: Vec<usize>,
     /// Groups without memory.
     empty: Vec<usize>,
     /// Groups in memory that are free.
-    spare: usize,
+    pub(super) spare: usize,
     spare_wanted: usize,
-    in_memory: usize,
-    in_file: usize,
+    pub(super) in_memory: usize,
+    pub(super) packed_bytes: usize,
+    pub(super) in_file: usize,
     pages: u64,
-    limit_groups: Option<usize>,
-    spill: Option<Spill>,
-    /// Where the search for a group to spill goes on.
-    hand: usize,
+    pub(super) limit_groups: Option<usize>,
+    pub(super) pack_above: usize,
+    pub(super) packer: Packer,
+    /// How often in a row packing was not worth it: the next tries wait for the longer.
+    pub(super) refusals: Refusals,
+    pub(super) spill: Option<Spill>,
+    /// Where the search for a cold group goes on.
+    pub(super) hand: usize,
 }
 
 impl Arena {
     pub fn new(limits: Limits) -> Result<Self, StoreError> {
-        let Limits { memory_bytes, spill, reserve_bytes } = limits;
+        let Limits { memory_bytes, spill, pack_above_bytes, reserve_bytes } = limits;
         let groups_of = |bytes: u64| index(bytes.div_ceil(wide(HUGE_BYTES)));
         let mut arena = Self {
             segments: Vec::new(),
             groups: Vec::new(),
             current: None,
             partly: Vec::new(),
+            hollow: Vec::new(),
             empty: Vec::new(),
             spare: 0,
             spare_wanted: groups_of(reserve_bytes).max(SPARE_GROUPS),
             in_memory: 0,
+            packed_bytes: 0,
             in_file: 0,
             pages: 0,
             // Two: the one that is written and one to bring back.
             limit_groups: memory_bytes.map(|bytes| groups_of(bytes).max(2)),
+            pack_above: groups_of(pack_above_bytes),
+            packer: Packer::new()?,
+            refusals: Refusals::default(),
             spill,
             hand: 0,
         };
@@ -152,6 +173,7 @@ impl Arena {
             place: Place::Nowhere,
             listed: false,
             recent: false,
+            stubborn: false,
             reads: 0,
         }));
         self.empty.extend((first..first + more).rev());
@@ -176,11 +198,11 @@ impl Arena {
             let most = GROUP_PAGES.min(first + wanted.max(1));
             let length = references[first..most].iter().take_while(|count| **count == 0).count();
             references[first..first + length].fill(1);
-            if state.used == 0 && state.place == Place::Memory {
+            if state.used == 0 {
                 self.spare = self.spare.saturating_sub(1);
             }
             state.used += u16::try_from(length).unwrap_or(0);
-            state.recent = true;
+            (state.recent, state.stubborn) = (true, false);
             self.pages += wide(length);
             self.current = Some((group, first + length));
             return Ok((Page(wide(group * GROUP_PAGES + first)), length));
@@ -190,9 +212,19 @@ impl Arena {
     /// A group with free pages, in memory.
     fn next_group(&mut self) -> Result<usize, StoreError> {
         while let Some(group) = self.partly.pop() {
-            let state = &mut self.groups[group];
-            state.listed = false;
-            if state.place == Place::Memory && usize::from(state.used) < GROUP_PAGES {
+            self.groups[group].listed = false;
+            if self.has_room(group) {
+                return Ok(group);
+            }
+            // It may have been packed meanwhile.
+            self.list(group);
+        }
+        while let Some(group) = self.hollow.pop() {
+            self.groups[group].listed = false;
+            if self.is_hollow(group) {
+                self.bring_back(group).inspect_err(|_| self.list(group))?;
+            }
+            if self.has_room(group) {
                 return Ok(group);
             }
         }
@@ -207,82 +239,37 @@ impl Arena {
         Ok(group)
     }
 
-    /// Sees to it that one more group may be in memory.
-    fn make_room(&mut self) -> Result<(), StoreError> {
-        match self.limit_groups {
-            Some(limit) if self.in_memory >= limit => self.spill_one(),
-            _ => Ok(()),
-        }
+    /// Whether a group has free pages in memory, and is not the one that pages are taken from.
+    fn has_room(&self, group: usize) -> bool {
+        let state = &self.groups[group];
+        let free = usize::from(state.used) < GROUP_PAGES && matches!(state.place, Place::Memory);
+        free && self.current.is_none_or(|(current, _)| current != group)
     }
 
-    /// Writes a group that was not used lately to the file.
-    fn spill_one(&mut self) -> Result<(), StoreError> {
-        if self.spill.is_none() {
-            return Err(StoreError::Full);
-        }
-        // Twice round: the first clears what keeps the second from finding one.
-        for _ in 0..2 * self.groups.len() {
-            let group = self.hand;
-            self.hand = (self.hand + 1) % self.groups.len();
-            let busy = self.current.is_some_and(|(current, _)| current == group);
-            let state = &mut self.groups[group];
-            if state.place != Place::Memory || busy {
-                continue;
-            }
-            if std::mem::take(&mut state.recent) && state.used > 0 {
-                continue;
-            }
-            if state.used == 0 {
-                self.vacate(group);
-            } else {
-                self.spill_group(group)?;
-            }
-            return Ok(());
-        }
-        Err(StoreError::Full)
+    /// Whether so little of a packed group is in use that it should be filled.
+    fn is_hollow(&self, group: usize) -> bool {
+        let state = &self.groups[group];
+        state.used <= HOLLOW_PAGES && matches!(state.place, Place::Packed(_))
     }
 
-    fn spill_group(&mut self, group: usize) -> Result<(), StoreError> {
-        let (segment, at) = place(group);
-        let bytes = &self.segments[segment][at..at + HUGE_BYTES];
-        let spill = self.spill.as_mut().ok_or(StoreError::Full)?;
-        spill.write(group, bytes)?;
-        self.give_back(group);
-        let state = &mut self.groups[group];
-        (state.place, state.reads) = (Place::File, 0);
-        self.in_memory -= 1;
-        self.in_file += 1;
-        Ok(())
-    }
-
-    /// Brings a group back from the file.
-    fn bring_back(&mut self, group: usize) -> Result<(), StoreError> {
-        self.make_room()?;
-        let (segment, at) = place(group);
-        let bytes = &mut self.segments[segment][at..at + HUGE_BYTES];
-        let spill = self.spill.as_mut().ok_or(StoreError::Full)?;
-        spill.read(group, 0, bytes)?;
-        spill.forget(group);
-        let state = &mut self.groups[group];
-        (state.place, state.recent) = (Place::Memory, true);
-        self.in_memory += 1;
-        self.in_file -= 1;
-        self.list(group);
-        Ok(())
-    }
-
-    /// Notes that a group has free pages.
-    fn list(&mut self, group: usize) {
-        let state = &mut self.groups[group];
-        let free = usize::from(state.used) < GROUP_PAGES && state.place == Place::Memory;
-        if free && !state.listed && self.current.is_none_or(|(current, _)| current != group) {
-            state.listed = true;
-            self.partly.push(group);
+    /// Notes that a group has free pages, in memory or packed.
+    pub(super) fn list(&mut self, group: usize) {
+        if self.groups[group].listed {
+            return;
         }
+        let list = if self.has_room(group) {
+            &mut self.partly
+        } else if self.is_hollow(group) {
+            &mut self.hollow
+        } else {
+            return;
+        };
+        list.push(group);
+        self.groups[group].listed = true;
     }
 
     /// Returns the memory of a free group.
-    fn vacate(&mut self, group: usize) {
+    pub(super) fn vacate(&mut self, group: usize) {
         self.give_back(group);
         let state = &mut self.groups[group];
         (state.place, state.references) = (Place::Nowhere, None);
@@ -291,7 +278,7 @@ impl Arena {
         self.empty.push(group);
     }
 
-    fn give_back(&mut self, group: usize) {
+    pub(super) fn give_back(&mut self, group: usize) {
         let (segment, at) = place(group);
         // Refused only for locked memory before Linux 5.18: then the memory stays, to be used again.
         let _ = self.segments[segment].give_back(at..at + HUGE_BYTES);
@@ -337,13 +324,9 @@ impl Arena {
 
     /// The last page of a group was let go of.
     fn freed(&mut self, group: usize) {
-        if self.groups[group].place == Place::File {
-            if let Some(spill) = &mut self.spill {
-                spill.forget(group);
-            }
-            let state = &mut self.groups[group];
-            (state.place, state.references) = (Place::Nowhere, None);
-            self.in_file -= 1;
+        if !matches!(self.groups[group].place, Place::Memory) {
+            self.forget(group);
+            self.groups[group].references = None;
             self.empty.push(group);
             return;
         }
@@ -375,7 +358,7 @@ impl Arena {
     pub fn writable(&mut self, page: Page, pages: u64) -> u64 {
         let (group, at) = split(page);
         let state = &mut self.groups[group];
-        if state.place != Place::Memory {
+        if !matches!(state.place, Place::Memory) {
             return 0;
         }
         state.recent = true;
@@ -408,24 +391,6 @@ impl Arena {
         Ok(())
     }
 
-    fn read_group(&mut self, group: usize, at: usize, buffer: &mut [u8]) -> Result<(), StoreError> {
-        let state = &mut self.groups[group];
-        if state.place == Place::File {
-            state.reads = state.reads.saturating_add(1);
-            if state.reads < READS_TO_RETURN {
-                let spill = self.spill.as_mut().ok_or(StoreError::Full)?;
-                return spill.read(group, at, buffer);
-            }
-            self.bring_back(group)?;
-        } else {
-            state.recent = true;
-        }
-        let (segment, start) = place(group);
-        let start = start + at;
-        buffer.copy_from_slice(&self.segments[segment][start..start + buffer.len()]);
-        Ok(())
-    }
-
     /// What it takes. Cost: one step a group.
     pub fn usage(&self) -> ArenaUsage {
         let counts = wide(self.groups.iter().filter(|group| group.references.is_some()).count())
@@ -433,7 +398,8 @@ impl Arena {
         let tables = wide(self.groups.capacity() * size_of::<Group>());
         ArenaUsage {
             pages: self.pages,
-            memory_bytes: wide(self.in_memory * HUGE_BYTES) + counts + tables,
+            memory_bytes: wide(self.in_memory * HUGE_BYTES + self.packed_bytes) + counts + tables,
+            packed_bytes: wide(self.packed_bytes),
             spilled_bytes: wide(self.in_file * HUGE_BYTES),
         }
     }
@@ -448,7 +414,7 @@ fn split(page: Page) -> (usize, usize) {
 
 /// The segment of a group, and the byte at which it begins there.
 #[inline]
-const fn place(group: usize) -> (usize, usize) {
+pub(super) const fn place(group: usize) -> (usize, usize) {
     let at = group * HUGE_BYTES;
     (at / SEGMENT_BYTES, at % SEGMENT_BYTES)
 }

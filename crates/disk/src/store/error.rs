@@ -24,6 +24,9 @@ pub enum StoreError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// Pages cannot be packed or unpacked.
+    #[error("cannot pack the disk's contents")]
+    Pack(#[source] io::Error),
     /// A size that no disk has.
     #[error("a disk of {size_bytes} bytes: it must have between 4096 bytes and 16 TiB")]
     Size {
@@ -53,7 +56,7 @@ impl StoreError {
                 Some("raise the disk's memory limit, or give it a spill file".to_owned())
             }
             Self::Spill { .. } => Some("see whether its file system has space left".to_owned()),
-            Self::Size { .. } | Self::NoSnapshot { .. } | Self::NoView { .. } => None,
+            Self::Pack(_) | Self::Size { .. } | Self::NoSnapshot { .. } | Self::NoView { .. } => None,
         }
     }
 
@@ -61,7 +64,7 @@ impl StoreError {
     #[must_use]
     pub fn io(&self) -> IoError {
         match self {
-            Self::Spill { what: "read", .. } => IoError::Medium,
+            Self::Spill { what: "read", .. } | Self::Pack(_) => IoError::Medium,
             Self::Memory(_) | Self::Full | Self::Spill { .. } => IoError::Space,
             Self::Size { .. } | Self::NoSnapshot { .. } | Self::NoView { .. } => IoError::Range,
         }

@@ -3,13 +3,14 @@
 //! A disk of up to 16 TiB is a map from blocks of 4096 bytes to codes. Zeros are not kept. Self-describing blocks (see
 //! [`fsage_content`]; whole, or a prefix with zeros behind it) are kept as runs of what they say they are: a file that lies in
 //! one piece costs 24 bytes. Everything else lies in pages of an arena that returns its memory to the kernel when it is not
-//! needed any more, and can spill to a file.
+//! needed any more; what was not used lately is compressed, and can be spilled to a file.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | `code` | what a run of blocks holds |
 //! | `chunk`, `map` | which block holds what; copies share what they have in common |
-//! | `arena`, `spill` | raw pages, counted references, memory and file |
+//! | `arena` | raw pages and who refers to them |
+//! | `cold`, `pack`, `spill` | what becomes of pages that are not used |
 //! | `read`, `write` | between bytes and codes |
 //! | `piece`, `journal` | what a recorded request put where: the log's payload |
 //! | `view` | other states of the disk beside it |
@@ -29,10 +30,12 @@
 mod arena;
 mod chunk;
 mod code;
+mod cold;
 mod error;
 mod journal;
 mod map;
 mod number;
+mod pack;
 mod piece;
 mod read;
 mod spill;
@@ -61,14 +64,25 @@ use self::write::Pen;
 pub const MAX_BYTES: u64 = 16 << 40;
 
 /// How a store keeps its bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Bytes of memory for raw pages; without a spill folder, writes beyond fail. Rounded up to 2 MiB, at least 4 MiB.
+    /// Bytes of memory for raw pages, packed ones too; without a spill folder, writes beyond fail. Rounded up to 2 MiB, at
+    /// least 4 MiB.
     pub memory_limit_bytes: Option<u64>,
+    /// Bytes of memory for raw pages, packed ones too, beyond which those that were not used lately are packed. Costs some 4 ms for each
+    /// 2 MiB of new pages that are written then, if they can be packed at all, and next to nothing if not.
+    pub pack_above_bytes: u64,
     /// Folder for the file that takes what goes beyond the limit.
     pub spill_folder: Option<PathBuf>,
     /// Bytes of memory that are touched when the store is made and kept, so that no write has to wait for them.
     pub reserve_bytes: u64,
+}
+
+impl Default for StoreOptions {
+    /// No limit; packed above 48 MiB; nothing reserved.
+    fn default() -> Self {
+        Self { memory_limit_bytes: None, pack_above_bytes: 48 << 20, spill_folder: None, reserve_bytes: 0 }
+    }
 }
 
 /// Name of a snapshot.
@@ -96,6 +110,8 @@ pub struct Usage {
     pub memory_bytes: u64,
     /// Of these, what says which block holds what.
     pub map_bytes: u64,
+    /// Of these, pages that were not used lately, packed.
+    pub packed_bytes: u64,
     /// Bytes in the spill file.
     pub spilled_bytes: u64,
     /// Snapshots that exist.
@@ -126,6 +142,7 @@ impl Store {
         let limits = Limits {
             memory_bytes: options.memory_limit_bytes,
             spill: options.spill_folder.as_deref().map(Spill::new).transpose()?,
+            pack_above_bytes: options.pack_above_bytes,
             reserve_bytes: options.reserve_bytes,
         };
         Ok(Self {
@@ -355,6 +372,7 @@ impl Store {
             pages: arena.pages,
             memory_bytes: arena.memory_bytes + map_bytes,
             map_bytes,
+            packed_bytes: arena.packed_bytes,
             spilled_bytes: arena.spilled_bytes,
             snapshots: wide(self.snapshots.len()),
         }
