@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod mix;
+pub mod served;
 pub mod volume;
