@@ -1,13 +1,15 @@
 //! A solid state drive: dies behind channels, a translation layer, garbage collection, wear levelling, trim, a write
 //! buffer and a part that holds one bit a cell.
 //!
-//! Parts: `layout` (sizes), `flash` (dies and channels in time), `ftl` (where data is), `gc` (emptying blocks), `wear`
-//! (levelling), `cache` (the write buffer), [`theory`] (what write amplification should be).
+//! Parts: `layout` (sizes), `flash` (dies in time), `channel` (what they share), `ftl` (where data is), `gc` (emptying blocks),
+//! `wear` (levelling), `cache` (the write buffer), [`theory`] (what write amplification should be).
 //!
 //! **Time.** Commands are taken in one after the other; from then on everything that can go in parallel does: reads of one
 //! request and of a whole batch spread over dies and channels, writes are answered when the buffer has them and
-//! programmed beside what follows. A flush, and a forced write (FUA), wait for flash unless the buffer is protected
-//! against power loss; what does not fill a page by then is padded, which is counted as written.
+//! programmed beside what follows. Dies have queues of their own: host writes and collecting go on side by side, and a
+//! read waits for what its die is doing but not for what that has been asked to do. A flush, and a forced write (FUA),
+//! wait for flash unless the buffer is protected against power loss; what does not fill a page by then is padded,
+//! which is counted as written.
 //!
 //! **Room.** `flash_write_bytes / host_write_bytes` is the write amplification; [`theory`] has the formula that the
 //! model is checked against. Trimmed data is not moved; with `discards = "ignored"` the drive never learns.
@@ -17,6 +19,7 @@
 //! idle drive would collect or empty its one-bit part.
 
 mod cache;
+mod channel;
 mod flash;
 mod ftl;
 mod gc;
@@ -30,8 +33,7 @@ mod wear;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::cache::WriteBuffer;
-use self::flash::{Flash, For};
+use self::flash::{Flash, For, Task};
 use self::ftl::{Ftl, Group, NONE, Stream};
 use self::gc::Collector;
 use self::layout::Layout;
@@ -206,7 +208,6 @@ pub struct Ssd {
     ftl: Ftl,
     flash: Flash,
     collector: Collector,
-    buffer: WriteBuffer,
     /// When the last requests came.
     now_ns: u64,
     /// When the controller is free to take in a command.
@@ -243,7 +244,6 @@ impl Ssd {
             ftl,
             flash: Flash::new(parameters, &layout),
             collector: Collector::new(parameters.collection, parameters.wear_threshold),
-            buffer: WriteBuffer::new(parameters.write_cache_bytes),
             now_ns: 0,
             taken_in_ns: 0,
             answered_ns: 0,
@@ -289,9 +289,11 @@ impl Ssd {
 
     /// Reads so many bytes of a group of pages; gives when they have left the die.
     fn read_group(&mut self, run: Option<(u32, u64)>, ready_ns: u64) -> u64 {
-        run.map_or(ready_ns, |(group, bytes)| {
-            let die = self.ftl.layout.die(group * self.ftl.layout.units_per_group);
-            self.flash.read(die, group, bytes, ready_ns, For::Host)
+        let Some((group, bytes)) = run else { return ready_ns };
+        let die = self.ftl.layout.die(group * self.ftl.layout.units_per_group);
+        self.flash.read(die, group, bytes, ready_ns).unwrap_or_else(|| {
+            self.tally.buffer_hits += bytes / self.ftl.layout.unit_bytes;
+            ready_ns
         })
     }
 
@@ -303,7 +305,7 @@ impl Ssd {
         if request.operation == Operation::Write {
             in_ns = self.interface.pass(ready_ns, request.length_bytes);
         }
-        in_ns = self.buffer.room_ns(request.length_bytes, in_ns);
+        in_ns = self.flash.room_ns(request.length_bytes, in_ns);
         let (first, end) = self.units(request);
         let bytes = self.ftl.layout.unit_bytes;
         // A unit that is covered only in part is read first.
@@ -316,12 +318,20 @@ impl Ssd {
         if ends_within && end - first > 1 {
             merged_ns = merged_ns.max(self.merge(end - 1, in_ns));
         }
+        let waits = self.through || (request.fua && !self.protected);
         let mut safe_ns = merged_ns;
         for unit in first..end {
-            safe_ns = safe_ns.max(self.write_unit(unit, merged_ns));
+            if let Some(die) = self.write_unit(unit, merged_ns)
+                && waits
+            {
+                safe_ns = safe_ns.max(self.flash.safe_ns(die));
+            }
         }
-        if self.through || (request.fua && !self.protected) {
-            return safe_ns.max(self.program_rest(merged_ns));
+        if waits {
+            for die in self.program_rest(merged_ns).into_iter().flatten() {
+                safe_ns = safe_ns.max(self.flash.safe_ns(die));
+            }
+            return safe_ns;
         }
         in_ns
     }
@@ -336,8 +346,8 @@ impl Ssd {
         self.read_group(Some((self.ftl.layout.group(place), self.ftl.layout.unit_bytes)), now_ns)
     }
 
-    /// Writes one unit; gives when the group that it filled is on flash.
-    fn write_unit(&mut self, unit: u32, now_ns: u64) -> u64 {
+    /// Writes one unit; gives the die that programs the group that it filled.
+    fn write_unit(&mut self, unit: u32, now_ns: u64) -> Option<u32> {
         let slc = self.ftl.has_room(Stream::Slc) || !self.ftl.free_slc.is_empty();
         let stream = if slc { Stream::Slc } else { Stream::Host };
         if !self.ftl.has_room(stream) {
@@ -349,31 +359,28 @@ impl Ssd {
                 self.ftl.open(stream, block);
             }
         }
-        let mut safe_ns = now_ns;
-        if let Some(group) = self.ftl.append(stream, unit) {
-            safe_ns = self.program(group, stream, now_ns);
-        }
+        let die = self.ftl.append(stream, unit).map(|group| self.program(group, stream, now_ns));
         self.collector.beside(&mut self.ftl, &mut self.flash, now_ns);
-        safe_ns
+        die
     }
 
-    fn program(&mut self, group: Group, stream: Stream, now_ns: u64) -> u64 {
+    /// Has a group programmed; gives the die that does it.
+    fn program(&mut self, group: Group, stream: Stream, now_ns: u64) -> u32 {
         let layout = &self.ftl.layout;
         let pages = group.used.div_ceil(layout.units_per_page);
         let bytes = u64::from(pages * layout.units_per_page) * layout.unit_bytes;
         self.tally.padded_bytes += bytes - u64::from(group.used) * layout.unit_bytes;
         let die = layout.die(group.place);
-        let done_ns = self.flash.program(die, bytes, stream == Stream::Slc, now_ns, For::Host);
-        self.buffer.push(done_ns, u64::from(group.used) * layout.unit_bytes);
-        done_ns
+        let task = Task::Program { group: layout.group(group.place), bytes, slc: stream == Stream::Slc };
+        let buffered_bytes = u64::from(group.used) * layout.unit_bytes;
+        self.flash.ask(die, task, now_ns, For::Host, buffered_bytes);
+        die
     }
 
-    /// Pads and programs what does not fill a group; gives when that is on flash.
-    fn program_rest(&mut self, now_ns: u64) -> u64 {
-        [Stream::Host, Stream::Slc].into_iter().fold(now_ns, |safe_ns, stream| match self.ftl.pad(stream) {
-            Some(group) => safe_ns.max(self.program(group, stream, now_ns)),
-            None => safe_ns,
-        })
+    /// Pads and programs what does not fill a group; gives the dies that do it.
+    fn program_rest(&mut self, now_ns: u64) -> [Option<u32>; 2] {
+        [Stream::Host, Stream::Slc]
+            .map(|stream| self.ftl.pad(stream).map(|group| self.program(group, stream, now_ns)))
     }
 
     fn flush(&mut self, ready_ns: u64) -> u64 {
@@ -381,7 +388,7 @@ impl Ssd {
             return ready_ns;
         }
         self.program_rest(ready_ns);
-        ready_ns.max(self.buffer.safe_ns)
+        ready_ns.max(self.flash.all_safe_ns())
     }
 
     fn discard(&mut self, request: &Request) {
@@ -460,6 +467,7 @@ fn slc_blocks(ftl: &Ftl) -> usize {
 impl Model for Ssd {
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
         self.now_ns = self.now_ns.max(now_ns);
+        self.flash.forget(self.now_ns);
         let before_ns = self.answered_ns.max(self.now_ns);
         self.taken_in_ns = self.taken_in_ns.max(self.now_ns);
         for (request, done) in batch.iter().zip(done_ns) {

@@ -9,7 +9,7 @@
 //! needed. Only when a burst runs ahead of that does a write wait for a whole collection.
 
 use super::Collection;
-use super::flash::{Flash, For};
+use super::flash::{Flash, For, Task};
 use super::ftl::{Ftl, State, Stream};
 use super::wear;
 
@@ -30,8 +30,8 @@ struct Victim {
     gain: u64,
     /// What the host's writes have paid, in parts of a step.
     paid: u64,
-    /// The group that was read last and when it had left the die.
-    read: Option<(u32, u64)>,
+    /// The group that was read last.
+    read: Option<u32>,
 }
 
 /// What collecting did.
@@ -144,8 +144,9 @@ impl Collector {
         current.slot = slot + 1;
         if let Some(group) = ftl.append(Stream::Collection, owner) {
             let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
-            // Reads run ahead of programs by more than a group, so that the data is there by now.
-            flash.program(ftl.layout.die(group.place), bytes, false, now_ns, For::Collection);
+            // Reads run ahead of programs by more than a group, so that the data is there by then.
+            let task = Task::Program { group: ftl.layout.group(group.place), bytes, slc: false };
+            flash.ask(ftl.layout.die(group.place), task, now_ns, For::Collection, 0);
         }
         match (fold, self.levelling) {
             (true, _) => self.tally.fold_moves += 1,
@@ -157,9 +158,9 @@ impl Collector {
     }
 
     fn finish(&mut self, ftl: &mut Ftl, flash: &mut Flash, current: &Victim, now_ns: u64, fold: bool) {
-        let ready_ns = current.read.map_or(now_ns, |(_, ns)| ns.max(now_ns));
+        // Behind the reads of the block, which wait in the same queues.
         for die in 0..ftl.layout.dies {
-            flash.erase(die, ready_ns);
+            flash.ask(die, Task::Erase, now_ns, For::Collection, 0);
         }
         ftl.erased(current.block);
         if fold {
@@ -179,13 +180,9 @@ const fn victim(block: u32, due: u64, gain: u64) -> Victim {
 /// Reads the group of a place unless it was the last.
 fn read_group(ftl: &Ftl, flash: &mut Flash, current: &mut Victim, place: u32, now_ns: u64) {
     let group = ftl.layout.group(place);
-    match current.read {
-        Some((last, _)) if last == group => {}
-        _ => {
-            let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
-            let read_ns = flash.read(ftl.layout.die(place), group, bytes, now_ns, For::Collection);
-            current.read = Some((group, read_ns));
-        }
+    if current.read.replace(group) != Some(group) {
+        let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
+        flash.ask(ftl.layout.die(place), Task::Read { group, bytes }, now_ns, For::Collection, 0);
     }
 }
 
