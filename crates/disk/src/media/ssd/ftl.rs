@@ -72,6 +72,8 @@ pub(super) enum Stream {
     Slc = 1,
     /// What collecting moves.
     Collection = 2,
+    /// What lay still until levelling moved it: among data that comes and goes it would be moved again and again.
+    Levelling = 3,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +123,7 @@ pub(super) struct Ftl {
     /// Erased blocks by wear: normal flash, and the part with one bit a cell.
     pub free: BTreeSet<(u32, u32)>,
     pub free_slc: BTreeSet<(u32, u32)>,
-    frontiers: [Option<Frontier>; 3],
+    frontiers: [Option<Frontier>; 4],
     /// Blocks filled so far.
     pub filled: u64,
     /// Units that hold data.
@@ -139,7 +141,7 @@ impl Ftl {
             blocks: vec![block; at(total)],
             free: (0..layout.blocks).map(|b| (0, b)).collect(),
             free_slc: (layout.blocks..total).map(|b| (0, b)).collect(),
-            frontiers: [None; 3],
+            frontiers: [None; 4],
             filled: 0,
             mapped: 0,
         }

@@ -111,7 +111,7 @@ impl Collector {
         self.since_levelling += 1;
         self.levelling = false;
         if self.since_levelling >= wear::BETWEEN
-            && ftl.free.len() > KEPT_BLOCKS
+            && ftl.free.len() > KEPT_BLOCKS + 1
             && let Some(block) = wear::too_still(ftl, self.wear_threshold)
         {
             self.since_levelling = 0;
@@ -135,14 +135,15 @@ impl Collector {
             self.finish(ftl, flash, &current, now_ns, fold);
             return false;
         };
-        if !ftl.has_room(Stream::Collection) {
-            let Some(block) = wear::erased_for(ftl, Stream::Collection) else { return false };
-            ftl.open(Stream::Collection, block);
+        let stream = if self.levelling && !fold { Stream::Levelling } else { Stream::Collection };
+        if !ftl.has_room(stream) {
+            let Some(block) = wear::erased_for(ftl, stream) else { return false };
+            ftl.open(stream, block);
         }
         let place = current.block * ftl.layout.units_per_block + slot;
         read_group(ftl, flash, &mut current, place, now_ns);
         current.slot = slot + 1;
-        if let Some(group) = ftl.append(Stream::Collection, owner) {
+        if let Some(group) = ftl.append(stream, owner) {
             let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
             // Reads run ahead of programs by more than a group, so that the data is there by then.
             let task = Task::Program { group: ftl.layout.group(group.place), bytes, slc: false };

@@ -15,8 +15,9 @@ use crate::media::number::scale;
 /// Blocks that a disk has at least, if its size allows.
 const BLOCKS: u64 = 1024;
 
-/// Blocks beyond the capacity that the translation needs to go on: two that are open, five that are free, one to collect.
-pub(super) const RESERVED_BLOCKS: u64 = 8;
+/// Blocks beyond the capacity that the translation needs to go on: three that are open, five that are free, one to
+/// collect.
+pub(super) const RESERVED_BLOCKS: u64 = 9;
 
 /// Sizes of a disk, in units of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

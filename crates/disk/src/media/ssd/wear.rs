@@ -3,7 +3,8 @@
 //! Dynamic: the host's data goes to the least worn erased block, collected data, which has outlived other data, to the most
 //! worn. That levels only what is rewritten. Static (Chang, Hsieh, Kuo, DAC 2007, in its simplest form): when the most
 //! worn block is more than a threshold ahead of the least worn that holds data, the least worn is collected next
-//! although it may hold nothing stale; at most every eighth collection, so that it never costs more than that.
+//! although it may hold nothing stale, into a block of its own; at most every eighth collection, so that it never costs more
+//! than that.
 
 use super::ftl::{Block, Ftl, State, Stream};
 use crate::media::number::{as_f64, count, share};
@@ -16,7 +17,7 @@ pub(super) fn erased_for(ftl: &Ftl, stream: Stream) -> Option<u32> {
     match stream {
         Stream::Host => ftl.free.first(),
         Stream::Slc => ftl.free_slc.first(),
-        Stream::Collection => ftl.free.last(),
+        Stream::Collection | Stream::Levelling => ftl.free.last(),
     }
     .map(|(_, block)| *block)
 }
