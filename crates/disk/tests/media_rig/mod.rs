@@ -1,6 +1,8 @@
 //! Standard measurements of a medium: what a data sheet publishes, taken from the model by requests alone. The tests hold
 //! them against the published values, the example that makes the documentation's tables and plots prints them.
 
+pub mod flashbench;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
