@@ -8,7 +8,7 @@ mod media_rig;
 
 use fsage_disk::media::ssd::theory::{greedy, write_amplification};
 use fsage_disk::request::Operation;
-use media_rig::{Bench, Figure, HDD_SHEETS, SSD_SHEETS, counter, float, hdd_figures, ssd_figures};
+use media_rig::{Bench, Figure, HDD_SHEETS, SSD_SHEETS, counter, float, hdd_figures, parameter, ssd_figures};
 
 const MIB: u64 = 1 << 20;
 
@@ -80,6 +80,23 @@ fn sequential_rates_follow_the_zones() {
             .collect();
         assert!(rates.is_sorted_by(|a, b| *a >= b * 0.995), "{}: {rates:?}", sheet.preset);
         assert!(rates[0] > 1.3 * rates[11], "{}: {rates:?}", sheet.preset);
+        // A cylinder is its tracks, a turn each, and the switches.
+        let of = |key| parameter(sheet.preset, key);
+        let (surfaces, turn_s) = (of("surfaces"), 60.0 / of("rpm"));
+        let switches_s = ((surfaces - 1.0) * of("head_switch_ns") + of("cylinder_switch_ns")) / 1e9;
+        for (start, track) in
+            [(0, "outer_track_bytes"), (sheet.size_bytes / 4096 * 4096 - 256 * MIB, "inner_track_bytes")]
+        {
+            let mut bench = Bench::new(sheet.preset, sheet.size_bytes);
+            bench.one(Operation::Read, start, 4096);
+            let rate = bench.sequential(Operation::Read, start + 4096, 255 * MIB, 128 << 10, 1);
+            let expected = surfaces * of(track) / (surfaces * turn_s + switches_s);
+            assert!(
+                (rate / expected - 1.0).abs() < 0.005,
+                "{}: {rate:.0} against {expected:.0}",
+                sheet.preset
+            );
+        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! The plots of `docs/media.md`: what the models do, with the published figures marked.
 
-use fsage_disk::media::Spec;
 use fsage_disk::media::ssd::theory::{greedy, write_amplification};
 use fsage_disk::request::Operation;
 
 use crate::media_rig::flashbench::{README_RATES, open_units};
-use crate::media_rig::{Bench, HDD_SHEETS, HddSheet, SSD_SHEETS, float};
+use crate::media_rig::{Bench, HDD_SHEETS, HddSheet, SSD_SHEETS, float, parameter};
 use crate::svg::{Axis, COLOURS, Chart, Mark, number};
 
 /// Every plot with the name of its file.
@@ -18,12 +17,6 @@ pub fn all() -> [(&'static str, Chart); 6] {
         ("media-ssd-steady.svg", steady()),
         ("media-sd-open.svg", open()),
     ]
-}
-
-fn parameter(preset: &str, key: &str) -> f64 {
-    let spec = Spec::named(preset).expect("a preset");
-    let found = spec.parameters().into_iter().find(|p| p.key == key);
-    found.and_then(|p| p.value.parse().ok()).expect("a number")
 }
 
 /// The share of the capacity that lies outside of a share of the stroke.

@@ -25,6 +25,13 @@ pub fn counter(medium: &Medium, name: &str) -> f64 {
     medium.counters().into_iter().find(|c| c.name == name).map_or(f64::NAN, |c| c.value)
 }
 
+/// A parameter of a preset.
+pub fn parameter(preset: &str, key: &str) -> f64 {
+    let spec = Spec::named(preset).unwrap_or_else(|e| panic!("{e}"));
+    let found = spec.parameters().into_iter().find(|p| p.key == key);
+    found.and_then(|p| p.value.parse().ok()).unwrap_or(f64::NAN)
+}
+
 /// A whole number as a float; exact for what is measured here.
 pub fn float(number: u64) -> f64 {
     let high = u32::try_from(number >> 32).unwrap_or(u32::MAX);
