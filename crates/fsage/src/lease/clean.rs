@@ -151,7 +151,7 @@ pub fn are_own(stores: &[PathBuf]) -> bool {
     !registered.is_empty() && registered.iter().all(own)
 }
 
-/// `fsage clean [STORE…]`: cleans each store, or with none every store that has open leases on this host.
+/// `fsage clean [STORE…]`: cleans each store, or with none every store that has open leases on this host, but for disks that are up.
 /// Agents are started only where there is something to release.
 ///
 /// # Errors
@@ -160,7 +160,8 @@ pub fn clean_stores(stores: &[PathBuf]) -> Result<CleanReport, LeaseError> {
     let mut stores = stores.to_vec();
     if stores.is_empty() {
         stores = registry::stores();
-        stores.retain(|store| !registry::forget_missing(store));
+        // What a disk that is up has taken is no rest of anything.
+        stores.retain(|store| !registry::forget_missing(store) && crate::disk::holds(store).is_none());
         stores.sort();
         stores.dedup();
     }

@@ -16,7 +16,7 @@ pub use skip::skip;
 
 use fsage_engine::host::{loopback, mount};
 
-/// Builds the agent (testing one package does not build the programs of another) and returns its path.
+/// Builds the agent and the disk server beside it (testing one package does not build the programs of another) and returns the agent's path.
 pub fn agent() -> &'static Path {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
     AGENT.get_or_init(|| {
@@ -26,7 +26,8 @@ pub fn agent() -> &'static Path {
         let folder = Path::new(env!("CARGO_BIN_EXE_fsage")).parent().unwrap();
         let path = folder.join("fsage-agent");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "fsage-engine", "--bin", "fsage-agent"]);
+        cargo.args(["build", "--quiet", "-p", "fsage-engine", "-p", "fsage-disk"]);
+        cargo.args(["--bin", "fsage-agent", "--bin", "fsage-disk"]);
         if folder.ends_with("release") {
             cargo.arg("--release");
         }

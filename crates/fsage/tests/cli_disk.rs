@@ -1,0 +1,219 @@
+//! `fsage disk` as people use it: a disk that stays, its counters, log, snapshots and faults, and what is said when it cannot be.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use support::Scratch;
+
+/// A runtime folder of its own, in which disks are by name; all of them go with it.
+struct Disks {
+    scratch: Scratch,
+}
+
+impl Disks {
+    fn new() -> Option<Self> {
+        (support::can_mount() && support::can_serve_disks()).then(|| Self { scratch: Scratch::new() })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    fn output(&self, words: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_fsage"))
+            .args(words)
+            .current_dir(self.scratch.path())
+            .env("FSAGE_AGENT", support::agent())
+            .env("FSAGE_RUNTIME_DIR", self.path("runtime"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let output = self.output(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let text = self.run(&[words, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?}: {error}\n{text}"))
+    }
+
+    /// The exit code and what was said.
+    fn refused(&self, words: &[&str]) -> (i32, String) {
+        let output = self.output(words);
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn up(&self, words: &[&str]) -> Value {
+        self.json(&[&["disk", "up"], words].concat())
+    }
+}
+
+impl Drop for Disks {
+    fn drop(&mut self) {
+        let names = std::fs::read_dir(self.path("runtime/disks")).into_iter().flatten().flatten();
+        for name in names {
+            let _ = self.output(&["disk", "down", &name.file_name().to_string_lossy()]);
+        }
+    }
+}
+
+fn shell(script: &str, device: &Path, point: &Path) -> bool {
+    let status = Command::new("sh").args(["-c", script, "sh"]).arg(device).arg(point).status().unwrap();
+    status.success()
+}
+
+fn device(record: &Value) -> PathBuf {
+    PathBuf::from(record["device"].as_str().unwrap())
+}
+
+#[test]
+fn a_disk_stays_until_it_is_taken_down_and_counts_what_it_does() {
+    let Some(disks) = Disks::new() else { return };
+    let record = disks.up(&["old", "--size", "256MiB", "--medium", "hdd-7200", "--log"]);
+    assert_eq!((record["medium"].as_str(), record["time"].as_str()), (Some("hdd-7200"), Some("model")));
+    let (disk, point) = (device(&record), disks.path("point"));
+    std::fs::create_dir(&point).unwrap();
+    let fill = "mkfs.ext4 -q -b 4096 \"$1\" && mount \"$1\" \"$2\" && seq 1 200000 > \"$2/numbers\" && sync \"$2/numbers\"";
+    assert!(shell(fill, &disk, &point));
+    let listed = disks.json(&["disk", "ls"]);
+    assert_eq!((listed[0]["name"].as_str(), listed[0]["state"].as_str()), (Some("old"), Some("up")));
+    let stat = disks.json(&["disk", "stat", "old"]);
+    assert!(stat["elapsed_ns"].as_u64().unwrap() > 1_000_000, "{stat}");
+    // In use, and another of its name.
+    let (code, said) = disks.refused(&["disk", "down", "old"]);
+    assert!(
+        code == 2 && said.contains("is in use: mounted at") && said.contains("hint: unmount it"),
+        "{said}"
+    );
+    let (code, said) = disks.refused(&["disk", "up", "old", "--size", "1GiB"]);
+    assert!(code == 2 && said.contains("there is a disk `old` already"), "{said}");
+    let (code, said) = disks.refused(&["disk", "snapshot", "revert", "old", "1"]);
+    assert!(code == 2 && said.contains("is in use"), "{said}");
+    // One that is up is nothing to clean.
+    assert_eq!(disks.run(&["clean"]), "nothing to clean\n");
+    assert!(shell("umount \"$2\"", &disk, &point));
+    disks.run(&["disk", "down", "old"]);
+    assert_eq!(disks.json(&["disk", "ls"]), serde_json::json!([]));
+    assert!(disks.scratch.left_behind().is_empty());
+    assert!(!disks.path("runtime/disks/old").exists());
+}
+
+#[test]
+fn its_log_is_shown_filtered_summed_up_and_converted() {
+    let Some(disks) = Disks::new() else { return };
+    let disk = device(&disks.up(&["logged", "--size", "64MiB", "--medium", "ssd"]));
+    let (code, said) = disks.refused(&["disk", "log", "summary", "logged"]);
+    assert!(code == 2 && said.contains("keeps no log") && said.contains("hint: start the log"), "{said}");
+    disks.run(&["disk", "log", "start", "logged"]);
+    let write = "dd if=/dev/zero of=\"$1\" bs=64k count=16 seek=4 oflag=direct conv=fsync status=none";
+    assert!(shell(write, &disk, &disk));
+    disks.run(&["disk", "log", "mark", "logged", "half way"]);
+    assert!(shell("dd if=\"$1\" of=/dev/null bs=1M count=2 iflag=direct status=none", &disk, &disk));
+    let summary = disks.json(&["disk", "log", "summary", "logged"]);
+    let writes = &summary["summary"]["writes"];
+    assert_eq!((writes["requests"].as_u64(), writes["bytes"].as_u64()), (Some(16), Some(1 << 20)));
+    assert_eq!(writes["layout_score"].as_f64(), Some(1.0));
+    assert!(disks.run(&["disk", "log", "summary", "logged"]).contains("written, by place"));
+    let shown =
+        disks.run(&["disk", "log", "show", "logged", "--operation", "write", "--bytes", "320KiB..448KiB"]);
+    assert_eq!(shown.lines().count(), 1 + 2, "{shown}");
+    let rows = disks.run(&["disk", "log", "show", "logged", "--json", "--limit", "3"]);
+    assert_eq!(rows.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 3);
+    let saved = disks.json(&["disk", "log", "save", "logged", "requests.log"]);
+    assert_eq!(saved["marks"], 1);
+    let (code, said) = disks.refused(&["disk", "log", "save", "logged", "requests.log"]);
+    assert!(code == 2 && said.contains("hint: name a file that does not exist"), "{said}");
+    for (format, left_out) in [("dm-log-writes", true), ("blkparse", false), ("fsage", false)] {
+        let converted = disks.json(&["disk", "log", "convert", "requests.log", "other.log", "--to", format]);
+        assert_eq!(converted["reads_left_out"].as_u64().unwrap() > 0, left_out, "{format}: {converted}");
+        let again = disks.json(&["disk", "log", "summary", "./other.log"]);
+        assert_eq!(again["summary"]["writes"]["bytes"], writes["bytes"], "{format}");
+    }
+    let (code, said) = disks.refused(&["disk", "log", "show", "./other.log", "--bytes", "9..3"]);
+    assert!(code == 2 && said.contains("`--bytes 9..3` is no range"), "{said}");
+    std::fs::write(disks.path("cut.log"), &std::fs::read(disks.path("requests.log")).unwrap()[..600])
+        .unwrap();
+    let (code, said) = disks.refused(&["disk", "log", "show", "./cut.log"]);
+    assert!(code == 5 && said.contains("cut off"), "{code} {said}");
+}
+
+#[test]
+fn snapshots_and_faults_come_and_go() {
+    let Some(disks) = Disks::new() else { return };
+    let disk = device(&disks.up(&["kept", "--size", "16MiB"]));
+    let write = |text: &str| {
+        let script =
+            format!("yes {text} | dd of=\"$1\" bs=4k count=1 oflag=direct iflag=fullblock status=none");
+        assert!(shell(&script, &disk, &disk));
+    };
+    let read = || {
+        let script = "dd if=\"$1\" bs=4k count=1 iflag=direct status=none | head -c 3";
+        let output = Command::new("sh").args(["-c", script, "sh"]).arg(&disk).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    write("one");
+    let number = disks.json(&["disk", "snapshot", "take", "kept"])["snapshot"].as_u64().unwrap().to_string();
+    write("two");
+    assert_eq!(read(), "two");
+    disks.run(&["disk", "snapshot", "revert", "kept", &number]);
+    assert_eq!(read(), "one");
+    disks.run(&["disk", "fault", "set", "kept", r#"{"read_error": [{"rate": 1.0}]}"#]);
+    assert_eq!(read(), "");
+    disks.run(&["disk", "fault", "clear", "kept"]);
+    assert_eq!(read(), "one");
+    disks.run(&["disk", "snapshot", "delete", "kept", &number]);
+    let (code, said) = disks.refused(&["disk", "snapshot", "revert", "kept", &number]);
+    assert!(code != 0 && said.contains("no snapshot"), "{said}");
+    let (code, said) = disks.refused(&["disk", "fault", "set", "kept", r#"{"read_eror": []}"#]);
+    assert!(code == 2 && said.contains("read_eror"), "{said}");
+}
+
+#[test]
+fn one_whose_server_was_killed_is_dead_and_goes() {
+    let Some(disks) = Disks::new() else { return };
+    let record = disks.up(&["gone", "--size", "64MiB", "--nbd"]);
+    let pid: Value =
+        serde_json::from_slice(&std::fs::read(disks.path("runtime/disks/gone/served/pid")).unwrap()).unwrap();
+    let pid = pid["pid"].as_u64().unwrap().to_string();
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    let dead = || disks.json(&["disk", "ls"])[0]["state"] == "dead";
+    let started = std::time::Instant::now();
+    while !dead() {
+        assert!(started.elapsed().as_secs() < 20, "still up");
+    }
+    let (code, said) = disks.refused(&["disk", "stat", "gone"]);
+    assert!(code == 4 && said.contains("hint: `fsage disk down gone`"), "{said}");
+    assert!(device(&record).exists());
+    disks.run(&["disk", "down", "gone"]);
+    assert!(disks.scratch.left_behind().is_empty() && !disks.path("runtime/disks/gone").exists());
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_way_out() {
+    let Some(disks) = Disks::new() else { return };
+    for (words, code, wanted) in [
+        (&["disk", "up", "a/b", "--size", "1GiB"][..], 2, "cannot be the name of a disk"),
+        (&["disk", "up", "a", "--size", "17TiB"], 2, "must be from"),
+        (&["disk", "up", "a", "--size", "1GiB", "--medium", "hdd-720"], 2, "did you mean `hdd-7200`?"),
+        (&["disk", "up", "a", "--size", "1GiB", "--medium", "hdd-7200,rpm=1"], 2, "rpm = 1 is not between"),
+        (&["disk", "up", "a", "--size", "1GiB", "--faults", "{"], 2, "is no list of faults"),
+        (&["disk", "up", "a", "--size", "1GiB", "--memory", "many"], 2, "--memory"),
+        (&["disk", "down", "nobody"], 2, "there is no disk `nobody`"),
+        (&["disk", "log", "show", "/nowhere/log"], 4, "cannot open /nowhere/log"),
+        (&["disk", "media", "hdd-720"], 2, "did you mean `hdd-7200`?"),
+    ] {
+        let (found, said) = disks.refused(words);
+        assert!(found == code && said.contains(wanted), "{words:?}: {found}: {said}");
+    }
+    assert!(disks.run(&["disk", "media"]).lines().count() >= 9);
+    assert!(disks.run(&["disk", "media", "hdd-7200"]).contains("rpm"));
+}
