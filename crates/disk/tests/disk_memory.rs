@@ -63,7 +63,8 @@ fn memory_goes_back_to_the_kernel() {
     assert!(half < 130 * MIB, "{half}");
     store.zero(0, 16 << 40, None).unwrap();
     let empty = resident_bytes().saturating_sub(before);
-    assert!(empty < 20 * MIB, "{empty}");
+    // Spare groups, and what the allocator keeps of the maps.
+    assert!(empty < 24 * MIB, "{empty}");
     assert!(store.usage().memory_bytes < 20 * MIB);
 }
 

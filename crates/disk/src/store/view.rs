@@ -40,8 +40,8 @@ impl View {
     }
 
     /// What is written to.
-    pub fn overlay(&mut self) -> &mut Map {
-        self.overlay.get_or_insert_with(|| self.state.share())
+    pub fn overlay(&mut self, pool: &mut Pool) -> &mut Map {
+        self.overlay.get_or_insert_with(|| self.state.share(pool))
     }
 
     /// Forgets what was written to it.
