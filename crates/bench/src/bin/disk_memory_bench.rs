@@ -1,6 +1,6 @@
 //! What a virtual disk with an aged file system costs in memory.
 //!
-//! `disk_memory_bench [GIB] [FRACTION] [--seconds N] [--fill]` (default 32, 0.8, at most 1500 s) needs root, FUSE and mkfs.ext4, and
+//! `disk_memory_bench [GIB] [FRACTION] [--seconds N] [--fill]` (default 32, 0.8, at most an hour) needs root, FUSE and mkfs.ext4, and
 //! `fsage`, `fsage-agent` and `fsage-disk` of the same build beside it. It brings up a disk of the medium `ram`, makes an ext4 on it, and
 //! ages that by `fsage age` in fast mode with the volume held at FRACTION until it has been written over once; every live block is
 //! then written with self-describing data. `--fill`: the volume is filled once and not aged, where that would take too long.
@@ -21,8 +21,8 @@ use fsage_engine::quantity::as_f64;
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let seconds = match arguments.iter().position(|word| word == "--seconds") {
-        Some(at) => arguments.get(at + 1).and_then(|word| word.parse().ok()).unwrap_or(1500),
-        None => 1500_u32,
+        Some(at) => arguments.get(at + 1).and_then(|word| word.parse().ok()).unwrap_or(3600),
+        None => 3600_u32,
     };
     let fill = arguments.iter().any(|word| word == "--fill");
     let plain: Vec<&String> = arguments.iter().take_while(|word| !word.starts_with("--")).collect();
