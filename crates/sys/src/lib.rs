@@ -26,6 +26,7 @@ pub mod process;
 pub mod shared_clock;
 pub mod signal;
 mod sync;
+pub mod ublk;
 mod uring;
 
 pub use close::close;

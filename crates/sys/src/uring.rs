@@ -1,5 +1,5 @@
-//! The little of io_uring that FUSE needs: commands to a device, in entries of 128 bytes, from one thread
-//! (`io_uring(7)`, `linux/io_uring.h`; kernel 6.6 for rings without an index array).
+//! The little of io_uring that FUSE and ublk need: commands to a device, in entries of 128 bytes, from one thread
+//! (`io_uring(7)`, `linux/io_uring.h`). Kernels before 6.6 have rings with an index array, which then names every entry once.
 //!
 //! The ring is used by the thread that made it and by no other; work that the kernel does for it waits until that thread asks for
 //! completions (`IORING_SETUP_DEFER_TASKRUN`), so that one system call takes all that has come together.
@@ -14,7 +14,12 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::{Error, Result};
 
 /// `IORING_SETUP_CLAMP`, `SQE128`, `SINGLE_ISSUER`, `DEFER_TASKRUN`, `NO_SQARRAY`.
-const SETUP_FLAGS: u32 = 1 << 4 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 16;
+const SETUP_FLAGS: u32 = 1 << 4 | 1 << 10 | 1 << 12 | 1 << 13 | NO_INDEX;
+const NO_INDEX: u32 = 1 << 16;
+/// `IORING_SETUP_CLAMP`, `SQE128`: what a kernel of 2022 (5.19) has of it.
+const OLD_SETUP_FLAGS: u32 = 1 << 4 | 1 << 10;
+/// `IORING_OP_URING_CMD`.
+pub(crate) const OPERATION_COMMAND: u8 = 46;
 /// `IORING_ENTER_GETEVENTS`, `IORING_ENTER_EXT_ARG`.
 const ENTER_FLAGS: u32 = 1 | 1 << 3;
 /// Where the shared memory begins in the ring's file: head, tail and completions; submissions.
@@ -128,7 +133,7 @@ pub(crate) struct Completion {
 
 /// Memory that is shared with the kernel.
 #[derive(Debug)]
-struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
@@ -137,18 +142,17 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    fn new(fd: &OwnedFd, length: usize, offset: u64) -> Result<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+    pub fn new(fd: &OwnedFd, length: usize, offset: u64, protection: ProtFlags) -> Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: the kernel chooses a place where nothing else is.
         let start = unsafe { mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) }
-            .map_err(Error::call("mmap of io_uring"))?;
+            .map_err(Error::call("mmap of a ring"))?;
         let start = NonNull::new(start.cast()).ok_or(Error::Malformed { call: "mmap", what: "null" })?;
         Ok(Self { start, length })
     }
 
     /// The place of a `T` at `offset`, checked to be inside and aligned.
-    fn place<T>(&self, offset: usize) -> *mut T {
+    pub fn place<T>(&self, offset: usize) -> *mut T {
         assert!(offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.length), "outside the ring");
         // SAFETY: inside the mapping, as was just checked.
         let place = unsafe { self.start.as_ptr().add(offset) }.cast::<T>();
@@ -216,13 +220,34 @@ struct Parameters {
 impl Uring {
     /// A ring with room for at least `entries` submissions and twice as many completions.
     pub fn new(entries: u32) -> Result<Self> {
-        let mut parameters = SetupParameters { flags: SETUP_FLAGS, ..SetupParameters::default() };
+        match Self::with_flags(entries, SETUP_FLAGS) {
+            Err(error) if error.errno() == libc::EINVAL => Self::with_flags(entries, OLD_SETUP_FLAGS),
+            other => other,
+        }
+    }
+
+    fn with_flags(entries: u32, flags: u32) -> Result<Self> {
+        let mut parameters = SetupParameters { flags, ..SetupParameters::default() };
         let fd = setup(entries, &mut parameters)?;
         let at = parameters.completion_offsets;
-        let length = index(at.completions) + index(parameters.completions) * size_of::<Completion>();
-        let rings = Mapping::new(&fd, length, RINGS_OFFSET)?;
+        let completions_end =
+            index(at.completions) + index(parameters.completions) * size_of::<Completion>();
+        // Both rings are in one piece of memory (`IORING_FEAT_SINGLE_MMAP`, 5.4).
+        let index_end = if flags & NO_INDEX == 0 {
+            index(parameters.submission_offsets.array)
+                + index(parameters.submissions) * size_of::<AtomicU32>()
+        } else {
+            0
+        };
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let rings = Mapping::new(&fd, completions_end.max(index_end), RINGS_OFFSET, both)?;
+        if flags & NO_INDEX == 0 {
+            for entry in 0..parameters.submissions {
+                rings.word(parameters.submission_offsets.array + entry * 4).store(entry, Ordering::Relaxed);
+            }
+        }
         let entry_bytes = index(parameters.submissions) * size_of::<Submission>();
-        let entries = Mapping::new(&fd, entry_bytes, ENTRIES_OFFSET)?;
+        let entries = Mapping::new(&fd, entry_bytes, ENTRIES_OFFSET, both)?;
         let parameters = Parameters {
             submission_head: parameters.submission_offsets.head,
             submission_tail: parameters.submission_offsets.tail,
@@ -313,5 +338,31 @@ impl Uring {
         let completion = unsafe { place.read() };
         head_word.store(head.wrapping_add(1), Ordering::Release);
         Some(completion)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_of_old_kernels_work_as_new_ones_do() {
+        for flags in [SETUP_FLAGS, OLD_SETUP_FLAGS] {
+            // Not everyone may make a ring, and not every kernel has the new ones.
+            let Ok(mut uring) = Uring::with_flags(4, flags) else { continue };
+            for round in 0..10 {
+                for number in 0..3 {
+                    let nothing = Submission { user_data: round * 3 + number, ..Submission::EMPTY };
+                    // SAFETY: `IORING_OP_NOP` has no memory.
+                    assert!(unsafe { uring.push(&nothing) });
+                }
+                uring.enter(3, None).unwrap();
+                for number in 0..3 {
+                    let completion = uring.completion().unwrap();
+                    assert_eq!((completion.user_data, completion.result), (round * 3 + number, 0));
+                }
+                assert!(uring.completion().is_none());
+            }
+        }
     }
 }

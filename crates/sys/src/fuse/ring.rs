@@ -20,7 +20,7 @@ use super::request::Message;
 use super::{Device, HEADER_BYTES, reply};
 use crate::aligned::AlignedBuffer;
 use crate::bytes::{u32_at, u64_at};
-use crate::uring::{Completion, Submission, Uring};
+use crate::uring::{Completion, OPERATION_COMMAND, Submission, Uring};
 use crate::{Error, Result};
 
 const FIXED_AT: usize = 128;
@@ -29,8 +29,7 @@ const STATE_END: usize = 288;
 /// The payload begins at a page boundary.
 const PAYLOAD_AT: usize = 4096;
 
-/// `IORING_OP_URING_CMD` and `IORING_OP_POLL_ADD`.
-const OPERATION_COMMAND: u8 = 46;
+/// `IORING_OP_POLL_ADD`.
 const OPERATION_POLL: u8 = 6;
 const POLL_IN: u32 = 1;
 /// `POLLERR | POLLHUP`.
