@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use export_rig::{Chance, Client as _, LoopDevice, skip};
+use fsage_disk::export::ublk::Device;
 use fsage_disk::log::file::Reader;
 use fsage_disk::log::stream::{Item, Source as _};
 use fsage_disk::request::Operation;
@@ -174,6 +175,26 @@ fn a_disk_goes_up_serves_and_goes_down() {
     disk.assert_gone();
     let not_up = fsage_disk(&["stat", "--directory", directory]);
     assert!(text(&not_up.stderr).contains("no disk is up"), "{}", text(&not_up.stderr));
+}
+
+#[test]
+fn a_kernel_without_ublk_says_what_to_do() {
+    if Device::available() {
+        skip::skip("this kernel has ublk");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("server");
+    let words = ["--size", "67108864", "--medium", "hdd-7200", "--export", "ublk"];
+    let up = fsage_disk(&[&["up", "--directory", directory.to_str().unwrap()], &words[..]].concat());
+    assert_eq!(up.status.code(), Some(1));
+    let told = text(&up.stderr);
+    assert!(told.contains("error: ublk: this kernel has no ublk: there is no /dev/ublk-control\n"), "{told}");
+    for needed in ["hint: ", "modprobe ublk_drv", "6.0", "CONFIG_BLK_DEV_UBLK", "export fuse"] {
+        assert!(told.contains(needed), "{told}");
+    }
+    assert!(up.stdout.is_empty());
+    assert!(!directory.exists());
 }
 
 #[test]

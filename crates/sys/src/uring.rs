@@ -230,8 +230,7 @@ impl Uring {
         let mut parameters = SetupParameters { flags, ..SetupParameters::default() };
         let fd = setup(entries, &mut parameters)?;
         let at = parameters.completion_offsets;
-        let completions_end =
-            index(at.completions) + index(parameters.completions) * size_of::<Completion>();
+        let completions_end = index(at.completions) + index(parameters.completions) * size_of::<Completion>();
         // Both rings are in one piece of memory (`IORING_FEAT_SINGLE_MMAP`, 5.4).
         let index_end = if flags & NO_INDEX == 0 {
             index(parameters.submission_offsets.array)

@@ -12,7 +12,7 @@ use fsage_disk::server::{Place, Settings, run};
 use serde_json::Value;
 
 const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
-block device.
+block device; or, where the kernel has ublk, a block device of its own.
 
 Usage: fsage-disk up --directory DIR --size BYTES --medium MEDIUM [OPTION …]
        fsage-disk down|stat|clean --directory DIR
@@ -31,7 +31,8 @@ Options of up:
   --time model|real      whether answers take the medium's time (default model)
   --log on|off           whether every request is logged from the beginning (default off)
   --faults JSON          what goes wrong from the beginning
-  --transport automatic|device   io_uring where the kernel has it, or always /dev/fuse
+  --export fuse|ublk     a file in a mount, or /dev/ublkbN where the kernel has ublk_drv (default fuse)
+  --transport automatic|device   of fuse: io_uring where the kernel has it, or always /dev/fuse
   --nbd on|off           whether it is a network block device too, on the socket DIR/nbd (default off)
   --memory BYTES         most memory for contents; beyond it they go to the spill file, or writes fail
   --spill DIR            folder for the spill file
@@ -151,6 +152,10 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
                 settings.time = serde_json::from_value(Value::from(value))
                     .map_err(|_| usage(format!("--time is model or real, not `{value}`")))?;
             }
+            "--export" => {
+                settings.export = serde_json::from_value(Value::from(value))
+                    .map_err(|_| usage(format!("--export is fuse or ublk, not `{value}`")))?;
+            }
             "--transport" => {
                 settings.transport = serde_json::from_value(Value::from(value))
                     .map_err(|_| usage(format!("--transport is automatic or device, not `{value}`")))?;
@@ -239,6 +244,7 @@ mod tests {
     use fsage_disk::export::TimeMode;
     use fsage_disk::export::fuse::Choice;
     use fsage_disk::fault::spec::FaultSpec;
+    use fsage_disk::server::Export;
 
     fn parsed(words: &str) -> Result<Settings, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -251,7 +257,7 @@ mod tests {
     #[test]
     fn every_option_reaches_the_settings() {
         let settings = parsed(
-            r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --faults {"seed":7} --transport device --nbd on --memory 9 --spill /s --watchdog 3"#,
+            r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --faults {"seed":7} --export ublk --transport device --nbd on --memory 9 --spill /s --watchdog 3"#,
         )
         .unwrap();
         let wanted = Settings {
@@ -262,6 +268,7 @@ mod tests {
             time: TimeMode::Real,
             log: true,
             faults: Some(FaultSpec { seed: 7, ..FaultSpec::default() }),
+            export: Export::Ublk,
             transport: Choice::Device,
             nbd: true,
             memory_limit_bytes: Some(9),
@@ -280,6 +287,7 @@ mod tests {
             ("--directory", "needs a value"),
             ("--directory /d --size many", "whole number"),
             ("--directory /d --size 1 --time later", "model or real"),
+            ("--directory /d --size 1 --export nfs", "fuse or ublk"),
             ("--directory /d --size 1 --nbd maybe", "--nbd is on or off"),
             ("--directory /d --colour red", "unknown option --colour"),
         ] {

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | [`fuse`] | a file, for a loop device with direct I/O | every kernel that has FUSE |
 //! | [`nbd`] | a network block device on a Unix socket | everywhere: QEMU, `nbd-client`, libnbd |
+//! | [`ublk`] | a block device of its own, `/dev/ublkbN` | kernel 6.0 with `ublk_drv`; **not tried on a real driver** |
 //!
 //! Every export goes through the one [`Gate`] of the disk: it refuses what the disk does not have, counts, and keeps the time.
 //! The same contract suite (`tests/export_contract.rs`) runs on each of them.
@@ -14,10 +15,15 @@
 pub mod fuse;
 mod gate;
 pub mod nbd;
+mod pulse;
+pub mod ublk;
 
 pub use gate::{DelayError, Gate, GateCounts, TimeMode, Wall};
+pub use pulse::Pulse;
 
-use crate::request::Transfer;
+use rustix::io::Errno;
+
+use crate::request::{IoError, Transfer};
 
 /// Largest number of requests that are handed over together: as many as a loop device ever has under way.
 pub const BATCH: usize = 128;
@@ -33,4 +39,13 @@ pub trait Backend: Send {
     /// Serves the requests that wait together, in the order in which they came: a later one sees what an earlier one wrote. All
     /// lie within the disk, are aligned to its blocks and have the data they need.
     fn submit(&mut self, transfers: &mut [Transfer<'_>]);
+}
+
+/// What the kernel is told of a failure.
+const fn errno(error: IoError) -> Errno {
+    match error {
+        IoError::Medium => Errno::IO,
+        IoError::Space => Errno::NOSPC,
+        IoError::Range => Errno::INVAL,
+    }
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::control::{Answer, Command, Stat};
 use super::{Place, ProcessRecord, Settings};
 use crate::export::fuse::{Transport, restore_switch};
+use crate::export::ublk;
 
 /// What a server says once its disk can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,15 +26,16 @@ pub struct Ready {
     pub pid: u32,
     /// When that was started, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The disk.
+    /// The disk: a file for a loop device, or, of ublk, the block device itself (`/dev/ublkbN`).
     pub file: PathBuf,
     /// Its socket.
     pub control: PathBuf,
     /// The socket of the network block device, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbd: Option<PathBuf>,
-    /// How requests come.
-    pub transport: Transport,
+    /// How requests come, of FUSE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
 }
 
 /// Why a server cannot be started, asked or cleaned up after.
@@ -289,6 +291,8 @@ pub fn clean(place: &Place) -> Result<(), ClientError> {
     let record = place.switch_record();
     restore_switch(&record)
         .map_err(ClientError::file("restore /sys/module/fuse/parameters/enable_uring from", &record))?;
+    let record = place.ublk_record();
+    ublk::remove_left(&record).map_err(ClientError::file("remove the device that is noted in", &record))?;
     for file in [place.control(), place.clock(), place.nbd(), place.pid(), place.log()] {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -116,8 +116,9 @@ pub struct Stat {
     pub medium: String,
     /// Whether answers take the medium's time.
     pub time: TimeMode,
-    /// How requests come.
-    pub transport: Transport,
+    /// How requests come, of FUSE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// Clients of the network block device, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbd_clients: Option<usize>,

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `pid` | process and its start time, written before anything is mounted |
 //! | `mount/disk` | the disk, for a loop device with direct I/O and 4096-byte sectors |
+//! | `ublk` | which block device the disk is, where it was asked for as one: nothing is mounted then |
 //! | `nbd` | Unix socket: the disk as a network block device, where it was asked for |
 //! | `clock` | the disk's clock, eight bytes that readers map |
 //! | `control` | Unix socket: one JSON line asks, one answers ([`control`]) |
@@ -13,11 +14,12 @@
 //!
 //! **No process may ever hang on it.** The server must not wait for memory that the kernel wants to free by writing to this very
 //! disk: it is locked in memory, says so to the kernel where it may, and refuses to run in a control group with a memory limit
-//! ([`limit_of_self`]). A watchdog ends the FUSE connection when the loop is stuck; the kernel ends it when the process dies.
+//! ([`limit_of_self`]). A watchdog ends the FUSE connection when the loop is stuck (of ublk, the process); the kernel ends it when the process dies.
 //! What a killed server leaves (a dead mount, its files) [`client::clean`] removes.
 
 pub mod client;
 pub mod control;
+mod exported;
 mod guard;
 mod log_save;
 mod machine;
@@ -33,4 +35,4 @@ pub use machine::MachineError;
 pub use memory_group::{Limited, limit_of_self};
 pub use place::{Place, ProcessRecord};
 pub use run::{ServerError, run};
-pub use settings::Settings;
+pub use settings::{Export, Settings};

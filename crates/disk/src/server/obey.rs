@@ -1,17 +1,16 @@
 //! Doing what a client asks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fsage_sys::mount;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::control::{Answer, Command, Stat, chain};
+use super::exported::Exported;
 use super::log_save;
 use super::{Place, ProcessRecord};
 use crate::disk::{Disk, DiskError};
-use crate::export::fuse::Session;
 use crate::export::{Gate, nbd};
 use crate::fault::Faults;
 use crate::fault::spec::FaultSpec;
@@ -20,7 +19,7 @@ use crate::fault::spec::FaultSpec;
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 
 /// `EBUSY`.
-const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
+pub(super) const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
 
 /// What commands are about.
 pub(super) struct Shared {
@@ -28,7 +27,7 @@ pub(super) struct Shared {
     pub place: Place,
     pub process: ProcessRecord,
     pub gate: Arc<Gate<Disk>>,
-    pub session: Session,
+    pub exported: Exported,
     /// Taken away when the server ends.
     pub nbd: Mutex<Option<nbd::Server>>,
 }
@@ -78,7 +77,7 @@ impl Shared {
             process: self.process,
             medium: self.medium.clone(),
             time: self.gate.time(),
-            transport: self.session.transport(),
+            transport: self.exported.transport(),
             nbd_clients: self.nbd().as_ref().map(nbd::Server::clients),
             disk: self.gate.with(|disk| disk.stat()),
             gate: self.gate.counts(),
@@ -94,30 +93,14 @@ impl Shared {
                 ..Answer::default()
             };
         }
-        match self.unmount(BUSY_WAIT) {
+        match self.exported.release(BUSY_WAIT) {
             Ok(()) => Answer::done(Value::Null),
             Err(error) if error.errno() == BUSY => Answer {
                 error: Some("the disk is in use".to_owned()),
-                hint: Some(format!(
-                    "unmount what is on it and detach its loop device: losetup -j {}",
-                    self.session.file().display()
-                )),
+                hint: Some(self.exported.in_use_hint()),
                 ..Answer::default()
             },
             Err(error) => Answer { error: Some(chain(&error)), hint: error.hint(), ..Answer::default() },
-        }
-    }
-
-    /// Waits for the last user of the file for `patience`.
-    pub fn unmount(&self, patience: Duration) -> Result<(), fsage_sys::Error> {
-        let started = Instant::now();
-        loop {
-            match mount::unmount(&self.place.mount()) {
-                Err(error) if error.errno() == BUSY && started.elapsed() < patience => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                other => return other,
-            }
         }
     }
 }

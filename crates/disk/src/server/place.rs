@@ -76,6 +76,12 @@ impl Place {
         self.directory.join("enable_uring")
     }
 
+    /// Which device of ublk the disk is, where it is one.
+    #[must_use]
+    pub fn ublk_record(&self) -> PathBuf {
+        self.directory.join("ublk")
+    }
+
     /// The messages.
     #[must_use]
     pub fn log(&self) -> PathBuf {

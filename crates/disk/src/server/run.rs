@@ -10,22 +10,22 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fsage_sys::fuse::Abort;
-use fsage_sys::mount;
 use fsage_sys::shared_clock::SharedClock;
 use fsage_sys::signal::{Flags, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::client::Ready;
 use super::control::Answer;
+use super::exported::Exported;
 use super::guard::{self, GuardError};
 use super::machine::{self, MachineError};
 use super::obey::Shared;
 use super::watchdog::Watchdog;
 use super::{Place, ProcessRecord, Settings};
 use crate::disk::Disk;
-use crate::export::fuse::{FILE_NAME, FuseError, Pulse, Session};
-use crate::export::{Gate, nbd};
+use crate::export::fuse::{FILE_NAME, FuseError};
+use crate::export::ublk::UblkError;
+use crate::export::{Gate, Pulse, nbd};
 
 /// Why a server does not start, or ends before it should.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,9 @@ pub enum ServerError {
     /// Mounting or serving failed.
     #[error("FUSE")]
     Fuse(#[from] FuseError),
+    /// There is no block device of ublk, or serving it failed.
+    #[error("ublk")]
+    Ublk(#[from] UblkError),
     /// The network block device.
     #[error("NBD")]
     Nbd(#[from] nbd::NbdError),
@@ -76,6 +79,7 @@ impl ServerError {
             Self::Guard(source) => Some(source.hint()),
             Self::Machine(source) => source.hint(),
             Self::Fuse(source) => source.hint(),
+            Self::Ublk(source) => source.hint(),
             Self::Nbd(source) => source.hint(),
             Self::System { source, .. } => source.hint(),
             Self::File { .. } | Self::Thread(_) => None,
@@ -85,11 +89,11 @@ impl ServerError {
         }
     }
 
-    fn file(what: &'static str, path: PathBuf) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn file(what: &'static str, path: PathBuf) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { what, path, source }
     }
 
-    fn system(what: &'static str) -> impl FnOnce(fsage_sys::Error) -> Self {
+    pub(super) fn system(what: &'static str) -> impl FnOnce(fsage_sys::Error) -> Self {
         move |source| Self::System { what, source }
     }
 }
@@ -150,9 +154,8 @@ fn remove_files(place: &Place) {
 /// A server that serves.
 struct Server {
     shared: Arc<Shared>,
-    abort: Arc<Abort>,
     listener: UnixListener,
-    serving: Option<JoinHandle<Result<(), FuseError>>>,
+    serving: Option<JoinHandle<Result<(), ServerError>>>,
     /// Clients that are being answered.
     clients: Arc<AtomicUsize>,
     _watchdog: Watchdog,
@@ -167,32 +170,28 @@ impl Server {
     ) -> Result<Self, ServerError> {
         let clock = SharedClock::create(&place.clock()).map_err(ServerError::system("share the clock"))?;
         gate.share_clock(clock);
-        let point = place.mount();
-        fs::create_dir(&point).map_err(ServerError::file("make", point.clone()))?;
-        let session = Session::mount(&point, settings.transport, &place.switch_record())?;
+        let exported = Exported::new(settings, place, &gate)?;
         let shared = Shared {
             medium: settings.medium.clone(),
             place: place.clone(),
             process,
             gate,
-            session,
+            exported,
             nbd: Mutex::default(),
         };
-        let started = Self::start_mounted(Arc::new(shared), settings);
+        let shared = Arc::new(shared);
+        let started = Self::start_exported(Arc::clone(&shared), settings);
         if started.is_err() {
-            let _ = mount::unmount_lazily(&point);
+            shared.exported.remove();
         }
         started
     }
 
-    fn start_mounted(shared: Arc<Shared>, settings: &Settings) -> Result<Self, ServerError> {
-        let abort =
-            shared.session.abort_handle().map_err(ServerError::system("reach the FUSE connection"))?;
-        let abort = Arc::new(abort);
+    fn start_exported(shared: Arc<Shared>, settings: &Settings) -> Result<Self, ServerError> {
         let pulse = Pulse::default();
         let limit = Duration::from_secs(u64::from(settings.watchdog_s));
-        let watchdog =
-            Watchdog::start(pulse.clone(), Arc::clone(&abort), limit).map_err(ServerError::Thread)?;
+        let end = shared.exported.watchdog_end();
+        let watchdog = Watchdog::start(pulse.clone(), end, limit).map_err(ServerError::Thread)?;
         let control = shared.place.control();
         let error = |what| ServerError::file(what, control.clone());
         let bound = shared.place.with_socket(|path| UnixListener::bind(path));
@@ -204,26 +203,24 @@ impl Server {
             *shared.nbd() = Some(server);
         }
         let served = Arc::clone(&shared);
-        let serve = move || served.session.serve(&served.gate, &pulse);
+        let serve = move || served.exported.serve(&served.gate, &pulse);
         let serving = thread("disk").spawn(serve).map_err(ServerError::Thread)?;
-        Ok(Self {
-            shared,
-            abort,
-            listener,
-            serving: Some(serving),
-            clients: Arc::default(),
-            _watchdog: watchdog,
-        })
+        if let Err(error) = shared.exported.publish() {
+            shared.exported.end();
+            // Why it is not served says more than that it is not.
+            return Err(serving.join().ok().and_then(Result::err).unwrap_or(error));
+        }
+        Ok(Self { shared, listener, serving: Some(serving), clients: Arc::default(), _watchdog: watchdog })
     }
 
     fn ready(&self) -> Ready {
         Ready {
             pid: self.shared.process.pid,
             start_ticks: self.shared.process.start_ticks,
-            file: self.shared.session.file(),
+            file: self.shared.exported.file(),
             control: self.shared.place.control(),
             nbd: self.shared.nbd().as_ref().map(|nbd| nbd.path().to_owned()),
-            transport: self.shared.session.transport(),
+            transport: self.shared.exported.transport(),
         }
     }
 
@@ -240,7 +237,7 @@ impl Server {
             }
         }
         match self.serving.take().map(JoinHandle::join) {
-            Some(Ok(served)) => Ok(served?),
+            Some(Ok(served)) => served,
             Some(Err(_)) => Err(ServerError::Died),
             None => Ok(()),
         }
@@ -265,9 +262,9 @@ impl Server {
 
     /// Ends everything, whoever uses it.
     fn end_now(&self) {
-        if self.shared.unmount(Duration::ZERO).is_err() {
+        if self.shared.exported.release(Duration::ZERO).is_err() {
             say("told to end while the disk is in use: its users get errors from now on");
-            let _ = self.abort.abort();
+            self.shared.exported.end();
         }
     }
 
@@ -276,10 +273,7 @@ impl Server {
         // Its clients lose their connections.
         let nbd = self.shared.nbd().take();
         drop(nbd);
-        let _ = self.abort.abort();
-        if self.shared.place.is_mounted() {
-            let _ = mount::unmount_lazily(&self.shared.place.mount());
-        }
+        self.shared.exported.remove();
         let started = Instant::now();
         while self.clients.load(Ordering::SeqCst) > 0 && started.elapsed() < CLIENT_WAIT {
             std::thread::sleep(Duration::from_millis(1));

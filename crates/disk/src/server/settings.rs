@@ -8,6 +8,17 @@ use crate::export::TimeMode;
 use crate::export::fuse::Choice;
 use crate::fault::spec::FaultSpec;
 
+/// What the disk is served as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Export {
+    /// A file in a FUSE mount, for a loop device.
+    #[default]
+    Fuse,
+    /// A block device of its own, where the kernel has the driver.
+    Ublk,
+}
+
 /// Everything about a disk and its server. Goes to the server as JSON on its standard input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,7 +41,10 @@ pub struct Settings {
     /// What goes wrong from the beginning.
     #[serde(default)]
     pub faults: Option<FaultSpec>,
-    /// How requests shall come.
+    /// What it is served as.
+    #[serde(default)]
+    pub export: Export,
+    /// How requests shall come; of FUSE.
     #[serde(default)]
     pub transport: Choice,
     /// Whether it is a network block device too, on a Unix socket.
@@ -67,6 +81,7 @@ impl Settings {
             time: TimeMode::default(),
             log: false,
             faults: None,
+            export: Export::default(),
             transport: Choice::default(),
             nbd: false,
             memory_limit_bytes: None,

@@ -1,4 +1,4 @@
-//! Ends the FUSE connection when the loop that serves it is stuck, so that whoever waits gets an error.
+//! Ends the export when the loop that serves it is stuck, so that whoever waits gets an error.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -7,9 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fsage_sys::clock;
-use fsage_sys::fuse::Abort;
 
-use crate::export::fuse::Pulse;
+use crate::export::Pulse;
 
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -21,8 +20,12 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it. The thread asks for no memory later on.
-    pub fn start(pulse: Pulse, abort: Arc<Abort>, limit: Duration) -> std::io::Result<Self> {
+    /// Starts it: `abort` is what it does when the loop is stuck. The thread asks for no memory later on.
+    pub fn start(
+        pulse: Pulse,
+        abort: impl FnOnce() + Send + 'static,
+        limit: Duration,
+    ) -> std::io::Result<Self> {
         let end = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&end);
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
@@ -30,7 +33,7 @@ impl Watchdog {
             while !seen.load(Ordering::Relaxed) {
                 if pulse.busy_since_ns().is_some_and(|since| clock::raw_ns().saturating_sub(since) > limit_ns)
                 {
-                    let _ = abort.abort();
+                    abort();
                     let _ = std::io::stderr().write_all(STUCK.as_bytes());
                     return;
                 }

@@ -8,6 +8,7 @@
 mod nbd;
 #[path = "../../../sys/tests/support/skip.rs"]
 pub mod skip;
+mod ublk;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -114,7 +115,7 @@ pub struct Exported {
 /// Exports a disk; nothing where this cannot be done here.
 type Start = fn(Arc<Gate<Ram>>) -> Option<Exported>;
 
-const STARTS: [Start; 3] = [fuse_by_device, fuse_by_ring, nbd::start];
+const STARTS: [Start; 4] = [fuse_by_device, fuse_by_ring, nbd::start, ublk::start];
 
 /// Runs `test` on each export there is here.
 pub fn start_each(size_bytes: u64, time: TimeMode, test: impl Fn(&Exported)) {

@@ -83,8 +83,8 @@ impl Queue {
         let path = PathBuf::from(format!("/dev/ublkc{device}"));
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let file = open(&path, flags, Mode::empty()).map_err(Error::path("open", path))?;
-        let length = (usize::from(depth) * size_of::<Descriptor>())
-            .next_multiple_of(rustix::param::page_size());
+        let length =
+            (usize::from(depth) * size_of::<Descriptor>()).next_multiple_of(rustix::param::page_size());
         let descriptors = Mapping::new(&file, length, DESCRIPTORS_OFFSET, ProtFlags::READ)?;
         let uring = Uring::new(u32::from(depth).next_power_of_two())?;
         let mut held = Vec::new();

@@ -6,9 +6,6 @@
 //!
 //! No memory is asked for once the loop runs: requests stay in the carrier's slots, which move between lists of fixed capacity.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use arrayvec::ArrayVec;
 use fsage_sys::clock;
 use fsage_sys::fuse::reply;
@@ -17,7 +14,7 @@ use rustix::io::Errno;
 
 use super::node::{Action, Tree};
 use crate::export::gate::Batch;
-use crate::export::{BATCH, Backend, Gate, TimeMode};
+use crate::export::{BATCH, Backend, Gate, Pulse, TimeMode, errno};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// Room for one request and its answer.
@@ -72,29 +69,6 @@ pub(super) trait Carrier {
 
     /// How many slots there are.
     fn slots(&self) -> usize;
-}
-
-/// Shows a watchdog whether the loop is at work, and since when.
-#[derive(Debug, Clone, Default)]
-pub struct Pulse(Arc<AtomicU64>);
-
-impl Pulse {
-    /// Since when ([`clock::raw_ns`]) the loop has been at work on what it took last; `None` while it waits for requests.
-    #[must_use]
-    pub fn busy_since_ns(&self) -> Option<u64> {
-        match self.0.load(Ordering::Relaxed) {
-            0 => None,
-            since => Some(since),
-        }
-    }
-
-    fn work(&self) {
-        self.0.store(clock::raw_ns(), Ordering::Relaxed);
-    }
-
-    fn rest(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
 }
 
 /// A request to the disk, in its slot.
@@ -236,14 +210,6 @@ impl<'a, B: Backend, C: Carrier> Engine<'a, B, C> {
             (Err(error), _) => Reply::Error(errno(error)),
         };
         self.carrier.answer(job.slot, job.unique, reply)
-    }
-}
-
-const fn errno(error: IoError) -> Errno {
-    match error {
-        IoError::Medium => Errno::IO,
-        IoError::Space => Errno::NOSPC,
-        IoError::Range => Errno::INVAL,
     }
 }
 

@@ -25,7 +25,7 @@ mod ring;
 mod session;
 mod uring_switch;
 
-pub use engine::Pulse;
+pub use super::pulse::Pulse;
 pub use session::{Choice, FuseError, Session, Transport};
 pub use uring_switch::restore as restore_switch;
 

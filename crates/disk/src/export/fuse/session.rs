@@ -10,11 +10,11 @@ use fsage_sys::mount;
 use serde::{Deserialize, Serialize};
 
 use super::device::DeviceCarrier;
-use super::engine::{Engine, Pulse};
+use super::engine::Engine;
 use super::ring::RingCarrier;
 use super::uring_switch::UringSwitch;
 use super::{FILE_NAME, MAX_TRANSFER_BYTES};
-use crate::export::{Backend, Gate};
+use crate::export::{Backend, Gate, Pulse};
 
 /// Requests that wait for us without a process waiting for them: the kernel's default of 12 would be the depth of the disk's queue.
 const MAX_BACKGROUND: u16 = 512;
