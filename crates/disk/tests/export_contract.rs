@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use export_rig::{BLOCK, Chance, Client, skip, start_each};
+use export_rig::{BLOCK, Chance, Client, skip, start_each, unmount};
 use fsage_disk::export::TimeMode;
 use fsage_disk::request::Operation;
 use fsage_sys::mount;
@@ -217,7 +217,11 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = mount::unmount(self.folder.path());
+        // A folder that stays mounted would be emptied with all that is on the disk.
+        let unmounted = unmount(self.folder.path());
+        if !std::thread::panicking() {
+            unmounted.unwrap();
+        }
     }
 }
 

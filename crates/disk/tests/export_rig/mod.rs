@@ -179,12 +179,7 @@ impl Drop for FuseServer {
     fn drop(&mut self) {
         let point = self.folder.path().join("mount");
         let abort = self.session.abort_handle();
-        for _ in 0..200 {
-            if mount::unmount(&point).is_ok() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        let _ = unmount(&point);
         // Nothing happens when it is unmounted, as it should be.
         if let Ok(abort) = abort {
             let _ = abort.abort();
@@ -195,6 +190,17 @@ impl Drop for FuseServer {
             served.unwrap().unwrap();
         }
     }
+}
+
+/// Unmounts, with patience: a program that another test is just starting has copies of our open files for a moment.
+pub fn unmount(point: &Path) -> fsage_sys::Result<()> {
+    for _ in 0..200 {
+        if mount::unmount(point).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    mount::unmount(point)
 }
 
 /// A loop device on a file, with direct I/O. Detached when dropped.
