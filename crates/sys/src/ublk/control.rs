@@ -124,7 +124,7 @@ impl Control {
         self.command(DEL_DEV, device, &mut [], 0)
     }
 
-    /// One command, in a ring of its own: rings belong to a thread, and a device sees six commands in its life.
+    /// One command, in a ring of its own: rings belong to a thread, and a device sees a handful of commands in its life.
     fn command(&self, command: Command, device: u32, buffer: &mut [u8], value: u64) -> Result<()> {
         let mut memory = AlignedBuffer::new(buffer.len());
         memory.copy_from_slice(buffer);
