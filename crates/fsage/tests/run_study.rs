@@ -181,6 +181,8 @@ fn a_profile_may_begin_with_another() {
     let circle = text.replace("[profile.quick]", "[profile.quick]\ninherits = \"tinier\"");
     let error = with(&circle, "tiny").unwrap_err().to_string();
     assert!(error.contains("`tiny` inherits from this profile"), "{error}");
+    let error = with(&text.replace("= \"quick\"", "= [\"quick\"]"), "tiny").unwrap_err().to_string();
+    assert!(error.contains("the name of one profile is expected"), "{error}");
     let error = with(&text.replace("\"quick\"", "\"quack\""), "tiny").unwrap_err();
     assert!(error.to_string().contains("there is no profile `quack`"), "{error}");
     assert_eq!(error.hint().unwrap(), "it has `quick`, `tinier`, `tiny`");

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::protocol::{Failure, FailureKind};
 
-/// How long a disk may take to answer. It answers from memory; a snapshot of a large one takes longest.
+/// How long a disk may take to answer. It answers from memory, but for `save-log`; a snapshot of a large one takes longest.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Longest answer accepted: a disk's log is asked for in parts.
@@ -106,7 +106,9 @@ struct Answer {
 
 fn converse(socket: &Path, command: &Value) -> std::io::Result<String> {
     let mut stream = connect(socket)?;
-    stream.set_read_timeout(Some(LIMIT))?;
+    // A log is written to its file before the answer comes, however long it is.
+    let unhurried = command["command"] == "save-log";
+    stream.set_read_timeout(if unhurried { None } else { Some(LIMIT) })?;
     stream.set_write_timeout(Some(LIMIT))?;
     stream.write_all(format!("{command}\n").as_bytes())?;
     let mut line = String::new();

@@ -54,6 +54,31 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
     })
 }
 
+/// Who uses a block device, in words; nobody: empty. Reads nothing from the device, which may not answer.
+///
+/// # Errors
+/// It is not there, or no block device.
+pub fn users(path: &Path) -> Result<Vec<String>, HostError> {
+    let path = path.canonicalize().map_err(HostError::file("find", path))?;
+    let metadata = std::fs::metadata(&path).map_err(HostError::file("stat", &path))?;
+    if !metadata.file_type().is_block_device() {
+        return Err(HostError::Senseless { what: format!("{} is no block device", path.display()) });
+    }
+    let sysfs = Sysfs::of(metadata.rdev());
+    let parts = sysfs.partitions();
+    let points = mounted_at(&path, &sysfs, &parts);
+    let mut users: Vec<String> =
+        points.iter().map(|point| format!("mounted at {}", point.display())).collect();
+    users.extend(holders(&sysfs, &parts).iter().map(|holder| format!("held by {holder}")));
+    if is_swap(&path, &parts) {
+        users.push("swap".to_owned());
+    }
+    if users.is_empty() && !opens_exclusively(&path) {
+        users.push("claimed by someone who cannot be seen from here".to_owned());
+    }
+    Ok(users)
+}
+
 /// Whether nobody else has claimed it. For reading: closing a device that was open for writing makes udev
 /// look at it again.
 fn opens_exclusively(path: &Path) -> bool {

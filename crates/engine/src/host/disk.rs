@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 const CLEAN_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a server makes in its folder, besides the mount point.
-const FILES: [&str; 4] = [CONTROL, CLOCK, "pid", "log.txt"];
+const FILES: [&str; 5] = [CONTROL, CLOCK, "nbd", "pid", "log.txt"];
 
 /// The server's program.
 pub const PROGRAM: &str = "fsage-disk";

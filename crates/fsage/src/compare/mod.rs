@@ -158,10 +158,15 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
         }
     }
     let mut rows: Vec<Row> = Vec::new();
-    let mut common_runs = Vec::new();
+    let (mut common_runs, mut other_units) = (Vec::new(), Vec::new());
     for metric in metrics(a, b, &options.metrics)? {
         let series = a.trials.iter().find_map(|trial| trial.metrics.get(&metric));
         let Some(series) = series else { continue };
+        let other = b.trials.iter().find_map(|trial| trial.metrics.get(&metric));
+        if other.is_some_and(|other| other.unit != series.unit) {
+            other_units.push(metric);
+            continue;
+        }
         let without = shared::indifferent(a.trials.iter().chain(&b.trials), &metric);
         let of_runs = (!without.is_empty()).then(|| Matched::new(a, b, &without));
         let matched = of_runs.as_ref().unwrap_or(&whole);
@@ -175,6 +180,11 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
     if !common_runs.is_empty() {
         let names: Vec<&str> = common_runs.iter().map(String::as_str).collect();
         notes.push(format!("from the same run on both sides, and not compared: {}", gate::some_of(&names)));
+    }
+    if !other_units.is_empty() {
+        let names: Vec<&str> = other_units.iter().map(String::as_str).collect();
+        let what = "in other units (wall and model time, for one) on either side, and not compared";
+        notes.push(format!("{what}: {}", gate::some_of(&names)));
     }
     row::judge(&mut rows, whole.cells, options);
     notes.extend(left_out(&rows));

@@ -94,7 +94,10 @@ impl NamedDisk {
     /// There is one of that name, the options make no sense, or it does not work.
     pub fn up(&self, options: DiskOptions) -> Result<DiskRecord, DiskError> {
         let volume = DiskVolume::lasting(options, &self.folder.join(SERVED))?;
-        let (mut session, mut journal, agent) = self.open()?;
+        let (mut session, mut journal, agent) = self.open().inspect_err(|_| {
+            // Nothing was brought up: what was made for it goes, unless something of another is in it.
+            let _ = std::fs::remove_dir(&self.folder);
+        })?;
         let outcome = self.bring_up(&volume, &mut session, &mut journal);
         drop(session);
         journal.release(agent)?;
@@ -154,8 +157,9 @@ impl NamedDisk {
         drop(session);
         journal.release(agent)?;
         outcome?;
-        drop(journal);
+        // Before the lock is let go of: another of this name may be brought up the moment it is.
         self.remove_folder();
+        drop(journal);
         Ok(())
     }
 
@@ -165,12 +169,10 @@ impl NamedDisk {
     /// It is in use, or not up.
     pub fn refuse_in_use(&self) -> Result<(), DiskError> {
         let record = self.find()?;
-        let Ok(facts) = fsage_engine::host::block::facts(&record.device) else { return Ok(()) };
-        let mut users: Vec<String> =
-            facts.mounted_at.iter().map(|point| format!("mounted at {}", point.display())).collect();
-        users.extend(facts.holders.iter().map(|holder| format!("held by {holder}")));
-        if facts.swap {
-            users.push("swap".to_owned());
+        let mut users = fsage_engine::host::block::users(&record.device).unwrap_or_default();
+        if record.nbd.is_some() {
+            let clients = self.ask(&serde_json::json!({"command": "stat"}))?["nbd_clients"].as_u64();
+            users.extend(clients.filter(|count| *count > 0).map(|count| format!("{count} NBD clients")));
         }
         if users.is_empty() {
             return Ok(());

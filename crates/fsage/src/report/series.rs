@@ -57,8 +57,11 @@ pub fn latency(ticks: &[Tick], points: usize) -> Option<Latency> {
 }
 
 fn latency_kind(ticks: &[Tick], kind: OperationKind, merged: usize) -> LatencyKind {
-    let medians: Vec<f64> =
-        ticks.iter().filter_map(|tick| tick.latency.get(&kind)).map(|l| as_f64(l.p50_ns)).collect();
+    let present = || ticks.iter().filter_map(|tick| tick.latency.get(&kind));
+    // By a disk's own clock what stays in the page cache takes no time: where that is most of them, the mean has the rest.
+    let by_mean = present().all(|l| l.p50_ns == 0);
+    let middle_ns = |l: &LatencySummary| if by_mean { l.mean_ns } else { as_f64(l.p50_ns) };
+    let medians: Vec<f64> = present().map(middle_ns).collect();
     let smoothed = savitzky_golay::smooth(&medians, savitzky_golay::WINDOW, savitzky_golay::ORDER);
     // Next to an outlier the polynomial swings far below every point, even below 0: no line is better.
     let lowest = medians.iter().copied().fold(f64::INFINITY, f64::min) / 2.0;
@@ -69,7 +72,7 @@ fn latency_kind(ticks: &[Tick], kind: OperationKind, merged: usize) -> LatencyKi
             window.iter().filter_map(|tick| tick.latency.get(&kind)).collect();
         let lines: Vec<f64> = smooth.by_ref().take(present.len()).filter(|ns| ns.is_finite()).collect();
         let middle = |values: &[f64]| quantile::median(values).map(micro);
-        let medians: Vec<f64> = present.iter().map(|l| as_f64(l.p50_ns)).collect();
+        let medians: Vec<f64> = present.iter().map(|l| middle_ns(l)).collect();
         columns.min.push(present.iter().map(|l| l.min_ns).min().map(|ns| micro(as_f64(ns))));
         columns.p50.push(middle(&medians));
         columns.p99.push(present.iter().map(|l| l.p99_ns).max().map(|ns| micro(as_f64(ns))));

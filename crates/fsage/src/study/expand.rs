@@ -60,6 +60,12 @@ impl<'a> Layers<'a> {
     fn apply_profile(&mut self, file: &Path, name: &str) -> Result<(), StudyError> {
         let profiles = self.value.get("profile").and_then(Value::as_object).cloned().unwrap_or_default();
         let table = |name: &str| profiles.get(name).and_then(Value::as_object);
+        for (name, values) in &profiles {
+            if values.get(INHERITS).is_some_and(|parent| !parent.is_string()) {
+                let path = ["profile".to_owned(), name.clone(), INHERITS.to_owned()];
+                return self.reject(vec![Problem::new(&path, "the name of one profile is expected")]);
+            }
+        }
         let mut order = vec![name.to_owned()];
         while let Some(parent) = order.last().and_then(|name| table(name)?.get(INHERITS)?.as_str()) {
             if order.iter().any(|known| known == parent) {

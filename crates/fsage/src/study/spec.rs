@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fsage_disk::fault::spec::FaultSpec;
 use fsage_disk::media::Spec;
 use fsage_engine::disk::DiskTime;
 use fsage_engine::load::{StopSpec, WriteMode};
@@ -154,9 +155,9 @@ pub struct DiskSpec {
     /// Folder for a file, made and removed, that takes what goes beyond `memory`; absent: writes beyond fail.
     #[serde(default)]
     pub spill: Option<PathBuf>,
-    /// Faults (docs/faults.md).
+    /// Faults (docs/disk.md).
     #[serde(default)]
-    pub faults: Option<serde_json::Value>,
+    pub faults: Option<FaultSpec>,
     /// I/O scheduler; absent: left alone.
     #[serde(default)]
     pub scheduler: Option<String>,
@@ -176,7 +177,7 @@ impl DiskSpec {
             memory: self.memory,
             spill: self.spill.clone(),
             nbd: false,
-            faults: self.faults.as_ref().map(ToString::to_string),
+            faults: self.faults.as_ref().and_then(|faults| serde_json::to_string(faults).ok()),
             scheduler: self.scheduler.clone(),
         }
     }

@@ -5,6 +5,7 @@ mod workload;
 
 use std::collections::BTreeSet;
 
+use fsage_disk::fault::Faults;
 use fsage_engine::operation::OperationKind;
 use serde_json::Value;
 
@@ -217,6 +218,11 @@ fn disk_limits(check: &mut Checker, disk: &DiskSpec) {
     });
     if let Some(spill) = &disk.spill {
         check.require(spill.is_absolute(), "spill", || format!("{} is not a full path", spill.display()));
+    }
+    if let Some(Err(error)) = disk.faults.as_ref().map(|faults| Faults::new(faults, size.0)) {
+        let mut path = check.path.clone();
+        path.push("faults".to_owned());
+        check.problems.push(Problem { path, message: error.to_string(), hint: Some(error.hint()) });
     }
     if let Err(error) = disk.medium.resolve(size.0) {
         let hint = error.hint();

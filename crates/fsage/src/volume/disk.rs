@@ -66,7 +66,18 @@ enum Place {
 
 /// `$FSAGE_RUNTIME_DIR` or /run/fsage.
 fn runtime_folder() -> PathBuf {
-    std::env::var_os("FSAGE_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run/fsage"), PathBuf::from)
+    let folder =
+        std::env::var_os("FSAGE_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run/fsage"), PathBuf::from);
+    real(&folder)
+}
+
+/// A path without links, also where its end is not there yet: servers, mounts and loop devices are known by the kernel's spelling.
+fn real(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(path), ..) => path,
+        (Err(_), Some(parent), Some(name)) => real(parent).join(name),
+        (Err(_), ..) => path.to_owned(),
+    }
 }
 
 /// Where the disks with a name have their folders.
@@ -304,6 +315,15 @@ mod tests {
             assert_eq!(asked.lock().unwrap().last().map(String::as_str), Some("end-disk"));
             assert!(journal.outstanding().is_empty());
         }
+    }
+
+    #[test]
+    fn paths_are_as_the_kernel_spells_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(&plain, plain.join("link")).unwrap();
+        assert_eq!(real(&plain.join("link/not/there")), plain.join("not/there"));
+        assert_eq!(real(&plain.join("link")), plain);
     }
 
     #[test]

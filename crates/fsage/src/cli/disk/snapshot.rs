@@ -1,6 +1,7 @@
 //! `fsage disk snapshot` and `fsage disk fault`.
 
 use clap::{Args, Subcommand};
+use fsage_disk::fault::Faults;
 use fsage_disk::fault::spec::FaultSpec;
 use serde_json::json;
 
@@ -85,7 +86,8 @@ fn take(name: &str, terminal: &Terminal) -> Result<(), Problem> {
 pub(super) fn run_fault(command: &FaultCommand, terminal: &Terminal) -> Result<u8, Problem> {
     match command {
         FaultCommand::Set(args) => {
-            let faults = faults(&args.faults)?;
+            let size_bytes = NamedDisk::new(&args.name)?.find()?.size_bytes;
+            let faults = faults(&args.faults, size_bytes)?;
             ask(&args.name, &json!({"command": "set-faults", "faults": faults}), terminal)?;
         }
         FaultCommand::Clear(args) => ask(&args.name, &json!({"command": "clear-faults"}), terminal)?,
@@ -93,13 +95,17 @@ pub(super) fn run_fault(command: &FaultCommand, terminal: &Terminal) -> Result<u
     Ok(EXIT_OK)
 }
 
-/// Faults as a flag says them.
-pub(super) fn faults(text: &str) -> Result<FaultSpec, Problem> {
-    serde_json::from_str(text).map_err(|error| {
-        Problem::new(EXIT_USAGE, format!("`{text}` is no list of faults"))
-            .because(&error)
-            .hint("as JSON: {\"read_error\": [{\"rate\": 0.001}]}; docs/disk.md has all of it")
-    })
+/// Faults as a flag says them; those of regions and rates must suit a disk of `size_bytes`.
+pub(super) fn faults(text: &str, size_bytes: u64) -> Result<FaultSpec, Problem> {
+    let wrong = |error: &dyn std::error::Error, hint: String| {
+        Problem::new(EXIT_USAGE, format!("`{text}` is no list of faults")).because(error).hint(hint)
+    };
+    let spec: FaultSpec = serde_json::from_str(text).map_err(|error| {
+        let hint = "as JSON: {\"read_error\": [{\"rate\": 0.001}]}; docs/disk.md has all of it";
+        wrong(&error, hint.to_owned())
+    })?;
+    Faults::new(&spec, size_bytes).map_err(|error| wrong(&error, error.hint()))?;
+    Ok(spec)
 }
 
 #[cfg(test)]
@@ -109,10 +115,11 @@ mod tests {
     #[test]
     fn faults_are_read_before_the_disk_is_asked() {
         let text = r#"{"seed": 7, "ignored_flush": [{"rate": 1.0}]}"#;
-        let spec = faults(text).unwrap_or_else(|problem| panic!("{}", problem.render(false)));
+        let spec = faults(text, 1 << 20).unwrap_or_else(|problem| panic!("{}", problem.render(false)));
         assert_eq!((spec.seed, spec.ignored_flush.len()), (7, 1));
-        for wrong in ["", "{", r#"{"bitrot": []}"#] {
-            let told = faults(wrong).map_err(|problem| problem.render(false)).unwrap_err();
+        let beyond = r#"{"bit_rot": [{"offset_bytes": 4194304, "rate": 0.5}]}"#;
+        for wrong in ["", "{", r#"{"bitrot": []}"#, r#"{"bit_rot": [{"rate": 7}]}"#, beyond] {
+            let told = faults(wrong, 1 << 20).map_err(|problem| problem.render(false)).unwrap_err();
             assert!(told.contains("hint:"), "{told}");
         }
     }

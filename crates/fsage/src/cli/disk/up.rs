@@ -97,7 +97,7 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
     let medium: Spec = args.medium.parse()?;
     medium.resolve(size.0)?;
     if let Some(faults) = &args.faults {
-        super::snapshot::faults(faults)?;
+        super::snapshot::faults(faults, size.0)?;
     }
     let spill = args.spill.as_ref().map(std::path::absolute).transpose();
     Ok(DiskOptions {

@@ -11,7 +11,7 @@ use super::headline::flags;
 use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{grouped, words};
-use crate::report::view::View;
+use crate::report::view::{Clocks, View};
 
 /// Operations that any trial has a latency for.
 fn kinds(view: &View) -> Vec<OperationKind> {
@@ -28,11 +28,12 @@ pub fn chart(content: &Content<'_>) -> Option<Markup> {
         kinds(view).iter().map(|kind| (kind.name().to_owned(), words(kind.name()))).collect();
     let windows: BTreeSet<usize> =
         latencies().flat_map(|latency| latency.kinds.values().map(|kind| kind.window)).collect();
+    let model = view.clocks() != Clocks::Wall;
     let controls = html! {
         (select("operation", "operation", &names, 0))
         (choice("scale", "latency axis", &options(&[("log", "log"), ("linear", "linear")])))
         (choice("band", "band", &options(&[("p99", "p50–p99"), ("range", "min–max"), ("none", "none")])))
-        (choice("x", "over", &options(&[("operations", "operations"), ("seconds", "time")])))
+        (choice("x", "over", &options(&[("operations", "operations"), ("seconds", if model { "wall time" } else { "time" })])))
         (choice("points", "points", &options(&[("yes", "shown"), ("no", "hidden")])))
     };
     Some(figure(&Figure {
@@ -43,9 +44,12 @@ pub fn chart(content: &Content<'_>) -> Option<Markup> {
                       shows the spread; a line that climbs to the right means that the operation gets slower with age. \
                       All panels share their axes: drag to zoom one and the others follow, double-click to reset.",
         controls,
-        note: &note(merged, &windows),
+        note: &(note(merged, &windows) + if model { MODEL_NOTE } else { "" }),
     }))
 }
+
+/// What is different by a disk's own clock.
+const MODEL_NOTE: &str = " In model time an operation that stays in the page cache takes none: where every tick's median is 0, the tick's mean is drawn.";
 
 fn note(merged: usize, windows: &BTreeSet<usize>) -> String {
     let mut note =
