@@ -59,6 +59,8 @@ impl Disks {
 
 impl Drop for Disks {
     fn drop(&mut self) {
+        // A test that failed may have left it mounted, and what is in use is not taken down.
+        let _ = fsage_sys::mount::unmount(&self.path("point"));
         let names = std::fs::read_dir(self.path("runtime/disks")).into_iter().flatten().flatten();
         for name in names {
             let _ = self.output(&["disk", "down", &name.file_name().to_string_lossy()]);
