@@ -4,4 +4,5 @@
 
 pub mod mix;
 pub mod served;
+pub mod spread;
 pub mod volume;

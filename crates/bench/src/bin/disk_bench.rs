@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fsage_bench::served::attach;
+use fsage_bench::spread::spread;
 use fsage_disk::disk::{Disk, DiskOptions};
 use fsage_disk::export::fuse::{Choice, Pulse, Session};
 use fsage_disk::export::{Gate, TimeMode};
@@ -299,14 +300,6 @@ fn measure(folder: &Path, rounds: u64, size_mib: u64) -> io::Result<Found> {
         }
     }
     Ok(found)
-}
-
-/// Median, least and most.
-fn spread(mut values: Vec<f64>, places: usize) -> String {
-    values.sort_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (values.first(), values.last()) else { return "–".to_owned() };
-    let median = values[values.len() / 2];
-    format!("{median:.places$} ({least:.places$}..{most:.places$})")
 }
 
 fn print(found: &Found, rounds: u64, size_mib: u64) -> io::Result<()> {

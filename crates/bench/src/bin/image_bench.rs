@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fsage_bench::spread::spread;
 use fsage_engine::image::used_runs;
 use fsage_engine::quantity::as_f64;
 use fsage_sys::aligned::AlignedBuffer;
@@ -240,9 +241,11 @@ impl Bench {
             let bare =
                 rivals.iter().position(|other| other.reads == rival.reads && other.name.ends_with("blocks"));
             let bare = bare.and_then(|index| samples.get(index)).map_or(&[][..], Vec::as_slice);
-            let seconds = spread(own.iter().map(|sample| sample.seconds));
-            let ratio =
-                spread(own.iter().zip(bare).map(|(one, other)| one.seconds / other.seconds.max(1e-9)));
+            let seconds = spread(own.iter().map(|sample| sample.seconds).collect(), 2);
+            let ratio = spread(
+                own.iter().zip(bare).map(|(one, other)| one.seconds / other.seconds.max(1e-9)).collect(),
+                2,
+            );
             let size = own.last().map_or(0, |sample| sample.result_bytes);
             let (size, part) = match size {
                 0 => ("–".to_owned(), "–".to_owned()),
@@ -267,16 +270,6 @@ impl Drop for Bench {
 
 fn mib(bytes: u64) -> f64 {
     as_f64(bytes) / 1_048_576.0
-}
-
-/// Median, least and most.
-fn spread(values: impl Iterator<Item = f64>) -> String {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    match (values.first(), values.get(values.len() / 2), values.last()) {
-        (Some(least), Some(median), Some(most)) => format!("{median:.2} ({least:.2}..{most:.2})"),
-        _ => "–".to_owned(),
-    }
 }
 
 /// The peak of every process of a tree so far.

@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fsage_bench::spread::spread;
 use fsage_disk::disk::{Disk, DiskOptions};
 use fsage_disk::export::nbd::Server;
 use fsage_disk::export::{Gate, TimeMode};
@@ -206,14 +207,6 @@ fn measure(folder: &Path, rounds: u32, seconds: u32) -> io::Result<Found> {
         }
     }
     Ok(found)
-}
-
-/// Median, least and most.
-fn spread(mut values: Vec<f64>, places: usize) -> String {
-    values.sort_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (values.first(), values.last()) else { return "–".to_owned() };
-    let median = values[values.len() / 2];
-    format!("{median:.places$} ({least:.places$}..{most:.places$})")
 }
 
 fn print(found: &Found, rounds: u32, seconds: u32) -> io::Result<()> {

@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use fsage_bench::spread::spread;
 use fsage_engine::layout::{ScanOptions, free_space, scan};
 use fsage_engine::quantity::as_f64;
 use fsage_sys::{clock, loopdev, mount};
@@ -156,14 +157,6 @@ fn run(rival: &Rival) -> io::Result<Sample> {
     let inner_ns = report.as_ref().filter(|_| rival.inner).map(|report| report.elapsed_ns);
     let peak_bytes = report.map_or(0, |report| report.peak_resident_bytes);
     Ok(Sample { wall_ns: inner_ns.unwrap_or(wall_ns), cpu_ns, peak_bytes })
-}
-
-/// "median (min..max)".
-fn spread(mut values: Vec<f64>, digits: usize) -> String {
-    values.sort_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (values.first(), values.last()) else { return "–".to_owned() };
-    let median = values[values.len() / 2];
-    format!("{median:.digits$} ({least:.digits$}..{most:.digits$})")
 }
 
 /// A mounted file system full of files on a sparse file; gone when dropped.

@@ -261,6 +261,15 @@ impl Wall {
 /// Room for a batch, without asking for memory.
 pub(super) type Batch<'a> = ArrayVec<Transfer<'a>, BATCH>;
 
+/// What became of each request of a batch: its result, and when it was done by the disk's clock.
+pub(super) type Outcomes = ArrayVec<(Result<(), IoError>, u64), BATCH>;
+
+/// Hands a batch over, and keeps what became of each request when the room for their data is given back.
+pub(super) fn hand_over<B: Backend>(gate: &Gate<B>, mut batch: Batch<'_>) -> (Wall, Outcomes) {
+    let wall = gate.submit(&mut batch);
+    (wall, batch.iter().map(|transfer| (transfer.result, transfer.done_ns)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

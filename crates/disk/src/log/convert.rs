@@ -279,7 +279,7 @@ fn put_all<S: Sink>(source: &mut dyn Source, filter: &Filter, mut sink: S) -> Re
 }
 
 /// A number that no other log has. The standard library's hash keys are drawn at random.
-fn salt() -> u128 {
+pub(crate) fn salt() -> u128 {
     let draw = || u128::from(RandomState::new().build_hasher().finish());
     draw() << 64 | draw()
 }

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskError};
 use crate::export::Gate;
+use crate::log::convert::salt;
 use crate::log::stream::{Converted, Item, Source, copy};
 use crate::log::{Geometry, LogError, file};
 use crate::request::Operation;
@@ -62,12 +62,6 @@ pub(super) fn save(gate: &Gate<Disk>, path: &Path, with_data: bool) -> Result<Co
         let _ = std::fs::remove_file(path);
         SaveError::Write { path: path.to_owned(), source }
     })
-}
-
-/// Something that differs from log to log: the standard library's random keys.
-fn salt() -> u128 {
-    let half = || u128::from(RandomState::new().hash_one(std::process::id()));
-    half() << 64 | half()
 }
 
 /// Entries that are taken under one lock, and bytes after which there are no more.

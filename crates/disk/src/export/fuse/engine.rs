@@ -6,14 +6,13 @@
 //!
 //! No memory is asked for once the loop runs: requests stay in the carrier's slots, which move between lists of fixed capacity.
 
-use arrayvec::ArrayVec;
 use fsage_sys::clock;
 use fsage_sys::fuse::reply;
 use fsage_sys::fuse::request::{self, Message};
 use rustix::io::Errno;
 
 use super::node::{Action, Tree};
-use crate::export::gate::Batch;
+use crate::export::gate::hand_over;
 use crate::export::{BATCH, Backend, Gate, Pulse, TimeMode, errno};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
@@ -215,13 +214,7 @@ impl<'a, B: Backend, C: Carrier> Engine<'a, B, C> {
 
 /// Hands a batch over, and keeps what became of each request.
 fn serve<B: Backend, S: Slot>(gate: &Gate<B>, jobs: &mut [Job<S>]) {
-    let mut outcomes = ArrayVec::<(Result<(), IoError>, u64), BATCH>::new();
-    let wall = {
-        let mut batch: Batch<'_> = jobs.iter_mut().map(transfer).collect();
-        let wall = gate.submit(&mut batch);
-        outcomes.extend(batch.iter().map(|transfer| (transfer.result, transfer.done_ns)));
-        wall
-    };
+    let (wall, outcomes) = hand_over(gate, jobs.iter_mut().map(transfer).collect());
     for (job, (result, done_ns)) in jobs.iter_mut().zip(outcomes) {
         job.result = result;
         job.due_ns = wall.due_ns(job.request.operation, done_ns);

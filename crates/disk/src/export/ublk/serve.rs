@@ -4,12 +4,11 @@
 //! are held until they are due; those that arrive meanwhile are the next batch, and everything else is served when it arrives (see
 //! [`crate::export::Gate`]). Answers may be given in any order. No memory is asked for once the loop runs.
 
-use arrayvec::ArrayVec;
 use fsage_sys::clock;
 use fsage_sys::ublk::Descriptor;
 
 use super::{decode, result};
-use crate::export::gate::Batch;
+use crate::export::gate::hand_over;
 use crate::export::{BATCH, Backend, Gate, Pulse, TimeMode};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
@@ -131,13 +130,7 @@ fn answer_due<B: Backend, Q: Queue>(
 
 /// Hands a batch over, and keeps what became of each request.
 fn submit<B: Backend, S: Slot>(gate: &Gate<B>, jobs: &mut [Job<S>]) {
-    let mut outcomes = ArrayVec::<(Result<(), IoError>, u64), BATCH>::new();
-    let wall = {
-        let mut batch: Batch<'_> = jobs.iter_mut().map(transfer).collect();
-        let wall = gate.submit(&mut batch);
-        outcomes.extend(batch.iter().map(|transfer| (transfer.result, transfer.done_ns)));
-        wall
-    };
+    let (wall, outcomes) = hand_over(gate, jobs.iter_mut().map(transfer).collect());
     for (job, (result, done_ns)) in jobs.iter_mut().zip(outcomes) {
         job.result = result;
         job.due_ns = wall.due_ns(job.request.operation, done_ns);
