@@ -10,6 +10,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsage::store::format::{StageRecord, TrialRecord, TrialStatus};
@@ -326,7 +327,12 @@ fn nothing_is_left_and_nothing_is_lost_on_virtual_disks() {
     }
 }
 
+/// One storm at a time: while a killed disk server's file still stands, mkfs.btrfs fails on any device of the host
+/// (it asks the backing file of each loop device whether it is mounted).
+static ONE_STORM: Mutex<()> = Mutex::new(());
+
 fn storm_on(volume: &str) {
+    let _turn = ONE_STORM.lock().unwrap_or_else(PoisonError::into_inner);
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("FSAGE_KILLS").unwrap_or(6);
     let seed = number("FSAGE_SEED").unwrap_or(20_261_121);

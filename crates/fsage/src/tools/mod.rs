@@ -154,6 +154,10 @@ pub enum ToolError {
     },
 }
 
+/// mkfs.btrfs asks the backing file of every loop device of the host, so one dead FUSE server stops it everywhere.
+const DEAD_SERVER: &str = "a FUSE server on this host died and its mount is still there; if it was a virtual disk, \
+     `fsage clean` or `fsage disk down NAME` gives it back";
+
 impl ToolError {
     /// The next step.
     #[must_use]
@@ -161,6 +165,9 @@ impl ToolError {
         match self {
             Self::Missing { package, .. } => Some(install_hint(package)),
             Self::NotRun { source, .. } => source.hint(),
+            Self::Status { tail, .. } if tail.contains("Transport endpoint is not connected") => {
+                Some(DEAD_SERVER.to_owned())
+            }
             Self::Status { .. } | Self::Reply { .. } => None,
         }
     }
@@ -390,5 +397,14 @@ mod tests {
             "`mkfs.xfs /dev/null/x` ended with status 1: mkfs.xfs: cannot open /dev/null/x"
         );
         assert_eq!(error.kind(), FailureKind::Failed);
+        assert_eq!(error.hint(), None);
+    }
+
+    #[test]
+    fn a_dead_fuse_server_is_named() {
+        let tail =
+            "ERROR: cannot check mount status of /dev/loop1: Transport endpoint is not connected".into();
+        let error = ToolError::Status { command: "mkfs.btrfs".into(), status: 1, tail };
+        assert_eq!(error.hint().as_deref(), Some(DEAD_SERVER));
     }
 }
