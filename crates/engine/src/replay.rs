@@ -6,7 +6,6 @@
 //! another shape than the model, that is an error. The digest in the result is that of the model, and so the same as that of the load
 //! that was recorded when every operation ended as it did then.
 
-mod model;
 mod stream;
 
 use std::path::{Path, PathBuf};

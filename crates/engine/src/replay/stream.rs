@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::model::Model;
 use crate::load::{Source, Step};
 use crate::operation::{Operation, Outcome};
 use crate::trace::{Reader, TraceError};
 use crate::tree::Directory;
-use crate::workload::{Feedback, LiveFile};
+use crate::workload::{Feedback, LiveFile, Model};
 
 /// Operations handed over at once.
 const BATCH: usize = 1024;

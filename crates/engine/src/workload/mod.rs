@@ -18,11 +18,13 @@
 mod digest;
 mod drift;
 mod error;
+mod model;
 pub mod spec;
 
 pub(crate) use digest::TreeDigest;
 pub use drift::Drift;
 pub use error::WorkloadError;
+pub(crate) use model::Model;
 
 use self::spec::WorkloadSpec;
 use crate::digest::Digest;

@@ -1,11 +1,12 @@
-//! What a thread's tree must look like after some operations.
+//! What a thread's tree must look like after some operations: the model of a replay, and of the workloads that keep no
+//! leaner one of their own.
 
 use std::collections::HashMap;
 
+use super::{HardLink, LiveFile, Symlink, TreeDigest};
 use crate::digest::Digest;
 use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
 use crate::tree::{Directory, DirectoryTree, Shape};
-use crate::workload::{HardLink, LiveFile, Symlink, TreeDigest};
 
 /// What a name leads to.
 #[derive(Debug, Clone, Copy)]
