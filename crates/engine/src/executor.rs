@@ -100,6 +100,11 @@ impl Executor {
         self.directories.make(directory)
     }
 
+    /// Takes in a directory that is there already.
+    pub fn know_directory(&mut self, directory: Directory) {
+        self.directories.know(directory);
+    }
+
     /// A descriptor of the thread's top directory.
     #[must_use]
     pub fn top(&self) -> BorrowedFd<'_> {

@@ -15,6 +15,7 @@ pub mod image;
 pub mod latency;
 pub mod layout;
 pub mod load;
+pub mod lockstep;
 pub mod measure;
 pub mod operation;
 pub mod profile;

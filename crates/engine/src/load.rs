@@ -29,9 +29,10 @@ mod worker;
 
 pub use control::Control;
 pub use error::LoadError;
+pub(crate) use fullness::{Fullness, Usage, bytes_moved, traits};
 pub use run::run;
 pub(crate) use run::run_sources;
-pub(crate) use setup::Ground;
+pub(crate) use setup::{Ground, descriptors};
 pub(crate) use source::{Source, Step};
 
 /// How file data reaches the volume.

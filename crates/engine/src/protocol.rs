@@ -29,6 +29,7 @@ use crate::disk::DiskStat;
 use crate::image::ImageSummary;
 use crate::layout::{FreeSpace, LayoutSummary};
 use crate::load::{LoadResult, LoadSpec, Probe, Tick};
+use crate::lockstep::{LockstepResult, LockstepSpec};
 use crate::measure::{MeasureResult, MeasureSpec};
 
 /// Version of this protocol; both sides must have the same. Changes: 1 first.
@@ -91,6 +92,13 @@ pub enum Request {
     Load { load: Box<LoadSpec> },
     /// Run the operations of a trace again below a directory.
     Replay { trace: PathBuf, directory: PathBuf },
+    /// Set a workload up on several volumes: makes the initial directories. One at a time; an earlier one is forgotten.
+    LockstepBegin { lockstep: Box<LockstepSpec> },
+    /// Go on until round `until` is over: `Event::Progress`, then `Reply::Lockstep`. Nothing stays open afterwards. `Stop` ends it in the
+    /// middle of a round.
+    LockstepRun { until: u64 },
+    /// Compare what is on every volume with what the workload made, and forget the workload.
+    LockstepEnd,
     /// Layout of a directory tree; `threads` 0: one a CPU; `detail`: with the finer distributions.
     Scan {
         directory: PathBuf,
@@ -194,6 +202,8 @@ pub enum Reply {
     Trimmed { bytes: u64 },
     /// To `Load` and `Replay`.
     Load { result: Box<LoadResult> },
+    /// To `LockstepRun`.
+    Lockstep { result: Box<LockstepResult> },
     /// To `Scan`.
     Layout { layout: Box<LayoutSummary>, elapsed_ns: u64 },
     /// To `FreeSpace`.

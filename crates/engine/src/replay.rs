@@ -92,10 +92,9 @@ pub fn run(
     let reader = crate::trace::read(trace)?;
     let preamble = reader.preamble().clone();
     let expected = Some(reader.operations());
-    let WorkloadSpec::Drift(drift) = preamble.load.workload;
     let spec = LoadSpec {
-        // What held or made room is in the trace; nothing is steered again.
-        workload: WorkloadSpec::Drift(DriftSpec { utilisation: None, ..drift }),
+        // What held or made room is in the trace; nothing is steered again, and no workload is asked for anything.
+        workload: WorkloadSpec::Drift(DriftSpec::default()),
         directory: directory.to_owned(),
         // Recorded threads did unequal numbers of operations: each source runs to its own end.
         stop: StopSpec::default(),

@@ -34,6 +34,9 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
                 .map(|result| Reply::Load { result: Box::new(result) })
                 .map_err(|error| failure(&error, error.hint(), None, error.kind()))
         }
+        request @ (Request::LockstepBegin { .. } | Request::LockstepRun { .. } | Request::LockstepEnd) => {
+            super::lockstep::serve(agent, id, request)
+        }
         Request::Scan { directory, threads, one_file_system, detail } => {
             let scan = if detail { layout::scan_in_detail } else { layout::scan };
             run_scan(scan, &directory, threads, one_file_system)
@@ -147,6 +150,11 @@ fn layout_failure(error: &LayoutError) -> Failure {
     failure(error, error.hint().unwrap_or_default(), errno, FailureKind::Failed)
 }
 
-fn failure(error: &dyn std::error::Error, hint: String, errno: Option<i32>, kind: FailureKind) -> Failure {
+pub(super) fn failure(
+    error: &dyn std::error::Error,
+    hint: String,
+    errno: Option<i32>,
+    kind: FailureKind,
+) -> Failure {
     Failure { message: chain(error), hint, errno, kind }
 }

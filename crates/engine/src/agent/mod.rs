@@ -10,6 +10,7 @@
 
 mod dispatch;
 mod image;
+mod lockstep;
 mod measure;
 mod sink;
 
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use crate::host::tool::Children;
 use crate::load::Control;
+use crate::lockstep::Lockstep;
 use crate::protocol::frame::{self, Frame, FrameError, Kind};
 use crate::protocol::{Event, Failure, FailureKind, Reply, Request};
 
@@ -54,6 +56,8 @@ struct Agent {
     /// turn does.
     controls: Mutex<VecDeque<Arc<Control>>>,
     children: Children,
+    /// The workload that is run on several volumes, between two requests.
+    lockstep: Mutex<Option<Lockstep>>,
     /// The input has ended, or the output failed.
     ending: AtomicBool,
 }
@@ -138,6 +142,7 @@ pub fn serve(
         output: Mutex::new(Box::new(output)),
         controls: Mutex::default(),
         children: Children::default(),
+        lockstep: Mutex::default(),
         ending: AtomicBool::new(false),
     });
     let (jobs_to, jobs) = mpsc::channel();
@@ -212,6 +217,7 @@ const fn is_load(request: &Request) -> bool {
         request,
         Request::Load { .. }
             | Request::Replay { .. }
+            | Request::LockstepRun { .. }
             | Request::Measure { .. }
             | Request::Copy { .. }
             | Request::ImageSave { .. }
@@ -397,6 +403,7 @@ mod tests {
         let agent = Agent {
             output: Mutex::new(Box::new(Shared::default())),
             controls: Mutex::default(),
+            lockstep: Mutex::default(),
             children: Children::default(),
             ending: AtomicBool::new(false),
         };

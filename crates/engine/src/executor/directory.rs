@@ -109,6 +109,11 @@ impl DirectoryTable {
         Ok(())
     }
 
+    /// Takes in a directory that is there already.
+    pub fn know(&mut self, directory: Directory) {
+        self.tree.insert(directory);
+    }
+
     /// Removes an empty directory.
     ///
     /// # Errors

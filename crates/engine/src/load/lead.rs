@@ -22,20 +22,10 @@ use crate::disk::{DiskUse, Meter};
 use crate::operation::OperationKind;
 use crate::profile::Fit;
 use crate::protocol::Warning;
-use crate::workload::spec::{UtilisationSpec, WorkloadSpec};
-
-/// The upkeep that a load's workload asks for.
-pub(super) fn utilisation(spec: &LoadSpec) -> Option<&UtilisationSpec> {
-    match &spec.workload {
-        WorkloadSpec::Drift(drift) => drift.utilisation.as_ref(),
-        #[expect(unreachable_patterns, reason = "workloads without upkeep are to come")]
-        _ => None,
-    }
-}
+use crate::workload::spec::UtilisationSpec;
 
 fn like_watch(spec: &LoadSpec, volume_bytes: u64) -> Option<LikeWatch> {
-    let WorkloadSpec::Drift(drift) = &spec.workload;
-    let profile = &drift.like.as_ref()?.profile;
+    let profile = &spec.workload.drift()?.like.as_ref()?.profile;
     Some(LikeWatch::new(Fit::new(profile, volume_bytes, spec.threads)))
 }
 
@@ -209,12 +199,12 @@ impl<'a> Lead<'a> {
     /// Leg after leg until the load ends; says why it did.
     fn legs(&mut self) -> Result<StopReason, LoadError> {
         let end = self.spec.stop.operations.unwrap_or(u64::MAX);
-        let check_every = match utilisation(self.spec) {
+        let check_every = match self.spec.workload.utilisation() {
             Some(UtilisationSpec::Maintain { check_operations, .. }) => (*check_operations).max(1),
             _ => u64::MAX,
         };
         let probe_every = if self.spec.probe_every == 0 { u64::MAX } else { self.spec.probe_every };
-        let steered = matches!(utilisation(self.spec), Some(UtilisationSpec::Hold { .. }));
+        let steered = self.spec.workload.is_steered();
         let (mut next_check, mut next_probe) = (check_every, probe_every);
         let mut next_look = if steered { self.look_after(0) } else { u64::MAX };
         loop {
@@ -341,7 +331,9 @@ impl<'a> Lead<'a> {
     /// Deletes files when the volume is fuller than it may be, or as full as it gets: some file systems keep
     /// so much for themselves (ext4 16 MiB, btrfs its metadata) that `max` is never seen in `statfs`.
     fn keep_up(&mut self) -> Result<(), LoadError> {
-        let Some(UtilisationSpec::Maintain { max, free, .. }) = utilisation(self.spec) else { return Ok(()) };
+        let Some(UtilisationSpec::Maintain { max, free, .. }) = self.spec.workload.utilisation() else {
+            return Ok(());
+        };
         let (max, free) = (*max, *free);
         let usage = self.prober.usage()?;
         let shortages = self.shortages();

@@ -10,7 +10,7 @@ use super::worker::Tally;
 use super::{LatencySummary, LoadError, LoadResult, LoadSpec, StopReason};
 use crate::operation::OperationKind;
 use crate::quantity::share;
-use crate::workload::spec::{UtilisationSpec, WorkloadSpec};
+use crate::workload::spec::UtilisationSpec;
 
 /// How a load ended.
 #[derive(Debug, Clone, Copy)]
@@ -91,18 +91,14 @@ fn caveats(spec: &LoadSpec, failed: &BTreeMap<String, u64>, ending: Ending) -> V
     for (errno, count) in failed {
         caveats.push(format!("{count} operations failed with {errno}"));
     }
-    let WorkloadSpec::Drift(drift) = &spec.workload;
-    if drift.like.is_some() {
+    if spec.workload.drift().is_some_and(|drift| drift.like.is_some()) {
         caveats.push("the share of files that grow was steered by the measured layout".to_owned());
     }
-    match drift.utilisation {
-        Some(UtilisationSpec::Hold { .. }) => {
-            caveats.push("the mix was steered by the volume's fullness".to_owned())
-        }
-        Some(UtilisationSpec::Maintain { .. }) => {
-            caveats.push("files may have been deleted by utilisation upkeep".to_owned());
-        }
-        None => {}
+    if spec.workload.is_steered() {
+        caveats.push("the mix was steered by the volume's fullness".to_owned());
+    }
+    if let Some(UtilisationSpec::Maintain { .. }) = spec.workload.utilisation() {
+        caveats.push("files may have been deleted by utilisation upkeep".to_owned());
     }
     if !ending.materialised {
         caveats.push("data is not materialised: stopped when asked".to_owned());

@@ -10,7 +10,7 @@ use crossbeam_channel::bounded;
 use fsage_sys::clock::raw_ns;
 
 use super::fullness::{FileSystemTraits, Fullness, traits, usage};
-use super::lead::{Lead, Lines, utilisation};
+use super::lead::{Lead, Lines};
 use super::setup::{self, Ground};
 use super::source::Source;
 use super::tick::Evolution;
@@ -130,7 +130,7 @@ pub(crate) fn run_sources<S: Source>(
 impl LoadSpec {
     /// The same with all that follows from the workload's profile on a volume of this size.
     fn derived(&self, volume_bytes: u64) -> Self {
-        let WorkloadSpec::Drift(drift) = &self.workload;
+        let WorkloadSpec::Drift(drift) = &self.workload else { return self.clone() };
         Self { workload: WorkloadSpec::Drift(derived(drift, volume_bytes, self.threads)), ..self.clone() }
     }
 }
@@ -139,7 +139,7 @@ fn limits(spec: &LoadSpec, thread: usize, threads: usize) -> Limits {
     Limits {
         bytes: spec.stop.bytes.map(|bytes| share_of(bytes.0, thread, threads)),
         full: spec.stop.full,
-        upkeep: utilisation(spec).is_some(),
+        upkeep: spec.workload.utilisation().is_some(),
     }
 }
 

@@ -37,6 +37,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         && stop.seconds.is_none()
         && stop.age.is_none()
         && !stop.full
+        && !spec.workload.ends()
     {
         return wrong(
             "stop says nothing: give at least one of operations, bytes, seconds, full, age".to_owned(),
@@ -54,8 +55,8 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
 
 /// Refuses what `near` cannot do without.
 fn check_near(spec: &LoadSpec) -> Result<(), String> {
-    let crate::workload::spec::WorkloadSpec::Drift(drift) = &spec.workload;
-    if let Some(like) = &drift.like {
+    let like = spec.workload.drift().and_then(|drift| drift.like.as_ref());
+    if let Some(like) = like {
         // Before anything is derived from it.
         like.profile.check().map_err(|error| format!("workload.like: {error}"))?;
     }
@@ -63,7 +64,7 @@ fn check_near(spec: &LoadSpec) -> Result<(), String> {
     if !stop.age.as_ref().is_some_and(|age| age.near) {
         return Ok(());
     }
-    if drift.like.is_none() {
+    if like.is_none() {
         return Err("stop.age.near asks to be near a profile, and workload.like names none".to_owned());
     }
     if stop.operations.is_none() && stop.bytes.is_none() && stop.seconds.is_none() {

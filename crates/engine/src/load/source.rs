@@ -39,9 +39,12 @@ pub trait Source: Send {
 impl Source for AnyWorkload {
     #[inline]
     fn next(&mut self, feedback: &Feedback) -> Step {
+        let part = self.part();
         match Workload::next(self, feedback) {
             Some(operation) if self.is_upkeep() => Step::Upkeep(operation),
             Some(operation) => Step::Do(operation),
+            None if self.is_finished() => Step::End,
+            None if self.part() != part => Step::Wait,
             None => Step::Miss,
         }
     }

@@ -76,6 +76,21 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
+    /// The key that is wrong; empty where it is none alone.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Range { key, .. }
+            | Self::Contradiction { key, .. }
+            | Self::LargerThanVolume { key, .. }
+            | Self::EmptyTable { key } => key,
+            Self::Profile { .. } => "like",
+            Self::NoWeights => "weights",
+            Self::NoCreate => "weights.create",
+            Self::TreeTooSmall { .. } => "directories",
+        }
+    }
+
     /// The next step for the user; empty when the message says it all.
     #[must_use]
     pub fn hint(&self) -> String {

@@ -18,14 +18,18 @@
 mod digest;
 mod drift;
 mod error;
+mod fsfb;
 mod model;
+mod population;
 pub mod spec;
 
 pub(crate) use digest::TreeDigest;
 pub use drift::Drift;
 pub use error::WorkloadError;
+pub use fsfb::Fsfb;
 pub(crate) use model::Model;
 
+use self::population::Population;
 use self::spec::WorkloadSpec;
 use crate::digest::Digest;
 use crate::load::WriteMode;
@@ -69,6 +73,26 @@ pub trait Workload: Send {
     fn is_stuck(&self) -> bool {
         false
     }
+
+    /// Which part of the work the next operation belongs to. It changes only in a [`Workload::next`] that gives nothing,
+    /// which is then no miss: whoever drives the workload may write everything out and look at the volume there.
+    fn part(&self) -> Part {
+        Part::default()
+    }
+
+    /// Whether all is done that there was to do; `next` gives nothing any more.
+    fn is_finished(&self) -> bool {
+        false
+    }
+}
+
+/// A part of what a workload does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Rounds that were begun: 0 while the volume is filled, and always where a workload has no rounds.
+    pub round: u64,
+    /// It only makes room; else it is what the round's cost of writing is measured by.
+    pub makes_room: bool,
 }
 
 /// What a description is resolved against.
@@ -117,6 +141,8 @@ pub struct Symlink {
 pub enum AnyWorkload {
     /// [`Drift`].
     Drift(Box<Drift>),
+    /// [`Fsfb`].
+    Fsfb(Box<Fsfb>),
 }
 
 /// Turns a description into the workload of thread `thread` (0-based) of `threads`. Same arguments, same
@@ -134,6 +160,9 @@ pub fn resolve(
     match spec {
         WorkloadSpec::Drift(spec) => Drift::resolve(spec, thread, threads, seed, context)
             .map(|drift| AnyWorkload::Drift(Box::new(drift))),
+        WorkloadSpec::Fsfb(spec) => {
+            Fsfb::resolve(spec, thread, threads, seed, context).map(|fsfb| AnyWorkload::Fsfb(Box::new(fsfb)))
+        }
     }
 }
 
@@ -141,6 +170,20 @@ macro_rules! dispatch {
     ($self:ident, $inner:ident => $call:expr) => {
         match $self {
             AnyWorkload::Drift($inner) => $call,
+            AnyWorkload::Fsfb($inner) => $call,
+        }
+    };
+}
+
+/// What is not asked once an operation: `drift` keeps a leaner model of its own, the others have a population.
+macro_rules! tree {
+    ($self:ident, $drift:ident => $own:expr, $population:ident => $call:expr) => {
+        match $self {
+            AnyWorkload::Drift($drift) => $own,
+            AnyWorkload::Fsfb(fsfb) => {
+                let $population: &Population = fsfb.population();
+                $call
+            }
         }
     };
 }
@@ -150,33 +193,33 @@ impl AnyWorkload {
     /// 0), which must be made too.
     #[must_use]
     pub fn initial_directories(&self) -> Vec<Directory> {
-        dispatch!(self, inner => inner.initial_directories())
+        tree!(self, drift => drift.initial_directories(), files => files.initial_directories())
     }
 
     /// Directories there are now, by number, without the top.
-    pub fn directories(&self) -> impl Iterator<Item = Directory> + '_ {
-        dispatch!(self, inner => inner.directories())
+    pub fn directories(&self) -> Box<dyn Iterator<Item = Directory> + '_> {
+        tree!(self, drift => Box::new(drift.directories()), files => Box::new(files.model().directories()))
     }
 
     /// Live files, each once whatever its links.
-    pub fn live_files(&self) -> impl Iterator<Item = LiveFile> + '_ {
-        dispatch!(self, inner => inner.live_files())
+    pub fn live_files(&self) -> Box<dyn Iterator<Item = LiveFile> + '_> {
+        tree!(self, drift => Box::new(drift.live_files()), files => Box::new(files.model().live_files()))
     }
 
     /// Hard links: names beyond the first.
-    pub fn hard_links(&self) -> impl Iterator<Item = HardLink> + '_ {
-        dispatch!(self, inner => inner.hard_links())
+    pub fn hard_links(&self) -> Box<dyn Iterator<Item = HardLink> + '_> {
+        tree!(self, drift => Box::new(drift.hard_links()), files => Box::new(files.model().hard_links()))
     }
 
     /// Symbolic links.
-    pub fn symlinks(&self) -> impl Iterator<Item = Symlink> + '_ {
-        dispatch!(self, inner => inner.symlinks())
+    pub fn symlinks(&self) -> Box<dyn Iterator<Item = Symlink> + '_> {
+        tree!(self, drift => Box::new(drift.symlinks()), files => Box::new(files.model().symlinks()))
     }
 
     /// Live files (cheap).
     #[must_use]
     pub fn files(&self) -> u64 {
-        dispatch!(self, inner => inner.files())
+        tree!(self, drift => drift.files(), files => files.model().files())
     }
 
     /// Sum of the live files' sizes (a walk over all files).
@@ -188,20 +231,20 @@ impl AnyWorkload {
     /// Bytes of the live files in whole 4 KiB blocks, space reserved by `fallocate` included (cheap).
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
-        dispatch!(self, inner => inner.live_bytes())
+        tree!(self, drift => drift.live_bytes(), files => files.model().block_bytes())
     }
 
     /// Digest of the thread's logical tree: directories, files with place, size, content and version, links.
     /// The load's is the [`Digest::merge`] of all threads'. A walk over everything.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        dispatch!(self, inner => inner.digest())
+        tree!(self, drift => drift.digest(), files => files.model().digest())
     }
 
     /// The shape the thread's tree must have on disk ([`crate::tree::walk`]). A walk over everything.
     #[must_use]
     pub fn shape(&self) -> Shape {
-        dispatch!(self, inner => inner.shape())
+        tree!(self, drift => drift.shape(), files => files.model().shape())
     }
 }
 
@@ -227,6 +270,16 @@ impl Workload for AnyWorkload {
 
     fn is_stuck(&self) -> bool {
         dispatch!(self, inner => inner.is_stuck())
+    }
+
+    #[inline]
+    fn part(&self) -> Part {
+        dispatch!(self, inner => inner.part())
+    }
+
+    #[inline]
+    fn is_finished(&self) -> bool {
+        dispatch!(self, inner => inner.is_finished())
     }
 }
 

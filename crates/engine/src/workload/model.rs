@@ -55,6 +55,34 @@ impl Model {
         self.files.values().copied()
     }
 
+    /// A live file.
+    pub fn file(&self, file: u64) -> Option<LiveFile> {
+        self.files.get(&file).copied()
+    }
+
+    /// Every directory but the top.
+    pub fn directories(&self) -> impl Iterator<Item = Directory> + '_ {
+        self.directories.iter()
+    }
+
+    /// Names beyond a file's first.
+    pub fn hard_links(&self) -> impl Iterator<Item = HardLink> + '_ {
+        self.names.iter().filter_map(|(place, entry)| match *entry {
+            Entry::File(file) if self.files.get(&file).is_some_and(|it| it.place != *place) => {
+                Some(HardLink { file, place: *place })
+            }
+            _ => None,
+        })
+    }
+
+    /// Symbolic links.
+    pub fn symlinks(&self) -> impl Iterator<Item = Symlink> + '_ {
+        self.names.iter().filter_map(|(place, entry)| match *entry {
+            Entry::Symlink(target) => Some(Symlink { place: *place, target }),
+            Entry::File(_) => None,
+        })
+    }
+
     /// Follows an operation that succeeded.
     pub fn apply(&mut self, operation: &Operation) {
         use OperationKind as K;
@@ -147,16 +175,8 @@ impl Model {
         let mut digest = TreeDigest::of_thread(self.directories.thread());
         self.directories.iter().for_each(|directory| digest.directory(directory));
         self.files.values().for_each(|file| digest.file(file));
-        for (place, entry) in &self.names {
-            let place = *place;
-            match *entry {
-                Entry::Symlink(target) => digest.symlink(&Symlink { place, target }),
-                Entry::File(file) if self.files.get(&file).is_some_and(|it| it.place != place) => {
-                    digest.hard_link(&HardLink { file, place });
-                }
-                Entry::File(_) => {}
-            }
-        }
+        self.symlinks().for_each(|link| digest.symlink(&link));
+        self.hard_links().for_each(|link| digest.hard_link(&link));
         digest.finish()
     }
 

@@ -19,6 +19,67 @@ use crate::size::Bytes;
 pub enum WorkloadSpec {
     /// A random mix of operations over a set of file slots (Petrovič 2017 §4.4).
     Drift(DriftSpec),
+    /// Fill with small files, then delete some and write as much anew in one directory, round by round: the free-space
+    /// fragmentation benchmark of Conway et al. 2019, §5.
+    Fsfb(FsfbSpec),
+}
+
+impl WorkloadSpec {
+    /// The parameters of `drift`, if it is that.
+    #[must_use]
+    pub const fn drift(&self) -> Option<&DriftSpec> {
+        if let Self::Drift(drift) = self { Some(drift) } else { None }
+    }
+
+    /// How use of the volume is kept, where files may be deleted or operations chosen for that.
+    #[must_use]
+    pub fn utilisation(&self) -> Option<&UtilisationSpec> {
+        self.drift()?.utilisation.as_ref()
+    }
+
+    /// Whether what is done depends on how full the volume is.
+    #[must_use]
+    pub fn is_steered(&self) -> bool {
+        match self {
+            Self::Drift(drift) => matches!(drift.utilisation, Some(UtilisationSpec::Hold { .. })),
+            Self::Fsfb(_) => true,
+        }
+    }
+
+    /// Whether it ends by itself, so that nothing else need stop it.
+    #[must_use]
+    pub const fn ends(&self) -> bool {
+        matches!(self, Self::Fsfb(_))
+    }
+}
+
+/// Parameters of `fsfb`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FsfbSpec {
+    /// Directories at the start, each below one drawn at random from those before it; over all threads.
+    pub directories: u64,
+    /// How large a file is.
+    pub file_size: SizeSpec,
+    /// Share of the volume (above 0, at most 1) that is filled, and held by what later rounds write.
+    pub target: f64,
+    /// Share of the files' bytes (above 0, at most 1) that a round deletes and writes anew.
+    pub replace: f64,
+    /// Rounds after the filling; then it ends. At least 1.
+    pub rounds: u64,
+}
+
+impl Default for FsfbSpec {
+    /// What the paper did.
+    fn default() -> Self {
+        Self {
+            directories: 1000,
+            file_size: SizeSpec::Uniform { min: Bytes(1 << 10), max: Bytes(150 << 10) },
+            target: 0.95,
+            replace: 0.05,
+            rounds: 500,
+        }
+    }
 }
 
 /// Parameters of `drift`.

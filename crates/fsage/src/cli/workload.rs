@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fsage_engine::workload::spec::{DerivedKey, DriftSpec, WorkloadSpec};
+use fsage_engine::workload::spec::{DerivedKey, DriftSpec, FsfbSpec, WorkloadSpec};
 use serde_json::Value;
 
 use super::explain::{EXIT_USAGE, Problem};
@@ -15,10 +15,11 @@ use crate::profile;
 pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Problem> {
     let spec = match name {
         "drift" => WorkloadSpec::Drift(DriftSpec::default()),
+        "fsfb" => WorkloadSpec::Fsfb(FsfbSpec::default()),
         file if Path::new(file).extension().is_some_and(|e| e == "toml") => from_file(Path::new(file))?,
         other => {
             return Err(Problem::new(EXIT_USAGE, format!("there is no workload `{other}`")).hint(
-                "it is `drift`, or the path of a TOML file with the keys of a study's workload table",
+                "it is `drift`, `fsfb`, or the path of a TOML file with the keys of a study's workload table",
             ));
         }
     };
@@ -30,7 +31,7 @@ pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Proble
             let names = DerivedKey::ALL.iter().filter(|(key, _)| like.given.contains(key));
             names.map(|(_, name)| (*name).to_owned()).collect()
         }
-        WorkloadSpec::Drift(_) => Vec::new(),
+        _ => Vec::new(),
     };
     let tree = serde_json::to_value(&spec)
         .map_err(|error| Problem::new(EXIT_USAGE, "the workload cannot be changed").because(&error))?;
@@ -143,7 +144,7 @@ mod tests {
             "file_size.min=4KiB",
             "file_size.max=65536",
         ]);
-        let WorkloadSpec::Drift(drift) = spec.unwrap();
+        let WorkloadSpec::Drift(drift) = spec.unwrap() else { unreachable!("drift was asked for") };
         assert_eq!(drift.slots, 20);
         assert_eq!(drift.file_size, SizeSpec::Uniform { min: Bytes(4096), max: Bytes(65_536) });
         assert!(drift.weights.len() > 1, "other weights stay");
@@ -151,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_utilisation_can_be_given_where_there_was_none() {
-        let WorkloadSpec::Drift(drift) = set(&["utilisation.kind=hold", "utilisation.target=0.8"]).unwrap();
+        let spec = set(&["utilisation.kind=hold", "utilisation.target=0.8"]).unwrap();
+        let drift = spec.drift().unwrap();
         assert!(drift.utilisation.is_some());
     }
 

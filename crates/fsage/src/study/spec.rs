@@ -311,7 +311,8 @@ pub struct AgeStage {
     /// Threads (1..=64).
     #[serde(default = "one")]
     pub threads: u32,
-    /// When it ends.
+    /// When it ends; may be left out for a workload that ends by itself.
+    #[serde(default)]
     pub stop: StopSpec,
     /// How data is written.
     #[serde(default)]

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use fsage_engine::load::StopSpec;
 use fsage_engine::measure::Effect;
 use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::WorkloadSpec;
 
 use super::{Checker, workload};
 use crate::study::schema::Problem;
@@ -123,10 +122,10 @@ fn measure_stage(check: &mut Checker, measure: &MeasureStage) {
 fn age_stage(check: &mut Checker, age: &AgeStage, volume: Option<Bytes>) {
     let threads = u64::from(age.threads);
     check.require((1..=64).contains(&threads), "threads", || format!("{threads} threads: 1 to 64"));
-    stop(check, &age.stop, age.probe_every);
+    stop(check, &age.stop, age.probe_every, age.workload.ends());
     let near = age.stop.age.as_ref().is_some_and(|target| target.near);
-    let WorkloadSpec::Drift(drift) = &age.workload;
-    check.require(!near || drift.like.is_some(), "stop.age.near", || {
+    let like = age.workload.drift().is_some_and(|drift| drift.like.is_some());
+    check.require(!near || like, "stop.age.near", || {
         "it asks to be near a profile, and the workload names none: give `workload.like`".to_owned()
     });
     let ends = age.stop.operations.is_some() || age.stop.bytes.is_some() || age.stop.seconds.is_some();
@@ -138,8 +137,9 @@ fn age_stage(check: &mut Checker, age: &AgeStage, volume: Option<Bytes>) {
     check.path.pop();
 }
 
-fn stop(check: &mut Checker, stop: &StopSpec, probe_every: u64) {
-    let any = stop.operations.is_some()
+fn stop(check: &mut Checker, stop: &StopSpec, probe_every: u64, ends: bool) {
+    let any = ends
+        || stop.operations.is_some()
         || stop.bytes.is_some()
         || stop.seconds.is_some()
         || stop.full

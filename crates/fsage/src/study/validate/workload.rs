@@ -1,14 +1,16 @@
 //! Limits of a workload's parameters.
 
+use fsage_engine::load::WriteMode;
 use fsage_engine::profile::derived;
 use fsage_engine::size::Bytes;
 use fsage_engine::workload::spec::{ChoiceSpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_engine::workload::{ResolveContext, resolve};
 
 use super::Checker;
 
 /// Checks a workload of `threads` threads on a volume of `volume` bytes (where that is known).
 pub(super) fn check(check: &mut Checker, spec: &WorkloadSpec, threads: u64, volume: Option<Bytes>) {
-    let WorkloadSpec::Drift(drift) = spec;
+    let Some(drift) = spec.drift() else { return resolved(check, spec, threads, volume) };
     if let Some(Err(error)) = drift.like.as_ref().map(|like| like.profile.check()) {
         return check.fail("like", error.to_string());
     }
@@ -35,6 +37,16 @@ pub(super) fn check(check: &mut Checker, spec: &WorkloadSpec, threads: u64, volu
     check.at_least("random_accesses", u64::from(drift.random_accesses), 1);
     if let Some(utilisation) = &drift.utilisation {
         upkeep(check, utilisation);
+    }
+}
+
+/// A workload whose own rules are all there are: the first that is broken is told.
+fn resolved(check: &mut Checker, spec: &WorkloadSpec, threads: u64, volume: Option<Bytes>) {
+    let context =
+        ResolveContext { volume_bytes: volume.map_or(0, |volume| volume.0), write_mode: WriteMode::Buffered };
+    let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+    if let Err(error) = resolve(spec, 0, threads, 0, &context) {
+        check.fail(error.key(), error.to_string());
     }
 }
 

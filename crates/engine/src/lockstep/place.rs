@@ -1,0 +1,424 @@
+//! The volumes: who works on them, and how followers are told what to do.
+
+use std::collections::VecDeque;
+use std::thread::{Scope, ScopedJoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use fsage_sys::clock::thread_cpu;
+
+use super::{BATCH, Divergence, LockstepError, PartCost, bytes_deleted};
+use crate::device::Device;
+use crate::disk::Clock;
+use crate::executor::{Executor, ExecutorOptions};
+use crate::load::{Fullness, Ground, LoadError, Usage, WriteMode, bytes_moved, descriptors, traits};
+use crate::operation::{Operation, Outcome};
+use crate::tree::Directory;
+use crate::workload::Feedback;
+
+/// Failures in a row, other than for want of space, after which the volume is given up.
+const FAILURES: u32 = 64;
+
+/// Batches that may wait for a follower.
+const WAITING: usize = 16;
+
+/// Volumes that may be worked on at once, among which descriptors are shared out.
+const VOLUMES: usize = 4;
+
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
+
+/// What works on a volume, and what its part took so far.
+#[derive(Debug)]
+pub(super) struct Works {
+    executor: Executor,
+    clock: Clock,
+    device: Option<Device>,
+    device_start: u64,
+    cost: PartCost,
+}
+
+/// A part that is over.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) cost: PartCost,
+    pub(super) usage: Usage,
+    pub(super) model_time: bool,
+}
+
+/// When a stretch of work began.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    clock_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Works {
+    /// Opens what is below `ground`, where `known` directories are already.
+    pub(super) fn open(
+        ground: &Ground,
+        write_mode: WriteMode,
+        known: impl IntoIterator<Item = Directory>,
+    ) -> Result<Self, LoadError> {
+        let facts = traits(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
+        let options = ExecutorOptions {
+            write_mode,
+            in_place: facts.in_place,
+            open_directories: descriptors() / VOLUMES,
+        };
+        let clock = Clock::under(ground.path())?;
+        let mut executor = Executor::open(ground.path(), 0, options, clock.clone())
+            .map_err(|errno| ground.error("open", errno))?;
+        known.into_iter().for_each(|directory| executor.know_directory(directory));
+        let device = Device::under(ground.path());
+        let device_start = device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
+        Ok(Self { executor, clock, device, device_start, cost: PartCost::default() })
+    }
+
+    /// Makes directories, parents first.
+    pub(super) fn make(&mut self, ground: &Ground, directories: &[Directory]) -> Result<(), LoadError> {
+        directories
+            .iter()
+            .try_for_each(|directory| self.executor.make_directory(*directory))
+            .map_err(|errno| ground.error("mkdir", errno))
+    }
+
+    fn start(&self) -> Stretch {
+        Stretch { cpu_ns: cpu_ns(), clock_ns: self.clock.now_ns() }
+    }
+
+    fn stop(&mut self, stretch: Stretch) {
+        self.cost.elapsed_ns += self.clock.now_ns().saturating_sub(stretch.clock_ns);
+        self.cost.cpu_ns += cpu_ns().saturating_sub(stretch.cpu_ns);
+    }
+
+    fn execute(&mut self, operation: &Operation) -> Outcome {
+        let outcome = self.executor.execute(operation).outcome;
+        self.cost.operations += 1;
+        if outcome.errno == 0 {
+            self.cost.bytes_written += bytes_moved(operation).0;
+            self.cost.bytes_deleted += bytes_deleted(operation);
+        } else {
+            self.cost.failed += 1;
+        }
+        outcome
+    }
+
+    /// Writes everything out, which the part is charged for, and looks at the volume.
+    fn end_part(&mut self, ground: &Ground) -> Result<Ended, LoadError> {
+        let stretch = self.start();
+        ground.sync()?;
+        self.stop(stretch);
+        let written = self.device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
+        self.cost.device_bytes_written = written.saturating_sub(self.device_start);
+        self.device_start = written;
+        let usage = ground.settled_usage()?;
+        Ok(Ended { cost: std::mem::take(&mut self.cost), usage, model_time: self.clock.is_model() })
+    }
+}
+
+fn cpu_ns() -> u64 {
+    let cpu = thread_cpu();
+    cpu.user_ns + cpu.sys_ns
+}
+
+/// The volume that the workload runs on.
+#[derive(Debug)]
+pub(super) struct Leader<'a> {
+    works: Works,
+    ground: &'a Ground,
+    fullness: Fullness,
+    since_look: u64,
+    failures: u32,
+    /// Timed since then.
+    stretch: Stretch,
+}
+
+impl<'a> Leader<'a> {
+    /// On `ground`, whose files have `live_bytes`.
+    pub(super) fn new(works: Works, ground: &'a Ground, live_bytes: u64) -> Result<Self, LoadError> {
+        let fullness = Fullness::new(ground.settled_usage()?);
+        fullness.add(live_bytes.cast_signed());
+        fullness.correct(ground.settled_usage()?);
+        let stretch = works.start();
+        Ok(Self { works, ground, fullness, since_look: 0, failures: 0, stretch })
+    }
+
+    pub(super) fn feedback(&self) -> Feedback {
+        Feedback {
+            used_share: self.fullness.used_share(),
+            total_bytes: self.fullness.total_bytes(),
+            grow_share: 0.0,
+        }
+    }
+
+    pub(super) fn execute(&mut self, operation: &Operation) -> Result<Outcome, LoadError> {
+        let outcome = self.works.execute(operation);
+        self.since_look += bytes_moved(operation).0;
+        match outcome.errno {
+            0 | ENOSPC | EDQUOT => self.failures = 0,
+            errno => {
+                self.failures += 1;
+                if self.failures >= FAILURES {
+                    let path = self.ground.path().to_owned();
+                    return Err(LoadError::DeviceFailed { path, errno, consecutive: FAILURES });
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Takes in how many bytes the model's files have now.
+    pub(super) fn took(&self, before: u64, now: u64) {
+        self.fullness.add(now.cast_signed() - before.cast_signed());
+    }
+
+    /// Whether the fullness estimate is to be corrected.
+    pub(super) fn is_due(&self) -> bool {
+        self.since_look >= self.fullness.due_bytes()
+    }
+
+    /// Writes everything out, on the part's account, and corrects the estimate. Its clock then stands still.
+    pub(super) fn look(&mut self) -> Result<(), LoadError> {
+        self.ground.sync()?;
+        self.hold();
+        self.since_look = 0;
+        self.fullness.correct(self.ground.settled_usage()?);
+        Ok(())
+    }
+
+    /// Ends the part. Its clock then stands still.
+    pub(super) fn end_part(&mut self) -> Result<Ended, LoadError> {
+        self.hold();
+        let ended = self.works.end_part(self.ground)?;
+        self.fullness.correct(ended.usage);
+        self.since_look = 0;
+        Ok(ended)
+    }
+
+    /// Its clock stands still until [`Leader::go_on`].
+    fn hold(&mut self) {
+        self.works.stop(self.stretch);
+    }
+
+    /// Its clock runs again.
+    pub(super) fn go_on(&mut self) {
+        self.stretch = self.works.start();
+    }
+}
+
+/// A volume that does what the leader did.
+#[derive(Debug)]
+pub(super) struct Follower<'a> {
+    works: Works,
+    ground: &'a Ground,
+    done: u64,
+}
+
+enum Order {
+    Do(Vec<Operation>),
+    Sync,
+    EndPart,
+}
+
+/// What a follower answers to each order.
+type Answer = Result<Option<Ended>, LockstepError>;
+
+impl<'a> Follower<'a> {
+    pub(super) const fn new(works: Works, ground: &'a Ground) -> Self {
+        Self { works, ground, done: 0 }
+    }
+
+    fn obey(&mut self, order: &Order) -> Answer {
+        match order {
+            Order::Do(operations) => {
+                let stretch = self.works.start();
+                let done = operations.iter().try_for_each(|operation| self.repeat(operation));
+                self.works.stop(stretch);
+                done.map(|()| None)
+            }
+            Order::Sync => {
+                let stretch = self.works.start();
+                self.ground.sync()?;
+                self.works.stop(stretch);
+                Ok(None)
+            }
+            Order::EndPart => Ok(Some(self.works.end_part(self.ground)?)),
+        }
+    }
+
+    fn repeat(&mut self, operation: &Operation) -> Result<(), LockstepError> {
+        let Outcome { errno, .. } = self.works.execute(operation);
+        if errno != 0 {
+            let directory = self.ground.path().to_owned();
+            let divergence = Divergence { directory, operation: self.done, what: *operation, errno };
+            return Err(LockstepError::Diverged(Box::new(divergence)));
+        }
+        self.done += 1;
+        Ok(())
+    }
+}
+
+/// One follower's thread and the way to it.
+struct Line<'scope> {
+    orders: Sender<Order>,
+    answers: Receiver<Answer>,
+    thread: ScopedJoinHandle<'scope, ()>,
+    /// Orders without an answer yet.
+    owed: usize,
+    /// What it said of parts that are over.
+    ended: VecDeque<Ended>,
+}
+
+/// The followers.
+pub(super) struct Post<'scope> {
+    lines: Vec<Line<'scope>>,
+    batch: Vec<Operation>,
+    /// Followers and leader take turns: the host's clock would see them all.
+    by_turns: bool,
+}
+
+impl<'scope> Post<'scope> {
+    /// Starts a thread for each follower.
+    pub(super) fn open<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        followers: Vec<Follower<'env>>,
+        by_turns: bool,
+    ) -> Self
+    where
+        'env: 'scope,
+    {
+        let lines = followers
+            .into_iter()
+            .map(|mut follower| {
+                let (orders, inbox) = bounded::<Order>(WAITING);
+                // Room for all that can be owed: a follower never waits for its answer to be heard.
+                let (outbox, answers) = bounded(WAITING + 2);
+                let thread = scope.spawn(move || {
+                    for order in inbox {
+                        let answer = follower.obey(&order);
+                        let failed = answer.is_err();
+                        if outbox.send(answer).is_err() || failed {
+                            break;
+                        }
+                    }
+                });
+                Line { orders, answers, thread, owed: 0, ended: VecDeque::new() }
+            })
+            .collect();
+        Self { lines, batch: Vec::with_capacity(BATCH), by_turns }
+    }
+
+    /// Passes an operation on that the leader did.
+    pub(super) fn send(
+        &mut self,
+        operation: &Operation,
+        leader: &mut Leader<'_>,
+    ) -> Result<(), LockstepError> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        self.batch.push(*operation);
+        if self.batch.len() < BATCH {
+            return Ok(());
+        }
+        leader.hold();
+        self.hand_over()?;
+        leader.go_on();
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Result<(), LockstepError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        for line in &mut self.lines {
+            line.order(Order::Do(batch.clone()))?;
+            if self.by_turns {
+                line.settle()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has followers write out what the leader wrote out.
+    pub(super) fn sync(&mut self) -> Result<(), LockstepError> {
+        self.hand_over()?;
+        for line in &mut self.lines {
+            line.order(Order::Sync)?;
+            if self.by_turns {
+                line.settle()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the part on every follower, and waits for them.
+    pub(super) fn end_part(&mut self) -> Result<Vec<Ended>, LockstepError> {
+        self.hand_over()?;
+        for line in &mut self.lines {
+            line.order(Order::EndPart)?;
+            if self.by_turns {
+                line.settle()?;
+            }
+        }
+        let mut ended = Vec::new();
+        for line in &mut self.lines {
+            line.settle()?;
+            ended.push(line.ended.pop_front().ok_or(LoadError::Panicked)?);
+        }
+        Ok(ended)
+    }
+
+    /// Sends the followers home; the first thing that one of them had to say that was not heard.
+    pub(super) fn close(self) -> Result<(), LockstepError> {
+        let mut first = Ok(());
+        for mut line in self.lines {
+            let settled = line.settle();
+            drop(line.orders);
+            let joined = line.thread.join().map_err(|_| LockstepError::from(LoadError::Panicked));
+            first = first.and(settled).and(joined);
+        }
+        first
+    }
+}
+
+impl Line<'_> {
+    fn order(&mut self, order: Order) -> Result<(), LockstepError> {
+        while self.owed >= WAITING {
+            self.hear()?;
+        }
+        if self.orders.send(order).is_err() {
+            // It is gone; what it said last says why.
+            return self.settle().and(Err(LoadError::Panicked.into()));
+        }
+        self.owed += 1;
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<(), LockstepError> {
+        let Ok(answer) = self.answers.recv() else {
+            self.owed = 0;
+            return Err(LoadError::Panicked.into());
+        };
+        self.owed -= 1;
+        match answer {
+            Ok(ended) => {
+                self.ended.extend(ended);
+                Ok(())
+            }
+            Err(error) => {
+                // Nothing more will come.
+                self.owed = 0;
+                Err(error)
+            }
+        }
+    }
+
+    fn settle(&mut self) -> Result<(), LockstepError> {
+        while self.owed > 0 {
+            self.hear()?;
+        }
+        Ok(())
+    }
+}
