@@ -46,6 +46,12 @@ impl WorkloadSpec {
         }
     }
 
+    /// Rounds after the filling, where it has rounds of its own.
+    #[must_use]
+    pub const fn rounds(&self) -> Option<u64> {
+        if let Self::Fsfb(fsfb) = self { Some(fsfb.rounds) } else { None }
+    }
+
     /// Whether it ends by itself, so that nothing else need stop it.
     #[must_use]
     pub const fn ends(&self) -> bool {

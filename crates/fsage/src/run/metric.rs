@@ -1,6 +1,8 @@
 //! Metrics of a trial, out of what its stages left. Names are those that `store/format.rs` lists; a second and
 //! further stage's begin with its name.
 
+pub(crate) mod lockstep;
+
 use fsage_engine::disk::DiskTime;
 use fsage_engine::layout::{FreeSpace, LayoutSummary};
 use fsage_engine::load::{LoadResult, Probe};
@@ -49,6 +51,10 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
             StageRecord::Measure { name, results, .. } => {
                 let prefix = prefix(&mut measured, name);
                 measures(&mut List { prefix, run, metrics: &mut metrics }, results);
+            }
+            StageRecord::Lockstep { name, volumes, rounds, looks, .. } => {
+                let mut list = List { prefix: prefix(&mut aged, name), run, metrics: &mut metrics };
+                lockstep::push(&mut list, volumes, rounds, looks);
             }
             StageRecord::Image { .. } => {}
         }

@@ -3,6 +3,7 @@
 pub(super) mod age;
 pub(super) mod copy;
 pub(super) mod image;
+pub(super) mod lockstep;
 pub(super) mod measure;
 
 use std::path::Path;
@@ -87,7 +88,7 @@ impl StageContext<'_> {
 
     /// Names of the ageing stages done so far, each a folder on the file system.
     pub(super) fn aged_folders(&self) -> Vec<String> {
-        self.done.iter().filter(|stage| stage.load().is_some()).map(|stage| stage.name().to_owned()).collect()
+        self.done.iter().filter(|stage| stage.fills()).map(|stage| stage.name().to_owned()).collect()
     }
 
     /// Asks the agent for something long: progress is passed on, and signals to end from when it speaks.
@@ -153,6 +154,7 @@ pub(super) fn run(
         StageSpec::Image(image) => image::run(image, place, context),
         StageSpec::Copy(copy) => copy::run(copy, place, context),
         StageSpec::Measure(measure) => measure::run(measure, place, context),
+        StageSpec::Lockstep(lockstep) => lockstep::run(lockstep, place, context),
     }
 }
 
@@ -163,5 +165,6 @@ pub(super) fn describe(stage: &StageSpec, point: &Path, seed: u64) -> Vec<String
         StageSpec::Image(_) => vec![format!("fsage image save {} images/KEY.fsage", point.display())],
         StageSpec::Copy(_) => vec![format!("cp -a {}/. COPY", point.display())],
         StageSpec::Measure(measure) => measure::describe(measure, point, seed),
+        StageSpec::Lockstep(lockstep) => lockstep::describe(lockstep, point),
     }
 }

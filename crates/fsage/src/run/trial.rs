@@ -22,7 +22,7 @@ use crate::measure::MeasureError;
 use crate::plan::PlannedTrial;
 use crate::store::format::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use crate::store::{TrialFolder, time};
-use crate::study::spec::{CopyStage, StageSpec, StudySpec};
+use crate::study::spec::{CopyStage, StageSpec, StudySpec, VolumeSpec};
 use crate::study::{Cell, identity};
 use crate::target::Session;
 use crate::tools::ToolError;
@@ -70,15 +70,22 @@ pub(super) fn resolve(
     if let Some(bytes) = volume.size_bytes() {
         file_system.fits(bytes)?;
     }
-    for stage in spec.stages() {
-        // Refused before hours of ageing, not after.
-        if let StageSpec::Copy(CopyStage { volume: Some(copy), .. }) = stage
-            && let Some(bytes) = volume::resolve(copy, consent, root)?.size_bytes()
-        {
+    // Refused before hours of ageing, not after.
+    for other in spec.stages().flat_map(|stage| other_volumes(stage, &spec.volume)) {
+        if let Some(bytes) = volume::resolve(&other, consent, root)?.size_bytes() {
             file_system.fits(bytes)?;
         }
     }
     Ok(Resolved { volume, file_system })
+}
+
+/// Volumes that a stage takes beside the trial's own.
+fn other_volumes(stage: &StageSpec, own: &VolumeSpec) -> Vec<VolumeSpec> {
+    match stage {
+        StageSpec::Copy(CopyStage { volume, .. }) => volume.iter().cloned().collect(),
+        StageSpec::Lockstep(stage) => stage.others().filter_map(|(_, other)| other.resolve(own)).collect(),
+        StageSpec::Age(_) | StageSpec::Image(_) | StageSpec::Measure(_) => Vec::new(),
+    }
 }
 
 /// Where a trial's file system is mounted.

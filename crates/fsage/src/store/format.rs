@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use fsage_engine::layout::{FreeSpace, LayoutSummary};
 use fsage_engine::load::{LoadResult, Probe, Tick};
+use fsage_engine::lockstep::Round;
 use fsage_engine::measure::MeasureResult;
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`.
-pub const STORE_VERSION: u32 = 2;
+/// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`.
+pub const STORE_VERSION: u32 = 3;
 
 /// What became of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +38,8 @@ pub enum TrialStatus {
 /// | `free.extents`, `free.median_bytes`, `free.largest_bytes` | free space at the end |
 /// | `layout.small_extents` | used extents below 64 KiB at the end |
 /// | `MEASURE`, `MEASURE.NAME` | a measure's headline and its other numbers (docs/measures.md) |
+/// | `VOLUME.write`, `VOLUME.MEASURE`, `VOLUME.use_share`, `VOLUME.layout.*`, `VOLUME.free.*` | of each volume of a `lockstep` stage; samples of the second half of its rounds |
+/// | `A_over_B.MEASURE`, `A_over_B.write`, `use_over_fullness.MEASURE`, `VOLUME.write_late_over_early` | ratios between its volumes, sample by sample |
 /// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
 /// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -135,6 +138,46 @@ pub enum StageRecord {
         #[serde(default)]
         free_after: Option<Box<FreeSpace>>,
     },
+    /// A `lockstep` stage.
+    Lockstep {
+        /// The stage's name.
+        name: String,
+        /// What the volumes are called, the leader first; the copy, where there is one, comes last and is in no round.
+        volumes: Vec<String>,
+        /// Every round, round 0 filling the volume.
+        rounds: Vec<Round>,
+        /// What was seen every so many rounds.
+        looks: Vec<Look>,
+        /// Digest of the logical tree at the end.
+        digest: String,
+        /// Operations that failed on the leader, and were left out on the others, by errno name.
+        failed: BTreeMap<String, u64>,
+    },
+}
+
+/// The volumes of a `lockstep` stage after a round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Look {
+    /// Rounds that were over.
+    pub round: u64,
+    /// Digest of the logical tree, the same on every volume.
+    pub digest: String,
+    /// Each volume, in the stage's order.
+    pub volumes: Vec<VolumeLook>,
+}
+
+/// One volume of a [`Look`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VolumeLook {
+    /// What it is called.
+    pub name: String,
+    /// Layout of its files.
+    pub layout: Box<LayoutSummary>,
+    /// Its free space, where the file system tells.
+    #[serde(default)]
+    pub free_space: Option<Box<FreeSpace>>,
+    /// What was measured, each from a cold start.
+    pub measures: Vec<MeasureResult>,
 }
 
 impl StageRecord {
@@ -145,7 +188,8 @@ impl StageRecord {
             Self::Age { name, .. }
             | Self::Image { name, .. }
             | Self::Copy { name, .. }
-            | Self::Measure { name, .. } => name,
+            | Self::Measure { name, .. }
+            | Self::Lockstep { name, .. } => name,
         }
     }
 
@@ -156,6 +200,7 @@ impl StageRecord {
             Self::Age { result, .. } => Some(&result.layout),
             Self::Copy { layout, .. } => Some(layout),
             Self::Measure { after, .. } => Some(after),
+            Self::Lockstep { looks, .. } => looks.last()?.volumes.first().map(|volume| &*volume.layout),
             Self::Image { .. } => None,
         }
     }
@@ -164,6 +209,12 @@ impl StageRecord {
     #[must_use]
     pub fn load(&self) -> Option<&LoadResult> {
         if let Self::Age { result, .. } = self { Some(result) } else { None }
+    }
+
+    /// Whether it left files on the volume, in a folder called as it is.
+    #[must_use]
+    pub const fn fills(&self) -> bool {
+        matches!(self, Self::Age { .. } | Self::Lockstep { .. })
     }
 
     /// Probes of an `age` stage; of others none.

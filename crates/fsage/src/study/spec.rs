@@ -264,6 +264,8 @@ pub enum StageSpec {
     Copy(CopyStage),
     /// Measure what the state costs.
     Measure(MeasureStage),
+    /// Run a workload on this volume and, operation for operation, on others.
+    Lockstep(Box<LockstepStage>),
 }
 
 impl StageSpec {
@@ -275,6 +277,7 @@ impl StageSpec {
             Self::Image(stage) => &stage.name,
             Self::Copy(stage) => &stage.name,
             Self::Measure(stage) => &stage.name,
+            Self::Lockstep(stage) => &stage.name,
         }
     }
 
@@ -286,6 +289,7 @@ impl StageSpec {
             Self::Image(stage) => &stage.when,
             Self::Copy(stage) => &stage.when,
             Self::Measure(stage) => &stage.when,
+            Self::Lockstep(stage) => &stage.when,
         }
     }
 
@@ -405,6 +409,103 @@ pub struct MeasureStage {
 
 fn measure_name() -> String {
     "measure".to_owned()
+}
+
+/// Parameters of the `lockstep` stage (Conway et al. 2019, §4): the workload runs on the trial's own volume; what succeeds there
+/// is done on the followers' volumes too. Every so many rounds each volume is looked at, mounted afresh and measured, and so is a
+/// copy of the tree on a fresh volume, which has the same files without their age.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LockstepStage {
+    /// Name in dotted paths; absent: `lockstep`.
+    #[serde(default = "lockstep_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// What is done.
+    pub workload: WorkloadSpec,
+    /// Operations of a round, for a workload without rounds of its own.
+    #[serde(default)]
+    pub round_operations: Option<u64>,
+    /// Rounds after the first, which fills the volume; absent: those of the workload.
+    #[serde(default)]
+    pub rounds: Option<u64>,
+    /// How data is written.
+    #[serde(default)]
+    pub write_mode: WriteMode,
+    /// What the trial's own volume is called in metrics and charts; absent: `full`.
+    #[serde(default = "full")]
+    pub leader: String,
+    /// The other volumes, by what they are called in metrics and charts.
+    pub followers: BTreeMap<String, FollowerSpec>,
+    /// The volume of the copy, which is called `unaged`; absent: no copy is made.
+    #[serde(default)]
+    pub unaged: Option<FollowerSpec>,
+    /// Rounds between two looks (at least 1); the first is after round 0, the last after the last round.
+    pub every: u64,
+    /// What is measured at a look on each volume: measures that change nothing.
+    pub measures: Vec<MeasureSpec>,
+    /// Check every block of data on every volume at the end.
+    #[serde(default)]
+    pub verify: bool,
+}
+
+impl LockstepStage {
+    /// Rounds after the first; `None` when neither stage nor workload say.
+    #[must_use]
+    pub fn rounds(&self) -> Option<u64> {
+        self.rounds.or_else(|| self.workload.rounds())
+    }
+
+    /// What the volumes are called, the trial's own first, the copy's last.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<&str> {
+        std::iter::once(self.leader.as_str()).chain(self.others().map(|(name, _)| name)).collect()
+    }
+
+    /// Followers and the copy's volume, with what they are called.
+    pub fn others(&self) -> impl Iterator<Item = (&str, &FollowerSpec)> {
+        let followers = self.followers.iter().map(|(name, follower)| (name.as_str(), follower));
+        followers.chain(self.unaged.iter().map(|unaged| (UNAGED, unaged)))
+    }
+}
+
+/// What the copy of a `lockstep` stage is called.
+pub const UNAGED: &str = "unaged";
+
+/// Another volume of a `lockstep` stage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FollowerSpec {
+    /// Its size; the rest is as the study's volume.
+    pub size: Option<Bytes>,
+    /// The volume, where it is of another kind; a study on a real device has to name one.
+    pub volume: Option<VolumeSpec>,
+}
+
+impl FollowerSpec {
+    /// The volume it stands for beside the study's `own`; nothing where a device would have to be two.
+    #[must_use]
+    pub fn resolve(&self, own: &VolumeSpec) -> Option<VolumeSpec> {
+        let mut volume = self.volume.clone().unwrap_or_else(|| own.clone());
+        let size = self.size;
+        match &mut volume {
+            VolumeSpec::Loop { size: its, .. } => *its = size.unwrap_or(*its),
+            VolumeSpec::Disk(disk) => disk.size = size.unwrap_or(disk.size),
+            VolumeSpec::Device { .. } if self.volume.is_none() || size.is_some() => return None,
+            VolumeSpec::Device { .. } => {}
+        }
+        Some(volume)
+    }
+}
+
+fn lockstep_name() -> String {
+    "lockstep".to_owned()
+}
+
+fn full() -> String {
+    "full".to_owned()
 }
 
 /// A published finding and how to check it.

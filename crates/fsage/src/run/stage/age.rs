@@ -43,24 +43,25 @@ pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_
         context.warn(warning);
     }
     if stage.verify {
-        context
-            .observer
-            .event(RunEvent::Step { name: "verify".into(), detail: directory.display().to_string() });
-        context.commands.push(format!("fsage verify {}", directory.display()));
-        let reply = context.session.call(Request::Verify { directory }, &mut |_| {})?;
-        match reply {
-            Reply::Verified { result } if result.bad_blocks.values().any(|n| *n > 0) => {
-                return Err(TrialError::Damaged(result));
-            }
-            Reply::Verified { result } => {
-                context
-                    .folder
-                    .log(&format!("verified {} blocks of {} files", result.good_blocks, result.files));
-            }
-            other => return Err(unexpected("verify", &other).into()),
-        }
+        verify(&directory, context)?;
     }
     Ok(())
+}
+
+/// Checks every block of data below a directory.
+pub(super) fn verify(directory: &Path, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    context.step("verify", &directory.display().to_string());
+    context.commands.push(format!("fsage verify {}", directory.display()));
+    match context.call(Request::Verify { directory: directory.to_owned() })? {
+        Reply::Verified { result } if result.bad_blocks.values().any(|n| *n > 0) => {
+            Err(TrialError::Damaged(result))
+        }
+        Reply::Verified { result } => {
+            context.folder.log(&format!("verified {} blocks of {} files", result.good_blocks, result.files));
+            Ok(())
+        }
+        other => Err(unexpected("verify", &other).into()),
+    }
 }
 
 fn load_with_events(

@@ -1,6 +1,8 @@
 //! The `copy` stage: the same tree on a fresh volume, written file by file in directory order. What the copy has
 //! in common with the original is its contents; what it lacks is age.
 
+use std::path::PathBuf;
+
 use fsage_engine::protocol::{Reply, Request};
 
 use super::StageContext;
@@ -21,14 +23,8 @@ pub(super) fn run(
     fresh.make(context)?;
     fresh.mount(context)?;
     for folder in context.aged_folders() {
-        let (from, to) = (place.point().join(&folder), fresh.point().join(&folder));
-        context.command("copy", &format!("cp -a {}/. {}", from.display(), to.display()));
-        context.call(Request::MakeDirectory { directory: to.clone() })?;
-        let request = Request::Copy { from, to: to.clone() };
-        let reply = context.ask_long(&stage.name, |session, _, incoming| session.call(request, incoming))?;
-        let Reply::Copied { files, bytes, digest_to: digest, elapsed_ns, .. } = reply else {
-            return Err(crate::volume::unexpected("copy", &reply).into());
-        };
+        let Copied { to, files, bytes, digest, elapsed_ns } =
+            copy(&stage.name, &folder, place, &fresh, context)?;
         let (layout, free_space) = context.look(&to)?;
         context.done.push(StageRecord::Copy {
             name: stage.name.clone(),
@@ -44,4 +40,34 @@ pub(super) fn run(
     context.interrupted()?;
     place.check(context)?;
     std::mem::replace(place, fresh).release(context)
+}
+
+/// A copy of a folder.
+pub(super) struct Copied {
+    /// Where it is.
+    pub(super) to: PathBuf,
+    files: u64,
+    bytes: u64,
+    digest: String,
+    elapsed_ns: u64,
+}
+
+/// Copies a folder from one mounted place to another and compares their digests.
+pub(super) fn copy(
+    stage: &str,
+    folder: &str,
+    from: &Place,
+    to: &Place,
+    context: &mut StageContext<'_>,
+) -> Result<Copied, TrialError> {
+    let (from, to) = (from.point().join(folder), to.point().join(folder));
+    context.command("copy", &format!("cp -a {}/. {}", from.display(), to.display()));
+    context.call(Request::MakeDirectory { directory: to.clone() })?;
+    let request = Request::Copy { from, to: to.clone() };
+    match context.ask_long(stage, |session, _, incoming| session.call(request, incoming))? {
+        Reply::Copied { files, bytes, digest_to: digest, elapsed_ns, .. } => {
+            Ok(Copied { to, files, bytes, digest, elapsed_ns })
+        }
+        other => Err(crate::volume::unexpected("copy", &other).into()),
+    }
 }

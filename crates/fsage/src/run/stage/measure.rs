@@ -38,7 +38,7 @@ pub(super) fn run(
             continue;
         }
         place.remount(context)?;
-        let result = match one(stage, measure, place, &directory, context) {
+        let result = match one(&stage.name, measure, place, &directory, context) {
             Err(error) if error.is_out_of_space() => {
                 let message = format!("{} was left out: the volume has no room for it", measure.name());
                 context.warn(Warning { kind: "no-room".into(), message });
@@ -66,14 +66,14 @@ pub(super) fn run(
 }
 
 /// One measure, with its block requests where the kernel shows them.
-fn one(
-    stage: &MeasureStage,
+pub(super) fn one(
+    stage: &str,
     measure: &MeasureSpec,
     place: &Place,
     directory: &Path,
     context: &mut StageContext<'_>,
 ) -> Result<MeasureResult, TrialError> {
-    context.command(&stage.name, &in_words(measure, directory, context.planned.seed));
+    context.command(stage, &in_words(measure, directory, context.planned.seed));
     let order = MeasureOrder {
         measure: measure.clone(),
         directory: directory.to_owned(),
@@ -81,7 +81,7 @@ fn one(
         seed: context.planned.seed,
         requests: true,
     };
-    let name = format!("{} {}", stage.name, measure.name());
+    let name = format!("{stage} {}", measure.name());
     Ok(context
         .ask_long(&name, |session, journal, incoming| measure::measure(session, journal, &order, incoming))?)
 }

@@ -8,7 +8,9 @@ use fsage_engine::size::Bytes;
 
 use super::{Checker, workload};
 use crate::study::schema::Problem;
-use crate::study::spec::{AgeStage, CopyStage, ImageStage, MeasureStage, StageSpec, StudySpec, VolumeSpec};
+use crate::study::spec::{
+    AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, StageSpec, StudySpec, UNAGED, VolumeSpec,
+};
 
 /// Problems of every stage of a cell, also of those that its state leaves out.
 pub(super) fn check(spec: &StudySpec, volume: Option<Bytes>) -> Vec<Problem> {
@@ -20,6 +22,7 @@ pub(super) fn check(spec: &StudySpec, volume: Option<Bytes>) -> Vec<Problem> {
             StageSpec::Image(image) => image_stage(&mut check, image),
             StageSpec::Copy(copy) => copy_stage(&mut check, copy, &spec.volume),
             StageSpec::Measure(measure) => measure_stage(&mut check, measure),
+            StageSpec::Lockstep(lockstep) => lockstep_stage(&mut check, lockstep, &spec.volume, volume),
         }
         problems.extend(check.problems);
     }
@@ -58,6 +61,9 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
             StageSpec::Age(_) => check.require(!before.contains("copy"), &index.to_string(), || {
                 "ageing after a copy: put the copy last, or age in a study of its own".to_owned()
             }),
+            StageSpec::Lockstep(_) => check.require(before.is_empty(), &index.to_string(), || {
+                "lock-step begins on fresh volumes: put it first".to_owned()
+            }),
             StageSpec::Measure(_) => {}
         }
         before.insert(kinds);
@@ -71,6 +77,7 @@ const fn kind(stage: &StageSpec) -> &'static str {
         StageSpec::Image(_) => "image",
         StageSpec::Copy(_) => "copy",
         StageSpec::Measure(_) => "measure",
+        StageSpec::Lockstep(_) => "age",
     }
 }
 
@@ -98,6 +105,64 @@ fn copy_stage(check: &mut Checker, copy: &CopyStage, own: &VolumeSpec) {
             "a device cannot hold both the tree and its copy: name a volume for the copy".to_owned()
         }),
     }
+}
+
+fn lockstep_stage(check: &mut Checker, stage: &LockstepStage, own: &VolumeSpec, volume: Option<Bytes>) {
+    check.at_least("every", stage.every, 1);
+    check.require(stage.rounds().is_some(), "rounds", || {
+        "how many rounds? The workload has none of its own: give `rounds` and `round_operations`".to_owned()
+    });
+    check.require(
+        stage.workload.ends() || stage.round_operations.is_some_and(|n| n > 0),
+        "round_operations",
+        || "the workload has no rounds of its own: give the operations of one, at least 1".to_owned(),
+    );
+    if let (Some(rounds), Some(own)) = (stage.rounds, stage.workload.rounds()) {
+        check.require(rounds <= own, "rounds", || {
+            format!("{rounds} rounds are more than the workload's {own}")
+        });
+    }
+    check.require(!stage.followers.is_empty(), "followers", || {
+        "the list is empty: name another volume, or use an `age` stage".to_owned()
+    });
+    let mut names = BTreeSet::new();
+    for name in stage.volumes() {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+        check.require(!name.is_empty() && name.chars().all(plain), "followers", || {
+            format!("`{name}` is no name of a volume: lower-case letters, digits, - and _")
+        });
+        check.require(names.insert(name), "followers", || {
+            format!("two volumes are called `{name}`: change `leader` or the follower's name")
+        });
+    }
+    for (name, follower) in stage.others() {
+        let at = if name == UNAGED { name.to_owned() } else { format!("followers.{name}") };
+        let Some(other) = follower.resolve(own) else {
+            let message =
+                "a device cannot be two volumes: name a `volume` with a path of its own, without `size`";
+            check.fail(&at, message);
+            continue;
+        };
+        let depth = check.path.len();
+        check.path.extend(at.split('.').map(str::to_owned));
+        super::volume_limits(check, &other);
+        check.path.truncate(depth);
+        let less = other.size().zip(volume).is_some_and(|(other, own)| other < own);
+        check.require(!less, &format!("{at}.size"), || {
+            "it is smaller than the volume that is followed: not everything would fit".to_owned()
+        });
+    }
+    for (index, measure) in stage.measures.iter().enumerate() {
+        check.require(measure.effect() == Effect::Nothing, &format!("measures.{index}"), || {
+            format!(
+                "`{}` changes what it measures: only measures that read can be used between rounds",
+                measure.name()
+            )
+        });
+    }
+    check.path.push("workload".to_owned());
+    workload::check(check, &stage.workload, 1, volume);
+    check.path.pop();
 }
 
 fn measure_stage(check: &mut Checker, measure: &MeasureStage) {

@@ -1,0 +1,236 @@
+//! Metrics of a `lockstep` stage: each volume's own, and what they cost against each other.
+//!
+//! What belongs to many rounds has one sample a round or a look, of the second half of the run only: by then what the filling
+//! left has been replaced.
+
+use fsage_engine::lockstep::{PartCost, Round, VolumeRound};
+use fsage_engine::measure::{MeasureMetric, model_unit};
+use fsage_engine::quantity::{as_f64, share};
+
+use super::{BETTER, List, WORSE, unit_of, worse};
+use crate::store::format::{Look, VolumeLook};
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Share of the rounds after the first that count as early.
+const EARLY: f64 = 0.1;
+
+/// Everything a `lockstep` stage tells.
+pub(super) fn push(list: &mut List<'_>, volumes: &[String], rounds: &[Round], looks: &[Look]) {
+    let last = rounds.last().map_or(0, |round| round.round);
+    let looks: Vec<&Look> = looks.iter().filter(|look| look.round > 0 && 2 * look.round >= last).collect();
+    for (index, name) in volumes.iter().enumerate() {
+        writing(list, name, index, rounds);
+        let own: Vec<&VolumeLook> = looks.iter().filter_map(|look| look.volumes.get(index)).collect();
+        measured(list, name, &own);
+        if let Some(look) = own.last() {
+            state(list, name, look);
+        }
+    }
+    // Three states of one tree: what use adds to a fresh copy, and what fullness adds to use.
+    let [full, empty, rest @ ..] = volumes else { return };
+    against(list, (full, 0), (empty, 1), &looks);
+    writing_against(list, (full, 0), (empty, 1), rounds);
+    if let [.., unaged] = rest {
+        let copy = volumes.len() - 1;
+        against(list, (empty, 1), (unaged, copy), &looks);
+        against(list, (full, 0), (unaged, copy), &looks);
+        use_against_fullness(list, copy, &looks);
+    }
+}
+
+/// Rounds of the second half, with what volume `index` took.
+fn late(rounds: &[Round], index: usize) -> impl Iterator<Item = &VolumeRound> {
+    let last = rounds.last().map_or(0, |round| round.round);
+    rounds
+        .iter()
+        .filter(move |round| round.round > 0 && 2 * round.round > last)
+        .filter_map(move |round| round.volumes.get(index))
+}
+
+/// Seconds for each GiB that a part wrote; nothing when it wrote nothing.
+pub(crate) fn seconds_per_gib(cost: &PartCost) -> Option<f64> {
+    let gib = as_f64(cost.bytes_written) / GIB;
+    (gib > 0.0).then(|| as_f64(cost.elapsed_ns) / 1e9 / gib)
+}
+
+fn unit(model_time: bool) -> String {
+    if model_time { model_unit("s/GiB") } else { "s/GiB".to_owned() }
+}
+
+/// Cost of writing: late in the run, and late against early.
+fn writing(list: &mut List<'_>, name: &str, index: usize, rounds: &[Round]) {
+    let costs: Vec<f64> = late(rounds, index).filter_map(|volume| seconds_per_gib(&volume.write)).collect();
+    let Some(sample) = late(rounds, index).next() else { return };
+    let used = late(rounds, index).last().map_or(0.0, |last| share(last.used_bytes, last.total_bytes));
+    list.one(&format!("{name}.use_share"), "share", used, None);
+    if costs.is_empty() {
+        return;
+    }
+    list.push(&format!("{name}.write"), &unit(sample.model_time), costs.clone(), WORSE);
+    let last = rounds.last().map_or(0, |round| round.round);
+    let early: Vec<f64> = rounds
+        .iter()
+        .filter(|round| round.round > 0 && as_f64(round.round) <= (as_f64(last) * EARLY).max(1.0))
+        .filter_map(|round| seconds_per_gib(&round.volumes.get(index)?.write))
+        .collect();
+    let mean = |values: &[f64]| {
+        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        values.iter().sum::<f64>() / f64::from(count.max(1))
+    };
+    if mean(&early) > 0.0 {
+        list.one(&format!("{name}.write_late_over_early"), "ratio", mean(&costs) / mean(&early), WORSE);
+    }
+}
+
+/// Every number of every measure, one sample a look.
+fn measured(list: &mut List<'_>, name: &str, looks: &[&VolumeLook]) {
+    let Some(last) = looks.last() else { return };
+    for (position, result) in last.measures.iter().enumerate() {
+        for (index, metric) in result.metrics.iter().enumerate() {
+            let below = if index == 0 { String::new() } else { format!(".{}", metric.name) };
+            let samples = looks
+                .iter()
+                .filter_map(|look| {
+                    look.measures.get(position)?.metrics.iter().find(|m| m.name == metric.name)
+                })
+                .map(|metric| metric.value)
+                .collect();
+            list.push(&format!("{name}.{}{below}", result.name), unit_of(metric), samples, worse(metric));
+        }
+    }
+}
+
+/// Files and free space at the last look.
+fn state(list: &mut List<'_>, name: &str, look: &VolumeLook) {
+    list.one(&format!("{name}.layout.extents_per_file"), "count", look.layout.extents_per_file, WORSE);
+    list.one(&format!("{name}.layout.score"), "share", look.layout.layout_score, BETTER);
+    if let Some(free) = &look.free_space {
+        list.one(&format!("{name}.free.extents"), "count", as_f64(free.extents), WORSE);
+        list.one(&format!("{name}.free.largest_bytes"), "bytes", as_f64(free.largest_bytes), BETTER);
+    }
+}
+
+/// A measure's headline on a volume at a look.
+fn headline<'a>(look: &'a Look, volume: usize, measure: usize) -> Option<&'a MeasureMetric> {
+    look.volumes.get(volume)?.measures.get(measure)?.metrics.first()
+}
+
+/// Ratios of a measure between two volumes, look by look.
+fn ratios(looks: &[&Look], measure: usize, above: usize, below: usize) -> Vec<f64> {
+    let ratio = |look: &&Look| {
+        let (above, below) = (headline(look, above, measure)?, headline(look, below, measure)?);
+        (below.value > 0.0).then(|| above.value / below.value)
+    };
+    looks.iter().filter_map(ratio).collect()
+}
+
+fn measure_names<'a>(looks: &[&'a Look]) -> Vec<&'a str> {
+    let first = looks.first().and_then(|look| look.volumes.first());
+    first.map_or_else(Vec::new, |volume| volume.measures.iter().map(|result| result.name.as_str()).collect())
+}
+
+type Volume<'a> = (&'a str, usize);
+
+fn against(list: &mut List<'_>, above: Volume<'_>, below: Volume<'_>, looks: &[&Look]) {
+    for (measure, name) in measure_names(looks).into_iter().enumerate() {
+        let samples = ratios(looks, measure, above.1, below.1);
+        if !samples.is_empty() {
+            list.push(&format!("{}_over_{}.{name}", above.0, below.0), "ratio", samples, None);
+        }
+    }
+}
+
+fn writing_against(list: &mut List<'_>, above: Volume<'_>, below: Volume<'_>, rounds: &[Round]) {
+    let samples: Vec<f64> = late(rounds, above.1)
+        .zip(late(rounds, below.1))
+        .filter_map(|(above, below)| {
+            let (above, below) = (seconds_per_gib(&above.write)?, seconds_per_gib(&below.write)?);
+            (below > 0.0).then(|| above / below)
+        })
+        .collect();
+    if !samples.is_empty() {
+        list.push(&format!("{}_over_{}.write", above.0, below.0), "ratio", samples, None);
+    }
+}
+
+/// Whether use costs more than fullness: (empty ÷ unaged) ÷ (full ÷ empty).
+fn use_against_fullness(list: &mut List<'_>, copy: usize, looks: &[&Look]) {
+    for (measure, name) in measure_names(looks).into_iter().enumerate() {
+        let (usage, fullness) = (ratios(looks, measure, 1, copy), ratios(looks, measure, 0, 1));
+        let samples: Vec<f64> =
+            usage.iter().zip(&fullness).filter(|(_, f)| **f > 0.0).map(|(u, f)| u / f).collect();
+        if !samples.is_empty() {
+            list.push(&format!("use_over_fullness.{name}"), "ratio", samples, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_engine::layout::LayoutSummary;
+    use fsage_engine::measure::MeasureResult;
+
+    use super::*;
+    use crate::store::format::{Metric, StageRecord};
+
+    fn volume(seconds: u64) -> VolumeRound {
+        let write =
+            PartCost { bytes_written: 1 << 30, elapsed_ns: seconds * 1_000_000_000, ..PartCost::default() };
+        VolumeRound { write, used_bytes: 9, total_bytes: 10, model_time: true, ..VolumeRound::default() }
+    }
+
+    fn look(round: u64, grep: [f64; 3]) -> Look {
+        let volumes = ["full", "empty", "unaged"].iter().zip(grep).map(|(name, value)| VolumeLook {
+            name: (*name).to_owned(),
+            layout: Box::<LayoutSummary>::default(),
+            free_space: None,
+            measures: vec![MeasureResult {
+                name: "grep".into(),
+                metrics: vec![MeasureMetric::cost("time_per_du_gib", "model s/GiB", value)],
+                ..MeasureResult::default()
+            }],
+        });
+        Look { round, digest: String::new(), volumes: volumes.collect() }
+    }
+
+    fn metrics() -> Vec<Metric> {
+        let rounds = (0..=20)
+            .map(|round| Round {
+                round,
+                operations: round,
+                files: 1,
+                live_bytes: 1,
+                volumes: vec![volume(if round <= 2 { 10 } else { 14 }), volume(10)],
+            })
+            .collect();
+        let stage = StageRecord::Lockstep {
+            name: "lockstep".into(),
+            volumes: ["full", "empty", "unaged"].map(str::to_owned).to_vec(),
+            rounds,
+            looks: vec![look(0, [9.0, 9.0, 9.0]), look(10, [12.0, 6.0, 2.0]), look(20, [15.0, 5.0, 1.0])],
+            digest: String::new(),
+            failed: std::collections::BTreeMap::new(),
+        };
+        super::super::all(&[stage])
+    }
+
+    #[test]
+    fn volumes_stand_against_each_other_look_by_look() {
+        let metrics = metrics();
+        let samples = |name: &str| {
+            let found = metrics.iter().find(|metric| metric.name == name).expect(name);
+            (found.samples.clone(), found.unit.clone())
+        };
+        assert_eq!(samples("full_over_empty.grep"), (vec![2.0, 3.0], "ratio".to_owned()));
+        assert_eq!(samples("empty_over_unaged.grep").0, [3.0, 5.0]);
+        assert_eq!(samples("full_over_unaged.grep").0, [6.0, 15.0]);
+        assert_eq!(samples("use_over_fullness.grep").0, [1.5, 5.0 / 3.0]);
+        assert_eq!(samples("full.grep"), (vec![12.0, 15.0], "model s/GiB".to_owned()));
+        assert_eq!(samples("full.write"), (vec![14.0; 10], "model s/GiB".to_owned()));
+        assert_eq!(samples("full_over_empty.write").0, [1.4; 10]);
+        assert_eq!(samples("full.write_late_over_early").0, [1.4]);
+        assert_eq!(samples("empty.write_late_over_early").0, [1.0]);
+        assert_eq!(samples("full.use_share").0, [0.9]);
+    }
+}

@@ -1,0 +1,260 @@
+//! The `lockstep` stage: one workload on several volumes, and a look at all of them every so many rounds.
+//!
+//! At a look every volume is mounted afresh before each measure; which volume comes first goes round, so that none has an
+//! advantage of its place. The copy is made anew for every look and given back after it.
+
+use std::path::Path;
+
+use fsage_engine::lockstep::{LockstepResult, LockstepSpec, Round};
+use fsage_engine::measure::MeasureResult;
+use fsage_engine::protocol::{Reply, Request, Warning};
+use fsage_engine::quantity::as_f64;
+
+use super::{StageContext, copy, measure};
+use crate::run::error::TrialError;
+use crate::run::place::Place;
+use crate::store::format::{Look, StageRecord, VolumeLook};
+use crate::study::spec::{FollowerSpec, LockstepStage, UNAGED};
+
+/// Share of a thread's time on the CPU from which on a round measured the CPU and not the device.
+const CPU_BOUND: f64 = 0.9;
+
+/// Runs the rounds, looks, checks every volume, and gives the followers back.
+pub(super) fn run(
+    stage: &LockstepStage,
+    place: &mut Place,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let mut followers = Vec::new();
+    for (name, follower) in &stage.followers {
+        followers.push(take(stage, name, follower, context)?);
+    }
+    begin(stage, place, &followers, context)?;
+    let last = stage.rounds().unwrap_or(0);
+    let mut record = Record::default();
+    for until in looks(stage.every, last) {
+        let result = advance(stage, until, context)?;
+        record.failed.clone_from(&result.failed);
+        record.rounds.extend(result.rounds);
+        let round = record.rounds.last().map_or(0, |round| round.round);
+        let volumes = look(stage, round, place, &mut followers, context)?;
+        record.looks.push(Look { round, digest: result.digest.clone(), volumes });
+        record.digest = result.digest;
+        if result.finished {
+            break;
+        }
+    }
+    end(stage, place, &followers, context)?;
+    warn_of_cpu(stage, &record.rounds, context);
+    let Record { rounds, looks, digest, failed } = record;
+    let volumes = stage.volumes().into_iter().map(str::to_owned).collect();
+    context.done.push(StageRecord::Lockstep {
+        name: stage.name.clone(),
+        volumes,
+        rounds,
+        looks,
+        digest,
+        failed,
+    });
+    for mut follower in followers {
+        follower.check(context)?;
+        follower.release(context)?;
+    }
+    Ok(())
+}
+
+/// What is collected on the way.
+#[derive(Default)]
+struct Record {
+    rounds: Vec<Round>,
+    looks: Vec<Look>,
+    digest: String,
+    failed: std::collections::BTreeMap<String, u64>,
+}
+
+/// Rounds after which the volumes are looked at: the first, every so many, and the last.
+fn looks(every: u64, last: u64) -> impl Iterator<Item = u64> {
+    let every = every.max(1);
+    (0..last).step_by(usize::try_from(every).unwrap_or(usize::MAX)).chain([last])
+}
+
+/// Takes a follower's volume, or that of the copy, with a fresh file system.
+fn take(
+    stage: &LockstepStage,
+    name: &str,
+    follower: &FollowerSpec,
+    context: &mut StageContext<'_>,
+) -> Result<Place, TrialError> {
+    // Settled when the study was validated.
+    let spec = follower.resolve(&context.spec.volume).unwrap_or_else(|| context.spec.volume.clone());
+    let name = format!("{}-{}-{}", context.planned.id, stage.name, name);
+    let mut place = Place::acquire(&spec, &name, context)?;
+    place.make(context)?;
+    place.mount(context)?;
+    Ok(place)
+}
+
+fn begin(
+    stage: &LockstepStage,
+    place: &Place,
+    followers: &[Place],
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let directories: Vec<_> =
+        std::iter::once(place).chain(followers).map(|place| place.point().join(&stage.name)).collect();
+    for directory in &directories {
+        context.call(Request::MakeDirectory { directory: directory.clone() })?;
+    }
+    context.command(&stage.name, &in_words(stage, place.point()));
+    let lockstep = LockstepSpec {
+        workload: stage.workload.clone(),
+        directories,
+        seed: context.planned.seed,
+        write_mode: stage.write_mode,
+        round_operations: stage.round_operations,
+    };
+    context.call(Request::LockstepBegin { lockstep: Box::new(lockstep) })?;
+    Ok(())
+}
+
+/// Goes on until a round is over.
+fn advance(
+    stage: &LockstepStage,
+    until: u64,
+    context: &mut StageContext<'_>,
+) -> Result<LockstepResult, TrialError> {
+    context.interrupted()?;
+    context.step(&stage.name, &format!("until round {until}"));
+    let request = Request::LockstepRun { until };
+    let reply = context.ask_long(&stage.name, |session, _, incoming| session.call(request, incoming))?;
+    match reply {
+        Reply::Lockstep { result } if result.stopped => Err(TrialError::Interrupted),
+        Reply::Lockstep { result } => Ok(*result),
+        other => Err(crate::volume::unexpected("lockstep-run", &other).into()),
+    }
+}
+
+/// Looks at every volume and at a fresh copy of the tree.
+fn look(
+    stage: &LockstepStage,
+    round: u64,
+    place: &mut Place,
+    followers: &mut [Place],
+    context: &mut StageContext<'_>,
+) -> Result<Vec<VolumeLook>, TrialError> {
+    let mut copy_place = match &stage.unaged {
+        Some(unaged) => {
+            let fresh = take(stage, UNAGED, unaged, context)?;
+            copy::copy(&stage.name, &stage.name, place, &fresh, context)?;
+            Some(fresh)
+        }
+        None => None,
+    };
+    let names = stage.volumes();
+    let mut places: Vec<&mut Place> =
+        std::iter::once(place).chain(followers).chain(copy_place.as_mut()).collect();
+    let mut looks: Vec<Option<VolumeLook>> = names.iter().map(|_| None).collect();
+    let count = names.len();
+    let first = usize::try_from(round / stage.every.max(1)).unwrap_or(0);
+    for turn in 0..count {
+        let index = (first + turn) % count;
+        if let Some(place) = places.get_mut(index) {
+            looks[index] = Some(look_at(stage, names[index], place, context)?);
+        }
+    }
+    if let Some(mut copy) = copy_place {
+        copy.unmount(context)?;
+        copy.release(context)?;
+    }
+    Ok(looks.into_iter().flatten().collect())
+}
+
+fn look_at(
+    stage: &LockstepStage,
+    name: &str,
+    place: &mut Place,
+    context: &mut StageContext<'_>,
+) -> Result<VolumeLook, TrialError> {
+    let directory = place.point().join(&stage.name);
+    let mut measures: Vec<MeasureResult> = Vec::new();
+    for spec in &stage.measures {
+        context.interrupted()?;
+        place.remount(context)?;
+        let result = measure::one(&stage.name, spec, place, &directory, context)?;
+        for warning in &result.warnings {
+            context.warn(Warning {
+                kind: warning.kind.clone(),
+                message: format!("{name}: {}", warning.message),
+            });
+        }
+        measures.push(result);
+    }
+    let (layout, free_space) = context.look(&directory)?;
+    Ok(VolumeLook {
+        name: name.to_owned(),
+        layout: Box::new(layout),
+        free_space: free_space.map(Box::new),
+        measures,
+    })
+}
+
+/// Compares every tree with what was made, and its data where that is asked.
+fn end(
+    stage: &LockstepStage,
+    place: &Place,
+    followers: &[Place],
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    context.call(Request::LockstepEnd)?;
+    if !stage.verify {
+        return Ok(());
+    }
+    for place in std::iter::once(place).chain(followers) {
+        super::age::verify(&place.point().join(&stage.name), context)?;
+    }
+    Ok(())
+}
+
+/// Says where rounds measured the CPU: in model time nothing of it is in a number.
+fn warn_of_cpu(stage: &LockstepStage, rounds: &[Round], context: &mut StageContext<'_>) {
+    for (index, name) in stage.volumes().into_iter().enumerate() {
+        let of = |round: &Round| round.volumes.get(index).map(|volume| (volume.model_time, volume.write));
+        let costs: Vec<_> =
+            rounds.iter().filter_map(of).filter(|(model, _)| !model).map(|(_, cost)| cost).collect();
+        let (cpu, elapsed) =
+            costs.iter().fold((0, 0), |(cpu, all), cost| (cpu + cost.cpu_ns, all + cost.elapsed_ns));
+        let share = as_f64(cpu) / as_f64(elapsed).max(1.0);
+        if share > CPU_BOUND {
+            let message = format!(
+                "writing on {name} was on the CPU for {:.0} % of its time: it says little of the device",
+                share * 100.0
+            );
+            context.warn(Warning { kind: "cpu-bound".into(), message });
+        }
+    }
+}
+
+fn in_words(stage: &LockstepStage, point: &Path) -> String {
+    let workload = serde_json::to_string(&stage.workload).unwrap_or_default();
+    let names = stage.volumes().join(", ");
+    format!("# in lock-step on {names}, below {}: {workload}", point.join(&stage.name).display())
+}
+
+/// What the stage does, as a shell would read it.
+pub(super) fn describe(stage: &LockstepStage, point: &Path) -> Vec<String> {
+    vec![in_words(stage, point)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_begin_after_the_filling_and_end_after_the_last_round() {
+        let of = |every, last| looks(every, last).collect::<Vec<_>>();
+        assert_eq!(of(50, 150), [0, 50, 100, 150]);
+        assert_eq!(of(50, 60), [0, 50, 60]);
+        assert_eq!(of(7, 0), [0]);
+        assert_eq!(of(1, 2), [0, 1, 2]);
+    }
+}
