@@ -67,6 +67,15 @@ impl Digest {
     }
 }
 
+impl std::str::FromStr for Digest {
+    type Err = std::num::ParseIntError;
+
+    /// The 32 hex digits that [`fmt::Display`] writes.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u128::from_str_radix(text, 16).map(Self)
+    }
+}
+
 impl fmt::Display for Digest {
     /// 32 hex digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,5 +104,7 @@ mod tests {
         split.add_bytes(&[3], b"namet", b"ext");
         assert_ne!(forth, split);
         assert_eq!(Digest::default().to_string(), "0".repeat(32));
+        assert_eq!(forth.to_string().parse(), Ok(forth));
+        assert!("not hex".parse::<Digest>().is_err());
     }
 }

@@ -100,15 +100,19 @@ impl LatencySet {
     fn open(&mut self, kind: OperationKind) -> Option<&mut Histogram<u64>> {
         let slot = &mut self.kinds[kind as usize];
         if slot.is_none() {
-            // The bounds are constants within what the histogram allows: this does not fail.
-            *slot = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS).ok().map(Box::new);
+            *slot = nanoseconds().map(Box::new);
         }
         slot.as_deref_mut()
     }
 }
 
+/// An empty histogram. The bounds are constants within what it allows: there always is one.
+pub(crate) fn nanoseconds() -> Option<Histogram<u64>> {
+    Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS).ok()
+}
+
 /// All order statistics in one pass over the buckets that hold something.
-fn summarise(histogram: &Histogram<u64>) -> LatencySummary {
+pub(crate) fn summarise(histogram: &Histogram<u64>) -> LatencySummary {
     let count = histogram.len();
     let rank = |permille: u64| (u128::from(count) * u128::from(permille)).div_ceil(1000).max(1);
     let ranks = [rank(500), rank(900), rank(990), rank(999)];

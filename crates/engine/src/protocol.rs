@@ -31,6 +31,7 @@ use crate::layout::{FreeSpace, LayoutSummary};
 use crate::load::{LoadResult, LoadSpec, Probe, Tick};
 use crate::lockstep::{LockstepResult, LockstepSpec};
 use crate::measure::{MeasureResult, MeasureSpec};
+use crate::replay::{ReplayOptions, ReplayResult};
 
 /// Version of this protocol; both sides must have the same. Changes: 1 first.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -91,7 +92,12 @@ pub enum Request {
     /// Run a load: `Event::Tick`, `Event::Probe`, `Event::Progress` and chunks, then `Reply::Load`.
     Load { load: Box<LoadSpec> },
     /// Run the operations of a trace again below a directory.
-    Replay { trace: PathBuf, directory: PathBuf },
+    Replay {
+        trace: PathBuf,
+        directory: PathBuf,
+        #[serde(default)]
+        options: ReplayOptions,
+    },
     /// Set a workload up on several volumes: makes the initial directories. One at a time; an earlier one is forgotten.
     LockstepBegin { lockstep: Box<LockstepSpec> },
     /// Go on until round `until` is over: `Event::Progress`, then `Reply::Lockstep`. Nothing stays open afterwards. `Stop` ends it in the
@@ -200,10 +206,12 @@ pub enum Reply {
     Setting { old: String },
     /// To `Trim`.
     Trimmed { bytes: u64 },
-    /// To `Load` and `Replay`.
+    /// To `Load`.
     Load { result: Box<LoadResult> },
     /// To `LockstepRun`.
     Lockstep { result: Box<LockstepResult> },
+    /// To `Replay`.
+    Replayed { result: Box<ReplayResult> },
     /// To `Scan`.
     Layout { layout: Box<LayoutSummary>, elapsed_ns: u64 },
     /// To `FreeSpace`.

@@ -5,7 +5,8 @@
 //! of the benches' mix take 10.7 bytes a row; 15.7 if what earlier rows say of a file were repeated. `kind` is text, every other column an unsigned number (`errno` signed), so that
 //! pandas, DuckDB and R read the file as it is.
 //! File metadata (key → value): `fsage.format` → [`FORMAT_VERSION`], `fsage.load` → the load's specification in
-//! JSON, `fsage.directories` → for each thread the `[number, parent]` pairs of the directories it began with.
+//! JSON, `fsage.directories` → for each thread the `[number, parent]` pairs of the directories it began with; `fsage.checkpoints` →
+//! `[thread, sequence, digest]` of each [`Checkpoint`], `fsage.prelude` → [`Preamble::prelude`], `fsage.origin` → [`Origin`] of an imported trace.
 //!
 //! A Parquet file is unreadable without its footer, which is written last: the trace of a load that did not
 //! end is lost, and [`read`] says so.
@@ -16,17 +17,57 @@ mod reader;
 mod writer;
 
 pub use reader::{Reader, read};
+pub use writer::TraceWriter;
 pub(crate) use writer::{Batches, Feed};
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
 use crate::load::LoadSpec;
 use crate::operation::{Operation, Outcome};
 use crate::protocol::FailureKind;
 use crate::tree::Directory;
 
 /// Version of the columns and metadata. 1: first. 2: `directory`, `name`, `size` and `version` are null where they follow.
-pub const FORMAT_VERSION: u32 = 2;
+/// 3: checkpoints, prelude and origin in the metadata (all may be absent); the columns are those of 2.
+pub const FORMAT_VERSION: u32 = 3;
+
+/// Fewest operations of a thread between two of its checkpoints. A tree of many files has them farther apart ([`checkpoint_after`]),
+/// for its digest is a walk over all of them.
+pub const CHECKPOINT_OPERATIONS: u64 = 1 << 16;
+
+/// Operations of a thread with so many live files until its next checkpoint: the digest costs the less an operation, the more there are.
+#[must_use]
+pub const fn checkpoint_after(files: u64) -> u64 {
+    let wide = files.saturating_mul(2);
+    if wide > CHECKPOINT_OPERATIONS { wide } else { CHECKPOINT_OPERATIONS }
+}
+
+/// What a thread's tree came to at a place of its sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The thread.
+    pub thread: u32,
+    /// Records of the thread before it.
+    pub sequence: u64,
+    /// Digest of the thread's logical tree then.
+    pub digest: Digest,
+}
+
+/// Where the operations of an imported trace come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Origin {
+    /// The program that recorded them: `strace`, `fio`, `csv`.
+    pub program: String,
+    /// What was read and is in no row, by reason.
+    pub left_out: BTreeMap<String, u64>,
+    /// What is in a row, but not quite as it was, by what was changed.
+    pub changed: BTreeMap<String, u64>,
+}
 
 /// What a trace says beside its rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +76,18 @@ pub struct Preamble {
     pub load: LoadSpec,
     /// The directories each thread began with, parents first, without its top directory.
     pub directories: Vec<Vec<Directory>>,
+    /// Rows at the beginning that only make what was there before the recording: they belong to no time.
+    pub prelude: u64,
+    /// Where the rows come from when no load of ours made them.
+    pub origin: Option<Origin>,
+}
+
+impl Preamble {
+    /// Of a load that begins with these directories.
+    #[must_use]
+    pub const fn of_load(load: LoadSpec, directories: Vec<Vec<Directory>>) -> Self {
+        Self { load, directories, prelude: 0, origin: None }
+    }
 }
 
 /// One line of a trace.

@@ -71,8 +71,17 @@ pub fn write_file_name(path: &mut Vec<u8>, name: u64) {
 #[must_use]
 pub fn is_file_path(path: &Path) -> bool {
     let mut names = path.components().rev().map(|part| part.as_os_str().as_bytes());
-    names.next().is_some_and(|name| is_hex(name, b'f', 8))
-        && names.find(|name| !is_hex(name, b'd', 4)).is_some_and(is_top)
+    names.next().is_some_and(is_file_name) && names.find(|name| !is_directory_name(name)).is_some_and(is_top)
+}
+
+/// Whether `name` is what [`write_file_name`] makes.
+pub(crate) fn is_file_name(name: &[u8]) -> bool {
+    is_hex(name, b'f', 8)
+}
+
+/// Whether `name` is what [`write_directory_name`] makes.
+pub(crate) fn is_directory_name(name: &[u8]) -> bool {
+    is_hex(name, b'd', 4)
 }
 
 /// Whether `name` is what [`write_hex`] makes.

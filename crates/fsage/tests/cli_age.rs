@@ -137,6 +137,11 @@ fn a_trace_replays_to_the_same_tree() {
     for key in ["digest", "operations", "files", "live_bytes", "succeeded"] {
         assert_eq!(recorded[key], replayed[key], "{key}");
     }
+    let paced = fsage(&["replay", &trace, &made(mounted.join("p")), "--speed", "x50", "--verify"]);
+    assert_eq!(paced.code, 0, "{paced:?}");
+    for part in ["lateness", "checkpoints had the recorded digest", "0 wrong"] {
+        assert!(paced.stdout.contains(part), "{part}: {}", paced.stdout);
+    }
 
     let whole = std::fs::read(&trace).unwrap();
     std::fs::write(&trace, &whole[..whole.len() / 2]).unwrap();

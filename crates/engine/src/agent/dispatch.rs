@@ -27,11 +27,11 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
                 .map(|result| Reply::Load { result: Box::new(result) })
                 .map_err(|error| failure(&error, error.hint(), error.errno(), error.kind()))
         }
-        Request::Replay { trace, directory } => {
+        Request::Replay { trace, directory, options } => {
             let mut sink = EventSink::new(agent, id);
             agent
-                .with_control(|control| replay::run(&trace, &directory, control, &mut sink))
-                .map(|result| Reply::Load { result: Box::new(result) })
+                .with_control(|control| replay::run_with(&trace, &directory, &options, control, &mut sink))
+                .map(|result| Reply::Replayed { result: Box::new(result) })
                 .map_err(|error| failure(&error, error.hint(), None, error.kind()))
         }
         request @ (Request::LockstepBegin { .. } | Request::LockstepRun { .. } | Request::LockstepEnd) => {

@@ -88,7 +88,7 @@ pub(crate) fn run_sources<S: Source>(
         let evolution = Evolution::new(expected);
         let feeds: Vec<Option<Feed>> = if spec.trace {
             let (feeds, batches) = Batches::open(threads);
-            let preamble = Preamble { load: spec.clone(), directories: initial.to_vec() };
+            let preamble = Preamble::of_load(spec.clone(), initial.to_vec());
             let out = messages.clone();
             scope.spawn(move || {
                 let sent = batches.write(&preamble, |chunk| out.send(Message::Trace(chunk)).is_ok());
@@ -150,7 +150,9 @@ fn make_executors(
     facts: FileSystemTraits,
     threads: usize,
 ) -> Result<Vec<Executor>, LoadError> {
-    ground.make_tops(threads)?;
+    if !ground.is_resumed() {
+        ground.make_tops(threads)?;
+    }
     let options = ExecutorOptions {
         write_mode: spec.write_mode,
         in_place: facts.in_place,
@@ -163,10 +165,14 @@ fn make_executors(
         .map(|(thread, directories)| {
             let mut executor =
                 Executor::open(ground.path(), thread, options, clock.clone()).map_err(error)?;
-            directories
-                .iter()
-                .try_for_each(|directory| executor.make_directory(*directory))
-                .map_err(error)?;
+            if ground.is_resumed() {
+                directories.iter().for_each(|directory| executor.know_directory(*directory));
+            } else {
+                directories
+                    .iter()
+                    .try_for_each(|directory| executor.make_directory(*directory))
+                    .map_err(error)?;
+            }
             Ok(executor)
         })
         .collect()
@@ -225,6 +231,9 @@ mod tests {
         }
         fn try_for_each_live<E>(&self, _: impl FnMut(LiveFile) -> Result<(), E>) -> Result<(), E> {
             Ok(())
+        }
+        fn digest(&self) -> Digest {
+            Digest::default()
         }
     }
 

@@ -144,6 +144,7 @@ pub fn descriptors() -> usize {
 pub struct Ground {
     path: PathBuf,
     fd: OwnedFd,
+    resumed: bool,
 }
 
 impl Ground {
@@ -154,7 +155,17 @@ impl Ground {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = fs::openat(CWD, path, flags, Mode::empty()).map_err(error)?;
         fs::accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(error)?;
-        Ok(Self { path: path.to_owned(), fd })
+        Ok(Self { path: path.to_owned(), fd, resumed: false })
+    }
+
+    /// The same where the threads' trees are there already and are gone on with.
+    pub fn resumed(self) -> Self {
+        Self { resumed: true, ..self }
+    }
+
+    /// Whether the threads' trees are there already.
+    pub const fn is_resumed(&self) -> bool {
+        self.resumed
     }
 
     pub fn path(&self) -> &Path {

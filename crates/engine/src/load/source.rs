@@ -1,5 +1,6 @@
 //! Where a thread's operations come from: a workload, or a trace.
 
+use crate::digest::Digest;
 use crate::operation::{Operation, Outcome};
 use crate::workload::{AnyWorkload, Feedback, LiveFile, Workload};
 
@@ -32,6 +33,8 @@ pub trait Source: Send {
     fn live_bytes(&self) -> u64;
     /// Live files (cheap).
     fn files(&self) -> u64;
+    /// Digest of the thread's tree as its model has it (a walk over everything).
+    fn digest(&self) -> Digest;
     /// Visits the live files until one fails.
     fn try_for_each_live<E>(&self, visit: impl FnMut(LiveFile) -> Result<(), E>) -> Result<(), E>;
 }
@@ -68,6 +71,10 @@ impl Source for AnyWorkload {
 
     fn files(&self) -> u64 {
         Self::files(self)
+    }
+
+    fn digest(&self) -> Digest {
+        Self::digest(self)
     }
 
     fn try_for_each_live<E>(&self, visit: impl FnMut(LiveFile) -> Result<(), E>) -> Result<(), E> {

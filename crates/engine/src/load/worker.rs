@@ -17,7 +17,7 @@ use super::{Control, StopReason};
 use crate::executor::Executor;
 use crate::operation::{Operation, OperationKind, Outcome, Place};
 use crate::quantity::{as_f64, share, to_u64};
-use crate::trace::{Feed, Record};
+use crate::trace::{Checkpoint, Feed, Record, checkpoint_after};
 use crate::workload::{Feedback, LiveFile};
 
 /// What the thread in charge tells a thread.
@@ -197,6 +197,8 @@ pub struct State {
     tally: Tally,
     feedback: Feedback,
     sequence: u64,
+    /// Sequence at which the trace gets its next checkpoint.
+    next_checkpoint: u64,
     since_feedback: u64,
     live_published: u64,
     paused_ns: u64,
@@ -215,7 +217,8 @@ pub struct State {
 impl State {
     /// The beginning, with room for `batch` samples.
     pub fn new(batch: usize) -> Self {
-        Self { samples: Vec::with_capacity(batch), ..Self::default() }
+        let samples = Vec::with_capacity(batch);
+        Self { samples, next_checkpoint: checkpoint_after(0), ..Self::default() }
     }
 }
 
@@ -271,6 +274,7 @@ impl<S: Source> Worker<'_, S> {
                 break;
             }
         }
+        self.checkpoint();
         self.source
     }
 
@@ -364,8 +368,21 @@ impl<S: Source> Worker<'_, S> {
                 start_ns,
             });
             self.state.sequence += 1;
+            if self.state.sequence >= self.state.next_checkpoint {
+                self.checkpoint();
+            }
         }
         timed.outcome
+    }
+
+    /// Notes in the trace what the tree comes to, and when to do so next.
+    #[cold]
+    fn checkpoint(&mut self) {
+        let Some(feed) = &self.trace else { return };
+        let thread = u32::try_from(self.thread).unwrap_or(u32::MAX);
+        let State { sequence, next_checkpoint, .. } = &mut self.state;
+        *next_checkpoint = *sequence + checkpoint_after(self.source.files());
+        feed.checkpoint(Checkpoint { thread, sequence: *sequence, digest: self.source.digest() });
     }
 
     #[cold]

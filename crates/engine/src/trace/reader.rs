@@ -13,7 +13,7 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use super::column::{COLUMNS, Column, KIND, blank};
 use super::follow::Followed;
-use super::{FORMAT_VERSION, Preamble, Record, TraceError};
+use super::{Checkpoint, FORMAT_VERSION, Origin, Preamble, Record, TraceError};
 use crate::load::LoadSpec;
 use crate::operation::{Operation, OperationKind};
 use crate::tree::Directory;
@@ -30,6 +30,7 @@ pub struct Reader {
     path: PathBuf,
     file: SerializedFileReader<File>,
     preamble: Preamble,
+    checkpoints: Vec<Checkpoint>,
     next_group: usize,
     records: std::vec::IntoIter<Record>,
     followed: Followed,
@@ -69,8 +70,9 @@ pub fn read(path: &Path) -> Result<Reader, TraceError> {
     let damaged = |what: String| TraceError::Damaged { path: path.to_owned(), what };
     check_columns(&file).map_err(damaged)?;
     let preamble = preamble(&file).map_err(damaged)?;
+    let checkpoints = checkpoints(&file, preamble.directories.len()).map_err(damaged)?;
     let (records, followed) = (Vec::new().into_iter(), Followed::default());
-    Ok(Reader { path: path.to_owned(), file, preamble, next_group: 0, records, followed })
+    Ok(Reader { path: path.to_owned(), file, preamble, checkpoints, next_group: 0, records, followed })
 }
 
 impl Reader {
@@ -84,6 +86,18 @@ impl Reader {
     #[must_use]
     pub const fn preamble(&self) -> &Preamble {
         &self.preamble
+    }
+
+    /// What the threads' trees came to on the way, each thread's in its order; none in traces of the formats 1 and 2.
+    #[must_use]
+    pub fn checkpoints(&self) -> &[Checkpoint] {
+        &self.checkpoints
+    }
+
+    /// The format that it has ([`FORMAT_VERSION`]).
+    #[must_use]
+    pub fn format(&self) -> u32 {
+        value(&self.file, "fsage.format").and_then(|format| format.parse().ok()).unwrap_or(FORMAT_VERSION)
     }
 
     /// Operations in the whole trace, as its footer has it.
@@ -142,12 +156,14 @@ fn check_columns(file: &SerializedFileReader<File>) -> Result<(), String> {
     }
 }
 
+/// A value of the metadata.
+fn value<'a>(file: &'a SerializedFileReader<File>, key: &str) -> Option<&'a str> {
+    let pairs = file.metadata().file_metadata().key_value_metadata()?;
+    pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+}
+
 fn preamble(file: &SerializedFileReader<File>) -> Result<Preamble, String> {
-    let pairs = file.metadata().file_metadata().key_value_metadata();
-    let value = |key: &str| {
-        let found = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == key)?.value.as_deref());
-        found.ok_or_else(|| format!("its metadata lacks {key}"))
-    };
+    let value = |key: &str| value(file, key).ok_or_else(|| format!("its metadata lacks {key}"));
     let format = value("fsage.format")?;
     if !format.parse().is_ok_and(|format: u32| (1..=FORMAT_VERSION).contains(&format)) {
         return Err(format!("its format is {format}, this fsage reads up to {FORMAT_VERSION}"));
@@ -162,7 +178,37 @@ fn preamble(file: &SerializedFileReader<File>) -> Result<Preamble, String> {
         .collect();
     check_threads(load.threads, directories.len())?;
     directories.iter().try_for_each(|thread| check_tree(thread))?;
-    Ok(Preamble { load, directories })
+    let prelude = match value("fsage.prelude") {
+        Ok(text) => text.parse().map_err(|_| format!("fsage.prelude: `{text}` is no number"))?,
+        Err(_) => 0,
+    };
+    let origin: Option<Origin> = match value("fsage.origin") {
+        Ok(text) => Some(serde_json::from_str(text).map_err(|error| format!("fsage.origin: {error}"))?),
+        Err(_) => None,
+    };
+    Ok(Preamble { load, directories, prelude, origin })
+}
+
+/// The checkpoints; refuses threads that are none, and those of one thread that do not rise.
+fn checkpoints(file: &SerializedFileReader<File>, threads: usize) -> Result<Vec<Checkpoint>, String> {
+    let Some(text) = value(file, "fsage.checkpoints") else { return Ok(Vec::new()) };
+    let wrong = |what: &str| format!("fsage.checkpoints: {what}");
+    let stored: Vec<(u32, u64, String)> =
+        serde_json::from_str(text).map_err(|error| wrong(&error.to_string()))?;
+    let mut last: Vec<Option<u64>> = vec![None; threads];
+    stored
+        .into_iter()
+        .map(|(thread, sequence, digest)| {
+            let digest = digest.parse().map_err(|_| wrong("a digest is not one"))?;
+            let place = usize::try_from(thread).ok().and_then(|thread| last.get_mut(thread));
+            let last = place.ok_or_else(|| wrong("a thread that never began"))?;
+            if last.is_some_and(|last| last >= sequence) {
+                return Err(wrong("a thread's are not in their order"));
+            }
+            *last = Some(sequence);
+            Ok(Checkpoint { thread, sequence, digest })
+        })
+        .collect()
 }
 
 fn check_threads(threads: u32, trees: usize) -> Result<(), String> {

@@ -86,7 +86,7 @@ fn write(drift: &DriftSpec, records: &[Record], threads: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            batches.write(&Preamble { load, directories }, |chunk| {
+            batches.write(&Preamble::of_load(load, directories), |chunk| {
                 bytes.extend(chunk);
                 true
             })

@@ -1,7 +1,7 @@
 //! Writes a trace beside the load: threads hand over batches of records, one thread makes columns of them.
 
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parquet::basic::Type as PhysicalType;
@@ -14,7 +14,7 @@ use parquet::schema::parser::parse_message_type;
 
 use super::column::{COLUMNS, Column, properties, schema};
 use super::follow::Followed;
-use super::{FORMAT_VERSION, Preamble, Record};
+use super::{Checkpoint, FORMAT_VERSION, Preamble, Record};
 use crate::operation::OperationKind;
 
 /// Rows of a row group.
@@ -26,20 +26,26 @@ const BATCH_ROWS: usize = 1024;
 /// Batches of each thread that may be under way.
 const BATCHES: usize = 16;
 
+/// Nanoseconds of the load after which a batch is handed over though it is not full, so that the rows of threads of unequal pace lie
+/// near each other in the file: a replay with the recorded times must not look far ahead.
+const BATCH_NS: u64 = 200_000_000;
+
 /// A thread's end: the way of batches to the writer and of empty ones back.
 #[derive(Debug)]
 pub struct Feed {
     full: Sender<Vec<Record>>,
     empty: Receiver<Vec<Record>>,
     batch: Vec<Record>,
+    checkpoints: Arc<Mutex<Vec<Checkpoint>>>,
 }
 
 impl Feed {
     /// Adds a record; waits for the writer once all batches are under way.
     #[inline]
     pub fn push(&mut self, record: Record) {
+        let first_ns = self.batch.first().map_or(record.start_ns, |first| first.start_ns);
         self.batch.push(record);
-        if self.batch.len() >= BATCH_ROWS {
+        if self.batch.len() >= BATCH_ROWS || record.start_ns.saturating_sub(first_ns) > BATCH_NS {
             self.flush();
         }
     }
@@ -54,6 +60,16 @@ impl Feed {
         let batch = std::mem::replace(&mut self.batch, empty);
         let _ = self.full.send(batch);
     }
+
+    /// Notes what the thread's tree comes to now.
+    pub fn checkpoint(&self, checkpoint: Checkpoint) {
+        lock(&self.checkpoints).push(checkpoint);
+    }
+}
+
+/// A thread that panicked has pushed a whole one or none.
+fn lock(checkpoints: &Mutex<Vec<Checkpoint>>) -> MutexGuard<'_, Vec<Checkpoint>> {
+    checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The writer's end.
@@ -61,12 +77,14 @@ impl Feed {
 pub struct Batches {
     full: Receiver<Vec<Record>>,
     recycle: Vec<Sender<Vec<Record>>>,
+    checkpoints: Arc<Mutex<Vec<Checkpoint>>>,
 }
 
 impl Batches {
     /// Feeds of `threads` threads and the end where they come out.
     pub fn open(threads: usize) -> (Vec<Feed>, Self) {
         let (full, batches) = bounded(BATCHES * threads);
+        let checkpoints = Arc::new(Mutex::new(Vec::new()));
         let mut recycle = Vec::new();
         let mut feeds = Vec::new();
         for _ in 0..threads {
@@ -76,9 +94,10 @@ impl Batches {
                 let _ = back.send(Vec::with_capacity(BATCH_ROWS));
             }
             recycle.push(back);
-            feeds.push(Feed { full: full.clone(), empty, batch: Vec::with_capacity(BATCH_ROWS) });
+            let (full, checkpoints) = (full.clone(), Arc::clone(&checkpoints));
+            feeds.push(Feed { full, empty, batch: Vec::with_capacity(BATCH_ROWS), checkpoints });
         }
-        (feeds, Self { full: batches, recycle })
+        (feeds, Self { full: batches, recycle, checkpoints })
     }
 
     /// Writes until every feed is gone; `send` gets the bytes of the file in order and returns whether to
@@ -91,51 +110,106 @@ impl Batches {
         preamble: &Preamble,
         send: impl FnMut(Vec<u8>) -> bool + Send,
     ) -> Result<(), ParquetError> {
-        let schema = Arc::new(parse_message_type(&schema())?);
-        let out = Chunks { send, pending: Vec::new() };
-        let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties()))?;
-        for (key, value) in metadata(preamble) {
-            file.append_key_value_metadata(KeyValue::new(key, value));
-        }
-        let mut rows: Vec<Record> = Vec::with_capacity(GROUP_ROWS + BATCH_ROWS);
-        let mut scratch = Scratch::new();
-        let mut followed = Followed::default();
+        let mut writer = TraceWriter::new(Chunks { send, pending: Vec::new() }, preamble)?;
         while let Ok(mut batch) = self.full.recv() {
-            rows.extend_from_slice(&batch);
+            writer.extend(&batch)?;
             let thread = batch.first().and_then(|record| usize::try_from(record.thread).ok());
             batch.clear();
             if let Some(back) = thread.and_then(|thread| self.recycle.get(thread)) {
                 let _ = back.try_send(batch);
             }
-            if rows.len() >= GROUP_ROWS {
-                scratch.follow(&rows, &mut followed);
-                write_group(&mut file, &rows, &mut scratch)?;
-                rows.clear();
-            }
         }
-        if !rows.is_empty() {
-            scratch.follow(&rows, &mut followed);
-            write_group(&mut file, &rows, &mut scratch)?;
+        let checkpoints = std::mem::take(&mut *lock(&self.checkpoints));
+        writer.finish(&checkpoints)
+    }
+}
+
+/// Writes a trace to anything, row group after row group. Memory: one row group, and about 60 bytes a live file.
+pub struct TraceWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    rows: Vec<Record>,
+    scratch: Scratch,
+    followed: Followed,
+}
+
+impl<W: Write + Send> std::fmt::Debug for TraceWriter<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraceWriter").field("rows", &self.rows.len()).finish_non_exhaustive()
+    }
+}
+
+impl<W: Write + Send> TraceWriter<W> {
+    /// A trace that begins with `preamble`.
+    ///
+    /// # Errors
+    /// What the Parquet writer says.
+    pub fn new(out: W, preamble: &Preamble) -> Result<Self, ParquetError> {
+        let schema = Arc::new(parse_message_type(&schema())?);
+        let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties()))?;
+        for (key, value) in metadata(preamble) {
+            file.append_key_value_metadata(KeyValue::new(key, value));
         }
-        file.finish()?;
-        file.inner_mut().flush()?;
+        let rows = Vec::with_capacity(GROUP_ROWS + BATCH_ROWS);
+        Ok(Self { file, rows, scratch: Scratch::new(), followed: Followed::default() })
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// What the Parquet writer says.
+    pub fn extend(&mut self, rows: &[Record]) -> Result<(), ParquetError> {
+        self.rows.extend_from_slice(rows);
+        if self.rows.len() >= GROUP_ROWS { self.write_group() } else { Ok(()) }
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        self.scratch.follow(&self.rows, &mut self.followed);
+        write_group(&mut self.file, &self.rows, &mut self.scratch)?;
+        self.rows.clear();
+        Ok(())
+    }
+
+    /// Writes what is left, and the footer.
+    ///
+    /// # Errors
+    /// What the Parquet writer says.
+    pub fn finish(mut self, checkpoints: &[Checkpoint]) -> Result<(), ParquetError> {
+        if !self.rows.is_empty() {
+            self.write_group()?;
+        }
+        let mut sorted: Vec<&Checkpoint> = checkpoints.iter().collect();
+        sorted.sort_by_key(|checkpoint| (checkpoint.thread, checkpoint.sequence));
+        sorted.dedup_by_key(|checkpoint| (checkpoint.thread, checkpoint.sequence));
+        let stored: Vec<(u32, u64, String)> = sorted
+            .into_iter()
+            .map(|Checkpoint { thread, sequence, digest }| (*thread, *sequence, digest.to_string()))
+            .collect();
+        self.file.append_key_value_metadata(KeyValue::new("fsage.checkpoints".to_owned(), json(&stored)));
+        self.file.finish()?;
+        self.file.inner_mut().flush()?;
         Ok(())
     }
 }
 
-fn metadata(preamble: &Preamble) -> [(String, String); 3] {
-    // Plain data: making JSON of it does not fail.
-    let json = |text: serde_json::Result<String>| text.unwrap_or_default();
+/// Plain data: making JSON of it does not fail.
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn metadata(preamble: &Preamble) -> Vec<(String, String)> {
     let pairs: Vec<Vec<[u32; 2]>> = preamble
         .directories
         .iter()
         .map(|thread| thread.iter().map(|directory| [directory.number, directory.parent]).collect())
         .collect();
-    [
+    let mut metadata = vec![
         ("fsage.format".to_owned(), FORMAT_VERSION.to_string()),
-        ("fsage.load".to_owned(), json(serde_json::to_string(&preamble.load))),
-        ("fsage.directories".to_owned(), json(serde_json::to_string(&pairs))),
-    ]
+        ("fsage.load".to_owned(), json(&preamble.load)),
+        ("fsage.directories".to_owned(), json(&pairs)),
+        ("fsage.prelude".to_owned(), preamble.prelude.to_string()),
+    ];
+    metadata.extend(preamble.origin.as_ref().map(|origin| ("fsage.origin".to_owned(), json(origin))));
+    metadata
 }
 
 /// Passes a file on in pieces of about a row group.
@@ -188,8 +262,8 @@ impl Scratch {
     }
 }
 
-fn write_group<F: FnMut(Vec<u8>) -> bool + Send>(
-    file: &mut SerializedFileWriter<Chunks<F>>,
+fn write_group<W: Write + Send>(
+    file: &mut SerializedFileWriter<W>,
     rows: &[Record],
     scratch: &mut Scratch,
 ) -> Result<(), ParquetError> {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::{HardLink, LiveFile, Symlink, TreeDigest};
 use crate::digest::Digest;
 use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
-use crate::tree::{Directory, DirectoryTree, Shape};
+use crate::tree::{Directory, DirectoryTree, Shape, write_directory_name};
 
 /// What a name leads to.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,35 @@ impl Model {
             files: HashMap::new(),
             block_bytes: 0,
         }
+    }
+
+    /// The thread.
+    pub const fn thread(&self) -> u32 {
+        self.directories.thread()
+    }
+
+    /// The directories there are, parents first.
+    pub fn directories_by_depth(&self) -> Vec<Directory> {
+        let mut all: Vec<Directory> = self.directories.iter().collect();
+        all.sort_by_key(|directory| self.directories.depth(directory.number));
+        all
+    }
+
+    /// Path of what an operation works on, below the load's directory: what is made by one that makes a directory or a link.
+    pub fn path_of(&self, operation: &Operation) -> String {
+        use OperationKind as K;
+        let mut path = Vec::new();
+        match operation.kind {
+            K::Mkdir | K::Rmdir => {
+                let parent = u32::try_from(operation.offset).unwrap_or(0);
+                self.directories.write_directory_path(&mut path, parent);
+                path.push(b'/');
+                write_directory_name(&mut path, operation.place.directory);
+            }
+            K::Link | K::Symlink => self.directories.write_path(&mut path, operation.target),
+            _ => self.directories.write_path(&mut path, operation.place),
+        }
+        String::from_utf8(path).unwrap_or_default()
     }
 
     /// Live files.

@@ -1,0 +1,180 @@
+//! How far a replay is, in a file, so that one that was killed can be gone on with.
+//!
+//! Bytes 0..4096: one line of JSON ([`Header`]), then blanks. From 4096 on 64 bytes a thread, of which the first eight are the number of its
+//! records that are done (little endian). A thread writes its number after every operation, into the page cache: a killed process leaves it
+//! true to within the one operation that was under way. After a crash of the host it may be anything, which is why the
+//! header names the boot, and why the tree is compared with the model before anything goes on ([`super::resume`]).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::facts::boot_id;
+
+/// Version of the file. 1: first.
+const STATE_VERSION: u32 = 1;
+
+/// Bytes of the header, and of a thread's number with what keeps it apart from the next.
+const HEADER_BYTES: u64 = 4096;
+const SLOT_BYTES: u64 = 64;
+
+/// Last bytes of a trace that tell it from others: the footer is there.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// Which replay it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`STATE_VERSION`].
+    format: u32,
+    /// Bytes of the trace.
+    trace_bytes: u64,
+    /// Hash (BLAKE3) of its last 64 KiB.
+    trace_tail: String,
+    /// Threads.
+    threads: usize,
+    /// Where it is replayed.
+    directory: PathBuf,
+    /// Boot of the host.
+    boot_id: String,
+}
+
+impl Header {
+    /// Of a replay of `trace` in `directory` on this host.
+    pub fn new(trace: &Path, directory: &Path, threads: usize) -> io::Result<Self> {
+        let file = File::open(trace)?;
+        let trace_bytes = file.metadata()?.len();
+        let from = trace_bytes.saturating_sub(TAIL_BYTES);
+        let mut tail = vec![0; usize::try_from(trace_bytes - from).unwrap_or(0)];
+        file.read_exact_at(&mut tail, from)?;
+        Ok(Self {
+            format: STATE_VERSION,
+            trace_bytes,
+            trace_tail: blake3::hash(&tail).to_hex().to_string(),
+            threads,
+            directory: directory.to_owned(),
+            boot_id: boot_id(),
+        })
+    }
+
+    /// Whether it is a replay of the same trace in the same directory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Self { boot_id: String::new(), ..self.clone() } == Self { boot_id: String::new(), ..other.clone() }
+    }
+
+    /// Whether the host was not started anew between them.
+    pub fn same_boot(&self, other: &Self) -> bool {
+        self.boot_id == other.boot_id
+    }
+}
+
+/// The file, open.
+#[derive(Debug)]
+pub struct State {
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+/// What a file says.
+#[derive(Debug)]
+pub struct Kept {
+    pub header: Header,
+    /// For each thread the number of its records that are done.
+    pub done: Vec<u64>,
+}
+
+impl State {
+    /// Makes the file: whole and in its place, or not at all.
+    pub fn create(path: &Path, header: &Header, done: &[u64]) -> io::Result<Self> {
+        let mut new = path.as_os_str().to_owned();
+        new.push(".new");
+        let new = PathBuf::from(new);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+        let mut line = serde_json::to_vec(header)?;
+        line.resize(usize::try_from(HEADER_BYTES).unwrap_or(line.len()).max(line.len()), b' ');
+        file.write_all_at(&line, 0)?;
+        for (thread, done) in (0_u64..).zip(done) {
+            let mut slot = [0; 64];
+            slot[..8].copy_from_slice(&done.to_le_bytes());
+            file.write_all_at(&slot, HEADER_BYTES + thread * SLOT_BYTES)?;
+        }
+        std::fs::rename(&new, path)?;
+        Ok(Self { path: path.to_owned(), file: Arc::new(file) })
+    }
+
+    /// Reads a file; nothing where there is none, an error where it is something else.
+    pub fn read(path: &Path) -> io::Result<Option<Kept>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut line = vec![0; usize::try_from(HEADER_BYTES).unwrap_or(4096)];
+        file.read_exact_at(&mut line, 0)?;
+        let header: Header = serde_json::from_slice(&line)?;
+        if header.format != STATE_VERSION || !(1..=64).contains(&header.threads) {
+            return Err(io::Error::other("it is of another version"));
+        }
+        let slots = u64::try_from(header.threads).unwrap_or(0);
+        let done = (0..slots).map(|thread| {
+            let mut number = [0; 8];
+            file.read_exact_at(&mut number, HEADER_BYTES + thread * SLOT_BYTES)?;
+            Ok(u64::from_le_bytes(number))
+        });
+        Ok(Some(Kept { done: done.collect::<io::Result<_>>()?, header }))
+    }
+
+    /// Where a thread notes how far it is.
+    pub fn counter(&self, thread: u64) -> Counter {
+        Counter { file: Arc::clone(&self.file), offset: HEADER_BYTES + thread * SLOT_BYTES }
+    }
+
+    /// Removes the file: the replay is over.
+    pub fn remove(self) -> io::Result<()> {
+        std::fs::remove_file(&self.path)
+    }
+}
+
+/// One thread's number.
+#[derive(Debug)]
+pub struct Counter {
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl Counter {
+    /// Notes that so many records are done.
+    #[inline]
+    pub fn set(&self, done: u64) {
+        // When it fails the number is behind, the tree will not be what it says, and the replay starts over.
+        let _ = self.file.write_all_at(&done.to_le_bytes(), self.offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (trace, path) = (folder.path().join("trace"), folder.path().join("state"));
+        std::fs::write(&trace, b"some trace").unwrap();
+        assert!(State::read(&path).unwrap().is_none());
+        let header = Header::new(&trace, folder.path(), 3).unwrap();
+        let state = State::create(&path, &header, &[0, 7, 0]).unwrap();
+        state.counter(2).set(1 << 40);
+        let kept = State::read(&path).unwrap().unwrap();
+        assert_eq!((&kept.header, &kept.done[..]), (&header, &[0, 7, 1 << 40][..]));
+        assert!(kept.header.is_same(&header) && kept.header.same_boot(&header));
+        std::fs::write(&trace, b"other trace").unwrap();
+        assert!(!Header::new(&trace, folder.path(), 3).unwrap().is_same(&header));
+        state.remove().unwrap();
+        assert!(!path.exists());
+        std::fs::write(&path, b"{}").unwrap();
+        assert!(State::read(&path).is_err());
+    }
+}
