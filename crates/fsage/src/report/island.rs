@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::age_cost;
 use super::difference::{Difference, Finding};
+use super::lockstep;
 use super::medium;
 use super::palette::Ink;
 use super::series::{FreeMap, Latency};
@@ -20,6 +21,7 @@ pub struct Island<'a> {
     age_costs: Vec<Cost>,
     layout_costs: Vec<age_cost::Point>,
     disk_times: Vec<medium::Spending>,
+    lockstep: Vec<lockstep::Run>,
 }
 
 #[derive(Serialize)]
@@ -114,6 +116,7 @@ pub fn island<'a>(view: &'a View, differences: &'a [Difference]) -> Island<'a> {
             .collect(),
         layout_costs: age_cost::points(view),
         disk_times: medium::all(view),
+        lockstep: lockstep::all(view),
     }
 }
 

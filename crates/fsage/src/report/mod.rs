@@ -13,6 +13,7 @@ mod difference;
 mod factor;
 mod figure;
 mod island;
+mod lockstep;
 mod medium;
 mod page;
 mod palette;

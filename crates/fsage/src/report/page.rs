@@ -6,7 +6,7 @@ use super::ReportError;
 use super::section::{ALL, Content};
 
 const STYLE: &str = include_str!("assets/report.css");
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 9] = [
     include_str!("assets/page.js"),
     include_str!("assets/chart.js"),
     include_str!("assets/latency.js"),
@@ -15,6 +15,7 @@ const SCRIPTS: [&str; 8] = [
     include_str!("assets/difference.js"),
     include_str!("assets/age_cost.js"),
     include_str!("assets/medium.js"),
+    include_str!("assets/lockstep.js"),
 ];
 
 /// The whole page. `island` is the charts' data as JSON.

@@ -11,12 +11,13 @@ use std::path::Path;
 use fsage_engine::disk::DiskUse;
 use fsage_engine::layout::FreeSpace;
 use fsage_engine::load::{LoadResult, Tick};
+use fsage_engine::lockstep::Round;
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
-use crate::store::format::{Metric, STORE_VERSION, TrialStatus};
+use crate::store::format::{Look, Metric, STORE_VERSION, TrialStatus};
 use crate::study::spec::StudySpec;
 
 /// Something the reader of the page must know about the store.
@@ -110,6 +111,13 @@ pub struct StageFile {
     pub probes: Vec<ProbeFile>,
     #[serde(default)]
     pub results: Vec<MeasureFile>,
+    /// Of a `lockstep` stage, as are the next two: what its volumes are called.
+    #[serde(default)]
+    pub volumes: Vec<String>,
+    #[serde(default)]
+    pub rounds: Vec<Round>,
+    #[serde(default)]
+    pub looks: Vec<Look>,
 }
 
 /// A measure's result, as far as its metrics do not tell it.

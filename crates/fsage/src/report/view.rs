@@ -6,6 +6,7 @@ use std::path::Path;
 use fsage_engine::disk::DiskUse;
 use fsage_engine::layout::LayoutSummary;
 use fsage_engine::load::{LoadResult, Tick};
+use fsage_engine::lockstep::Round;
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use fsage_engine::quantity::{as_f64, share};
 use serde_json::Value;
@@ -13,9 +14,9 @@ use serde_json::Value;
 use super::series::{self, FreeMap, Latency};
 use super::source::{self, Note, ProbeFile, StageFile, Study, TrialFile};
 use super::{ReportError, ReportOptions, factor, palette, text};
-use crate::stats::evidence::{self, Series, Trend};
+use crate::stats::evidence::{self, Series, Trend, blocks};
 use crate::stats::{Bootstrap, Evidence};
-use crate::store::format::TrialStatus;
+use crate::store::format::{Look, TrialStatus};
 
 /// Points a series may have in a chart.
 const POINTS: usize = 2_000;
@@ -67,6 +68,17 @@ pub struct Trial {
     pub medium: Option<Medium>,
     /// What that disk did, part by part.
     pub disk: Vec<DiskPart>,
+    /// Volumes that were driven in lock-step.
+    pub lockstep: Option<Lockstep>,
+}
+
+/// What a `lockstep` stage left.
+#[derive(Debug, Clone)]
+pub struct Lockstep {
+    /// What the volumes are called, the copy's last.
+    pub volumes: Vec<String>,
+    pub rounds: Vec<Round>,
+    pub looks: Vec<Look>,
 }
 
 /// What a virtual disk is made of.
@@ -254,7 +266,8 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
             unit: metric.unit.clone(),
             larger_is_worse: metric.larger_is_worse,
             samples: metric.samples.clone(),
-            blocks: Vec::new(),
+            // Many samples of one trial are of moments that follow each other.
+            blocks: blocks(&metric.samples.iter().map(|value| (1.0, *value)).collect::<Vec<_>>()),
             run: metric.run.clone(),
         };
         evidence.metrics.insert(metric.name.clone(), series);
@@ -265,6 +278,7 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
     let disk = disk_parts(&stages, copied);
     let image = stages.iter().enumerate().find(|(_, stage)| !stage.run.is_empty());
     let image = image.map(|(position, stage)| (position, stage.run.clone()));
+    let lockstep = lockstep(&stages);
     let aged = stages.into_iter().enumerate().filter(|(_, stage)| !copied && stage.kind == "age");
     let mut ages = Vec::new();
     for (position, stage) in aged {
@@ -294,8 +308,15 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
         ages,
         medium,
         disk,
+        lockstep,
     };
     (trial, evidence)
+}
+
+/// What a `lockstep` stage left, where there is one.
+fn lockstep(stages: &[StageFile]) -> Option<Lockstep> {
+    let StageFile { volumes, rounds, looks, .. } = stages.iter().find(|stage| stage.kind == "lockstep")?;
+    Some(Lockstep { volumes: volumes.clone(), rounds: rounds.clone(), looks: looks.clone() })
 }
 
 /// The virtual disk of a trial's specification.
@@ -315,6 +336,15 @@ fn disk_parts(stages: &[StageFile], copied: bool) -> Vec<DiskPart> {
     let mut parts = Vec::new();
     let mut add =
         |what: &str, used: &DiskUse| parts.push(DiskPart { what: what.to_owned(), used: used.clone() });
+    for look in stages.iter().filter_map(|stage| stage.looks.last()) {
+        for volume in &look.volumes {
+            for result in &volume.measures {
+                if let Some(used) = &result.disk {
+                    add(&format!("{}, {}", result.name, volume.name), used);
+                }
+            }
+        }
+    }
     for stage in stages {
         if let Some(used) = stage.result.as_ref().and_then(|result| result.disk.as_ref()).filter(|_| !copied)
         {
@@ -370,15 +400,14 @@ fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
         let name = kind.name();
         let mut put = |metric: &str, values: Vec<(f64, f64)>| {
             if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}latency.{name}.{metric}")) {
-                series.blocks = evidence::blocks(&values);
+                series.blocks = blocks(&values);
             }
         };
         put("mean_ns", column(ticks, |latency| latency.mean_ns));
         put("p50_ns", column(ticks, |latency| as_f64(latency.p50_ns)));
         put("p99_ns", column(ticks, |latency| as_f64(latency.p99_ns)));
         put("p999_ns", column(ticks, |latency| as_f64(latency.p999_ns)));
-        let part =
-            |from: usize, to: usize| evidence::blocks(&column(&ticks[from..to], |latency| latency.mean_ns));
+        let part = |from: usize, to: usize| blocks(&column(&ticks[from..to], |latency| latency.mean_ns));
         let trend =
             Trend { early: part(quarter, 2 * quarter), late: part(ticks.len() - quarter, ticks.len()) };
         evidence.trend.insert(format!("{prefix}{name}"), trend);
@@ -397,7 +426,7 @@ fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
                 (seconds > 0.0).then(|| (seconds, operations / seconds))
             })
             .collect();
-        series.blocks = evidence::blocks(&speeds);
+        series.blocks = blocks(&speeds);
     }
 }
 
@@ -407,7 +436,7 @@ fn add_probe_blocks(probes: &[ProbeFile], prefix: &str, evidence: &mut Evidence)
     let mut put = |metric: &str, pick: &dyn Fn(&ProbeFile) -> Option<f64>| {
         if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}{metric}")) {
             let values: Vec<(f64, f64)> = late.iter().filter_map(pick).map(|value| (1.0, value)).collect();
-            series.blocks = evidence::blocks(&values);
+            series.blocks = blocks(&values);
         }
     };
     put("free.extents", &|probe| Some(as_f64(probe.free_space.as_ref()?.extents)));

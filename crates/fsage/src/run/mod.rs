@@ -23,6 +23,7 @@ pub use digest::groups as digest_groups;
 pub use error::RunError;
 use error::TrialError;
 use interrupt::Interrupt;
+pub(crate) use metric::lockstep::seconds_per_gib;
 pub use observer::{Quiet, RunEvent, RunObserver};
 pub use summary::{DigestGroup, RunSummary, TrialOutcome, TrialState};
 use trial::Lab;

@@ -139,6 +139,8 @@ fn measure(
                 .iter()
                 .find_map(|trial| trial.metrics.get(metric))
                 .map_or_else(String::new, |series| series.unit.clone());
+            // A ratio is written as one (×1.4), without a unit.
+            let unit = if unit == "ratio" { String::new() } else { unit };
             level(&chosen, metric, bootstrap)
                 .map(|estimate| (estimate, unit))
                 .ok_or_else(|| format!("no trial measured `{metric}`"))

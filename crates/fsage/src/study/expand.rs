@@ -104,11 +104,19 @@ impl<'a> Layers<'a> {
         self.reject(problems)
     }
 
+    /// Puts a value at a dotted path. An empty list takes a factor out of the matrix.
     fn set(&mut self, dotted: &str, value: Value, name: String, written: Segments) -> Result<(), StudyError> {
+        let takes_out = value.as_array().is_some_and(Vec::is_empty);
         let at = path::resolve(&self.value, dotted)
             .and_then(|segments| path::set(&mut self.value, &segments, value).map(|()| segments));
         match at {
             Ok(path) => {
+                if let (true, [first, factor]) = (takes_out, &path[..])
+                    && first == "matrix"
+                    && let Some(matrix) = self.value.get_mut("matrix").and_then(Value::as_object_mut)
+                {
+                    matrix.remove(factor);
+                }
                 self.origins.push(Origin { path, name, written });
                 Ok(())
             }

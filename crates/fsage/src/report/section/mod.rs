@@ -10,6 +10,7 @@ pub mod headline;
 pub mod histogram;
 pub mod latency;
 pub mod layout;
+pub mod lockstep;
 pub mod medium;
 pub mod profile;
 pub mod setup;
@@ -38,10 +39,11 @@ pub struct Section {
 }
 
 /// Every section.
-pub const ALL: [Section; 16] = [
+pub const ALL: [Section; 17] = [
     Section { id: "summary", title: "In short", render: headline::render },
     Section { id: "claims", title: "Published findings", render: claim::render },
     Section { id: "age-cost", title: "What age costs", render: age_cost::render },
+    Section { id: "lockstep", title: "Usage or fullness", render: lockstep::render },
     Section { id: "medium", title: "Where the time went", render: medium::render },
     Section { id: "latency", title: "Latency over time", render: latency::chart },
     Section { id: "operations", title: "Latency by operation", render: latency::tables },

@@ -1,0 +1,234 @@
+//! Usage or fullness: volumes that were driven in lock-step, against each other and against a fresh copy.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+
+use super::Content;
+use crate::report::factor;
+use crate::report::figure::{Figure, choice, figure, options, select};
+use crate::report::lockstep::{Run, all};
+use crate::report::table::{Cell, Column, Row, table};
+use crate::report::text::{counted, percent, ratio, significant, words};
+use crate::report::view::Trial;
+use crate::stats::evidence::level;
+use crate::stats::{Estimate, Evidence, Verdict};
+
+/// A ratio between two volumes in the trials of one file system and context.
+struct Cost {
+    file_system: String,
+    context: String,
+    /// `grep`, `write`.
+    what: String,
+    above: String,
+    below: String,
+    estimate: Estimate,
+}
+
+pub fn render(content: &Content<'_>) -> Option<Markup> {
+    let runs = all(content.view);
+    if runs.is_empty() {
+        return None;
+    }
+    let costs = costs(content);
+    let measures: BTreeSet<&str> =
+        runs.iter().flat_map(|run| run.measures.iter().map(|measure| measure.name.as_str())).collect();
+    let measures: Vec<(String, String)> =
+        measures.into_iter().map(|name| (name.to_owned(), words(name))).collect();
+    let scale = || choice("scale", "cost axis", &options(&[("linear", "linear"), ("log", "log")]));
+    let confidence = percent(content.view.bootstrap.confidence);
+    let rows: Vec<Row> = costs.iter().map(row).collect();
+    Some(html! {
+        p.lead { (conclusion(content, &costs)) }
+        (figure(&Figure {
+            id: "lockstep-read-chart",
+            kind: "lockstep_read",
+            title: &content.view.timed("What reading everything costs, round by round"),
+            how_to_read: "all volumes of a colour hold the same files at every round. The step from the dotted line (a fresh copy) to the dashed \
+                          one (nearly empty) is what use costs; the step from there to the solid one is what fullness adds.",
+            controls: html! { (select("measure", "measure", &measures, 0)) (scale()) },
+            note: "Cold: unmounted and mounted again before each reading. With repeats each trial has its line.",
+        }))
+        (figure(&Figure {
+            id: "lockstep-write-chart",
+            kind: "lockstep_write",
+            title: &content.view.timed("What writing costs, round by round"),
+            how_to_read: "a dot is what one round's new files took for each GiB, the sync at its end included; the line is their mean over \
+                          nine rounds. Solid is the full volume, dashed the nearly empty one.",
+            controls: scale(),
+            note: "What a round deletes is not part of it: everything is written out before the new files come.",
+        }))
+        (free(&runs))
+        (table("lockstep-table", &format!("Volumes against each other, over the second half of the rounds, with {confidence} intervals"), &columns(), &rows))
+        p.note { "Trials are the units of an interval where there are three or more; else it shows how rounds vary within one run." }
+    })
+}
+
+fn free(runs: &[Run]) -> Markup {
+    let names: Vec<(String, String)> = runs
+        .iter()
+        .enumerate()
+        .filter(|(_, run)| run.free.iter().flatten().any(Option::is_some))
+        .map(|(index, run)| (index.to_string(), run.label.clone()))
+        .collect();
+    html! {
+        @if !names.is_empty() {
+            (figure(&Figure {
+                id: "lockstep-free-chart",
+                kind: "lockstep_free",
+                title: "Free space by extent size, round by round",
+                how_to_read: "a bar is the free space in extents of one size (powers of two), a colour one moment of the run. Free space that \
+                              use breaks up moves to the left; what a volume still has at the right is room for new files in one piece.",
+                controls: html! {
+                    (select("run", "show", &names, 0))
+                    (choice("what", "bars are", &options(&[("bytes", "bytes"), ("count", "extents")])))
+                },
+                note: "",
+            }))
+        }
+    }
+}
+
+/// Every ratio of every kind of trial.
+fn costs(content: &Content<'_>) -> Vec<Cost> {
+    let view = content.view;
+    let context = |trial: &Trial| factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
+    let mut kinds: Vec<(String, String)> = Vec::new();
+    for trial in view.trials.iter().filter(|trial| trial.lockstep.is_some()) {
+        let kind = (context(trial), trial.file_system.clone());
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let mut costs = Vec::new();
+    for (where_, file_system) in kinds {
+        let chosen: Vec<&Evidence> = view
+            .trials
+            .iter()
+            .zip(&view.evidence)
+            .filter(|(trial, _)| trial.file_system == file_system && context(trial) == where_)
+            .map(|(_, evidence)| evidence)
+            .collect();
+        let names: BTreeSet<&String> = chosen
+            .iter()
+            .flat_map(|evidence| evidence.metrics.keys())
+            .filter(|name| name.contains("_over_"))
+            .collect();
+        for name in names {
+            let Some((sides, what)) = name.split_once('.') else { continue };
+            let Some((above, below)) = sides.split_once("_over_") else { continue };
+            let Some(estimate) = level(&chosen, name, &view.bootstrap).filter(|_| above != "use") else {
+                continue;
+            };
+            costs.push(Cost {
+                file_system: file_system.clone(),
+                context: where_.clone(),
+                what: what.to_owned(),
+                above: above.to_owned(),
+                below: below.to_owned(),
+                estimate,
+            });
+        }
+    }
+    costs
+}
+
+/// What came out, in words: for each kind of trial what use and what fullness cost, then the paper's findings.
+fn conclusion(content: &Content<'_>, costs: &[Cost]) -> String {
+    let kernels: BTreeSet<&str> = content
+        .view
+        .trials
+        .iter()
+        .map(|trial| trial.host.kernel.as_str())
+        .filter(|k| !k.is_empty())
+        .collect();
+    let mut text = String::new();
+    for read in costs.iter().filter(|cost| cost.below == "unaged" && cost.above == "empty") {
+        let same = |other: &&Cost| {
+            (&other.file_system, &other.context) == (&read.file_system, &read.context)
+                && (other.above.as_str(), other.below.as_str()) == ("full", "empty")
+        };
+        let Some(fullness) = costs.iter().filter(same).find(|cost| cost.what == read.what) else { continue };
+        let place = if read.context.is_empty() { String::new() } else { format!(" ({})", read.context) };
+        let more = match (read.estimate.value, fullness.estimate.value) {
+            (usage, full) if usage > full * 1.05 => "use costs more than fullness",
+            (usage, full) if full > usage * 1.05 => "fullness costs more than use",
+            _ => "use and fullness cost about the same",
+        };
+        text.push_str(&format!(
+            "{}{place}: {} takes {} of a fresh copy's time after use, and {} of that again when full: {more}",
+            read.file_system,
+            words(&read.what),
+            ratio(read.estimate.value),
+            ratio(fullness.estimate.value),
+        ));
+        if let Some(write) = costs.iter().filter(same).find(|cost| cost.what == "write") {
+            text.push_str(&format!("; writing when full takes {}", ratio(write.estimate.value)));
+        }
+        text.push_str(". ");
+    }
+    if let ([kernel], false) = (&kernels.into_iter().collect::<Vec<_>>()[..], text.is_empty()) {
+        text.insert_str(0, &format!("On kernel {kernel}: "));
+    }
+    text + &findings(content)
+}
+
+/// How many of the publication's findings hold, and which do not.
+fn findings(content: &Content<'_>) -> String {
+    let Some(spec) = &content.view.study.spec else { return String::new() };
+    let count = |wanted: fn(&Verdict) -> bool| {
+        content.judgements.iter().filter(|found| wanted(&found.verdict)).count()
+    };
+    let holds = count(|verdict| matches!(verdict, Verdict::Holds));
+    let open = count(|verdict| matches!(verdict, Verdict::NoEvidence { .. }));
+    let fails: Vec<&str> = spec
+        .claim
+        .iter()
+        .zip(content.judgements)
+        .filter(|(_, found)| found.verdict == Verdict::DoesNot)
+        .map(|(claim, _)| claim.statement.as_str())
+        .collect();
+    if holds + open + fails.len() == 0 {
+        return String::new();
+    }
+    let list = if fails.is_empty() { String::new() } else { format!(": “{}”", fails.join("”; “")) };
+    format!(
+        "Of the published findings {} here, there is no evidence for {open}, and {} not hold{list}.",
+        if holds == 1 { "1 holds".to_owned() } else { format!("{holds} hold") },
+        if fails.len() == 1 { "1 does".to_owned() } else { format!("{} do", fails.len()) },
+    )
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::text("what"),
+        Column::text("file system"),
+        Column::text("trials"),
+        Column::text("compared"),
+        Column::number("ratio", ""),
+        Column::number("low", ""),
+        Column::number("high", ""),
+        Column::text("interval"),
+    ]
+}
+
+fn row(cost: &Cost) -> Row {
+    let end = |pick: fn(&crate::stats::Interval) -> f64| {
+        Cell::maybe(cost.estimate.interval.as_ref().map(pick), significant)
+    };
+    let n = counted(cost.estimate.n, "trial");
+    Row {
+        cells: vec![
+            Cell::text(words(&cost.what)),
+            Cell::text(cost.file_system.clone()),
+            Cell::text(if cost.context.is_empty() { n.clone() } else { format!("{} · {n}", cost.context) }),
+            Cell::text(format!("{} ÷ {}", cost.above, cost.below)),
+            Cell::number(ratio(cost.estimate.value), cost.estimate.value),
+            end(|interval| interval.low),
+            end(|interval| interval.high),
+            Cell::text(cost.estimate.basis.describe()),
+        ],
+        group: cost.what.clone(),
+        class: "",
+    }
+}
