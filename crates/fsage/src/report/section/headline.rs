@@ -88,6 +88,12 @@ fn scope(view: &View) -> String {
             written += as_f64(age.result.bytes_written);
         }
     }
+    // What followers did is what the leader did: told by what the operations were.
+    for stage in view.trials.iter().filter_map(|trial| trial.lockstep.as_ref()) {
+        operations += stage.rounds.last().map_or(0, |round| round.operations);
+        let leader = stage.rounds.iter().filter_map(|round| round.volumes.first());
+        written += leader.map(|volume| as_f64(volume.write.bytes_written)).sum::<f64>();
+    }
     let planned = view.study.planned.len();
     let complete = view.trials.len();
     let of = if planned > complete {

@@ -13,6 +13,14 @@ use crate::report::text::{counted, percent, ratio, significant, words};
 use crate::report::view::Trial;
 use crate::stats::evidence::level;
 use crate::stats::{Estimate, Evidence, Verdict};
+use crate::study::spec::UNAGED;
+
+/// What volumes are called where a stage has the three states of Conway et al. 2019.
+const FULL: &str = "full";
+const EMPTY: &str = "empty";
+
+/// Ratios nearer to each other than this are about the same.
+const NEAR: f64 = 1.05;
 
 /// A ratio between two volumes in the trials of one file system and context.
 struct Cost {
@@ -39,7 +47,11 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     let confidence = percent(content.view.bootstrap.confidence);
     let rows: Vec<Row> = costs.iter().map(row).collect();
     Some(html! {
-        p.lead { (conclusion(content, &costs)) }
+        @if let Some(kernel) = kernel(content) { p.lead { "On kernel " (kernel) ":" } }
+        ul.findings {
+            @for line in conclusion(&costs) { li { (line) } }
+            @if let Some(line) = findings(content) { li { (line) } }
+        }
         (figure(&Figure {
             id: "lockstep-read-chart",
             kind: "lockstep_read",
@@ -133,49 +145,48 @@ fn costs(content: &Content<'_>) -> Vec<Cost> {
     costs
 }
 
-/// What came out, in words: for each kind of trial what use and what fullness cost, then the paper's findings.
-fn conclusion(content: &Content<'_>, costs: &[Cost]) -> String {
-    let kernels: BTreeSet<&str> = content
-        .view
-        .trials
-        .iter()
-        .map(|trial| trial.host.kernel.as_str())
-        .filter(|k| !k.is_empty())
-        .collect();
-    let mut text = String::new();
-    for read in costs.iter().filter(|cost| cost.below == "unaged" && cost.above == "empty") {
-        let same = |other: &&Cost| {
+/// The kernel, where all trials had the same.
+fn kernel<'a>(content: &Content<'a>) -> Option<&'a str> {
+    let mut kernels = content.view.trials.iter().map(|trial| trial.host.kernel.as_str());
+    let first = kernels.next().filter(|first| !first.is_empty())?;
+    kernels.all(|other| other == first).then_some(first)
+}
+
+/// What came out, in words: for each kind of trial what use and what fullness cost.
+fn conclusion(costs: &[Cost]) -> Vec<String> {
+    let reads = costs.iter().filter(|cost| cost.below == UNAGED && cost.above == EMPTY);
+    reads.filter_map(|read| sentence(read, costs)).collect()
+}
+
+fn sentence(read: &Cost, costs: &[Cost]) -> Option<String> {
+    let when_full = |what: &str| {
+        costs.iter().find(|other| {
             (&other.file_system, &other.context) == (&read.file_system, &read.context)
-                && (other.above.as_str(), other.below.as_str()) == ("full", "empty")
-        };
-        let Some(fullness) = costs.iter().filter(same).find(|cost| cost.what == read.what) else { continue };
-        let place = if read.context.is_empty() { String::new() } else { format!(" ({})", read.context) };
-        let more = match (read.estimate.value, fullness.estimate.value) {
-            (usage, full) if usage > full * 1.05 => "use costs more than fullness",
-            (usage, full) if full > usage * 1.05 => "fullness costs more than use",
-            _ => "use and fullness cost about the same",
-        };
-        text.push_str(&format!(
-            "{}{place}: {} takes {} of a fresh copy's time after use, and {} of that again when full: {more}",
-            read.file_system,
-            words(&read.what),
-            ratio(read.estimate.value),
-            ratio(fullness.estimate.value),
-        ));
-        if let Some(write) = costs.iter().filter(same).find(|cost| cost.what == "write") {
-            text.push_str(&format!("; writing when full takes {}", ratio(write.estimate.value)));
-        }
-        text.push_str(". ");
-    }
-    if let ([kernel], false) = (&kernels.into_iter().collect::<Vec<_>>()[..], text.is_empty()) {
-        text.insert_str(0, &format!("On kernel {kernel}: "));
-    }
-    text + &findings(content)
+                && (other.above.as_str(), other.below.as_str()) == (FULL, EMPTY)
+                && other.what == what
+        })
+    };
+    let fullness = when_full(&read.what)?;
+    let more = match (read.estimate.value, fullness.estimate.value) {
+        (usage, full) if usage > full * NEAR => "use costs more than fullness",
+        (usage, full) if full > usage * NEAR => "fullness costs more than use",
+        _ => "use and fullness cost about the same",
+    };
+    let place = if read.context.is_empty() { String::new() } else { format!(" on {}", read.context) };
+    let write = when_full("write")
+        .map_or_else(String::new, |cost| format!(" Writing takes {} when full.", ratio(cost.estimate.value)));
+    Some(format!(
+        "{}{place}: {} takes {} as long as on a fresh copy after use, and {} as long again when full: {more}.{write}",
+        read.file_system,
+        words(&read.what),
+        ratio(read.estimate.value),
+        ratio(fullness.estimate.value),
+    ))
 }
 
 /// How many of the publication's findings hold, and which do not.
-fn findings(content: &Content<'_>) -> String {
-    let Some(spec) = &content.view.study.spec else { return String::new() };
+fn findings(content: &Content<'_>) -> Option<String> {
+    let spec = content.view.study.spec.as_ref()?;
     let count = |wanted: fn(&Verdict) -> bool| {
         content.judgements.iter().filter(|found| wanted(&found.verdict)).count()
     };
@@ -188,15 +199,13 @@ fn findings(content: &Content<'_>) -> String {
         .filter(|(_, found)| found.verdict == Verdict::DoesNot)
         .map(|(claim, _)| claim.statement.as_str())
         .collect();
-    if holds + open + fails.len() == 0 {
-        return String::new();
-    }
     let list = if fails.is_empty() { String::new() } else { format!(": “{}”", fails.join("”; “")) };
-    format!(
+    let text = format!(
         "Of the published findings {} here, there is no evidence for {open}, and {} not hold{list}.",
         if holds == 1 { "1 holds".to_owned() } else { format!("{holds} hold") },
         if fails.len() == 1 { "1 does".to_owned() } else { format!("{} do", fails.len()) },
-    )
+    );
+    (holds + open + fails.len() > 0).then_some(text)
 }
 
 fn columns() -> Vec<Column> {
