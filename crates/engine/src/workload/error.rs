@@ -76,6 +76,31 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
+    /// A number that is out of its range.
+    pub(super) fn range(key: &str, value: impl ToString, limit: &str) -> Self {
+        Self::Range { key: key.to_owned(), value: value.to_string(), limit: limit.to_owned() }
+    }
+
+    /// Refuses what is no share above 0 and at most 1.
+    pub(super) fn share(key: &str, value: f64) -> Result<f64, Self> {
+        if value > 0.0 && value <= 1.0 {
+            Ok(value)
+        } else {
+            Err(Self::range(key, value, "above 0 and at most 1"))
+        }
+    }
+
+    /// Refuses what is not in `range`.
+    pub(super) fn within(key: &str, value: u64, range: std::ops::RangeInclusive<u64>) -> Result<u64, Self> {
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        let (least, most) = (range.start(), range.end());
+        let limit =
+            if *most == u64::MAX { format!("at least {least}") } else { format!("in {least}..={most}") };
+        Err(Self::range(key, value, &limit))
+    }
+
     /// The key that is wrong; empty where it is none alone.
     #[must_use]
     pub fn key(&self) -> &str {

@@ -8,21 +8,12 @@
 //! what it deleted, more or less by what the volume is off its target, at most by half. A file that does not fit is
 //! not made, and after 16 of them in a row the filling, or the round, ends as it is.
 
-use super::population::Population;
+use super::population::{PATIENCE, Population, is_shortage, own_directories};
 use super::spec::FsfbSpec;
 use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
 use crate::distribution::{Random, Sizes};
 use crate::operation::{Operation, OperationKind, Outcome};
 use crate::quantity::{as_f64, to_u64};
-
-/// Files in a row that did not fit, after which no more are tried.
-const PATIENCE: u32 = 16;
-
-/// Most directories of a thread.
-const MAX_DIRECTORIES: u64 = 1 << 24;
-
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;
 
 /// What is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,24 +61,12 @@ impl Fsfb {
         seed: u64,
         context: &ResolveContext,
     ) -> Result<Self, WorkloadError> {
-        let count = |key: &str, value: u64, most: u64| {
-            let limit = format!("in {threads}..={most}");
-            if (u64::from(threads)..=most).contains(&value) { Ok(()) } else { Err(range(key, value, &limit)) }
-        };
-        count("directories", spec.directories, MAX_DIRECTORIES)?;
-        if spec.rounds == 0 {
-            return Err(range("rounds", 0, "at least 1"));
-        }
-        for (key, value) in [("target", spec.target), ("replace", spec.replace)] {
-            if !(value > 0.0 && value <= 1.0) {
-                return Err(range(key, value, "above 0 and at most 1"));
-            }
-        }
+        let directories = own_directories("directories", spec.directories, thread, threads)?;
+        WorkloadError::within("rounds", spec.rounds, 1..=u64::MAX)?;
+        WorkloadError::share("target", spec.target)?;
+        WorkloadError::share("replace", spec.replace)?;
         let mut random = Random::new(seed, thread);
         let sizes = Sizes::resolve(&spec.file_size, "file_size", context.volume_bytes)?;
-        let (own, all) = (u64::from(thread), u64::from(threads));
-        let directories = spec.directories / all + u64::from(own < spec.directories % all);
-        let directories = u32::try_from(directories).unwrap_or(u32::MAX);
         let population = Population::new(thread, directories, context.write_mode, &mut random);
         Ok(Self {
             population,
@@ -141,10 +120,6 @@ impl Fsfb {
     }
 }
 
-fn range(key: &str, value: impl ToString, limit: &str) -> WorkloadError {
-    WorkloadError::Range { key: key.to_owned(), value: value.to_string(), limit: limit.to_owned() }
-}
-
 impl Workload for Fsfb {
     fn next(&mut self, feedback: &Feedback) -> Option<Operation> {
         match self.phase {
@@ -185,7 +160,7 @@ impl Workload for Fsfb {
 
     fn completed(&mut self, operation: &Operation, outcome: &Outcome) {
         self.population.completed(operation, outcome);
-        if matches!(outcome.errno, ENOSPC | EDQUOT) {
+        if is_shortage(outcome) {
             self.shortages += 1;
         }
         if outcome.errno != 0 {
@@ -219,6 +194,7 @@ mod tests {
 
     use super::*;
     use crate::load::WriteMode;
+    use crate::workload::simulated::Simulated;
     use crate::workload::spec::WorkloadSpec;
     use crate::workload::{AnyWorkload, resolve};
 
@@ -233,26 +209,10 @@ mod tests {
         resolve(&WorkloadSpec::Fsfb(spec.clone()), 0, 1, seed, &context).unwrap()
     }
 
-    /// Drives it on a volume that has room for `room` bytes and nothing but files; gives the operations with their parts.
-    fn drive(workload: &mut AnyWorkload, room: u64) -> Vec<(Part, Operation, Outcome)> {
-        let mut done = Vec::new();
-        while !workload.is_finished() {
-            let used_share = as_f64(workload.live_bytes()) / as_f64(VOLUME);
-            let feedback = Feedback { used_share, total_bytes: VOLUME, grow_share: 0.0 };
-            let Some(operation) = workload.next(&feedback) else { continue };
-            let fits = operation.kind != OperationKind::Create
-                || workload.live_bytes() + operation.length.next_multiple_of(4096) <= room;
-            let outcome = Outcome { errno: if fits { 0 } else { ENOSPC }, latency_ns: 1 };
-            workload.completed(&operation, &outcome);
-            done.push((workload.part(), operation, outcome));
-        }
-        done
-    }
-
     #[test]
     fn rounds_replace_their_share_in_one_new_directory_and_keep_the_volume_full() {
         let mut workload = workload(&spec(40), 3);
-        let done = drive(&mut workload, VOLUME);
+        let done = Simulated::new(VOLUME).drive(&mut workload);
         let filled = done.iter().filter(|(part, ..)| part.round == 0);
         let homes: BTreeSet<u32> =
             filled.clone().map(|(_, operation, _)| operation.place.directory).collect();
@@ -281,7 +241,7 @@ mod tests {
     #[test]
     fn one_seed_is_one_sequence() {
         let operations = |seed| {
-            let done = drive(&mut workload(&spec(3), seed), VOLUME);
+            let done = Simulated::new(VOLUME).drive(&mut workload(&spec(3), seed));
             done.into_iter().map(|(_, operation, _)| operation).collect::<Vec<_>>()
         };
         assert_eq!(operations(1), operations(1));
@@ -291,7 +251,7 @@ mod tests {
     #[test]
     fn a_volume_with_less_room_than_asked_still_has_its_rounds() {
         let mut workload = workload(&spec(5), 1);
-        let done = drive(&mut workload, VOLUME / 2);
+        let done = Simulated::with_room(VOLUME, VOLUME / 2).drive(&mut workload);
         assert_eq!(done.iter().map(|(part, ..)| part.round).max(), Some(5));
         let failed = done.iter().filter(|(.., outcome)| outcome.errno != 0).count();
         assert!((16..200).contains(&failed), "{failed} failed");

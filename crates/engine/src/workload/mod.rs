@@ -19,14 +19,23 @@ mod digest;
 mod drift;
 mod error;
 mod fsfb;
+mod interleaved_append;
+mod mail;
+mod mobile;
 mod model;
 mod population;
+mod room;
+#[cfg(test)]
+mod simulated;
 pub mod spec;
 
 pub(crate) use digest::TreeDigest;
 pub use drift::Drift;
 pub use error::WorkloadError;
 pub use fsfb::Fsfb;
+pub use interleaved_append::InterleavedAppend;
+pub use mail::Mail;
+pub use mobile::Mobile;
 pub(crate) use model::Model;
 
 use self::population::Population;
@@ -143,6 +152,12 @@ pub enum AnyWorkload {
     Drift(Box<Drift>),
     /// [`Fsfb`].
     Fsfb(Box<Fsfb>),
+    /// [`Mobile`].
+    Mobile(Box<Mobile>),
+    /// [`InterleavedAppend`].
+    InterleavedAppend(Box<InterleavedAppend>),
+    /// [`Mail`].
+    Mail(Box<Mail>),
 }
 
 /// Turns a description into the workload of thread `thread` (0-based) of `threads`. Same arguments, same
@@ -157,13 +172,18 @@ pub fn resolve(
     seed: u64,
     context: &ResolveContext,
 ) -> Result<AnyWorkload, WorkloadError> {
-    match spec {
-        WorkloadSpec::Drift(spec) => Drift::resolve(spec, thread, threads, seed, context)
-            .map(|drift| AnyWorkload::Drift(Box::new(drift))),
-        WorkloadSpec::Fsfb(spec) => {
-            Fsfb::resolve(spec, thread, threads, seed, context).map(|fsfb| AnyWorkload::Fsfb(Box::new(fsfb)))
+    use AnyWorkload as W;
+    use WorkloadSpec as S;
+    Ok(match spec {
+        S::Drift(spec) => W::Drift(Box::new(Drift::resolve(spec, thread, threads, seed, context)?)),
+        S::Fsfb(spec) => W::Fsfb(Box::new(Fsfb::resolve(spec, thread, threads, seed, context)?)),
+        S::Mobile(spec) => W::Mobile(Box::new(Mobile::resolve(spec, thread, threads, seed, context)?)),
+        S::InterleavedAppend(spec) => {
+            let append = InterleavedAppend::resolve(spec, thread, threads, seed, context)?;
+            W::InterleavedAppend(Box::new(append))
         }
-    }
+        S::Mail(spec) => W::Mail(Box::new(Mail::resolve(spec, thread, threads, seed, context)?)),
+    })
 }
 
 macro_rules! dispatch {
@@ -171,6 +191,9 @@ macro_rules! dispatch {
         match $self {
             AnyWorkload::Drift($inner) => $call,
             AnyWorkload::Fsfb($inner) => $call,
+            AnyWorkload::Mobile($inner) => $call,
+            AnyWorkload::InterleavedAppend($inner) => $call,
+            AnyWorkload::Mail($inner) => $call,
         }
     };
 }
@@ -180,8 +203,8 @@ macro_rules! tree {
     ($self:ident, $drift:ident => $own:expr, $population:ident => $call:expr) => {
         match $self {
             AnyWorkload::Drift($drift) => $own,
-            AnyWorkload::Fsfb(fsfb) => {
-                let $population: &Population = fsfb.population();
+            other => {
+                let $population: &Population = other.population();
                 $call
             }
         }
@@ -189,6 +212,20 @@ macro_rules! tree {
 }
 
 impl AnyWorkload {
+    /// The files of a workload that keeps them in a population.
+    ///
+    /// # Panics
+    /// Of `drift`, which the macro `tree` does not ask.
+    fn population(&self) -> &Population {
+        match self {
+            Self::Drift(_) => unreachable!("drift has a model of its own"),
+            Self::Fsfb(it) => it.population(),
+            Self::Mobile(it) => it.population(),
+            Self::InterleavedAppend(it) => it.population(),
+            Self::Mail(it) => it.population(),
+        }
+    }
+
     /// Directories to make before the first operation, parents first, without the thread's top directory (number
     /// 0), which must be made too.
     #[must_use]

@@ -3,11 +3,21 @@
 //! It numbers what is made, remembers which object the operation under way is about, and follows its outcome in a
 //! [`Model`]. Memory: about 120 bytes a live file.
 
+use super::error::WorkloadError;
 use super::{LiveFile, Model};
 use crate::distribution::Random;
 use crate::load::WriteMode;
 use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
 use crate::tree::Directory;
+
+/// Most directories of a load.
+const MAX_DIRECTORIES: u64 = 1 << 24;
+
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
+
+/// Files in a row that did not fit, after which no more are tried.
+pub const PATIENCE: u32 = 16;
 
 /// Files and directories, and the operations that change them.
 #[derive(Debug)]
@@ -18,8 +28,10 @@ pub struct Population {
     initial: Vec<Directory>,
     /// Directories there are, the thread's top (0) included, in no order.
     directories: Vec<u32>,
-    /// Identities of the live files, in no order.
+    /// Identities of the live files, in no order; nothing in a population without a list.
     files: Vec<u64>,
+    /// Whether `files` is kept.
+    listed: bool,
     /// Position in `files` of the one that is being deleted.
     leaving: usize,
     next_file: u64,
@@ -37,17 +49,28 @@ impl Population {
             initial.push(Directory { number, parent });
             directories.push(number);
         }
+        Self::with(thread, initial, write_mode)
+    }
+
+    /// Nothing but these directories: numbers from 1 without a gap, parents first.
+    pub fn with(thread: u32, initial: Vec<Directory>, write_mode: WriteMode) -> Self {
         Self {
             model: Model::new(thread, &initial),
             granule: if write_mode == WriteMode::Direct { BLOCK_BYTES } else { 1 },
+            directories: std::iter::once(0).chain(initial.iter().map(|it| it.number)).collect(),
+            next_directory: u32::try_from(initial.len()).unwrap_or(u32::MAX),
             initial,
-            directories,
             files: Vec::new(),
-            leaving: 0,
+            listed: true,
+            leaving: usize::MAX,
             next_file: u64::from(thread) << 48,
             next_name: 0,
-            next_directory: count,
         }
+    }
+
+    /// Without [`Population::delete_any`]: the workload has lists of its own.
+    pub fn without_list(self) -> Self {
+        Self { listed: false, ..self }
     }
 
     /// What there is before the first operation.
@@ -85,12 +108,49 @@ impl Population {
         Operation { file: self.next_file, place, length, ..blank(OperationKind::Create) }
     }
 
+    /// Adds `bytes` (at least 1) at the end of a live file.
+    pub fn append(&self, file: u64, bytes: u64) -> Option<Operation> {
+        let LiveFile { place, size, version, .. } = self.model.file(file)?;
+        let offset = size / BLOCK_BYTES * BLOCK_BYTES;
+        let length = (size - offset + bytes.max(1)).next_multiple_of(self.granule);
+        let version = version + 1;
+        Some(Operation { file, place, offset, length, size, version, ..blank(OperationKind::Append) })
+    }
+
+    /// Gives a live file a new name in `directory`.
+    pub fn rename(&mut self, file: u64, directory: u32) -> Option<Operation> {
+        let target = Place { directory, name: self.next_name };
+        let operation = self.on_file(OperationKind::Rename, file)?;
+        self.next_name += 1;
+        Some(Operation { target, ..operation })
+    }
+
+    /// Reads a live file, from its beginning to its end.
+    pub fn read(&self, file: u64) -> Option<Operation> {
+        let operation = self.on_file(OperationKind::Read, file)?;
+        Some(Operation { length: operation.size, ..operation })
+    }
+
+    /// Syncs a live file.
+    pub fn fsync(&self, file: u64) -> Option<Operation> {
+        self.on_file(OperationKind::Fsync, file)
+    }
+
+    /// Deletes a live file; for populations without a list.
+    pub fn delete(&self, file: u64) -> Option<Operation> {
+        self.on_file(OperationKind::Delete, file)
+    }
+
     /// Deletes a file, each as likely as any other; nothing when there is none.
     pub fn delete_any(&mut self, random: &mut Random) -> Option<Operation> {
         let count = u64::try_from(self.files.len()).ok().filter(|&count| count > 0)?;
         self.leaving = usize::try_from(random.below(count)).ok()?;
-        let LiveFile { file, place, size, version, .. } = self.model.file(*self.files.get(self.leaving)?)?;
-        Some(Operation { file, place, size, version, ..blank(OperationKind::Delete) })
+        self.on_file(OperationKind::Delete, *self.files.get(self.leaving)?)
+    }
+
+    fn on_file(&self, kind: OperationKind, file: u64) -> Option<Operation> {
+        let LiveFile { file, place, size, version, .. } = self.model.file(file)?;
+        Some(Operation { file, place, size, version, ..blank(kind) })
     }
 
     /// Takes in how the operation under way went.
@@ -100,8 +160,8 @@ impl Population {
         }
         self.model.apply(operation);
         match operation.kind {
-            OperationKind::Create => self.files.push(operation.file),
-            OperationKind::Delete => drop(self.files.swap_remove(self.leaving)),
+            OperationKind::Create if self.listed => self.files.push(operation.file),
+            OperationKind::Delete if self.listed => drop(self.files.swap_remove(self.leaving)),
             OperationKind::Mkdir => {
                 self.next_directory = operation.place.directory;
                 self.directories.push(self.next_directory);
@@ -109,6 +169,20 @@ impl Population {
             _ => {}
         }
     }
+}
+
+/// A thread's part of so many directories, which must be at least one a thread.
+pub fn own_directories(key: &str, count: u64, thread: u32, threads: u32) -> Result<u32, WorkloadError> {
+    let (own, all) = (u64::from(thread), u64::from(threads));
+    if !(all..=MAX_DIRECTORIES).contains(&count) {
+        return Err(WorkloadError::range(key, count, &format!("in {all}..={MAX_DIRECTORIES}")));
+    }
+    Ok(u32::try_from(count / all + u64::from(own < count % all)).unwrap_or(u32::MAX))
+}
+
+/// Whether an operation failed because the volume is full.
+pub const fn is_shortage(outcome: &Outcome) -> bool {
+    matches!(outcome.errno, ENOSPC | EDQUOT)
 }
 
 fn pick(from: &[u32], random: &mut Random) -> u32 {

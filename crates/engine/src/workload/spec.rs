@@ -3,10 +3,20 @@
 //! `resolve` in the workload's own module turns a spec into a validated value with private fields.
 //! Sizes are written as a number of bytes or as text with a unit (`"64KiB"`).
 
+mod fsfb;
+mod interleaved_append;
+mod mail;
+mod mobile;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use fsfb::FsfbSpec;
+pub use interleaved_append::{InterleavedAppendSpec, SyncSpec};
+pub use mail::{MailSpec, MailWeights};
+pub use mobile::MobileSpec;
 
 use crate::operation::OperationKind;
 use crate::profile::Profile;
@@ -22,6 +32,12 @@ pub enum WorkloadSpec {
     /// Fill with small files, then delete some and write as much anew in one directory, round by round: the free-space
     /// fragmentation benchmark of Conway et al. 2019, §5.
     Fsfb(FsfbSpec),
+    /// Large and small files in turn until the volume is full, then some deleted: mobile devices after Ji et al. 2016.
+    Mobile(MobileSpec),
+    /// Files of a set grow in turn, so that their blocks mingle: the ageing of TBBT (Zhu, Chen & Chiueh 2005).
+    InterleavedAppend(InterleavedAppendSpec),
+    /// A mail server's Maildir boxes: deliveries, reading, moving, deleting.
+    Mail(MailSpec),
 }
 
 impl WorkloadSpec {
@@ -42,49 +58,24 @@ impl WorkloadSpec {
     pub fn is_steered(&self) -> bool {
         match self {
             Self::Drift(drift) => matches!(drift.utilisation, Some(UtilisationSpec::Hold { .. })),
-            Self::Fsfb(_) => true,
+            Self::Fsfb(_) | Self::Mobile(_) | Self::InterleavedAppend(_) | Self::Mail(_) => true,
         }
     }
 
     /// Rounds after the filling, where it has rounds of its own.
     #[must_use]
     pub const fn rounds(&self) -> Option<u64> {
-        if let Self::Fsfb(fsfb) = self { Some(fsfb.rounds) } else { None }
+        match self {
+            Self::Fsfb(fsfb) => Some(fsfb.rounds),
+            Self::Mobile(mobile) => Some(mobile.cycles),
+            Self::Drift(_) | Self::InterleavedAppend(_) | Self::Mail(_) => None,
+        }
     }
 
     /// Whether it ends by itself, so that nothing else need stop it.
     #[must_use]
     pub const fn ends(&self) -> bool {
-        matches!(self, Self::Fsfb(_))
-    }
-}
-
-/// Parameters of `fsfb`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct FsfbSpec {
-    /// Directories at the start, each below one drawn at random from those before it; over all threads.
-    pub directories: u64,
-    /// How large a file is.
-    pub file_size: SizeSpec,
-    /// Share of the volume (above 0, at most 1) that is filled, and held by what later rounds write.
-    pub target: f64,
-    /// Share of the files' bytes (above 0, at most 1) that a round deletes and writes anew.
-    pub replace: f64,
-    /// Rounds after the filling; then it ends. At least 1.
-    pub rounds: u64,
-}
-
-impl Default for FsfbSpec {
-    /// What the paper did.
-    fn default() -> Self {
-        Self {
-            directories: 1000,
-            file_size: SizeSpec::Uniform { min: Bytes(1 << 10), max: Bytes(150 << 10) },
-            target: 0.95,
-            replace: 0.05,
-            rounds: 500,
-        }
+        self.rounds().is_some()
     }
 }
 

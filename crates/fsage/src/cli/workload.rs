@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use fsage_engine::workload::spec::{DerivedKey, DriftSpec, FsfbSpec, WorkloadSpec};
+use fsage_engine::workload::spec::{
+    DerivedKey, DriftSpec, FsfbSpec, InterleavedAppendSpec, MailSpec, MobileSpec, WorkloadSpec,
+};
 use serde_json::Value;
 
 use super::explain::{EXIT_USAGE, Problem};
@@ -16,10 +18,13 @@ pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Proble
     let spec = match name {
         "drift" => WorkloadSpec::Drift(DriftSpec::default()),
         "fsfb" => WorkloadSpec::Fsfb(FsfbSpec::default()),
+        "mobile" => WorkloadSpec::Mobile(MobileSpec::default()),
+        "interleaved-append" => WorkloadSpec::InterleavedAppend(InterleavedAppendSpec::default()),
+        "mail" => WorkloadSpec::Mail(MailSpec::default()),
         file if Path::new(file).extension().is_some_and(|e| e == "toml") => from_file(Path::new(file))?,
         other => {
             return Err(Problem::new(EXIT_USAGE, format!("there is no workload `{other}`")).hint(
-                "it is `drift`, `fsfb`, or the path of a TOML file with the keys of a study's workload table",
+                "it is `drift`, `fsfb`, `mobile`, `interleaved-append`, `mail`, or the path of a TOML file with the keys of a study's workload table",
             ));
         }
     };

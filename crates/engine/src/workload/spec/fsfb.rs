@@ -1,0 +1,36 @@
+//! What `fsfb` is told.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SizeSpec;
+use crate::size::Bytes;
+
+/// Parameters of `fsfb`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FsfbSpec {
+    /// Directories at the start, each below one drawn at random from those before it; over all threads.
+    pub directories: u64,
+    /// How large a file is.
+    pub file_size: SizeSpec,
+    /// Share of the volume (above 0, at most 1) that is filled, and held by what later rounds write.
+    pub target: f64,
+    /// Share of the files' bytes (above 0, at most 1) that a round deletes and writes anew.
+    pub replace: f64,
+    /// Rounds after the filling; then it ends. At least 1.
+    pub rounds: u64,
+}
+
+impl Default for FsfbSpec {
+    /// What the paper did.
+    fn default() -> Self {
+        Self {
+            directories: 1000,
+            file_size: SizeSpec::Uniform { min: Bytes(1 << 10), max: Bytes(150 << 10) },
+            target: 0.95,
+            replace: 0.05,
+            rounds: 500,
+        }
+    }
+}
