@@ -4,12 +4,15 @@ mod detail;
 mod error;
 mod free;
 mod histogram;
+mod places;
 mod scan;
 mod walk;
 
 pub use detail::{TreeDetail, count_bound, size_bound};
 pub use error::LayoutError;
 pub use free::free_space;
+pub(crate) use free::{is_btrfs, volume_bytes};
+pub use places::{PlacedFile, Places, places};
 pub use scan::{ScanOptions, scan, scan_in_detail};
 
 use schemars::JsonSchema;

@@ -113,6 +113,9 @@ pub enum Request {
         #[serde(default)]
         detail: bool,
     },
+    /// Where every file below a directory lies: chunks with a JSON line (`PlacedFile`) a file, then `Reply::Placed`. `cells`: stretches of
+    /// equal length that the volume is divided into.
+    Places { directory: PathBuf, cells: u64 },
     /// Free space of the file system that holds `directory`.
     FreeSpace { directory: PathBuf },
     /// `statfs`.
@@ -214,6 +217,9 @@ pub enum Reply {
     Replayed { result: Box<ReplayResult> },
     /// To `Scan`.
     Layout { layout: Box<LayoutSummary>, elapsed_ns: u64 },
+    /// To `Places`. `used`: share in use of each cell, empty where the file system does not tell; then `unknown` says why. `logical`:
+    /// places are btrfs' own addresses.
+    Placed { files: u64, failed: u64, logical: bool, volume_bytes: u64, used: Vec<f64>, unknown: String },
     /// To `FreeSpace`.
     FreeSpace { free_space: Box<FreeSpace>, elapsed_ns: u64 },
     /// To `Usage`.

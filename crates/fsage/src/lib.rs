@@ -7,6 +7,7 @@ pub mod cli;
 pub mod compare;
 pub mod disk;
 pub mod doctor;
+pub mod explain;
 pub mod filesystem;
 pub mod image;
 pub mod lease;

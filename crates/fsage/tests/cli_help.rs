@@ -18,6 +18,7 @@ fn every_command_has_help() {
         "study",
         "age",
         "scan",
+        "explain",
         "profile",
         "verify",
         "image",

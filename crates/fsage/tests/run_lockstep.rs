@@ -96,7 +96,8 @@ fn a_full_and_an_empty_volume_go_through_the_same_states() {
         }
         for look in looks {
             // The same files on every volume: what grep read.
-            let bytes: Vec<u64> = look.volumes.iter().map(|volume| volume.layout.file_histogram.total_bytes()).collect();
+            let bytes: Vec<u64> =
+                look.volumes.iter().map(|volume| volume.layout.file_histogram.total_bytes()).collect();
             assert!(bytes[0] > 0 && bytes.iter().all(|other| *other == bytes[0]), "{which}: {bytes:?}");
             assert!(look.volumes.iter().all(|volume| volume.measures[0].name == "grep"), "{which}");
         }

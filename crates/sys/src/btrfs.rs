@@ -188,6 +188,14 @@ fn info(fd: BorrowedFd<'_>) -> Result<FsInfo> {
     Ok(info)
 }
 
+/// Every chunk: which of btrfs' own addresses lie where on the devices.
+///
+/// # Errors
+/// The kernel refuses (it wants `CAP_SYS_ADMIN`), or answers what makes no sense.
+pub fn chunk_tree(fd: BorrowedFd<'_>) -> Result<Vec<Chunk>> {
+    chunks(&mut Search::new(fd))
+}
+
 fn chunks(search: &mut Search<'_>) -> Result<Vec<Chunk>> {
     let mut chunks = Vec::new();
     let last = Key { object: CHUNKS, kind: CHUNK_ITEM, offset: u64::MAX };

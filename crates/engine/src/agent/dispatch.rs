@@ -1,5 +1,6 @@
 //! Which request is done by what.
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,7 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
             let scan = if detail { layout::scan_in_detail } else { layout::scan };
             run_scan(scan, &directory, threads, one_file_system)
         }
+        Request::Places { directory, cells } => places(agent, id, &directory, cells),
         Request::FreeSpace { directory } => free_space(&directory),
         Request::Verify { directory } => verify::run(&directory, 0)
             .map(|result| Reply::Verified { result: Box::new(result) })
@@ -128,6 +130,33 @@ fn run_scan(scan: Scan, directory: &Path, threads: u32, one_file_system: bool) -
     let options = ScanOptions { threads, one_file_system };
     let summary = scan(directory, &options).map_err(|error| layout_failure(&error))?;
     Ok(Reply::Layout { layout: Box::new(summary), elapsed_ns: elapsed_ns(started) })
+}
+
+/// Bytes of lines that are sent together.
+const LINES: usize = 1 << 18;
+
+fn places(agent: &Agent, id: u64, directory: &Path, cells: u64) -> Result<Reply, Failure> {
+    let found = layout::places(directory).map_err(|error| layout_failure(&error))?;
+    let mut lines = Vec::new();
+    for file in &found.files {
+        // A path and numbers: nothing that JSON could not say.
+        if serde_json::to_writer(&mut lines, file).is_ok() {
+            lines.push(b'\n');
+        }
+        if lines.len() >= LINES {
+            agent.send_chunk(id, &lines);
+            lines.clear();
+        }
+    }
+    agent.send_chunk(id, &lines);
+    let volume_bytes = std::fs::File::open(directory).map_or(0, |root| layout::volume_bytes(root.as_fd()));
+    let (used, unknown) = match crate::image::used_shares(directory, volume_bytes, cells) {
+        Ok(used) => (used, String::new()),
+        Err(error) => (Vec::new(), chain(&error)),
+    };
+    let files = u64::try_from(found.files.len()).unwrap_or(u64::MAX);
+    let layout::Places { failed, logical, .. } = found;
+    Ok(Reply::Placed { files, failed, logical, volume_bytes, used, unknown })
 }
 
 fn free_space(directory: &Path) -> Result<Reply, Failure> {

@@ -39,6 +39,7 @@ pub use materialise::materialise;
 pub use place::{check_outside, check_place};
 pub use restore::{RestoreOptions, restore};
 pub use save::{SaveOptions, partial, save};
+pub(crate) use used::shares as used_shares;
 pub use verify::verify;
 
 use schemars::JsonSchema;

@@ -9,10 +9,12 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
 use fsage_sys::{Error, btrfs, fsmap};
-use rustix::fs::{fstat, fstatfs, major, minor};
+use rustix::fs::{fstat, major, minor};
 
 use super::encode::Run;
 use super::{BLOCK_BYTES, ImageError, as_usize};
+use crate::layout::is_btrfs;
+use crate::quantity::share;
 
 /// Where btrfs keeps its superblock and the copies; they may lie in what its trees call free.
 const BTRFS_SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
@@ -137,9 +139,24 @@ pub(super) fn of_mounted(device: &Path, point: &Path, blocks: u64) -> Result<Use
     }
 }
 
-fn is_btrfs(fd: BorrowedFd<'_>) -> bool {
-    const BTRFS_SUPER_MAGIC: u32 = 0x9123_683e;
-    fstatfs(fd).is_ok_and(|status| u32::try_from(status.f_type) == Ok(BTRFS_SUPER_MAGIC))
+/// Share in use (0..=1) of each of `cells` stretches of equal length of the volume of `bytes` bytes on which `directory` is. What its file
+/// system changes meanwhile may show or not.
+///
+/// # Errors
+/// As the map of an image: the kernel does not tell, or there are several devices.
+pub(crate) fn shares(directory: &Path, bytes: u64, cells: u64) -> Result<Vec<f64>, ImageError> {
+    let blocks = bytes / BLOCK_BYTES;
+    let map = of_mounted(directory, directory, blocks)?;
+    let edge = |cell: u64| {
+        let edge = u128::from(blocks) * u128::from(cell) / u128::from(cells.max(1));
+        u64::try_from(edge).unwrap_or(blocks)
+    };
+    Ok((0..cells)
+        .map(|cell| {
+            let (first, end) = (edge(cell), edge(cell + 1));
+            share(map.count(first, end - first), end - first)
+        })
+        .collect())
 }
 
 /// Whether it all lies on one device.

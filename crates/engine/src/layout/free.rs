@@ -42,7 +42,8 @@ pub fn free_space(dir: &Path) -> Result<FreeSpace, LayoutError> {
     }
 }
 
-fn is_btrfs(fd: BorrowedFd<'_>) -> bool {
+/// Whether a descriptor is of something on btrfs.
+pub(crate) fn is_btrfs(fd: BorrowedFd<'_>) -> bool {
     const BTRFS_SUPER_MAGIC: u32 = 0x9123_683e;
     fstatfs(fd).is_ok_and(|status| u32::try_from(status.f_type) == Ok(BTRFS_SUPER_MAGIC))
 }
@@ -213,6 +214,12 @@ fn unescape(text: &str) -> PathBuf {
         text = text.replace(escape, character);
     }
     PathBuf::from(text)
+}
+
+/// Size of the volume of the file system that a descriptor is on: that of the device, else what `statfs` says.
+pub(crate) fn volume_bytes(fd: BorrowedFd<'_>) -> u64 {
+    let told = fstatvfs(fd).map_or(0, |volume| volume.f_blocks.saturating_mul(volume.f_frsize));
+    device_bytes(fd).unwrap_or(0).max(told)
 }
 
 /// Size of the block device below, where there is one.

@@ -129,7 +129,7 @@ const STAT_BLOCK_BYTES: u64 = 512;
 /// All extents of a file. First those up to its size, for which nothing must be looked for beyond; what may lie there
 /// (space taken ahead) is asked for only when the extents seen are less than the file holds, or where their lengths
 /// say nothing about that.
-fn read_extents(
+pub(super) fn read_extents(
     reader: &mut Reader,
     file: &OpenFile<'_>,
     mut each: impl FnMut(FileExtent),

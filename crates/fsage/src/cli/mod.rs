@@ -29,7 +29,8 @@ pub mod terminal;
 pub mod text;
 pub mod verdict;
 pub mod verify;
-pub mod workload;
+pub mod why;
+mod workload;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -84,6 +85,8 @@ pub enum Command {
     Age(age::AgeArgs),
     /// Tell how fragmented a mounted file system or a directory is; changes nothing
     Scan(scan::ScanArgs),
+    /// Tell which files and directories are slow to read because of where they lie, and what would mend it
+    Explain(why::ExplainArgs),
     /// Write down what a tree looks like, without names, to age another volume like it
     Profile(profile::ProfileArgs),
     /// Measure what age costs on a mounted file system (`list` tells the measures)
@@ -134,6 +137,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Study(args) => study::run(&args, terminal),
         Command::Age(args) => age::run(&args, terminal),
         Command::Scan(args) => scan::run(&args, terminal),
+        Command::Explain(args) => why::run(&args, terminal),
         Command::Profile(args) => profile::run(&args, terminal),
         Command::Measure(args) => measure::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),

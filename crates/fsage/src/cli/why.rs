@@ -1,0 +1,142 @@
+//! `fsage explain`: why a tree is slow to read, and what would mend it.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fsage_disk::media::Spec;
+use fsage_engine::protocol::Request;
+use fsage_engine::quantity::as_f64;
+
+use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
+use super::progress::Progress;
+use super::terminal::Terminal;
+use super::{report, text, verify};
+use crate::explain::{ExplainError, Explanation, Item, Map, explain, in_short, page, remedies};
+use crate::report::text::nanoseconds;
+use crate::target::Target;
+
+/// Maps drawn on a terminal.
+const MAPS: usize = 1;
+
+/// Arguments of `fsage explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Reads no data and changes nothing. Times are those of a model of a medium, for the data alone (docs/explain.md).
+Own files need no root; the files of others and the map of what else is in use do.
+
+Examples:
+  sudo fsage explain /srv/mail
+  sudo fsage explain / --medium ssd -o why.html")]
+pub struct ExplainArgs {
+    /// A directory, or a mount point
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// The medium that is reckoned with (`fsage disk media` lists them)
+    #[arg(long, value_name = "MEDIUM", default_value = "hdd-7200")]
+    pub medium: String,
+    /// How many of the worst directories and files are told
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub worst: u32,
+    /// Also write it as one HTML file, with maps
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl Explain for ExplainError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Target(error) => Explain::exit_code(error),
+            Self::Medium(_) => EXIT_USAGE,
+            Self::List(_) | Self::Nothing => EXIT_FAILED,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Target(error) => Explain::hint(error),
+            Self::Nothing => Some("name a directory with files of some size; what was just written has no place before a `sync`".to_owned()),
+            Self::Medium(_) | Self::List(_) => None,
+        }
+    }
+}
+
+/// Explains.
+pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let directory = verify::existing(&args.path)?;
+    let medium: Spec = args.medium.parse().map_err(|error: fsage_disk::media::SpecError| {
+        Problem::new(EXIT_USAGE, format!("`{}` is no medium", args.medium))
+            .because(&error)
+            .hint("`fsage disk media` lists them")
+    })?;
+    let mut session = Target::local()?;
+    let mut progress = Progress::new(terminal);
+    if terminal.live {
+        progress.stage(&format!("looking at {}", args.path.display()));
+    }
+    // What was just written would have no place yet.
+    session.call(Request::Sync { directory: directory.clone() }, &mut |_| {})?;
+    let worst = usize::try_from(args.worst).unwrap_or(usize::MAX);
+    let found = explain(&mut session, &directory, &medium, worst);
+    progress.finish();
+    let found = found?;
+    if let Some(path) = &args.output {
+        report::save(path, page(&found, &args.path).as_bytes()).map_err(|error| {
+            Problem::new(EXIT_FAILED, format!("cannot write the page `{}`", path.display())).because(&error)
+        })?;
+    }
+    found.notes.iter().for_each(|note| terminal.note(&format!("note: {note}")));
+    if terminal.json {
+        terminal.json(&found)?;
+    } else {
+        terminal.result(&show(&found, &args.path, terminal))?;
+    }
+    Ok(EXIT_OK)
+}
+
+fn show(found: &Explanation, path: &Path, terminal: &Terminal) -> String {
+    let mut out = format!("{}: {}\n", terminal.bold(&path.display().to_string()), in_short(found));
+    let remedies = remedies(&found.tree);
+    out.push_str("\nWhat would mend it\n");
+    if remedies.is_empty() {
+        out.push_str("  nothing that would save as much as 5 %: it lies about as well as a copy\n");
+    }
+    for (what, ns) in remedies {
+        let share = as_f64(ns) / as_f64(found.tree.now_ns.max(1)) * 100.0;
+        let _ = writeln!(out, "  {what}: {} instead of {} ({share:.0} %)", time(ns), time(found.tree.now_ns));
+    }
+    for (title, items) in [("Worst directories", &found.directories), ("Worst files", &found.files)] {
+        if !items.is_empty() {
+            let _ = writeln!(out, "\n{title}\n{}", table(items));
+        }
+    }
+    for item in found.directories.iter().take(MAPS) {
+        let _ = writeln!(out, "\nWhere {} lies on the volume", item.path);
+        for row in Map::new(item, &found.used).text(terminal.unicode) {
+            let _ = writeln!(out, "  {row}");
+        }
+        let _ = writeln!(out, "  {}", terminal.dim(Map::legend(terminal.unicode)));
+    }
+    out
+}
+
+fn time(ns: u64) -> String {
+    nanoseconds(as_f64(ns))
+}
+
+fn table(items: &[Item]) -> String {
+    let heading = ["", "extra", "now", "in a copy", "pieces", "files", "size"].map(str::to_owned).to_vec();
+    let row = |item: &Item| {
+        vec![
+            item.path.clone(),
+            time(item.extra_ns()),
+            time(item.now_ns),
+            time(item.copied_ns),
+            text::count(item.extents),
+            text::count(item.files),
+            text::size(item.bytes),
+        ]
+    };
+    let rows = std::iter::once(heading).chain(items.iter().map(row)).collect::<Vec<_>>();
+    text::table(&rows, 2)
+}

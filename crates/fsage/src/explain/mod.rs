@@ -1,0 +1,288 @@
+//! Why a tree is slow to read: which files and directories cost most beyond what they must, where they lie, and what would
+//! mend it.
+//!
+//! **How it is reckoned.** Every file is read in the order of its directories, piece by piece in requests of 128 KiB (the kernel's read-ahead),
+//! one at a time, by the model of a medium ([`fsage_disk::media`]). So is a copy, in which every file lies behind the one before it,
+//! and the same tree with each file in one piece at the place where it begins. What a file takes beyond its copy is its *extra* time. Inodes and directories are
+//! left out on all sides, and so is the host's CPU: the figures say what the places of the data cost on that medium.
+
+mod cost;
+mod map;
+mod page;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fsage_disk::media::{Spec, SpecError};
+use fsage_engine::layout::PlacedFile;
+use fsage_engine::protocol::{Reply, Request};
+use serde::Serialize;
+
+pub use map::{COLUMNS, Map, ROWS};
+pub(crate) use page::in_short;
+pub use page::page;
+
+use crate::target::{Incoming, Session, TargetError};
+
+/// Why nothing can be explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The agent could not look.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The agent said something else.
+    #[error("the agent's list of files makes no sense")]
+    List(#[from] serde_json::Error),
+    /// The medium cannot be that.
+    #[error(transparent)]
+    Medium(#[from] SpecError),
+    /// No file has a place.
+    #[error("no file there has data on the volume")]
+    Nothing,
+}
+
+/// A file, or the files of one directory.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Item {
+    /// Below the tree; `.` is the tree's own directory.
+    pub path: String,
+    /// Files.
+    pub files: u64,
+    /// Bytes on the volume.
+    pub bytes: u64,
+    /// Pieces.
+    pub extents: u64,
+    /// Nanoseconds to read it as it lies…
+    pub now_ns: u64,
+    /// … with each file in one piece…
+    pub defragmented_ns: u64,
+    /// … and in a copy of the tree.
+    pub copied_ns: u64,
+    /// Share of each cell of the volume (0..=1) that it takes, for cells of which it takes any.
+    pub cells: BTreeMap<usize, f64>,
+}
+
+impl Item {
+    /// Time beyond that of the copy.
+    #[must_use]
+    pub const fn extra_ns(&self) -> u64 {
+        self.now_ns.saturating_sub(self.copied_ns)
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The medium that times are of.
+    pub medium: String,
+    /// Size of the volume.
+    pub volume_bytes: u64,
+    /// The whole tree.
+    pub tree: Item,
+    /// Directories with most extra time, worst first.
+    pub directories: Vec<Item>,
+    /// Files with most extra time, worst first.
+    pub files: Vec<Item>,
+    /// Share of the tree's files that directly follow the file before them (0..=1): inter-file layout (Conway et al. 2017).
+    pub inter_file_score: f64,
+    /// Share of each cell in use, by the file system's word; empty where it does not tell.
+    pub used: Vec<f64>,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Looks at the tree below `directory`.
+///
+/// # Errors
+/// As [`ExplainError`].
+pub fn explain(
+    session: &mut Session,
+    directory: &Path,
+    medium: &Spec,
+    worst: usize,
+) -> Result<Explanation, ExplainError> {
+    let mut lines = Vec::new();
+    let request = Request::Places { directory: directory.to_owned(), cells: map::CELLS };
+    let reply = session.call(request, &mut |incoming| {
+        if let Incoming::Chunk(bytes) = incoming {
+            lines.extend_from_slice(&bytes);
+        }
+    })?;
+    let Reply::Placed { failed, logical, volume_bytes, used, unknown, .. } = reply else {
+        let answer = format!("{reply:?}").chars().take(80).collect();
+        return Err(TargetError::Unexpected { request: "places".to_owned(), answer }.into());
+    };
+    let files: Vec<PlacedFile> = lines
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(serde_json::from_slice)
+        .collect::<Result<_, _>>()?;
+    let mut notes = Vec::new();
+    if failed > 0 {
+        notes.push(format!("{failed} files or directories could not be looked at"));
+    }
+    if logical {
+        notes.push("places are btrfs' own addresses: its chunk tree wants root".to_owned());
+    }
+    if !unknown.is_empty() {
+        notes.push(format!("what else is in use is not shown: {unknown}"));
+    }
+    let explanation = reckon(&files, volume_bytes, medium, worst)?;
+    Ok(Explanation { used, notes, ..explanation })
+}
+
+/// Reckons what files at these places cost.
+///
+/// # Errors
+/// The medium cannot have that size, or no file has a place.
+pub fn reckon(
+    files: &[PlacedFile],
+    volume_bytes: u64,
+    medium: &Spec,
+    worst: usize,
+) -> Result<Explanation, ExplainError> {
+    let placed: Vec<&PlacedFile> = files.iter().filter(|file| !file.extents.is_empty()).collect();
+    if placed.is_empty() {
+        return Err(ExplainError::Nothing);
+    }
+    let end = placed.iter().flat_map(|file| &file.extents).map(|(start, length)| start + length).max();
+    let volume_bytes = volume_bytes.max(end.unwrap_or(0)).next_multiple_of(4096);
+    let times = cost::Times::of(&placed, volume_bytes, medium)?;
+    let item = |numbers: &[usize], path: &str| {
+        let mut item = Item {
+            path: path.to_owned(),
+            files: 0,
+            bytes: 0,
+            extents: 0,
+            now_ns: 0,
+            defragmented_ns: 0,
+            copied_ns: 0,
+            cells: BTreeMap::new(),
+        };
+        for &number in numbers {
+            let Some(file) = placed.get(number) else { continue };
+            item.files += 1;
+            item.bytes += file.extents.iter().map(|(_, length)| length).sum::<u64>();
+            item.extents += u64::try_from(file.extents.len()).unwrap_or(u64::MAX);
+            item.now_ns += times.now[number];
+            item.defragmented_ns += times.defragmented[number];
+            item.copied_ns += times.copied[number];
+        }
+        item
+    };
+    let with_cells = |mut item: Item, numbers: &[usize]| {
+        let extents = numbers.iter().filter_map(|number| placed.get(*number)).flat_map(|file| &file.extents);
+        item.cells = map::cells(extents, volume_bytes);
+        item
+    };
+    let mut directories: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (number, file) in placed.iter().enumerate() {
+        let directory = file.path.rsplit_once('/').map_or(".", |(directory, _)| directory);
+        directories.entry(directory).or_default().push(number);
+    }
+    let rank = |found: Vec<(Item, Vec<usize>)>| {
+        let mut found: Vec<_> = found.into_iter().filter(|(item, _)| item.extra_ns() > 0).collect();
+        found.sort_by(|(a, _), (b, _)| b.extra_ns().cmp(&a.extra_ns()).then_with(|| a.path.cmp(&b.path)));
+        found.truncate(worst);
+        found.into_iter().map(|(found, numbers)| with_cells(found, &numbers)).collect::<Vec<Item>>()
+    };
+    let all: Vec<usize> = (0..placed.len()).collect();
+    let each = all.iter().map(|number| (item(&[*number], &placed[*number].path), vec![*number])).collect();
+    Ok(Explanation {
+        medium: medium.to_string(),
+        volume_bytes,
+        tree: with_cells(item(&all, "."), &all),
+        directories: rank(directories.into_iter().map(|(path, all)| (item(&all, path), all)).collect()),
+        files: rank(each),
+        inter_file_score: cost::inter_file_score(&placed),
+        used: Vec::new(),
+        notes: Vec::new(),
+    })
+}
+
+/// What would mend a tree, most effective first: in words, and what reading would then take.
+#[must_use]
+pub fn remedies(tree: &Item) -> Vec<(&'static str, u64)> {
+    let mut remedies = vec![
+        ("copy it to a fresh volume, or to one with free space in large pieces", tree.copied_ns),
+        (
+            "put each file into one piece (e4defrag, xfs_fsr, btrfs filesystem defragment)",
+            tree.defragmented_ns,
+        ),
+    ];
+    remedies.sort_by_key(|(_, ns)| *ns);
+    remedies.retain(|(_, ns)| ns.saturating_mul(20) < tree.now_ns.saturating_mul(19));
+    remedies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, extents: &[(u64, u64)]) -> PlacedFile {
+        let size = extents.iter().map(|(_, length)| length).sum();
+        PlacedFile { path: path.to_owned(), size, extents: extents.to_vec() }
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    fn explained(files: &[PlacedFile], medium: &str) -> Explanation {
+        reckon(files, 1 << 30, &medium.parse().unwrap(), 5).unwrap()
+    }
+
+    /// Two directories: one as a copy would have it, one with files in pieces all over the volume.
+    fn tree() -> Vec<PlacedFile> {
+        let mut files: Vec<PlacedFile> =
+            (0..20).map(|n| file(&format!("good/{n}"), &[(n * 65_536, 65_536)])).collect();
+        for n in 0..20_u64 {
+            let pieces: Vec<(u64, u64)> =
+                (0..4).map(|piece| ((100 + (n * 37 + piece * 211) % 800) * MIB, 16_384)).collect();
+            files.push(file(&format!("bad/{n}"), &pieces));
+        }
+        files
+    }
+
+    #[test]
+    fn the_worst_are_those_that_lie_worst() {
+        let found = explained(&tree(), "hdd-7200");
+        assert_eq!(found.directories[0].path, "bad");
+        assert!(found.files.iter().all(|item| item.path.starts_with("bad/")), "{:?}", found.files);
+        let bad = &found.directories[0];
+        assert_eq!((bad.files, bad.extents, bad.bytes), (20, 80, 20 * 65_536));
+        // 80 seeks against hardly any.
+        assert!(bad.now_ns > 5 * bad.copied_ns, "{bad:?}");
+        assert!(bad.defragmented_ns < bad.now_ns && bad.defragmented_ns > bad.copied_ns, "{bad:?}");
+        let tree = &found.tree;
+        assert!(tree.now_ns >= bad.now_ns && tree.copied_ns <= tree.defragmented_ns, "{tree:?}");
+        assert_eq!(remedies(tree)[0].1, tree.copied_ns);
+        // 19 of the 39 files that follow another one do so on the volume.
+        assert!((found.inter_file_score - 19.0 / 39.0).abs() < 1e-9, "{}", found.inter_file_score);
+        let covered: f64 = bad.cells.values().sum::<f64>() * (1 << 30) as f64 / map::CELLS as f64;
+        assert!((covered - (20.0 * 65_536.0)).abs() < 1.0, "{covered}");
+    }
+
+    #[test]
+    fn a_good_tree_has_nothing_to_mend_and_memory_costs_nothing() {
+        let files = &tree()[..20];
+        let found = explained(files, "hdd-7200");
+        assert_eq!(found.inter_file_score.to_bits(), 1.0_f64.to_bits());
+        assert!(remedies(&found.tree).is_empty(), "{:?}", found.tree);
+        let ram = explained(&tree(), "ram");
+        assert_eq!((ram.tree.now_ns, ram.files.len(), ram.directories.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn flash_does_not_seek() {
+        let (disk, flash) = (explained(&tree(), "hdd-7200"), explained(&tree(), "ssd"));
+        assert!(flash.tree.now_ns > 0);
+        let ratio = |item: &Item| item.now_ns as f64 / item.copied_ns.max(1) as f64;
+        assert!(ratio(&flash.tree) < ratio(&disk.tree) / 2.0, "{:?} {:?}", flash.tree, disk.tree);
+    }
+
+    #[test]
+    fn without_data_there_is_nothing_to_explain() {
+        let empty = [file("empty", &[])];
+        let error = reckon(&empty, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap_err();
+        assert!(matches!(error, ExplainError::Nothing), "{error}");
+    }
+}
