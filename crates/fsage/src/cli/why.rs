@@ -107,7 +107,7 @@ fn show(found: &Explanation, path: &Path, terminal: &Terminal) -> String {
     }
     for (title, items) in [("Worst directories", &found.directories), ("Worst files", &found.files)] {
         if !items.is_empty() {
-            let _ = writeln!(out, "\n{title}\n{}", table(items));
+            let _ = writeln!(out, "\n{title}\n{}", table(items).trim_end());
         }
     }
     for item in found.directories.iter().take(MAPS) {

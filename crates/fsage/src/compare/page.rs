@@ -39,7 +39,7 @@ pub fn page(comparison: &Comparison) -> String {
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) ".table-box .buttons{display:none}" }
             }
-            body {
+            body.alone {
                 main {
                     header { h1 { "Comparison" } }
                     section {

@@ -34,7 +34,7 @@ pub fn page(explanation: &Explanation, path: &Path) -> String {
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
             }
-            body {
+            body.alone {
                 main {
                     header { h1 { (title) } p.question { (in_short(explanation)) } }
                     section {
