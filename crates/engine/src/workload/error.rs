@@ -51,6 +51,16 @@ pub enum WorkloadError {
     /// Operations that work on files, and none that makes them.
     #[error("weights.create is 0: without files no other operation finds an object")]
     NoCreate,
+    /// A text that is not of its form.
+    #[error("{key}, line {line}: {what}")]
+    Text {
+        /// The key.
+        key: String,
+        /// 1-based.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
     /// A table without rows.
     #[error("{key} is empty")]
     EmptyTable {
@@ -108,6 +118,7 @@ impl WorkloadError {
             Self::Range { key, .. }
             | Self::Contradiction { key, .. }
             | Self::LargerThanVolume { key, .. }
+            | Self::Text { key, .. }
             | Self::EmptyTable { key } => key,
             Self::Profile { .. } => "like",
             Self::NoWeights => "weights",
@@ -128,6 +139,10 @@ impl WorkloadError {
             Self::LargerThanVolume { key, volume, .. } => smaller(key, *volume),
             Self::TreeTooSmall { .. } => "raise directories.fan_out or directories.depth".to_owned(),
             Self::EmptyTable { .. } => "give at least one row: rows = [[\"4KiB\", 1.0]]".to_owned(),
+            Self::Text { .. } => {
+                "a profile file of Geriatrix has the number of rows, then as many rows, then what you like"
+                    .to_owned()
+            }
             Self::Range { .. } | Self::Contradiction { .. } => String::new(),
         }
     }

@@ -19,6 +19,9 @@ mod digest;
 mod drift;
 mod error;
 mod fsfb;
+mod git;
+mod histogram;
+mod history;
 mod interleaved_append;
 mod mail;
 mod mobile;
@@ -27,16 +30,20 @@ mod population;
 mod room;
 #[cfg(test)]
 mod simulated;
+mod snapshots;
 pub mod spec;
 
 pub(crate) use digest::TreeDigest;
 pub use drift::Drift;
 pub use error::WorkloadError;
 pub use fsfb::Fsfb;
+pub use git::Git;
+pub use histogram::Histogram;
 pub use interleaved_append::InterleavedAppend;
 pub use mail::Mail;
 pub use mobile::Mobile;
 pub(crate) use model::Model;
+pub use snapshots::Snapshots;
 
 use self::population::Population;
 use self::spec::WorkloadSpec;
@@ -158,6 +165,12 @@ pub enum AnyWorkload {
     InterleavedAppend(Box<InterleavedAppend>),
     /// [`Mail`].
     Mail(Box<Mail>),
+    /// [`Histogram`].
+    Histogram(Box<Histogram>),
+    /// [`Git`].
+    Git(Box<Git>),
+    /// [`Snapshots`].
+    Snapshots(Box<Snapshots>),
 }
 
 /// Turns a description into the workload of thread `thread` (0-based) of `threads`. Same arguments, same
@@ -183,6 +196,11 @@ pub fn resolve(
             W::InterleavedAppend(Box::new(append))
         }
         S::Mail(spec) => W::Mail(Box::new(Mail::resolve(spec, thread, threads, seed, context)?)),
+        S::Histogram(spec) => {
+            W::Histogram(Box::new(Histogram::resolve(spec, thread, threads, seed, context)?))
+        }
+        S::Git(spec) => W::Git(Box::new(Git::resolve(spec, thread, threads, seed, context)?)),
+        S::Snapshots(spec) => W::Snapshots(Box::new(Snapshots::resolve(spec, thread, seed, context)?)),
     })
 }
 
@@ -194,6 +212,9 @@ macro_rules! dispatch {
             AnyWorkload::Mobile($inner) => $call,
             AnyWorkload::InterleavedAppend($inner) => $call,
             AnyWorkload::Mail($inner) => $call,
+            AnyWorkload::Histogram($inner) => $call,
+            AnyWorkload::Git($inner) => $call,
+            AnyWorkload::Snapshots($inner) => $call,
         }
     };
 }
@@ -223,6 +244,9 @@ impl AnyWorkload {
             Self::Mobile(it) => it.population(),
             Self::InterleavedAppend(it) => it.population(),
             Self::Mail(it) => it.population(),
+            Self::Histogram(it) => it.population(),
+            Self::Git(it) => it.population(),
+            Self::Snapshots(it) => it.population(),
         }
     }
 

@@ -68,7 +68,7 @@ impl Population {
         }
     }
 
-    /// Without [`Population::delete_any`]: the workload has lists of its own.
+    /// Without [`Population::delete_any`], and [`Population::any_directory`] is one of the first: the workload has lists of its own.
     pub fn without_list(self) -> Self {
         Self { listed: false, ..self }
     }
@@ -97,6 +97,12 @@ impl Population {
     pub fn make_directory(&self, parent: u32) -> Operation {
         let place = Place { directory: self.next_directory + 1, name: 0 };
         Operation { place, offset: u64::from(parent), version: 0, ..blank(OperationKind::Mkdir) }
+    }
+
+    /// Removes an empty directory below `parent`.
+    pub fn remove_directory(&self, number: u32, parent: u32) -> Operation {
+        let place = Place { directory: number, name: 0 };
+        Operation { place, offset: u64::from(parent), version: 0, ..blank(OperationKind::Rmdir) }
     }
 
     /// Makes a file of `size` bytes (at least 1) in `directory`.
@@ -164,7 +170,9 @@ impl Population {
             OperationKind::Delete if self.listed => drop(self.files.swap_remove(self.leaving)),
             OperationKind::Mkdir => {
                 self.next_directory = operation.place.directory;
-                self.directories.push(self.next_directory);
+                if self.listed {
+                    self.directories.push(self.next_directory);
+                }
             }
             _ => {}
         }

@@ -4,6 +4,8 @@
 //! Sizes are written as a number of bytes or as text with a unit (`"64KiB"`).
 
 mod fsfb;
+mod histogram;
+mod history;
 mod interleaved_append;
 mod mail;
 mod mobile;
@@ -14,6 +16,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use fsfb::FsfbSpec;
+pub use histogram::{HistogramSource, HistogramSpec};
+pub use history::{
+    GitSpec, HistorySpec, RecordedCommit, RecordedHistory, ReplaceSpec, SnapshotsSpec, SyntheticHistory,
+};
 pub use interleaved_append::{InterleavedAppendSpec, SyncSpec};
 pub use mail::{MailSpec, MailWeights};
 pub use mobile::MobileSpec;
@@ -38,6 +44,12 @@ pub enum WorkloadSpec {
     InterleavedAppend(InterleavedAppendSpec),
     /// A mail server's Maildir boxes: deliveries, reading, moving, deleting.
     Mail(MailSpec),
+    /// Files made and deleted until sizes, depths and ages are as asked: after Geriatrix (Kadekodi et al. 2018).
+    Histogram(HistogramSpec),
+    /// Clones of a repository brought forward commit by commit (Conway et al. 2019, §5).
+    Git(GitSpec),
+    /// The differences between consecutive snapshots of a tree, done again (Smith & Seltzer 1997).
+    Snapshots(SnapshotsSpec),
 }
 
 impl WorkloadSpec {
@@ -58,23 +70,32 @@ impl WorkloadSpec {
     pub fn is_steered(&self) -> bool {
         match self {
             Self::Drift(drift) => matches!(drift.utilisation, Some(UtilisationSpec::Hold { .. })),
-            Self::Fsfb(_) | Self::Mobile(_) | Self::InterleavedAppend(_) | Self::Mail(_) => true,
+            Self::Snapshots(_) => false,
+            Self::Fsfb(_)
+            | Self::Mobile(_)
+            | Self::InterleavedAppend(_)
+            | Self::Mail(_)
+            | Self::Histogram(_)
+            | Self::Git(_) => true,
         }
     }
 
     /// Rounds after the filling, where it has rounds of its own.
     #[must_use]
-    pub const fn rounds(&self) -> Option<u64> {
+    pub fn rounds(&self) -> Option<u64> {
         match self {
             Self::Fsfb(fsfb) => Some(fsfb.rounds),
             Self::Mobile(mobile) => Some(mobile.cycles),
+            Self::Histogram(histogram) => Some(histogram.rounds),
+            Self::Git(git) => Some(git.steps),
+            Self::Snapshots(snapshots) => Some(snapshots.history.steps()),
             Self::Drift(_) | Self::InterleavedAppend(_) | Self::Mail(_) => None,
         }
     }
 
     /// Whether it ends by itself, so that nothing else need stop it.
     #[must_use]
-    pub const fn ends(&self) -> bool {
+    pub fn ends(&self) -> bool {
         self.rounds().is_some()
     }
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use fsage_engine::workload::spec::{
-    DerivedKey, DriftSpec, FsfbSpec, InterleavedAppendSpec, MailSpec, MobileSpec, WorkloadSpec,
+    DerivedKey, DriftSpec, FsfbSpec, GitSpec, HistogramSpec, InterleavedAppendSpec, MailSpec, MobileSpec,
+    SnapshotsSpec, WorkloadSpec,
 };
 use serde_json::Value;
 
@@ -21,10 +22,13 @@ pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Proble
         "mobile" => WorkloadSpec::Mobile(MobileSpec::default()),
         "interleaved-append" => WorkloadSpec::InterleavedAppend(InterleavedAppendSpec::default()),
         "mail" => WorkloadSpec::Mail(MailSpec::default()),
+        "histogram" => WorkloadSpec::Histogram(HistogramSpec::default()),
+        "git" => WorkloadSpec::Git(GitSpec::default()),
+        "snapshots" => WorkloadSpec::Snapshots(SnapshotsSpec::default()),
         file if Path::new(file).extension().is_some_and(|e| e == "toml") => from_file(Path::new(file))?,
         other => {
             return Err(Problem::new(EXIT_USAGE, format!("there is no workload `{other}`")).hint(
-                "it is `drift`, `fsfb`, `mobile`, `interleaved-append`, `mail`, or the path of a TOML file with the keys of a study's workload table",
+                "it is `drift`, `fsfb`, `mobile`, `interleaved-append`, `mail`, `histogram`, `git`, `snapshots`, or the path of a TOML file with the keys of a study's workload table",
             ));
         }
     };

@@ -1,0 +1,206 @@
+//! What `git` and `snapshots` are told, and the histories that both follow.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SizeSpec;
+use crate::size::Bytes;
+
+/// How a tree of files changed, told apart by `kind`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum HistorySpec {
+    /// Made from the seed.
+    Synthetic(SyntheticHistory),
+    /// A real one: the commits of a repository, or the differences between consecutive listings of a tree.
+    Recorded(RecordedHistory),
+}
+
+/// A history like that of a project's sources. The numbers are our own, not fitted to a repository.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SyntheticHistory {
+    /// Files at the start (1..=10000000).
+    pub files: u64,
+    /// Directories at the start (1..=1000000), each below one drawn at random from those before it and the top.
+    pub directories: u64,
+    /// How large a new file is.
+    pub file_size: SizeSpec,
+    /// Commits after the first state (1..=10000000).
+    pub commits: u64,
+    /// Files that a commit changes, on average (1..=10000); how many varies geometrically.
+    pub changes: f64,
+    /// Share of the changes (0..=1) that add a file.
+    pub added: f64,
+    /// Share of the changes (0..=1, with `added` at most 1) that remove a file; the others write a file anew.
+    pub removed: f64,
+    /// Chance (0..=1) that an added file begins a new directory.
+    pub new_directory: f64,
+    /// Growth of a file by one change: mean of ln(new size / old size) (-1..=1).
+    pub growth: f64,
+    /// Standard deviation of the same (0..=4).
+    pub churn: f64,
+    /// Chance (0..=1) that the next file of a commit is in the directory of the last one.
+    pub locality: f64,
+    /// How unequally files are changed (1..=100): with 1 all alike, with 3 an eighth of them gets half of the changes.
+    pub skew: f64,
+}
+
+/// A history as data. Paths and directories are numbers.
+///
+/// That of a repository follows from `git log --reverse --raw --numstat` and the sizes of its blobs: each path gets a number
+/// when it first appears, a renamed file is one path removed and another written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedHistory {
+    /// Parent of each directory: that of directory 1 first. 0 is the top; a parent has a lower number.
+    pub directories: Vec<u32>,
+    /// Directory of each path: that of path 0 first.
+    pub paths: Vec<u32>,
+    /// States one after another; the first makes the tree that is begun with. At least 2.
+    pub commits: Vec<RecordedCommit>,
+}
+
+/// The difference between two states.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecordedCommit {
+    /// `[path, size]` of each file that was added or changed. An empty file is made with one byte.
+    pub written: Vec<(u32, Bytes)>,
+    /// Paths that are gone.
+    pub removed: Vec<u32>,
+}
+
+/// Parameters of `git`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GitSpec {
+    /// The history that every clone follows.
+    pub history: HistorySpec,
+    /// Share of the volume (above 0, at most 1) that is filled with clones of the first commit, as many as fit.
+    pub fill: f64,
+    /// Commits that are pulled in all, by one clone after the other; at least 1. It ends earlier when every clone has
+    /// the whole history, or no clone is left.
+    pub steps: u64,
+    /// Commits of a clone between two that pack its objects; 0: never.
+    pub gc_every: u64,
+    /// Size of an object as a share of the file's (above 0, at most 1).
+    pub compression: f64,
+    /// How a file of the work tree is replaced.
+    pub replace: ReplaceSpec,
+}
+
+/// How a file's content is replaced by new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplaceSpec {
+    /// The old file is deleted, then the new one made: what git does.
+    Unlink,
+    /// The new one is made beside the old one and renamed, then the old one deleted: what most editors do.
+    Rename,
+}
+
+/// Parameters of `snapshots`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SnapshotsSpec {
+    /// Listings one after another; each thread goes through them with a tree of its own.
+    pub history: HistorySpec,
+}
+
+impl Default for SyntheticHistory {
+    fn default() -> Self {
+        Self {
+            files: 2000,
+            directories: 150,
+            file_size: SizeSpec::Lognormal { mu: 8.5, sigma: 1.3, min: Bytes(1), max: Bytes(1 << 20) },
+            commits: 10_000,
+            changes: 4.0,
+            added: 0.12,
+            removed: 0.05,
+            new_directory: 0.05,
+            growth: 0.005,
+            churn: 0.1,
+            locality: 0.6,
+            skew: 3.0,
+        }
+    }
+}
+
+impl Default for HistorySpec {
+    fn default() -> Self {
+        Self::Synthetic(SyntheticHistory::default())
+    }
+}
+
+impl Default for GitSpec {
+    /// Fill and steps of Conway et al. 2019, §5.
+    fn default() -> Self {
+        Self {
+            history: HistorySpec::default(),
+            fill: 0.75,
+            steps: 10_000,
+            gc_every: 200,
+            compression: 0.35,
+            replace: ReplaceSpec::Unlink,
+        }
+    }
+}
+
+impl Default for SnapshotsSpec {
+    /// A tree in which much changes from one state to the next, as from day to day.
+    fn default() -> Self {
+        let days = SyntheticHistory {
+            commits: 300,
+            changes: 100.0,
+            added: 0.4,
+            removed: 0.3,
+            skew: 1.5,
+            ..SyntheticHistory::default()
+        };
+        Self { history: HistorySpec::Synthetic(days) }
+    }
+}
+
+impl HistorySpec {
+    /// States after the first.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        match self {
+            Self::Synthetic(history) => history.commits,
+            Self::Recorded(history) => {
+                u64::try_from(history.commits.len()).unwrap_or(u64::MAX).saturating_sub(1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::spec::WorkloadSpec;
+
+    #[test]
+    fn a_recorded_history_is_plain_data() {
+        let text = r#"{ "kind": "git", "steps": 7, "history": { "kind": "recorded", "directories": [0], "paths": [1],
+            "commits": [{ "written": [[0, "4KiB"]] }, { "removed": [0] }] } }"#;
+        let spec: WorkloadSpec = serde_json::from_str(text).unwrap();
+        let commits = vec![
+            RecordedCommit { written: vec![(0, Bytes(4096))], removed: Vec::new() },
+            RecordedCommit { written: Vec::new(), removed: vec![0] },
+        ];
+        let history = RecordedHistory { directories: vec![0], paths: vec![1], commits };
+        let history = HistorySpec::Recorded(history);
+        assert_eq!(history.steps(), 1);
+        assert_eq!(spec, WorkloadSpec::Git(GitSpec { steps: 7, history, ..GitSpec::default() }));
+        let wrong = text.replace("removed", "deleted");
+        assert!(serde_json::from_str::<WorkloadSpec>(&wrong).is_err());
+    }
+
+    #[test]
+    fn a_part_of_a_synthetic_history_may_be_given() {
+        let text = r#"{ "kind": "snapshots", "history": { "kind": "synthetic", "commits": 9 } }"#;
+        let spec: WorkloadSpec = serde_json::from_str(text).unwrap();
+        assert_eq!((spec.rounds(), spec.is_steered()), (Some(9), false));
+    }
+}
