@@ -110,6 +110,48 @@ fn a_disk_stays_until_it_is_taken_down_and_counts_what_it_does() {
 }
 
 #[test]
+fn a_log_is_replayed_on_a_model_and_on_another_disk() {
+    let Some(disks) = Disks::new() else { return };
+    let disk = device(&disks.up(&["first", "--size", "64MiB", "--log"]));
+    let work = "dd if=/dev/zero of=\"$1\" bs=64k count=16 seek=4 oflag=direct conv=fsync status=none && \
+                dd if=\"$1\" of=/dev/null bs=64k count=8 skip=700 iflag=direct status=none";
+    assert!(shell(work, &disk, &disk));
+    disks.run(&["disk", "log", "save", "first", "ours", "--without-data"]);
+    disks.run(&["disk", "log", "convert", "ours", "text", "--to", "blkparse"]);
+    disks.up(&["second", "--size", "64MiB", "--log"]);
+    let (mut modelled, recorded) = (Vec::new(), disks.json(&["disk", "log", "summary", "ours"]));
+    for log in ["ours", "text"] {
+        let alone = disks.json(&["disk", "replay", log, "--model", "hdd-7200", "--size", "64MiB"]);
+        let queued =
+            disks.json(&["disk", "replay", log, "--model", "hdd-7200", "--size", "64MiB", "--queue", "16"]);
+        for replayed in [&alone, &queued] {
+            for kind in ["reads", "writes"] {
+                for what in ["requests", "bytes"] {
+                    assert_eq!(
+                        replayed["summary"][kind][what], recorded["summary"][kind][what],
+                        "{log}: {kind} {what}"
+                    );
+                }
+            }
+        }
+        let model_ns = |replayed: &Value| replayed["summary"]["model_ns"].as_u64().unwrap();
+        assert!(model_ns(&alone) >= model_ns(&queued) && model_ns(&queued) > 1_000_000, "{alone}\n{queued}");
+        modelled.push(model_ns(&alone));
+        disks.run(&["disk", "log", "start", "second"]);
+        let onto = disks.json(&["disk", "replay", log, "--onto", "second"]);
+        assert_eq!(onto["summary"]["writes"]["bytes"], recorded["summary"]["writes"]["bytes"]);
+        let arrived = disks.json(&["disk", "log", "summary", "second"]);
+        assert_eq!(arrived["summary"]["writes"]["bytes"], recorded["summary"]["writes"]["bytes"]);
+        assert_eq!(arrived["summary"]["reads"]["requests"], recorded["summary"]["reads"]["requests"]);
+    }
+    assert_eq!(modelled[0], modelled[1], "the same requests take the same time, whatever the format");
+    let (code, said) = disks.refused(&["disk", "replay", "ours"]);
+    assert!(code == 2 && said.contains("--model"), "{said}");
+    let (code, said) = disks.refused(&["disk", "replay", "ours", "--onto", "nobody"]);
+    assert!(code != 0 && said.contains("nobody"), "{said}");
+}
+
+#[test]
 fn its_log_is_shown_filtered_summed_up_and_converted() {
     let Some(disks) = Disks::new() else { return };
     let disk = device(&disks.up(&["logged", "--size", "64MiB", "--medium", "ssd"]));

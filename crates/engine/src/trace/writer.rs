@@ -14,7 +14,7 @@ use parquet::schema::parser::parse_message_type;
 
 use super::column::{COLUMNS, Column, properties, schema};
 use super::follow::Followed;
-use super::{Checkpoint, FORMAT_VERSION, Preamble, Record};
+use super::{Checkpoint, FORMAT_VERSION, Origin, Preamble, Record};
 use crate::operation::OperationKind;
 
 /// Rows of a row group.
@@ -130,6 +130,7 @@ pub struct TraceWriter<W: Write + Send> {
     rows: Vec<Record>,
     scratch: Scratch,
     followed: Followed,
+    origin: Option<Origin>,
 }
 
 impl<W: Write + Send> std::fmt::Debug for TraceWriter<W> {
@@ -150,7 +151,13 @@ impl<W: Write + Send> TraceWriter<W> {
             file.append_key_value_metadata(KeyValue::new(key, value));
         }
         let rows = Vec::with_capacity(GROUP_ROWS + BATCH_ROWS);
-        Ok(Self { file, rows, scratch: Scratch::new(), followed: Followed::default() })
+        let origin = preamble.origin.clone();
+        Ok(Self { file, rows, scratch: Scratch::new(), followed: Followed::default(), origin })
+    }
+
+    /// Says where the rows come from, once that is known.
+    pub fn set_origin(&mut self, origin: Origin) {
+        self.origin = Some(origin);
     }
 
     /// Adds rows.
@@ -185,6 +192,9 @@ impl<W: Write + Send> TraceWriter<W> {
             .map(|Checkpoint { thread, sequence, digest }| (*thread, *sequence, digest.to_string()))
             .collect();
         self.file.append_key_value_metadata(KeyValue::new("fsage.checkpoints".to_owned(), json(&stored)));
+        if let Some(origin) = &self.origin {
+            self.file.append_key_value_metadata(KeyValue::new("fsage.origin".to_owned(), json(origin)));
+        }
         self.file.finish()?;
         self.file.inner_mut().flush()?;
         Ok(())
@@ -202,14 +212,12 @@ fn metadata(preamble: &Preamble) -> Vec<(String, String)> {
         .iter()
         .map(|thread| thread.iter().map(|directory| [directory.number, directory.parent]).collect())
         .collect();
-    let mut metadata = vec![
+    vec![
         ("fsage.format".to_owned(), FORMAT_VERSION.to_string()),
         ("fsage.load".to_owned(), json(&preamble.load)),
         ("fsage.directories".to_owned(), json(&pairs)),
         ("fsage.prelude".to_owned(), preamble.prelude.to_string()),
-    ];
-    metadata.extend(preamble.origin.as_ref().map(|origin| ("fsage.origin".to_owned(), json(origin))));
-    metadata
+    ]
 }
 
 /// Passes a file on in pieces of about a row group.

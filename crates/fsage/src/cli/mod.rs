@@ -27,6 +27,7 @@ pub mod session;
 pub mod study;
 pub mod terminal;
 pub mod text;
+pub mod trace;
 pub mod verdict;
 pub mod verify;
 pub mod why;
@@ -95,6 +96,9 @@ pub enum Command {
     Verify(verify::VerifyArgs),
     /// Run the operations of a recorded trace again in a directory
     Replay(replay::ReplayArgs),
+    /// Look at traces, import them from strace, fio and CSV, export them
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
     /// Save a volume as an image, restore it, look at images
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -142,6 +146,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Measure(args) => measure::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),
         Command::Replay(args) => replay::run(&args, terminal),
+        Command::Trace(command) => trace::run(&command, terminal),
         Command::Image(command) => image::run(&command, terminal),
         Command::Disk(command) => disk::run(&command, terminal),
         Command::Report(args) => report::run(&args, terminal),

@@ -348,7 +348,8 @@ fn summary(args: &SummaryArgs, terminal: &Terminal) -> Result<(), Problem> {
     terminal.result(&(in_words(&summary) + &drawn(&heat)))
 }
 
-fn in_words(summary: &Summary) -> String {
+/// What the requests come to, in lines.
+pub(super) fn in_words(summary: &Summary) -> String {
     let mut rows = vec![
         ["", "requests", "bytes", "mean", "sequential", "layout score", "mean time"]
             .map(str::to_owned)

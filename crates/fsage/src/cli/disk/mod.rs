@@ -2,6 +2,7 @@
 
 mod log;
 mod media;
+mod replay;
 mod snapshot;
 mod stat;
 mod up;
@@ -28,6 +29,8 @@ pub enum DiskCommand {
     /// The requests that reached a disk: keep, show, filter, sum up, convert
     #[command(subcommand)]
     Log(log::LogCommand),
+    /// Do the requests of a log again, on a medium's model or on a disk
+    Replay(replay::ReplayArgs),
     /// Keep the contents of a disk, and go back to them (needs root)
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
@@ -61,6 +64,7 @@ pub(crate) fn run(command: &DiskCommand, terminal: &Terminal) -> Result<u8, Prob
         DiskCommand::Ls(ListArgs {}) => list(terminal),
         DiskCommand::Stat(args) => stat::run(args, terminal),
         DiskCommand::Log(command) => log::run(command, terminal),
+        DiskCommand::Replay(args) => replay::run(args, terminal).map(|()| EXIT_OK),
         DiskCommand::Snapshot(command) => snapshot::run(command, terminal),
         DiskCommand::Fault(command) => snapshot::run_fault(command, terminal),
         DiskCommand::Media(args) => media::run(args, terminal),

@@ -1,0 +1,238 @@
+//! Traces for other programs: iologs of `fio`, plain CSV.
+//!
+//! Operations that failed when recorded are left out, and so is what the format has no word for; both are counted. Random accesses become one line each.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::import::{CSV_HEADING, csv_field};
+use crate::operation::{Operation, OperationKind as K, Place};
+use crate::trace::{Reader, Record, TraceError};
+use crate::tree::{Directory, DirectoryTree};
+
+/// A format that traces can be written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// An iolog, version 3. It knows data only: names that come and go are left out.
+    Fio,
+    /// [`CSV_HEADING`] and a line an operation; [`crate::import`] reads it back.
+    Csv,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportReport {
+    /// Operations of the trace.
+    pub operations: u64,
+    /// Lines written, without the heading.
+    pub lines: u64,
+    /// Operations that are in no line, by reason.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+/// Why a trace could not be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Writes every operation of `trace` to `out`, which is the file `path`. Paths begin with `prefix`.
+///
+/// # Errors
+/// A trace that cannot be read on, a file that cannot be written.
+pub fn export(
+    trace: Reader,
+    format: Format,
+    prefix: &str,
+    out: &mut dyn Write,
+    path: &std::path::Path,
+) -> Result<ExportReport, ExportError> {
+    let write = |source| ExportError::Write { path: path.to_owned(), source };
+    let trees = &trace.preamble().directories;
+    let trees =
+        (0_u32..).zip(trees).map(|(thread, initial)| DirectoryTree::new(thread, initial.iter().copied()));
+    let mut exporter = Exporter {
+        format,
+        prefix: prefix.trim_end_matches('/').as_bytes().to_vec(),
+        trees: trees.collect(),
+        report: ExportReport::default(),
+        added: HashSet::new(),
+    };
+    let heading = if format == Format::Csv { CSV_HEADING } else { "fio version 3 iolog" };
+    writeln!(out, "{heading}").map_err(write)?;
+    for record in trace {
+        exporter.row(&record?, out).map_err(write)?;
+    }
+    out.flush().map_err(write)?;
+    Ok(exporter.report)
+}
+
+struct Exporter {
+    format: Format,
+    prefix: Vec<u8>,
+    trees: Vec<DirectoryTree>,
+    report: ExportReport,
+    /// Names that an iolog has opened, by thread; only live ones.
+    added: HashSet<(u32, Place)>,
+}
+
+impl Exporter {
+    fn row(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
+        self.report.operations += 1;
+        if record.outcome.errno != 0 {
+            self.left_out("failed when recorded");
+            return Ok(());
+        }
+        match self.format {
+            Format::Csv => self.csv(record, out)?,
+            Format::Fio => self.fio(record, out)?,
+        }
+        let operation = &record.operation;
+        let Some(tree) = usize::try_from(record.thread).ok().and_then(|thread| self.trees.get_mut(thread))
+        else {
+            return Ok(());
+        };
+        match (operation.kind, u32::try_from(operation.offset)) {
+            (K::Mkdir, Ok(parent)) => tree.insert(Directory { number: operation.place.directory, parent }),
+            (K::Rmdir, _) => tree.remove(operation.place.directory),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn left_out(&mut self, reason: &str) {
+        *self.report.left_out.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Path of an operation's object, or of its target.
+    fn path(&self, record: &Record, target: bool) -> String {
+        let mut path = self.prefix.clone();
+        path.push(b'/');
+        if let Some(tree) = usize::try_from(record.thread).ok().and_then(|thread| self.trees.get(thread)) {
+            let operation = &record.operation;
+            match operation.kind {
+                K::Mkdir | K::Rmdir => {
+                    tree.write_directory_path(&mut path, u32::try_from(operation.offset).unwrap_or(0));
+                    path.push(b'/');
+                    crate::tree::write_directory_name(&mut path, operation.place.directory);
+                }
+                _ => tree.write_path(&mut path, if target { operation.target } else { operation.place }),
+            }
+        }
+        String::from_utf8_lossy(&path).into_owned()
+    }
+
+    fn csv(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
+        let path = csv_field(&self.path(record, false));
+        let target = match record.operation.kind {
+            K::Rename | K::Link | K::Symlink => csv_field(&self.path(record, true)),
+            _ => String::new(),
+        };
+        let operation = &record.operation;
+        let (seconds, ns) = (record.start_ns / 1_000_000_000, record.start_ns % 1_000_000_000);
+        let lines = &mut self.report.lines;
+        let mut line = |name: &str, offset: Option<u64>, length: Option<u64>| {
+            let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+            *lines += 1;
+            let (offset, length) = (text(offset), text(length));
+            writeln!(out, "{seconds}.{ns:09},{name},{path},{offset},{length},{target}")
+        };
+        let name = operation.kind.name();
+        match operation.kind {
+            K::Create => line(name, None, Some(operation.length)),
+            K::Append => {
+                let (offset, length) = appended(operation);
+                line("write", Some(offset), Some(length))
+            }
+            K::RandomWrite | K::RandomRead => {
+                let name = if operation.kind == K::RandomWrite { "write" } else { "read" };
+                accesses(operation).try_for_each(|(offset, length)| line(name, Some(offset), Some(length)))
+            }
+            K::Truncate => line(name, None, Some(operation.offset)),
+            K::Fallocate => line(name, Some(operation.offset), Some(operation.length)),
+            K::Rename
+            | K::Link
+            | K::Symlink
+            | K::Read
+            | K::Overwrite
+            | K::Delete
+            | K::Mkdir
+            | K::Rmdir
+            | K::Fsync
+            | K::Fdatasync => line(name, None, None),
+        }
+    }
+
+    fn fio(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
+        let operation = &record.operation;
+        let file = (record.thread, operation.place);
+        let at = record.start_ns / 1000;
+        let (action, ranges): (&str, Vec<(u64, u64)>) = match operation.kind {
+            K::Create | K::Overwrite => ("write", vec![(0, operation.length)]),
+            K::Append => ("write", vec![appended(operation)]),
+            K::RandomWrite => ("write", accesses(operation).collect()),
+            K::Read => ("read", vec![(0, operation.size)]),
+            K::RandomRead => ("read", accesses(operation).collect()),
+            K::Fsync => ("sync", vec![(0, 0)]),
+            K::Fdatasync => ("datasync", vec![(0, 0)]),
+            K::Delete | K::Rename => {
+                if self.added.remove(&file) {
+                    self.report.lines += 1;
+                    writeln!(out, "{at} {} close", self.path(record, false))?;
+                }
+                self.left_out("an iolog knows no names that come and go");
+                return Ok(());
+            }
+            K::Truncate | K::Fallocate => {
+                self.left_out("an iolog knows no sizes");
+                return Ok(());
+            }
+            K::Mkdir | K::Rmdir | K::Symlink | K::Link => {
+                self.left_out("an iolog knows no names that come and go");
+                return Ok(());
+            }
+        };
+        let path = self.path(record, false);
+        if self.added.insert(file) {
+            self.report.lines += 2;
+            writeln!(out, "{at} {path} add\n{at} {path} open")?;
+        }
+        for (offset, length) in ranges {
+            let syncs = action.ends_with("sync");
+            if length > 0 || syncs {
+                self.report.lines += 1;
+                writeln!(out, "{at} {path} {action} {offset} {length}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that an append adds: from the old end on, unless it begins before the last block.
+fn appended(operation: &Operation) -> (u64, u64) {
+    let end = operation.offset.saturating_add(operation.length);
+    let boundary = operation.size & !(crate::operation::BLOCK_BYTES - 1);
+    let from = if operation.offset == boundary { operation.size } else { operation.offset };
+    (from, end.saturating_sub(from))
+}
+
+/// Offset and length of each access of a random read or write, cut at the end of the file.
+fn accesses(operation: &Operation) -> impl Iterator<Item = (u64, u64)> + '_ {
+    (0..operation.accesses.max(1))
+        .map(|access| operation.access(access))
+        .map(|offset| (offset, operation.length.min(operation.size.saturating_sub(offset))))
+        .filter(|(_, length)| *length > 0)
+}
