@@ -191,7 +191,7 @@ fn differences(replay: &ReplayReport) -> Vec<(&'static str, String)> {
             format!(
                 "{} in {}, {} wrong",
                 text::plural(verified.good_blocks, "block", "blocks"),
-                text::plural(verified.files, "file", "files"),
+                text::plural(verified.files.saturating_sub(verified.foreign_files), "file", "files"),
                 text::count(bad)
             ),
         ));
