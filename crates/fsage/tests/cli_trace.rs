@@ -27,7 +27,7 @@ fn text(path: &Path) -> String {
 fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        skip(&format!("{program} is not installed"));
+        skip(format!("{program} is not installed"));
     }
     found
 }
