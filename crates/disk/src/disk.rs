@@ -236,6 +236,13 @@ impl Disk {
         done.map_err(|error| error.io())
     }
 
+    /// Brings the medium to rest ([`Model::rest`]) and moves the clock on to when it is; no request, and in no log.
+    pub fn rest(&mut self) {
+        let before = self.clock_ns;
+        self.clock_ns = self.medium.rest(before).max(before);
+        self.busy_ns += self.clock_ns - before;
+    }
+
     /// Brings faults into the disk in the place of those it has; with [`Faults::default`] it is sound again and holds what it was
     /// given.
     pub fn set_faults(&mut self, mut faults: Faults) {

@@ -83,6 +83,10 @@ pub enum Request {
     EndProcess { pid: u32, start_ticks: u64, timeout_ms: u64 },
     /// Kill what is in a control group and remove it; a missing one is not an error.
     RemoveControlGroup { path: PathBuf },
+    /// Keep the agent, and all that it starts from now on, on one processor.
+    Pin,
+    /// Bring the virtual disk that holds a directory to rest, where there is one in model time.
+    DiskRest { directory: PathBuf },
     /// Write back and drop the page cache, dentries and inodes.
     DropCaches,
     /// `syncfs`.
@@ -205,6 +209,8 @@ pub enum Reply {
     DiskStat { stat: Option<Box<DiskStat>> },
     /// To `BlockFacts`.
     BlockFacts { facts: Box<BlockFacts> },
+    /// To `Pin`: which processor.
+    Pinned { cpu: u32 },
     /// To `Get`, and to `Set` what was there before.
     Setting { old: String },
     /// To `Trim`.

@@ -123,6 +123,20 @@ impl<B: Backend> Gate<B> {
         work(&mut self.lock().backend)
     }
 
+    /// Has `rest` bring the disk to rest and say what its clock shows then. In [`TimeMode::Real`] nothing is done: a disk rests when
+    /// nobody asks.
+    pub fn rest(&self, rest: impl FnOnce(&mut B) -> u64) {
+        if self.time == TimeMode::Real {
+            return;
+        }
+        let mut inner = self.lock();
+        let clock_ns = rest(&mut inner.backend);
+        inner.clock_ns = inner.clock_ns.max(clock_ns);
+        if let Some(clock) = &inner.shared_clock {
+            clock.set_ns(inner.clock_ns);
+        }
+    }
+
     /// What went through so far.
     #[must_use]
     pub fn counts(&self) -> GateCounts {

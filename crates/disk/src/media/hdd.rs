@@ -460,6 +460,22 @@ impl Model for Hdd {
         self.tally.elapsed_ns += self.answered_ns.max(before_ns) - before_ns;
     }
 
+    /// The write buffer is on the platters, the read buffer is empty, the arm is where a new disk has it, and a turn of the platters
+    /// begins.
+    fn rest(&mut self, now_ns: u64) -> u64 {
+        let mut done_ns = [now_ns];
+        self.serve(now_ns, &[Request::new(Operation::Flush, 0, 0)], &mut done_ns);
+        self.stop_stream(done_ns[0]);
+        self.read_cache.clear();
+        let turn_ns = self.mechanism.geometry.turn_ns();
+        let free_ns = done_ns[0].max(self.mechanism.free_ns).max(self.interface.free_ns());
+        let rested_ns = free_ns.next_multiple_of(turn_ns);
+        self.mechanism.at = self.mechanism.geometry.locate(0);
+        self.mechanism.free_ns = rested_ns;
+        (self.now_ns, self.answered_ns) = (rested_ns, rested_ns);
+        rested_ns
+    }
+
     fn counters(&self) -> Vec<Counter> {
         let (work, tally) = (&self.mechanism.work, &self.tally);
         [

@@ -17,6 +17,11 @@ impl Interface {
         Self { bytes_per_s, free_ns: 0, busy_ns: 0 }
     }
 
+    /// When it is free.
+    pub const fn free_ns(&self) -> u64 {
+        self.free_ns
+    }
+
     /// How long so many bytes take.
     pub fn cost_ns(&self, bytes: u64) -> u64 {
         scale(bytes, 1_000_000_000, self.bytes_per_s)

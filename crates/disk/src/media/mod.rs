@@ -8,6 +8,10 @@
 //! load that waits for each answer before it asks again is served one request at a time; one that keeps a queue has
 //! its queue served together. Time in which the host thinks does not pass in the model.
 //!
+//! **Rest.** How long a disk takes to turn to a sector follows from when it is asked, and so from all that was asked before: a
+//! single request more or less shifts everything after it by part of a turn. A measure therefore begins with the medium at
+//! rest ([`Model::rest`]), and what it takes follows from its own requests.
+//!
 //! A study or a flag names a medium by a [`Spec`]: a preset's name, or a table with overrides. [`Spec::resolve`]
 //! makes the [`Medium`] for a disk of a given size.
 
@@ -26,7 +30,7 @@ pub use preset::{Preset, presets};
 pub use ram::Ram;
 pub use spec::{Spec, SpecError};
 
-use crate::request::Request;
+use crate::request::{Operation, Request};
 
 /// A figure that a medium keeps about itself.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -56,6 +60,14 @@ pub trait Model {
     /// followed request by request.
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]);
 
+    /// Brings the medium to rest and gives when it is: what waits in its buffer is written, and what follows takes as long as
+    /// after any other rest, as far as that does not depend on what the medium holds. Never before `now_ns`.
+    fn rest(&mut self, now_ns: u64) -> u64 {
+        let mut done_ns = [now_ns];
+        self.serve(now_ns, &[Request::new(Operation::Flush, 0, 0)], &mut done_ns);
+        done_ns[0].max(now_ns)
+    }
+
     /// What it counted.
     fn counters(&self) -> Vec<Counter>;
 }
@@ -80,6 +92,15 @@ impl Model for Medium {
             Self::Hdd(hdd) => hdd.serve(now_ns, batch, done_ns),
             Self::Ssd(ssd) => ssd.serve(now_ns, batch, done_ns),
             Self::Sd(sd) => sd.serve(now_ns, batch, done_ns),
+        }
+    }
+
+    fn rest(&mut self, now_ns: u64) -> u64 {
+        match self {
+            Self::Ram(ram) => ram.rest(now_ns),
+            Self::Hdd(hdd) => hdd.rest(now_ns),
+            Self::Ssd(ssd) => ssd.rest(now_ns),
+            Self::Sd(sd) => sd.rest(now_ns),
         }
     }
 

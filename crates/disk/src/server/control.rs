@@ -26,6 +26,8 @@ use crate::store::SnapshotId;
 pub enum Command {
     /// Everything the server knows about itself and its disk: [`Stat`].
     Stat,
+    /// Bring the medium to rest, in model time: its buffer written, and what follows independent of what was before.
+    Rest,
     /// Keep the present contents: `{"snapshot": number}`.
     Snapshot,
     /// Let the disk hold again what a snapshot holds. Nothing may be mounted on it: the kernel would not know. A log that was

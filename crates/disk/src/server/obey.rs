@@ -43,6 +43,13 @@ impl Shared {
         let gate = &self.gate;
         match command {
             Command::Stat => self.stat(),
+            Command::Rest => {
+                gate.rest(|disk| {
+                    disk.rest();
+                    disk.clock_ns()
+                });
+                Answer::done(Value::Null)
+            }
             Command::Snapshot => Answer::done(json!({ "snapshot": gate.with(Disk::snapshot) })),
             Command::Revert { snapshot } => {
                 nothing(gate.with(|disk| disk.revert(snapshot)).map_err(DiskError::from))

@@ -8,7 +8,7 @@ use super::Agent;
 use super::sink::EventSink;
 use crate::disk::VirtualDisk;
 use crate::host::process::{self, Identity};
-use crate::host::{HostError, block, cache, chain, disk, facts, file, loopback, mount, setting, tool};
+use crate::host::{HostError, block, cache, chain, disk, facts, file, loopback, mount, processor, setting, tool};
 use crate::layout::{self, LayoutError, ScanOptions};
 use crate::load;
 use crate::protocol::{Failure, FailureKind, PROTOCOL_VERSION, Reply, Request};
@@ -58,6 +58,10 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
         | Request::Copy { .. }
         | Request::RemoveTraceInstance { .. }) => super::measure::serve(agent, id, request),
         Request::DiskStat { directory } => disk_stat(&directory),
+        Request::DiskRest { directory } => {
+            VirtualDisk::under(&directory).map(|disk| disk.rest()).transpose()?;
+            Ok(Reply::Done)
+        }
         Request::EndDisk { directory } => {
             disk::end(&agent.children, &directory)?;
             Ok(Reply::Done)
@@ -88,6 +92,7 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
                 cache::usage(&directory)?;
             return Ok(Reply::Usage { used_bytes, total_bytes, available_bytes, file_system });
         }
+        Request::Pin => return Ok(Reply::Pinned { cpu: processor::pin()? }),
         Request::LoopDetach { file } => loopback::detach(&file)?,
         Request::RemoveFile { file } => file::remove(&file)?,
         Request::MakeDirectory { directory } => file::make_directory(&directory)?,

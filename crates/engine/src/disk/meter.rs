@@ -27,6 +27,13 @@ impl Meter {
         Self { disk, before: None, used: None, failed: None }
     }
 
+    /// Brings the disk to rest: what is done on it next takes as long as after any other rest.
+    pub fn rest(&mut self) {
+        if let Some(Err(error)) = self.disk.as_ref().map(VirtualDisk::rest) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
     /// Starts or goes on. Asks the disk: call it before the clock is started.
     pub fn start(&mut self) {
         self.before = self.look();

@@ -69,6 +69,14 @@ impl VirtualDisk {
         control::ask(&self.directory.join(CONTROL), command)
     }
 
+    /// Brings its medium to rest, where it keeps model time: what follows takes as long as after any other rest.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn rest(&self) -> Result<(), ControlError> {
+        self.ask(&json!({"command": "rest"})).map(|_| ())
+    }
+
     /// What it is and what it counted.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ pub mod file;
 pub mod loopback;
 pub mod mount;
 pub mod process;
+pub mod processor;
 pub mod setting;
 pub mod signature;
 pub mod tool;

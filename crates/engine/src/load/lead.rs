@@ -150,6 +150,7 @@ impl<'a> Lead<'a> {
     }
 
     pub fn lead(mut self) -> Result<LoadResult, LoadError> {
+        self.meter.rest();
         self.shared.start_raw_ns.store(raw_ns(), Ordering::Relaxed);
         self.meter.start();
         let reason = self.legs()?;

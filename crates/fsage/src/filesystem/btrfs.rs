@@ -5,7 +5,9 @@
 //!   more when data is kept twice.
 
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
+use super::steady::{self, Kernel};
 use super::{Driver, FREE_SPACE_BTRFS, FreeSpaceTolerance};
+use crate::study::spec::FileSystemOptions;
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
 
 /// btrfs.
@@ -151,6 +153,10 @@ impl Driver for Btrfs {
 
     fn fixed_arguments(&self) -> &'static [&'static str] {
         &["-q", "-f"]
+    }
+
+    fn steady(&self, _: &FileSystemOptions, _: u64, _: Kernel) -> FileSystemOptions {
+        steady::mounted(&["noatime", steady::COMMIT])
     }
 
     fn validate(&self, values: &Values) -> Result<(), ParameterError> {

@@ -6,7 +6,9 @@
 //! - Today's kernels serve ext2 and ext3 by the ext4 code.
 
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
+use super::steady::{self, Kernel};
 use super::{Driver, FREE_SPACE_EXT, FreeSpaceTolerance};
+use crate::study::spec::FileSystemOptions;
 use crate::tools::{Invocation, Program, e2fsck, mke2fs};
 
 /// One of the family.
@@ -126,6 +128,14 @@ pub static PARAMETERS: &[Parameter] = &[
         only: &[],
     },
     Parameter {
+        name: "hash_seed",
+        kind: Kind::Text { max: 36 },
+        preset: Preset::Own("random; follows from the trial's seed on a virtual disk in model time"),
+        flag: Flag::Keys("-E", &["hash_seed"]),
+        doc: "UUID that names in directories are hashed with: their order, and where directories at the top are made, follow from it.",
+        only: &[],
+    },
+    Parameter {
         name: "stride",
         kind: Kind::Count { min: 1, max: 1 << 20 },
         preset: Preset::Own("from the device, else none"),
@@ -223,6 +233,29 @@ impl Driver for Ext {
     fn default_mount_options(&self) -> &'static [&'static str] {
         // Otherwise a failing device would be aged on after the first error in its metadata.
         &["errors=remount-ro"]
+    }
+
+    fn steady(&self, options: &FileSystemOptions, seed: u64, kernel: Kernel) -> FileSystemOptions {
+        let mut mount = vec!["noatime"];
+        // Block bitmaps are read in the background after the mount (Linux 5.13 and later).
+        if kernel >= Kernel(5, 13) {
+            mount.push("no_prefetch_block_bitmaps");
+        }
+        let features = options.mkfs.get("features").and_then(serde_json::Value::as_array);
+        let journalled = self.name != "ext2"
+            && options.mkfs.get("journal") != Some(&false.into())
+            && !features.is_some_and(|features| features.contains(&"^has_journal".into()));
+        if journalled {
+            mount.push(steady::COMMIT);
+        }
+        // Otherwise extents become valid when a write has ended, in a worker of its own, and how many there are when the next is
+        // allocated is a race.
+        if self.name == "ext4" {
+            mount.push("dioread_lock");
+        }
+        let mut more = steady::mounted(&mount);
+        more.mkfs.insert("hash_seed".to_owned(), steady::uuid(seed).into());
+        more
     }
 
     fn validate(&self, values: &Values) -> Result<(), ParameterError> {

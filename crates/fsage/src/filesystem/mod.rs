@@ -21,9 +21,11 @@ pub mod ext;
 pub mod mount_option;
 pub mod parameter;
 pub mod reference;
+pub mod steady;
 pub mod xfs;
 
 use parameter::{Parameter, ParameterError, Values};
+use steady::Kernel;
 
 /// Label that every built-in driver gives a file system by default: a later run may overwrite a device that
 /// carries it.
@@ -49,6 +51,12 @@ pub trait Driver: Sync {
     /// Mount options given before the study's.
     fn default_mount_options(&self) -> &'static [&'static str] {
         &[]
+    }
+    /// What `options` need besides so that what it asks of a disk follows from what is asked of it, and not from clocks and
+    /// chance, on a kernel of this release; `seed` takes the place of chance. See [`steady`].
+    fn steady(&self, options: &FileSystemOptions, seed: u64, kernel: Kernel) -> FileSystemOptions {
+        let _ = (options, seed, kernel);
+        steady::mounted(&["noatime"])
     }
     /// Checks what the table alone cannot say.
     ///

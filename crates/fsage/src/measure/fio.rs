@@ -8,6 +8,7 @@ use fsage_engine::measure::{FOLDER, FioSpec, MeasureMetric, MeasureResult, disk_
 use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::quantity::{as_f64, share};
 
+use super::job::Length;
 use super::{Job, MeasureError, MeasureOrder};
 use crate::target::{Incoming, Session, unexpected};
 use crate::tools::fio::{FioDirection, FioOutputError, FioResult, invoke, parse};
@@ -54,9 +55,19 @@ fn in_folder(
     incoming: &mut dyn FnMut(Incoming),
 ) -> Result<MeasureResult, MeasureError> {
     session.call(Request::DropCaches, incoming)?;
+    session.call(Request::DiskRest { directory: folder.to_owned() }, incoming)?;
     let before = disk(folder, session, incoming)?;
-    let words = job.words(&folder.display().to_string(), space, seconds, seed);
-    let limit = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds).saturating_add(GRACE) };
+    let length = match &before {
+        // By the wall's clock it would do as much as this machine can, and so each time something else.
+        Some(stat) if stat.time == DiskTime::Model => Length::Once,
+        _ if seconds == 0 => Length::AsSaid,
+        _ => Length::Seconds(seconds),
+    };
+    let words = job.words(&folder.display().to_string(), space, length, seed);
+    let limit = match length {
+        Length::Seconds(seconds) => Duration::from_secs(seconds).saturating_add(GRACE),
+        Length::AsSaid | Length::Once => LONGEST,
+    };
     let invocation = invoke(words, limit);
     let output = invocation.run(session)?;
     // What went wrong in a job is in the JSON; the status says only that something did.
@@ -206,7 +217,7 @@ mod tests {
         let (answer, asked) = told("", 0, DONE);
         assert_eq!(answer.unwrap().bytes, 8192);
         let wanted =
-            ["Usage", "MakeMeasureFolder", "DropCaches", "DiskStat", "RunTool", "RemoveMeasureFolder"];
+            ["Usage", "MakeMeasureFolder", "DropCaches", "DiskRest", "DiskStat", "RunTool", "RemoveMeasureFolder"];
         assert_eq!(asked, wanted);
         for (fails, status, stdout) in [
             ("DropCaches", 0, DONE),

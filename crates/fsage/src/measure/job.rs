@@ -90,6 +90,20 @@ const SEQUENCE: &[&str] = &["stonewall", "wait_for", "wait_for_previous", "start
 const ENGINES: &[&str] =
     &["psync", "sync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap"];
 
+/// Keys that end a job by the wall's clock, or begin its measurement by it.
+const TIMES: &[&str] = &["time_based", "runtime", "ramp_time"];
+
+/// How long a job goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// As it says itself.
+    AsSaid,
+    /// So many seconds, again and again.
+    Seconds(u64),
+    /// Through its `size` (and `loops`), or `number_ios`, however long that takes.
+    Once,
+}
+
 /// Why a job cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
@@ -237,9 +251,9 @@ impl Job {
     }
 
     /// The job as arguments, at work in `directory`, its files removed at the end, with `{files}` and `{size}` filled in
-    /// for `space` bytes. `seconds` 0: as the job says.
+    /// for `space` bytes.
     #[must_use]
-    pub fn words(&self, directory: &str, space: u64, seconds: u64, seed: u64) -> Vec<String> {
+    pub fn words(&self, directory: &str, space: u64, length: Length, seed: u64) -> Vec<String> {
         // What comes from us is said in each section: what stands last in one counts.
         let mut own = vec![
             // A colon would separate several directories.
@@ -250,14 +264,16 @@ impl Job {
             "--unlink=1".to_owned(),
             format!("--randseed={seed}"),
         ];
-        if seconds > 0 {
+        if let Length::Seconds(seconds) = length {
             own.extend(["--time_based=1".to_owned(), format!("--runtime={seconds}")]);
         }
+        let timed = |key: &&String| TIMES.contains(&key.split('=').next().unwrap_or(key));
         let files = space / 4096;
         let mut words = Vec::new();
         for (section, keys) in &self.sections {
             words.push(format!("--name={section}"));
-            let filled = keys.iter().map(|key| {
+            let kept = keys.iter().filter(|key| length != Length::Once || !timed(key));
+            let filled = kept.map(|key| {
                 let key = key.replace("{files}", &files.to_string());
                 format!("--{}", key.replace("{size}", &(files * 4096).to_string()))
             });

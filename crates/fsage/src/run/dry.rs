@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::error::TrialError;
 use super::trial::{mount_point, resolve};
-use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, label, stage};
+use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, label, stage, steady};
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::study::Study;
@@ -39,12 +39,13 @@ pub(super) fn run(
     let pending = plan.trials.iter().zip(&summary.trials).filter(|(_, t)| t.state == TrialState::Pending);
     for (planned, _) in pending {
         let spec = &study.cells[planned.cell].spec;
-        let resolved = resolve(spec, consent, root)?;
+        let resolved = resolve(spec, planned.seed, consent, root)?;
         say(format!("# trial {}: {}", planned.id, label(planned, study.spec.repeats)));
         let point = mount_point(root, &planned.id);
         let named = resolved.volume.device_in_words();
         let device = if named.starts_with('/') { named } else { format!("/dev/{named}") };
         let device = Path::new(&device);
+        steady::describe(spec).into_iter().for_each(&mut say);
         resolved.volume.describe(&planned.id).into_iter().for_each(&mut say);
         say(resolved.file_system.mkfs(device).to_string());
         say(format!("mkdir -p {}", point.display()));
@@ -69,7 +70,7 @@ pub(super) fn run(
 fn refusals(study: &Study, consent: &EraseConsent, root: &Path) -> Result<BTreeSet<String>, RunError> {
     let mut lines = BTreeSet::new();
     for cell in &study.cells {
-        if let Err(error) = resolve(&cell.spec, consent, root)?.volume.look() {
+        if let Err(error) = resolve(&cell.spec, cell.spec.seed, consent, root)?.volume.look() {
             lines.insert(format!("# refused: {}", TrialError::from(error).cause()));
         }
     }

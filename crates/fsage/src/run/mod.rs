@@ -12,6 +12,7 @@ mod metric;
 mod observer;
 mod place;
 mod stage;
+mod steady;
 mod summary;
 mod trial;
 mod warning;
@@ -90,7 +91,7 @@ pub fn run_study_with(
     let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;
     let consent = EraseConsent::parse(&options.erase);
     for cell in &study.cells {
-        trial::resolve(&cell.spec, &consent, &root)?;
+        trial::resolve(&cell.spec, cell.spec.seed, &consent, &root)?;
     }
     if options.dry_run {
         return dry::run(&study, &plan, &root, &consent, observer);

@@ -62,6 +62,15 @@ impl StageContext<'_> {
         self.session.call(request, &mut |_| {})
     }
 
+    /// What a setting of the kernel is; `None` where it has none of that name or does not tell.
+    pub(super) fn setting(&mut self, path: &str) -> Result<Option<String>, TargetError> {
+        match self.call(Request::Get { path: path.into() }) {
+            Ok(Reply::Setting { old }) => Ok(Some(old)),
+            Err(error) if error.is_lost() => Err(error),
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+
     /// Tells that a step begins.
     pub(super) fn step(&mut self, name: &str, detail: &str) {
         self.observer.event(RunEvent::Step { name: name.to_owned(), detail: detail.to_owned() });

@@ -13,6 +13,7 @@ use super::interrupt::Interrupt;
 use super::observer::{RunEvent, RunObserver};
 use super::place::Place;
 use super::stage::{self, StageContext};
+use super::steady::{self, Steady};
 use super::{Starter, metric, warning};
 use crate::filesystem::{FileSystem, FileSystemError, Registry};
 use crate::image::ImageError;
@@ -59,14 +60,15 @@ pub(super) struct Resolved {
     pub(super) file_system: FileSystem,
 }
 
-/// Resolves what a cell says about its volume and file system; touches nothing.
+/// Resolves what a cell says about its volume and file system in a trial of this seed; touches nothing.
 pub(super) fn resolve(
     spec: &StudySpec,
+    seed: u64,
     consent: &EraseConsent,
     root: &Path,
 ) -> Result<Resolved, super::RunError> {
     let volume = volume::resolve(&spec.volume, consent, root)?;
-    let file_system = Registry::new(&spec.driver).resolve(&spec.file_system)?;
+    let file_system = Registry::new(&spec.driver).resolve(&steady::file_system(spec, seed))?;
     if let Some(bytes) = volume.size_bytes() {
         file_system.fits(bytes)?;
     }
@@ -218,7 +220,8 @@ impl Lab<'_> {
     ) -> Result<(), TrialError> {
         collected.facts = host_facts(session)?;
         collected.warnings.extend(warning::of_clock(&collected.facts));
-        let file_system = Registry::new(&cell.spec.driver).resolve(&cell.spec.file_system)?;
+        let spec = steady::file_system(&cell.spec, planned.seed);
+        let file_system = Registry::new(&cell.spec.driver).resolve(&spec)?;
         file_system.check_host(&collected.facts)?;
         let mut context = StageContext {
             session,
@@ -237,6 +240,7 @@ impl Lab<'_> {
             done: &mut collected.stages,
         };
         let mounts = context.journal.take(Lease::Directory { path: self.root.join("mounts") })?;
+        let steady = Steady::take(&mut context)?;
         let mut place = Place::acquire(&cell.spec.volume, &planned.id, &mut context)?;
         collected.device = place.facts().clone();
         context.interrupted()?;
@@ -246,6 +250,7 @@ impl Lab<'_> {
         outcome?;
         collected.check = place.check(&mut context)?;
         place.release(&mut context)?;
+        steady.release(&mut context)?;
         context.call(Request::RemoveDirectory { directory: self.root.join("mounts") })?;
         Ok(context.journal.release(mounts)?)
     }

@@ -124,6 +124,12 @@ impl ReadCache {
         self.stream.as_ref().is_some_and(|s| s.start < end && start < s.limit)
     }
 
+    /// Nothing is held any more.
+    pub(super) fn clear(&mut self) {
+        self.segments.clear();
+        self.stream = None;
+    }
+
     /// The range was overwritten: segments that hold any of it are dropped.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
         self.segments.retain(|s| s.end <= start || end <= s.start);

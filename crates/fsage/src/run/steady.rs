@@ -1,0 +1,149 @@
+//! What a trial takes from the host so that its model time can be had again.
+//!
+//! A virtual disk's clock is exact to the sequence of requests; what makes two sequences differ is the kernel: its timers go by the
+//! wall's clock, and its workers race on several processors. While a trial runs whose volume keeps model time, the agent and
+//! all that it starts stay on one processor, workers that are bound to none stay there too, and nothing is written back because
+//! time has passed. Only such trials are held so: where the wall's clock is what is measured, the host stays as it is.
+//!
+//! Every setting is leased before it is changed. What the host refuses is a warning with the trial.
+
+use std::path::PathBuf;
+
+use fsage_engine::disk::DiskTime;
+use fsage_engine::protocol::{Reply, Request, Warning};
+
+use super::error::TrialError;
+use super::stage::StageContext;
+use crate::filesystem::steady::{Kernel, steady};
+use crate::lease::LeaseId;
+use crate::lease::record::Lease;
+use crate::study::spec::{FileSystemSpec, StudySpec, VolumeSpec};
+
+/// Which processors workers that are bound to none run on, as a mask.
+const WORKERS: &str = "/sys/devices/virtual/workqueue/cpumask";
+
+/// Settings that put the kernel's timers off, and to what.
+const TIMERS: &[(&str, &str)] = &[
+    // Nothing is written back for its age, only when asked for or when memory is short.
+    ("/proc/sys/vm/dirty_writeback_centisecs", "0"),
+    // xfs' log worker, two hours, and what it trims of space set aside ahead, a day; both the largest there are.
+    ("/proc/sys/fs/xfs/xfssyncd_centisecs", "720000"),
+    ("/proc/sys/fs/xfs/speculative_prealloc_lifetime", "86400"),
+];
+
+/// Settings that were changed.
+#[derive(Debug, Default)]
+pub(super) struct Steady {
+    taken: Vec<(LeaseId, Request)>,
+}
+
+/// Whether the trial's times are a virtual disk's own.
+pub(super) fn applies(spec: &StudySpec) -> bool {
+    matches!(&spec.volume, VolumeSpec::Disk(disk) if disk.time == DiskTime::Model)
+}
+
+/// The file system of a trial, with what it needs besides on a volume in model time.
+pub(super) fn file_system(spec: &StudySpec, seed: u64) -> FileSystemSpec {
+    if applies(spec) { steady(&spec.file_system, seed, Kernel::here()) } else { spec.file_system.clone() }
+}
+
+/// What [`Steady::take`] would do, as a shell would read it.
+pub(super) fn describe(spec: &StudySpec) -> Vec<String> {
+    if !applies(spec) {
+        return Vec::new();
+    }
+    let timers = TIMERS.iter().map(|(path, value)| format!("echo {value} >{path}"));
+    let pin = ["taskset --all-tasks --cpu-list --pid LAST AGENT".to_owned(), format!("echo MASK >{WORKERS}")];
+    pin.into_iter().chain(timers).collect()
+}
+
+impl Steady {
+    /// Takes it, where the trial's volume keeps model time.
+    pub(super) fn take(context: &mut StageContext<'_>) -> Result<Self, TrialError> {
+        let mut steady = Self::default();
+        if !applies(context.spec) {
+            return Ok(steady);
+        }
+        match context.call(Request::Pin) {
+            Ok(Reply::Pinned { cpu }) => {
+                let agent = context.session.identity().pid;
+                context.command("steady", &format!("taskset --all-tasks --cpu-list --pid {cpu} {agent}"));
+                if let Some(old) = context.setting(WORKERS)? {
+                    let mask = mask(&old, cpu);
+                    steady.set(WORKERS, old, &mask, context)?;
+                }
+            }
+            Err(error) if error.is_lost() => return Err(error.into()),
+            Ok(_) | Err(_) => less(context, "the agent cannot be kept on one processor"),
+        }
+        for (path, value) in TIMERS {
+            if let Some(old) = context.setting(path)? {
+                steady.set(path, old, value, context)?;
+            }
+        }
+        Ok(steady)
+    }
+
+    fn set(
+        &mut self,
+        path: &str,
+        old: String,
+        new: &str,
+        context: &mut StageContext<'_>,
+    ) -> Result<(), TrialError> {
+        if old == new {
+            return Ok(());
+        }
+        let (path, new) = (PathBuf::from(path), new.to_owned());
+        let line = format!("echo {new} >{}", path.display());
+        let undo = Request::Restore { path: path.clone(), old: old.clone(), new: new.clone() };
+        let lease = context.journal.take(Lease::Setting { path: path.clone(), old, new: new.clone() })?;
+        self.taken.push((lease, undo));
+        match context.call(Request::Set { path, value: new }) {
+            Ok(_) => context.command("steady", &line),
+            Err(error) if error.is_lost() => return Err(error.into()),
+            Err(_) => less(context, &format!("this host refuses `{line}`")),
+        }
+        Ok(())
+    }
+
+    /// Gives everything back.
+    pub(super) fn release(self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        for (lease, undo) in self.taken.into_iter().rev() {
+            context.call(undo)?;
+            context.journal.release(lease)?;
+        }
+        Ok(())
+    }
+}
+
+/// Says that model time may not come out the same again.
+fn less(context: &mut StageContext<'_>, why: &str) {
+    let message = format!("model time is less repeatable here: {why}");
+    context.warn(Warning { kind: "less-steady".into(), message });
+}
+
+/// A mask of one processor as the kernel writes it: in groups of 32 bits, as wide and as many as those of `like`.
+fn mask(like: &str, cpu: u32) -> String {
+    let groups: Vec<&str> = like.split(',').collect();
+    let mut from = u32::try_from(groups.len()).unwrap_or(1) * 32;
+    let written = groups.iter().map(|group| {
+        from -= 32;
+        let bits = cpu.checked_sub(from).filter(|bit| *bit < 32).map_or(0, |bit| 1_u32 << bit);
+        format!("{bits:0width$x}", width = group.len())
+    });
+    written.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_look_like_the_kernels() {
+        assert_eq!(mask("3", 1), "2");
+        assert_eq!(mask("ff", 7), "80");
+        assert_eq!(mask("ffffffff,ffffffff", 33), "00000002,00000000");
+        assert_eq!(mask("f,ffffffff", 31), "0,80000000");
+    }
+}
