@@ -12,6 +12,7 @@
 //! allocation on file systems that write in place, and punch and allocate on those that never do.
 
 mod directory;
+mod settle;
 mod watch;
 
 use std::path::Path;
@@ -27,6 +28,7 @@ use crate::load::WriteMode;
 use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome};
 use crate::tree::{Directory, write_file_name};
 use directory::DirectoryTable;
+use settle::Settler;
 use watch::Watch;
 
 /// Most bytes moved by one system call; larger operations take several.
@@ -59,6 +61,8 @@ pub struct Executor {
     new_name: Vec<u8>,
     /// What a symbolic link says.
     text: Vec<u8>,
+    /// On a virtual disk in model time.
+    settler: Option<Settler>,
 }
 
 /// An outcome and when its operation started.
@@ -83,6 +87,7 @@ impl Executor {
     ) -> Result<Self, Errno> {
         Ok(Self {
             options,
+            settler: clock.is_model().then(Settler::new),
             clock,
             directories: DirectoryTable::open(directory, thread, options.open_directories)?,
             buffer: AlignedBuffer::new(CHUNK_BYTES),
@@ -120,9 +125,30 @@ impl Executor {
             result = self.dispatch(operation, &mut watch);
         }
         let latency_ns = watch.stop();
+        if let (Some(settler), Ok(())) = (&mut self.settler, result) {
+            settler.note(operation, self.directories.top());
+        }
         Timed {
             outcome: Outcome { errno: result.err().map_or(0, Errno::raw_os_error), latency_ns },
             start_raw_ns,
+        }
+    }
+
+    /// Writes out, one by one, the files that were written since the last time, where that is to be done by operations and not by
+    /// timers (see `settle`).
+    pub fn write_out(&mut self) {
+        let places = self.settler.as_mut().map(Settler::take).unwrap_or_default();
+        for place in places {
+            if self.directories.ensure(place.directory, None).is_err() {
+                continue;
+            }
+            set_name(&mut self.name, place.name);
+            let Ok(directory) = self.directories.get(place.directory) else { continue };
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let opened = retry_on_intr(|| fs::openat(directory, &self.name[..], flags, FILE_MODE));
+            if let (Ok(file), Some(settler)) = (opened, &mut self.settler) {
+                settler.write_out(file);
+            }
         }
     }
 

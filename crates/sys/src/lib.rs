@@ -28,6 +28,7 @@ pub mod signal;
 mod sync;
 pub mod ublk;
 mod uring;
+pub mod xfs;
 
 pub use close::close;
 pub use error::{Error, Result};

@@ -100,6 +100,8 @@ pub(super) struct Lead<'a> {
 const LOOK_ROUND: Duration = Duration::from_millis(20);
 /// Operations of a thread between two looks at the volume's fullness, at least.
 const LOOK_OPERATIONS: u64 = 128;
+/// Operations between two write-backs where they go by operations.
+const SYNC_OPERATIONS: u64 = 1000;
 const PROGRESS_EVERY_NS: u64 = 250_000_000;
 
 impl<'a> Lead<'a> {
@@ -208,8 +210,10 @@ impl<'a> Lead<'a> {
         let steered = self.spec.workload.is_steered();
         let (mut next_check, mut next_probe) = (check_every, probe_every);
         let mut next_look = if steered { self.look_after(0) } else { u64::MAX };
+        let sync_every = if self.shared.by_operations { SYNC_OPERATIONS } else { u64::MAX };
+        let mut next_sync = sync_every;
         loop {
-            let until = end.min(next_check).min(next_probe).min(next_look);
+            let until = end.min(next_check).min(next_probe).min(next_look).min(next_sync);
             let threads = self.tallies.len();
             let arrivals = self.command(|thread| Command::Run { until: share_of(until, thread, threads) })?;
             if let Some(reason) = self.shared.halt.reason() {
@@ -237,6 +241,10 @@ impl<'a> Lead<'a> {
             if steered && (until >= next_look || until >= next_probe) {
                 next_look = self.look_after(until);
             }
+            if until >= next_sync {
+                self.sync()?;
+                next_sync = next_sync.saturating_add(sync_every);
+            }
         }
     }
 
@@ -256,9 +264,17 @@ impl<'a> Lead<'a> {
         until.saturating_add(step)
     }
 
+    /// Writes everything out. In model time each thread first writes out its own files, one by one.
+    fn sync(&mut self) -> Result<(), LoadError> {
+        if self.shared.by_operations {
+            self.command(|_| Command::WriteOut)?;
+        }
+        self.ground.sync()
+    }
+
     /// Corrects the fullness estimate. Like that of a probe, its time is no load.
-    fn look(&self) -> Result<(), LoadError> {
-        self.ground.sync()?;
+    fn look(&mut self) -> Result<(), LoadError> {
+        self.sync()?;
         self.shared.fullness.correct(self.ground.settled_usage()?);
         Ok(())
     }
@@ -287,7 +303,7 @@ impl<'a> Lead<'a> {
 
     /// Holds the meter, with all written out that the load left in memory, and says what the disk did since it was read last.
     fn read_meter(&mut self) -> Result<Option<DiskUse>, LoadError> {
-        self.ground.sync()?;
+        self.sync()?;
         self.meter.stop();
         let used = self.meter.take()?;
         match (&mut self.disk, used.clone()) {
@@ -336,6 +352,9 @@ impl<'a> Lead<'a> {
             return Ok(());
         };
         let (max, free) = (*max, *free);
+        if !self.prober.counts_at_once() {
+            self.sync()?;
+        }
         let usage = self.prober.usage()?;
         let shortages = self.shortages();
         let ran_out = shortages > std::mem::replace(&mut self.answered_shortages, shortages);
@@ -434,7 +453,7 @@ impl<'a> Lead<'a> {
                 (Some(crate::quantity::share(done, files).min(1.0)), "writing every live file in place")
             }
             Command::Release { .. } => (None, "deleting files to make room"),
-            Command::Run { .. } => (None, ""),
+            Command::Run { .. } | Command::WriteOut => (None, ""),
         };
         self.sink.progress(self.operations(), self.elapsed_ns, done, note);
     }

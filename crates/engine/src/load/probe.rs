@@ -41,6 +41,11 @@ impl Prober {
         }
     }
 
+    /// Whether the volume's use is known without writing anything out.
+    pub const fn counts_at_once(&self) -> bool {
+        self.counts_at_once
+    }
+
     /// Operations at the last probe.
     pub const fn last_operations(&self) -> Option<u64> {
         self.last_operations

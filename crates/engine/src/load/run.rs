@@ -81,6 +81,7 @@ pub(crate) fn run_sources<S: Source>(
         progress: (0..threads).map(|_| Progress::default()).collect(),
         start_raw_ns: AtomicU64::new(raw_ns()),
         grow_share: AtomicU64::new(0),
+        by_operations: Clock::under(ground.path())?.is_model(),
     };
     std::thread::scope(|scope| {
         let (messages, inbox) = bounded(8 * threads + 8);

@@ -29,6 +29,8 @@ pub enum Command {
     Release { bytes: u64 },
     /// Write every live file in place.
     Materialise,
+    /// Write out what was written since the last time.
+    WriteOut,
 }
 
 /// What a thread tells the thread in charge.
@@ -129,6 +131,8 @@ pub struct Shared<'a> {
     pub start_raw_ns: AtomicU64,
     /// [`Feedback::grow_share`] as bits; changes only between commands.
     pub grow_share: AtomicU64,
+    /// What is written is written back after so many operations, and not when time has passed: on a virtual disk in model time.
+    pub by_operations: bool,
 }
 
 /// The first reason to end the load that came up; 0 while there is none.
@@ -258,6 +262,7 @@ impl<S: Source> Worker<'_, S> {
                     self.release(bytes);
                 }
                 Command::Materialise => self.materialise(),
+                Command::WriteOut => self.executor.write_out(),
             }
             self.publish();
             self.flush();
