@@ -139,6 +139,38 @@ fn time_does_not_go_back() {
     }
 }
 
+/// What was asked before a rest changes nothing of what is asked after it takes, on a medium that keeps no more than its buffers.
+#[test]
+fn after_a_rest_a_disk_takes_as_long_as_after_any_other() {
+    let reads: Vec<Request> =
+        (0..40).map(|n| Request::new(Operation::Read, n * 7919 % 64 * MIB, 4096)).collect();
+    let times = |spec: &Spec, before: &[Request]| {
+        let mut medium = spec.resolve(64 * MIB).unwrap();
+        let mut now_ns = 0;
+        for request in before {
+            let mut done_ns = [0];
+            medium.serve(now_ns, std::slice::from_ref(request), &mut done_ns);
+            now_ns = done_ns[0];
+        }
+        let rested_ns = medium.rest(now_ns);
+        assert!(rested_ns >= now_ns, "{spec}");
+        let mut done_ns = vec![0; reads.len()];
+        medium.serve(rested_ns, &reads, &mut done_ns);
+        done_ns.iter().map(|ns| ns - rested_ns).collect::<Vec<u64>>()
+    };
+    let write = |offset| Request::new(Operation::Write, offset, 65_536);
+    let histories =
+        [vec![], vec![write(40 * MIB), reads[5]], vec![reads[9], write(0), write(9 * MIB), reads[1]]];
+    for name in ["hdd-7200", "hdd-10k", "hdd-5400", "ram"] {
+        let spec = Spec::named(name).unwrap();
+        let [first, others @ ..] = histories.each_ref().map(|before| times(&spec, before));
+        assert!(others.iter().all(|other| *other == first), "{name}");
+    }
+    for spec in specs() {
+        let _ = times(&spec, &histories[2]);
+    }
+}
+
 /// Every size from a sector to 16 TiB has a model.
 #[test]
 fn every_size_has_a_model() {

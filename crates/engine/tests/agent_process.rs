@@ -172,6 +172,17 @@ fn what_a_tool_started_is_found_after_the_agent_was_killed() {
 }
 
 #[test]
+fn a_pinned_agent_starts_everything_on_one_processor() {
+    let mut agent = Agent::start();
+    agent.ask(2, &Request::Pin);
+    let Reply::Pinned { cpu } = agent.reply(2) else { panic!("not pinned") };
+    let argv = ["grep", "Cpus_allowed_list", "/proc/self/status"].map(str::to_owned).to_vec();
+    agent.ask(3, &Request::RunTool { argv, timeout_ms: 10_000 });
+    let Reply::Tool { stdout, .. } = agent.reply(3) else { panic!("no tool") };
+    assert_eq!(stdout.split_whitespace().last(), Some(cpu.to_string().as_str()), "{stdout}");
+}
+
+#[test]
 fn tools_and_facts_come_back() {
     let mut agent = Agent::start();
     let argv = ["sh", "-c", "echo hello; exit 7"].map(str::to_owned).to_vec();

@@ -367,6 +367,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rest_moves_the_clock_in_model_time_alone() {
+        for (time, wanted) in [(TimeMode::Model, 5000), (TimeMode::Real, 1000)] {
+            let gate = gate(time);
+            let _ = gate.submit(&mut [discard(0, 4096)]);
+            gate.rest(|backend| {
+                backend.clock_ns = 5000;
+                5000
+            });
+            assert_eq!(gate.clock_ns(), wanted);
+        }
+    }
+
+    #[test]
     fn model_time_never_waits() {
         let gate = gate(TimeMode::Model);
         let mut transfers = [discard(0, 4096)];

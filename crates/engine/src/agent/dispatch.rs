@@ -8,7 +8,9 @@ use super::Agent;
 use super::sink::EventSink;
 use crate::disk::VirtualDisk;
 use crate::host::process::{self, Identity};
-use crate::host::{HostError, block, cache, chain, disk, facts, file, loopback, mount, processor, setting, tool};
+use crate::host::{
+    HostError, block, cache, chain, disk, facts, file, loopback, mount, processor, setting, tool,
+};
 use crate::layout::{self, LayoutError, ScanOptions};
 use crate::load;
 use crate::protocol::{Failure, FailureKind, PROTOCOL_VERSION, Reply, Request};

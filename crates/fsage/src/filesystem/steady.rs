@@ -113,6 +113,9 @@ mod tests {
         let parts: Vec<usize> = uuid(7).split('-').map(str::len).collect();
         assert_eq!(parts, [8, 4, 4, 4, 12]);
         assert_eq!(&uuid(7)[14..15], "4");
-        assert_eq!((Kernel::of("6.18.44-x"), Kernel::of("5.10+"), Kernel::of("x")), (NEW, Kernel(5, 10), Kernel(0, 0)));
+        assert_eq!(
+            (Kernel::of("6.18.44-x"), Kernel::of("5.10+"), Kernel::of("x")),
+            (NEW, Kernel(5, 10), Kernel(0, 0))
+        );
     }
 }

@@ -216,8 +216,15 @@ mod tests {
     fn the_folder_goes_on_every_way_out() {
         let (answer, asked) = told("", 0, DONE);
         assert_eq!(answer.unwrap().bytes, 8192);
-        let wanted =
-            ["Usage", "MakeMeasureFolder", "DropCaches", "DiskRest", "DiskStat", "RunTool", "RemoveMeasureFolder"];
+        let wanted = [
+            "Usage",
+            "MakeMeasureFolder",
+            "DropCaches",
+            "DiskRest",
+            "DiskStat",
+            "RunTool",
+            "RemoveMeasureFolder",
+        ];
         assert_eq!(asked, wanted);
         for (fails, status, stdout) in [
             ("DropCaches", 0, DONE),

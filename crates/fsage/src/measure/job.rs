@@ -353,7 +353,7 @@ mod tests {
         for (name, text) in PRESETS {
             let job = Job::read(name).unwrap();
             assert_eq!(job.text, *text);
-            let words = job.words("/mnt/x", 1 << 20, 7, 3);
+            let words = job.words("/mnt/x", 1 << 20, Length::Seconds(7), 3);
             assert_eq!(words[0], "--name=global");
             for word in
                 ["--nrfiles=256", "--size=1048576", "--openfiles=100", "--create_on_open=1", "--bs=4k"]
@@ -444,7 +444,7 @@ mod tests {
                     time_based\nruntime=30s\nsize=10%\n[seq-read]\nrw=read\nnumjobs=2\nrandom_distribution=zipf:1.2\n\
                     [log_write] ; appended\nrw=randwrite:8\nfsync=1\nfallocate=none\nrate=1m,2m\n";
         let job = Job::parse("test", text).unwrap();
-        let words = job.words("/mnt/a:b", 1 << 20, 0, 1);
+        let words = job.words("/mnt/a:b", 1 << 20, Length::AsSaid, 1);
         for word in [
             "--name=seq-read",
             "--name=log_write",
@@ -455,6 +455,10 @@ mod tests {
         ] {
             assert!(words.iter().any(|other| other == word), "{word}: {words:?}");
         }
+        let once = job.words("/mnt/a:b", 1 << 20, Length::Once, 1);
+        let clocks = |word: &String| word.contains("time_based") || word.contains("runtime");
+        assert!(words.iter().any(clocks) && !once.iter().any(clocks), "{once:?}");
+        assert!(once.iter().any(|word| word == "--size=10%"), "{once:?}");
         // What is ours stands last in each section, and no word could take the next for its value.
         assert_eq!(words.iter().filter(|word| *word == "--thread=1").count(), 3);
         assert_eq!(words.iter().filter(|word| *word == "--unlink=1").count(), 3);

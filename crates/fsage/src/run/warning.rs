@@ -29,16 +29,18 @@ pub(super) struct HostActivity {
     stolen_ticks: u64,
     /// Bytes written to the host's own disks.
     disk_bytes_written: u64,
+    /// Times that somebody dropped the page cache, or dentries and inodes.
+    cache_drops: u64,
 }
 
 impl HostActivity {
-    /// Reads /proc/stat and /proc/diskstats; what cannot be read is 0.
+    /// Reads /proc/stat, /proc/diskstats and /proc/vmstat; what cannot be read is 0.
     pub(super) fn now() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        Self::parse(&read("/proc/stat"), &read("/proc/diskstats"))
+        Self::parse(&read("/proc/stat"), &read("/proc/diskstats"), &read("/proc/vmstat"))
     }
 
-    fn parse(stat: &str, diskstats: &str) -> Self {
+    fn parse(stat: &str, diskstats: &str, vmstat: &str) -> Self {
         // `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest is part of user.
         let ticks: Vec<u64> = stat
             .lines()
@@ -49,6 +51,7 @@ impl HostActivity {
             total_ticks: ticks.iter().sum(),
             stolen_ticks: ticks.get(7).copied().unwrap_or(0),
             disk_bytes_written: diskstats.lines().filter_map(disk_bytes_written).sum(),
+            cache_drops: vmstat.lines().filter_map(cache_drops).sum(),
         }
     }
 }
@@ -64,6 +67,12 @@ fn disk_bytes_written(line: &str) -> Option<u64> {
     disk.then(|| fields.get(9)?.parse::<u64>().ok()).flatten().map(|sectors| sectors * 512)
 }
 
+/// What a line of /proc/vmstat counts of dropped caches.
+fn cache_drops(line: &str) -> Option<u64> {
+    let (name, count) = line.split_once(' ')?;
+    matches!(name, "drop_pagecache" | "drop_slab").then(|| count.trim().parse().ok()).flatten()
+}
+
 /// Warnings about an `age` stage.
 pub(super) fn of_age(
     stage: &AgeStage,
@@ -77,6 +86,7 @@ pub(super) fn of_age(
         cpu_bound(stage, result),
         stolen(before, after),
         other_io(result, before, after),
+        dropped(stage, before, after),
         few_samples(result),
         cache(stage, facts, volume_bytes),
         digest(result),
@@ -101,6 +111,18 @@ fn cpu_bound(stage: &AgeStage, result: &LoadResult) -> Option<Warning> {
             system * 100.0
         );
         warning("cpu-bound", message)
+    })
+}
+
+/// A load that is never asked to forget, forgets nothing: what is read once more then was dropped by someone else.
+fn dropped(stage: &AgeStage, before: HostActivity, after: HostActivity) -> Option<Warning> {
+    let drops = after.cache_drops.saturating_sub(before.cache_drops);
+    (drops > 0).then(|| {
+        let name = &stage.name;
+        let message = format!(
+            "stage {name}: somebody else dropped the host's caches meanwhile: what they held was read again"
+        );
+        warning("caches-dropped", message)
     })
 }
 
@@ -190,14 +212,16 @@ mod tests {
 
     #[test]
     fn host_activity_counts_whole_disks_once() {
-        let activity = HostActivity::parse(STAT, DISKS);
+        let vmstat = "nr_free_pages 7\ndrop_pagecache 3\ndrop_slab 4\n";
+        let activity = HostActivity::parse(STAT, DISKS, vmstat);
+        assert_eq!(activity.cache_drops, 7);
         assert_eq!((activity.total_ticks, activity.stolen_ticks), (1000, 35));
         assert_eq!(activity.disk_bytes_written, (2048 + 16) * 512);
     }
 
     #[test]
     fn stolen_time_is_a_share_of_all_time() {
-        let after = HostActivity { total_ticks: 1000, stolen_ticks: 35, disk_bytes_written: 0 };
+        let after = HostActivity { total_ticks: 1000, stolen_ticks: 35, ..HostActivity::default() };
         let found = stolen(HostActivity::default(), after).unwrap();
         assert_eq!(found.kind, "stolen-time");
         assert!(found.message.contains("3.5 %"), "{}", found.message);

@@ -1,0 +1,141 @@
+//! Model time can be had again: two runs of a study with one seed agree, and what was changed on the host for that is given back.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use fsage::store::Store;
+use fsage::store::format::TrialStatus;
+use support::{Scratch, agent, can_mount, can_serve_disks, wait_for};
+
+/// How far two runs may be apart.
+const TOLERANCE: f64 = 0.02;
+
+/// Times that are compared: of each file system those that its own workers leave alone.
+const METRICS: &[(&str, &[&str])] = &[
+    ("ext4", &["age.elapsed_s", "grep", "cold-random-read", "walk", "create", "append", "delete"]),
+    ("xfs", &["age.elapsed_s", "grep", "cold-random-read", "walk"]),
+    ("btrfs", &["age.elapsed_s", "grep", "cold-random-read"]),
+];
+
+/// What a trial in model time changes on the host.
+const SETTINGS: &[&str] = &[
+    "/sys/devices/virtual/workqueue/cpumask",
+    "/proc/sys/vm/dirty_writeback_centisecs",
+    "/proc/sys/fs/xfs/xfssyncd_centisecs",
+    "/proc/sys/fs/xfs/speculative_prealloc_lifetime",
+];
+
+fn settings() -> Vec<String> {
+    SETTINGS.iter().map(|path| std::fs::read_to_string(path).unwrap_or_default()).collect()
+}
+
+/// One test at a time: what one changes on the host, the other looks at.
+static HOST: Mutex<()> = Mutex::new(());
+
+/// Times that anybody dropped this host's dentries and inodes.
+fn drops() -> u64 {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("drop_slab ")?.trim().parse().ok()).unwrap_or(0)
+}
+
+fn study(scratch: &Scratch, store: &str) -> Command {
+    let study = scratch.path().join("steady.toml");
+    std::fs::write(&study, include_str!("data/steady.toml")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    command.arg("run").arg(study).arg("--store").arg(scratch.path().join(store));
+    command.env("FSAGE_AGENT", agent()).env("FSAGE_RUNTIME_DIR", scratch.path().join("runtime"));
+    fsage_sys::process::die_with_parent(&mut command);
+    command
+}
+
+/// Model times by file system and metric.
+type Times = BTreeMap<(String, String), f64>;
+
+fn times(store: &Path) -> Times {
+    let mut times = Times::new();
+    for trial in Store::open(store).unwrap().trials() {
+        assert_eq!(trial.status, TrialStatus::Complete, "{}", trial.error);
+        let kind = trial.factors["file_system.kind"].as_str().unwrap();
+        for metric in &trial.metrics {
+            if let Some(first) = metric.samples.first() {
+                times.insert((kind.to_owned(), metric.name.clone()), *first);
+            }
+        }
+    }
+    times
+}
+
+/// Runs it, and says how often caches were dropped meanwhile.
+fn run(scratch: &Scratch, store: &str) -> (Times, u64) {
+    let before = drops();
+    let output = study(scratch, store).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (times(&scratch.path().join(store)), drops() - before)
+}
+
+#[test]
+fn two_runs_with_one_seed_take_the_same_model_time() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let scratch = Scratch::new();
+    // Whoever else drops caches has everything read again: then there is nothing to compare.
+    let runs = (0..4).map(|n| run(&scratch, &format!("store{n}"))).collect::<Vec<_>>();
+    let fewest = runs.iter().map(|(_, drops)| *drops).min().unwrap();
+    let calm: Vec<&Times> =
+        runs.iter().filter(|(_, drops)| *drops == fewest).map(|(times, _)| times).collect();
+    let [one, other, ..] = calm[..] else {
+        return support::skip("others drop this host's caches all the time");
+    };
+    let mut far = Vec::new();
+    for (kind, names) in METRICS {
+        for name in *names {
+            let key = ((*kind).to_owned(), (*name).to_owned());
+            let apart = other[&key] / one[&key] - 1.0;
+            println!("{kind} {name}: {:+.2} %", apart * 100.0);
+            if apart.abs() > TOLERANCE {
+                far.push(format!("{kind} {name}: {} and {}", one[&key], other[&key]));
+            }
+        }
+    }
+    assert!(far.is_empty(), "{far:#?}");
+    assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
+}
+
+#[test]
+fn what_was_changed_is_given_back_also_after_a_kill() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let scratch = Scratch::new();
+    let before = settings();
+    if before[1].trim() == "0" {
+        return support::skip("somebody else holds this host's timers");
+    }
+    let dry = study(&scratch, "dry").arg("--dry-run").output().unwrap();
+    let said = String::from_utf8_lossy(&dry.stdout).into_owned();
+    for path in SETTINGS {
+        assert!(said.contains(&format!(">{path}")), "{path}: {said}");
+    }
+    let mut lab = study(&scratch, "store").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the timers to be put off", || settings()[1].trim() == "0");
+    let journal = std::fs::read_to_string(scratch.path().join("store/leases.jsonl")).unwrap();
+    assert!(journal.contains("dirty_writeback_centisecs"), "it was changed before it was leased");
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    let mut clean = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    clean.arg("clean").arg(scratch.path().join("store"));
+    clean.env("FSAGE_AGENT", agent()).env("FSAGE_RUNTIME_DIR", scratch.path().join("runtime"));
+    let output = clean.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(settings(), before);
+    assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
+}
