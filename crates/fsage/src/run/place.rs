@@ -10,6 +10,7 @@ use fsage_engine::protocol::{BlockFacts, Request, Warning};
 use super::error::TrialError;
 use super::stage::StageContext;
 use super::trial::mount_point;
+use crate::filesystem::FileSystem;
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
 use crate::study::spec::VolumeSpec;
@@ -60,9 +61,18 @@ impl Place {
 
     /// Makes the file system.
     pub(super) fn make(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let line = context.file_system.mkfs(self.device()).to_string();
+        self.make_as(context.file_system, context)
+    }
+
+    /// Makes this file system, which differs from the trial's in what chance would settle.
+    pub(super) fn make_as(
+        &self,
+        file_system: &FileSystem,
+        context: &mut StageContext<'_>,
+    ) -> Result<(), TrialError> {
+        let line = file_system.mkfs(self.device()).to_string();
         context.command("mkfs", &line);
-        Ok(context.file_system.make(context.session, self.device())?)
+        Ok(file_system.make(context.session, self.device())?)
     }
 
     /// Mounts it.

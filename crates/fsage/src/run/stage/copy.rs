@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use fsage_engine::protocol::{Reply, Request};
 
 use super::StageContext;
+use crate::filesystem::Registry;
 use crate::run::error::TrialError;
 use crate::run::place::Place;
+use crate::run::steady;
 use crate::store::format::StageRecord;
 use crate::study::spec::CopyStage;
 
@@ -20,7 +22,10 @@ pub(super) fn run(
     let spec = stage.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
     let name = format!("{}-{}", context.planned.id, stage.name);
     let mut fresh = Place::acquire(&spec, &name, context)?;
-    fresh.make(context)?;
+    // Names hashed as in the original would be read in the very order in which they were copied, as on no other copy.
+    let own = steady::file_system(context.spec, context.planned.seed.wrapping_add(1));
+    let own = Registry::new(&context.spec.driver).resolve(&own)?;
+    fresh.make_as(&own, context)?;
     fresh.mount(context)?;
     for folder in context.aged_folders() {
         let Copied { to, files, bytes, digest, elapsed_ns } =
