@@ -13,15 +13,16 @@ use fsage::store::Store;
 use fsage::store::format::TrialStatus;
 use support::{Scratch, agent, can_mount, can_serve_disks, wait_for};
 
-/// How far two runs may be apart.
-const TOLERANCE: f64 = 0.02;
-
-/// Times that are compared: of each file system those that its own workers leave alone.
-const METRICS: &[(&str, &[&str])] = &[
-    ("ext4", &["age.elapsed_s", "grep", "cold-random-read", "walk", "create", "append", "delete"]),
-    ("xfs", &["age.elapsed_s", "grep", "cold-random-read", "walk"]),
-    ("btrfs", &["age.elapsed_s", "grep", "cold-random-read"]),
+/// Times that are compared, and how far two runs may be apart. Seen on two virtual CPUs, busy with other work: ext4 0.08 % at most,
+/// xfs 0.14 %, btrfs 4.6 % (ageing; it decides by itself when to commit) and 1.6 % (reading).
+const METRICS: &[(&str, f64, &[&str])] = &[
+    ("ext4", 0.02, &["age.elapsed_s", "grep", "cold-random-read", "walk", "create", "append", "delete"]),
+    ("xfs", 0.02, &["age.elapsed_s", "grep", "cold-random-read", "walk"]),
+    ("btrfs", 0.1, &["age.elapsed_s", "grep", "cold-random-read"]),
 ];
+
+/// Runs until two of them were disturbed alike.
+const RUNS: u32 = 4;
 
 /// What a trial in model time changes on the host.
 const SETTINGS: &[&str] = &[
@@ -87,20 +88,23 @@ fn two_runs_with_one_seed_take_the_same_model_time() {
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     // Whoever else drops caches has everything read again: then there is nothing to compare.
-    let runs = (0..4).map(|n| run(&scratch, &format!("store{n}"))).collect::<Vec<_>>();
-    let fewest = runs.iter().map(|(_, drops)| *drops).min().unwrap();
-    let calm: Vec<&Times> =
-        runs.iter().filter(|(_, drops)| *drops == fewest).map(|(times, _)| times).collect();
-    let [one, other, ..] = calm[..] else {
+    let mut runs: Vec<(Times, u64)> = Vec::new();
+    let pair = (0..RUNS).find_map(|n| {
+        let (times, drops) = run(&scratch, &format!("store{n}"));
+        let alike = runs.iter().find(|(_, others)| *others == drops).map(|(times, _)| times.clone());
+        runs.push((times.clone(), drops));
+        Some((alike?, times))
+    });
+    let Some((one, other)) = pair else {
         return support::skip("others drop this host's caches all the time");
     };
     let mut far = Vec::new();
-    for (kind, names) in METRICS {
+    for (kind, tolerance, names) in METRICS {
         for name in *names {
             let key = ((*kind).to_owned(), (*name).to_owned());
             let apart = other[&key] / one[&key] - 1.0;
             println!("{kind} {name}: {:+.2} %", apart * 100.0);
-            if apart.abs() > TOLERANCE {
+            if apart.abs() > *tolerance {
                 far.push(format!("{kind} {name}: {} and {}", one[&key], other[&key]));
             }
         }
