@@ -1,0 +1,104 @@
+//! Every workload against a real directory: the kernel takes all its operations, and leaves the tree that its model says.
+
+use std::path::Path;
+
+use fsage_engine::disk::Clock;
+use fsage_engine::executor::{Executor, ExecutorOptions};
+use fsage_engine::load::WriteMode;
+use fsage_engine::operation::OperationKind as K;
+use fsage_engine::quantity::as_f64;
+use fsage_engine::size::Bytes;
+use fsage_engine::tree::walk;
+use fsage_engine::workload::spec::{
+    FsfbSpec, GitSpec, HistogramSpec, HistorySpec, InterleavedAppendSpec, MailSpec, MobileSpec, SizeSpec,
+    SnapshotsSpec, SyntheticHistory, WorkloadSpec,
+};
+use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
+
+/// What the workloads take the volume for; the directory has more room.
+const VOLUME: u64 = 16 << 20;
+
+/// Most operations of one.
+const OPERATIONS: u32 = 4000;
+
+fn small() -> SizeSpec {
+    SizeSpec::Uniform { min: Bytes(1 << 10), max: Bytes(40 << 10) }
+}
+
+fn workloads() -> Vec<WorkloadSpec> {
+    let history = HistorySpec::Synthetic(SyntheticHistory {
+        files: 80,
+        directories: 10,
+        commits: 40,
+        changes: 8.0,
+        added: 0.3,
+        removed: 0.3,
+        ..SyntheticHistory::default()
+    });
+    vec![
+        WorkloadSpec::Fsfb(FsfbSpec {
+            directories: 20,
+            rounds: 10,
+            file_size: small(),
+            ..FsfbSpec::default()
+        }),
+        WorkloadSpec::Mobile(MobileSpec {
+            large: SizeSpec::Fixed { size: Bytes(300 << 10) },
+            target: 0.9,
+            cycles: 5,
+            ..MobileSpec::default()
+        }),
+        WorkloadSpec::InterleavedAppend(InterleavedAppendSpec {
+            file_size: small(),
+            append_size: SizeSpec::Fixed { size: Bytes(5000) },
+            ..InterleavedAppendSpec::default()
+        }),
+        WorkloadSpec::Mail(MailSpec { boxes: 10, message_size: small(), ..MailSpec::default() }),
+        WorkloadSpec::Histogram(HistogramSpec { rounds: 3, ..HistogramSpec::default() }),
+        WorkloadSpec::Git(GitSpec {
+            history: history.clone(),
+            fill: 0.1,
+            gc_every: 10,
+            ..GitSpec::default()
+        }),
+        WorkloadSpec::Snapshots(SnapshotsSpec { history }),
+    ]
+}
+
+/// Runs a workload in `directory`; gives the operations of each kind.
+fn run(spec: &WorkloadSpec, directory: &Path) -> [u32; 16] {
+    std::fs::create_dir(directory.join("t00")).expect("the directory is ours");
+    let options = ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
+    let mut executor = Executor::open(directory, 0, options, Clock::Host).expect("it is there");
+    let context = ResolveContext { volume_bytes: VOLUME, write_mode: WriteMode::Buffered };
+    let mut workload = resolve(spec, 0, 1, 1, &context).expect("it makes sense");
+    for initial in workload.initial_directories() {
+        executor.make_directory(initial).expect("there is room");
+    }
+    let mut counts = [0; 16];
+    while !workload.is_finished() && counts.iter().sum::<u32>() < OPERATIONS {
+        let used_share = as_f64(workload.live_bytes()) / as_f64(VOLUME);
+        let feedback = Feedback { used_share, total_bytes: VOLUME, grow_share: 0.0 };
+        let Some(operation) = workload.next(&feedback) else { continue };
+        let outcome = executor.execute(&operation).outcome;
+        assert_eq!(outcome.errno, 0, "{operation:?}");
+        workload.completed(&operation, &outcome);
+        counts[operation.kind as usize] += 1;
+    }
+    assert_eq!(walk(directory).expect("it can be read"), workload.shape(), "{spec:?}");
+    counts
+}
+
+#[test]
+fn the_kernel_leaves_what_the_model_says() {
+    let mut all = [0; 16];
+    for spec in workloads() {
+        let directory = tempfile::tempdir().expect("there is room");
+        for (all, own) in all.iter_mut().zip(run(&spec, directory.path())) {
+            *all += own;
+        }
+    }
+    for kind in [K::Create, K::Append, K::Delete, K::Rename, K::Mkdir, K::Rmdir, K::Fsync, K::Read] {
+        assert!(all[kind as usize] > 0, "no {} was done", kind.name());
+    }
+}
