@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use fsage::store::Store;
 use fsage::store::format::{Look, StageRecord, TrialRecord, TrialStatus};
 use fsage_engine::lockstep::Round;
+use fsage_engine::quantity::share;
 use support::{Scratch, agent, can_mount, can_serve_disks};
 
 const STUDY: &str = include_str!("data/lockstep.toml");
@@ -91,7 +92,7 @@ fn a_full_and_an_empty_volume_go_through_the_same_states() {
             assert_eq!(full.write.bytes_written, empty.write.bytes_written, "{which}");
             assert_eq!(full.write.operations - full.write.failed, empty.write.operations, "{which}");
             assert!(full.write.elapsed_ns > 0 && empty.write.elapsed_ns > 0 && full.model_time, "{which}");
-            let used = full.used_bytes as f64 / full.total_bytes as f64;
+            let used = share(full.used_bytes, full.total_bytes);
             assert!((0.585..0.615).contains(&used), "{which}: round {} left {used}", round.round);
         }
         for look in looks {

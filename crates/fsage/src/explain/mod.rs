@@ -217,6 +217,8 @@ pub fn remedies(tree: &Item) -> Vec<(&'static str, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use fsage_engine::quantity::as_f64;
+
     use super::*;
 
     fn file(path: &str, extents: &[(u64, u64)]) -> PlacedFile {
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(remedies(tree)[0].1, tree.copied_ns);
         // 19 of the 39 files that follow another one do so on the volume.
         assert!((found.inter_file_score - 19.0 / 39.0).abs() < 1e-9, "{}", found.inter_file_score);
-        let covered: f64 = bad.cells.values().sum::<f64>() * (1 << 30) as f64 / map::CELLS as f64;
+        let covered: f64 = bad.cells.values().sum::<f64>() * as_f64(1 << 30) / as_f64(map::CELLS);
         assert!((covered - (20.0 * 65_536.0)).abs() < 1.0, "{covered}");
     }
 
@@ -275,7 +277,7 @@ mod tests {
     fn flash_does_not_seek() {
         let (disk, flash) = (explained(&tree(), "hdd-7200"), explained(&tree(), "ssd"));
         assert!(flash.tree.now_ns > 0);
-        let ratio = |item: &Item| item.now_ns as f64 / item.copied_ns.max(1) as f64;
+        let ratio = |item: &Item| as_f64(item.now_ns) / as_f64(item.copied_ns.max(1));
         assert!(ratio(&flash.tree) < ratio(&disk.tree) / 2.0, "{:?} {:?}", flash.tree, disk.tree);
     }
 

@@ -112,7 +112,7 @@ fn state(list: &mut List<'_>, name: &str, look: &VolumeLook) {
 }
 
 /// A measure's headline on a volume at a look.
-fn headline<'a>(look: &'a Look, volume: usize, measure: usize) -> Option<&'a MeasureMetric> {
+fn headline(look: &Look, volume: usize, measure: usize) -> Option<&MeasureMetric> {
     look.volumes.get(volume)?.measures.get(measure)?.metrics.first()
 }
 
