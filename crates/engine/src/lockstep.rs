@@ -62,9 +62,10 @@ pub struct PartCost {
     pub bytes_written: u64,
     /// Bytes that files lost.
     pub bytes_deleted: u64,
-    /// Nanoseconds by the volume's clock (the disk's own in model time), the sync at the end included.
+    /// Nanoseconds by the volume's clock, the sync at the end included: on a disk in model time all that went by in the part, else the operations' own
+    /// time.
     pub elapsed_ns: u64,
-    /// CPU time of the thread that worked; near to `elapsed_ns` on a clock of the host's means that the CPU was measured.
+    /// CPU time of the thread that worked, the workload's own on the leader included; near to `elapsed_ns` on a clock of the host's means that the CPU was measured.
     pub cpu_ns: u64,
     /// Bytes the kernel wrote to the device meanwhile; 0 where it does not say.
     pub device_bytes_written: u64,
@@ -268,10 +269,12 @@ impl Lockstep {
         else {
             return Err(LoadError::Spec { what: "no directory is given".to_owned() }.into());
         };
+        // Followers did what succeeded.
+        let done = self.operations - self.failed.values().sum::<u64>();
         let mut leader = Leader::new(works(first)?, first, self.workload.live_bytes())?;
         let followers: Vec<Follower<'_>> = others
             .iter()
-            .map(|ground| Ok(Follower::new(works(ground)?, ground)))
+            .map(|ground| Ok(Follower::new(works(ground)?, ground, done)))
             .collect::<Result<_, LoadError>>()?;
         std::thread::scope(|scope| {
             let mut post = Post::open(scope, followers, !clock.is_model());
@@ -485,13 +488,14 @@ mod tests {
     fn a_follower_that_goes_another_way_is_told_with_the_operation() {
         let (_folder, paths) = volumes(2);
         let mut lockstep = Lockstep::begin(spec(&paths)).unwrap();
-        run(&mut lockstep, 0);
+        let first = run(&mut lockstep, 0);
+        let done = first.rounds[0].operations - first.failed.values().sum::<u64>();
         // Something else took the follower's files away.
         std::fs::remove_dir_all(paths[1].join("t00")).unwrap();
         std::fs::create_dir(paths[1].join("t00")).unwrap();
         let error = lockstep.run(5, &Control::new(), &mut NoSink).unwrap_err();
         let LockstepError::Diverged(divergence) = &error else { panic!("{error}") };
-        assert_eq!((divergence.errno, divergence.operation), (2, 0), "{error}");
+        assert_eq!((divergence.errno, divergence.operation), (2, done), "{error}");
         assert!(error.to_string().contains("ENOENT"), "{error}");
         assert_eq!(error.kind(), FailureKind::Failed);
     }

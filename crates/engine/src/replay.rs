@@ -270,12 +270,14 @@ impl Begun {
         let own = ground.path().canonicalize().map_err(error)?;
         let header = Header::new(trace, &own, trees.len()).map_err(error)?;
         let used = !resume::used_tops(ground.path(), trees.len()).is_empty();
-        let kept = State::read(path).map_err(error)?.filter(|_| used);
+        let kept = State::read(path).map_err(error)?;
         let (position, started_over) = match kept {
             None => (None, None),
             Some(kept) if !kept.header.is_same(&header) => {
                 return Err(ReplayError::OtherReplay { path: path.clone() });
             }
+            // Somebody removed what it had made: it begins as if it had never been.
+            Some(_) if !used => (None, None),
             Some(_) if !options.resume => {
                 return Err(ReplayError::Interrupted { path: ground.path().to_owned() });
             }
@@ -288,7 +290,8 @@ impl Begun {
             },
         };
         if started_over.is_some() {
-            resume::remove_trees(ground.path(), trees.len())?;
+            let left = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(error)?;
+            resume::remove_trees(ground.path(), trees.len(), left)?;
         } else if used && position.is_none() {
             // Of somebody else, or of a load: refused before a state file is made.
             ground.make_tops(trees.len())?;

@@ -54,7 +54,7 @@ fn killed_replays_go_on_and_end_as_recorded() {
     let (trace, recorded, again) = (path("trace.parquet"), path("recorded"), path("again"));
     std::fs::create_dir(&recorded).unwrap();
     std::fs::create_dir(&again).unwrap();
-    let operations = (kills * 3000 + 10_000).to_string();
+    let operations = (kills * 10_000 + 10_000).to_string();
     let mut age = vec!["age", &recorded, "--json", "--threads", "2", "--operations", &operations];
     age.extend(["--trace", &trace, "--set", "slots=400", "--set", "file_size.kind=uniform"]);
     age.extend(["--set", "file_size.min=1", "--set", "file_size.max=16KiB", "--set", "directories.count=20"]);

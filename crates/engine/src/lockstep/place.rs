@@ -18,6 +18,9 @@ use crate::workload::Feedback;
 /// Failures in a row, other than for want of space, after which the volume is given up.
 const FAILURES: u32 = 64;
 
+/// Operations after which files are written out where that goes by operations (as in a load).
+const WRITE_OUT: u64 = 1000;
+
 /// Batches that may wait for a follower.
 const WAITING: usize = 16;
 
@@ -34,6 +37,8 @@ pub(super) struct Works {
     clock: Clock,
     device: Option<Device>,
     device_start: u64,
+    /// By the clock, when the part began: a disk in model time is charged for all that it does in it, whoever of the kernel asked.
+    part_start_ns: u64,
     cost: PartCost,
 }
 
@@ -45,12 +50,9 @@ pub(super) struct Ended {
     pub(super) model_time: bool,
 }
 
-/// When a stretch of work began.
+/// CPU time of the thread when a stretch of work began.
 #[derive(Debug, Clone, Copy)]
-struct Stretch {
-    clock_ns: u64,
-    cpu_ns: u64,
-}
+struct Stretch(u64);
 
 impl Works {
     /// Opens what is below `ground`, where `known` directories are already.
@@ -71,7 +73,8 @@ impl Works {
         known.into_iter().for_each(|directory| executor.know_directory(directory));
         let device = Device::under(ground.path());
         let device_start = device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
-        Ok(Self { executor, clock, device, device_start, cost: PartCost::default() })
+        let part_start_ns = clock.now_ns();
+        Ok(Self { executor, clock, device, device_start, part_start_ns, cost: PartCost::default() })
     }
 
     /// Makes directories, parents first.
@@ -82,18 +85,31 @@ impl Works {
             .map_err(|errno| ground.error("mkdir", errno))
     }
 
-    fn start(&self) -> Stretch {
-        Stretch { cpu_ns: cpu_ns(), clock_ns: self.clock.now_ns() }
+    fn start() -> Stretch {
+        Stretch(cpu_ns())
     }
 
     fn stop(&mut self, stretch: Stretch) {
-        self.cost.elapsed_ns += self.clock.now_ns().saturating_sub(stretch.clock_ns);
-        self.cost.cpu_ns += cpu_ns().saturating_sub(stretch.cpu_ns);
+        self.cost.cpu_ns += cpu_ns().saturating_sub(stretch.0);
+    }
+
+    /// Writes everything out, which the part is charged for.
+    fn sync(&mut self, ground: &Ground) -> Result<(), LoadError> {
+        let start_ns = self.clock.now_ns();
+        self.executor.write_out();
+        ground.sync()?;
+        self.cost.elapsed_ns += self.clock.now_ns().saturating_sub(start_ns);
+        Ok(())
     }
 
     fn execute(&mut self, operation: &Operation) -> Outcome {
         let outcome = self.executor.execute(operation).outcome;
         self.cost.operations += 1;
+        if self.cost.operations.is_multiple_of(WRITE_OUT) {
+            self.executor.write_out();
+        }
+        // By the wall's clock the operations alone: making them up is no work of the volume's.
+        self.cost.elapsed_ns += outcome.latency_ns;
         if outcome.errno == 0 {
             self.cost.bytes_written += bytes_moved(operation).0;
             self.cost.bytes_deleted += bytes_deleted(operation);
@@ -103,15 +119,19 @@ impl Works {
         outcome
     }
 
-    /// Writes everything out, which the part is charged for, and looks at the volume.
+    /// Ends the part with everything written out, and looks at the volume.
     fn end_part(&mut self, ground: &Ground) -> Result<Ended, LoadError> {
-        let stretch = self.start();
-        ground.sync()?;
+        let stretch = Self::start();
+        self.sync(ground)?;
         self.stop(stretch);
+        if self.clock.is_model() {
+            self.cost.elapsed_ns = self.clock.now_ns().saturating_sub(self.part_start_ns);
+        }
         let written = self.device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
         self.cost.device_bytes_written = written.saturating_sub(self.device_start);
         self.device_start = written;
         let usage = ground.settled_usage()?;
+        self.part_start_ns = self.clock.now_ns();
         Ok(Ended { cost: std::mem::take(&mut self.cost), usage, model_time: self.clock.is_model() })
     }
 }
@@ -139,7 +159,7 @@ impl<'a> Leader<'a> {
         let fullness = Fullness::new(ground.settled_usage()?);
         fullness.add(live_bytes.cast_signed());
         fullness.correct(ground.settled_usage()?);
-        let stretch = works.start();
+        let stretch = Works::start();
         Ok(Self { works, ground, fullness, since_look: 0, failures: 0, stretch })
     }
 
@@ -179,7 +199,7 @@ impl<'a> Leader<'a> {
 
     /// Writes everything out, on the part's account, and corrects the estimate. Its clock then stands still.
     pub(super) fn look(&mut self) -> Result<(), LoadError> {
-        self.ground.sync()?;
+        self.works.sync(self.ground)?;
         self.hold();
         self.since_look = 0;
         self.fullness.correct(self.ground.settled_usage()?);
@@ -202,7 +222,7 @@ impl<'a> Leader<'a> {
 
     /// Its clock runs again.
     pub(super) fn go_on(&mut self) {
-        self.stretch = self.works.start();
+        self.stretch = Works::start();
     }
 }
 
@@ -224,21 +244,22 @@ enum Order {
 type Answer = Result<Option<Ended>, LockstepError>;
 
 impl<'a> Follower<'a> {
-    pub(super) const fn new(works: Works, ground: &'a Ground) -> Self {
-        Self { works, ground, done: 0 }
+    /// On `ground`, where `done` operations were done before.
+    pub(super) const fn new(works: Works, ground: &'a Ground, done: u64) -> Self {
+        Self { works, ground, done }
     }
 
     fn obey(&mut self, order: &Order) -> Answer {
         match order {
             Order::Do(operations) => {
-                let stretch = self.works.start();
+                let stretch = Works::start();
                 let done = operations.iter().try_for_each(|operation| self.repeat(operation));
                 self.works.stop(stretch);
                 done.map(|()| None)
             }
             Order::Sync => {
-                let stretch = self.works.start();
-                self.ground.sync()?;
+                let stretch = Works::start();
+                self.works.sync(self.ground)?;
                 self.works.stop(stretch);
                 Ok(None)
             }

@@ -9,7 +9,9 @@
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use fsage_content::{BLOCK_BYTES, Block, recognise};
 
@@ -18,6 +20,9 @@ use crate::operation::{Operation, OperationKind};
 use crate::trace::{Reader, TraceError};
 use crate::tree::{self, Shape, walk};
 use crate::workload::Model;
+
+/// `O_NOFOLLOW`: a link is never a replay's file.
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Where the threads are.
 #[derive(Debug)]
@@ -51,8 +56,11 @@ pub fn find(reader: Reader, root: &Path, done: Vec<u64>) -> Result<Result<Positi
     let (pending, from_ns) = read_to(reader, &mut models, &done)?;
     for ((model, done), pending) in models.iter_mut().zip(&mut done).zip(pending) {
         let Some((operation, sequence)) = pending.next else { continue };
-        let settled = settle(root, model, &operation);
-        if settled.map_err(|error| ReplayError::resume(root, error))? {
+        let settled = settle(root, model, &operation).map_err(|error| match error {
+            Stranger::Found(path) => ReplayError::Stranger { path },
+            Stranger::Unseen(path, source) => ReplayError::resume(&path, source),
+        })?;
+        if settled {
             pending.failed.iter().for_each(|failed| model.fail(failed));
             model.apply(&operation);
             *done = sequence + 1;
@@ -93,29 +101,42 @@ fn read_to(reader: Reader, models: &mut [Model], done: &[u64]) -> Result<(Vec<Pe
     Ok((pending, if from_ns == u64::MAX { 0 } else { from_ns }))
 }
 
-/// Undoes what there is of an operation, or finds that it is done.
-fn settle(root: &Path, model: &Model, operation: &Operation) -> io::Result<bool> {
+/// Undoes what there is of an operation, or finds that it is done. What is no replay's is left as it is.
+fn settle(root: &Path, model: &Model, operation: &Operation) -> Result<bool, Stranger> {
     use OperationKind as K;
     let object = root.join(model.path_of(operation));
+    let unseen = |error| Stranger::Unseen(object.clone(), error);
     let is_there = |path: &Path| match fs::symlink_metadata(path) {
-        Ok(facts) => Ok(Some(facts.len())),
+        Ok(facts) => Ok(Some(facts)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => Err(Stranger::Unseen(path.to_owned(), error)),
+    };
+    // Looked at before it is touched: somebody may have put a file of that name there meanwhile.
+    let ours = |facts: &fs::Metadata| {
+        let mut block = vec![0; BLOCK_BYTES];
+        if facts.is_file() && begins_as_ours(&object, &mut block).map_err(unseen)? {
+            Ok(())
+        } else {
+            Err(Stranger::Found(object.clone()))
+        }
     };
     match operation.kind {
         K::Create => {
-            if is_there(&object)?.is_some() {
-                fs::remove_file(&object)?;
+            if let Some(facts) = is_there(&object)? {
+                ours(&facts)?;
+                fs::remove_file(&object).map_err(unseen)?;
             }
             Ok(false)
         }
         K::Append => {
-            if is_there(&object)?.is_some_and(|size| size > operation.size) {
-                fs::OpenOptions::new().write(true).open(&object)?.set_len(operation.size)?;
+            if let Some(facts) = is_there(&object)?.filter(|facts| facts.len() > operation.size) {
+                ours(&facts)?;
+                let file = fs::OpenOptions::new().write(true).custom_flags(NO_FOLLOW).open(&object);
+                file.and_then(|file| file.set_len(operation.size)).map_err(unseen)?;
             }
             Ok(false)
         }
-        K::Truncate => Ok(is_there(&object)? == Some(operation.offset)),
+        K::Truncate => Ok(is_there(&object)?.is_some_and(|facts| facts.len() == operation.offset)),
         K::Link | K::Symlink | K::Mkdir => Ok(is_there(&object)?.is_some()),
         K::Delete | K::Rename | K::Rmdir => Ok(is_there(&object)?.is_none()),
         K::RandomWrite | K::Overwrite | K::Fallocate | K::Read | K::RandomRead | K::Fsync | K::Fdatasync => {
@@ -138,11 +159,16 @@ pub fn used_tops(root: &Path, threads: usize) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Removes the threads' trees, after a look that everything in them is a replay's: nothing is removed when one thing is not.
-pub fn remove_trees(root: &Path, threads: usize) -> Result<(), ReplayError> {
+/// Removes the threads' trees, after a look that everything in them is a replay's: nothing is removed when one thing is not. `left` is when the
+/// replay noted its place last: a tree that was made later is somebody else's, such as a load's, whatever it looks like.
+pub fn remove_trees(root: &Path, threads: usize, left: SystemTime) -> Result<(), ReplayError> {
     let tops = used_tops(root, threads);
     let mut block = vec![0; BLOCK_BYTES];
     for top in &tops {
+        // Where a file system does not tell when a tree was made, nothing proves that it is the replay's.
+        if !fs::metadata(top).and_then(|facts| facts.created()).is_ok_and(|made| made <= left) {
+            return Err(ReplayError::Stranger { path: top.clone() });
+        }
         look_through(top, &mut block).map_err(|error| match error {
             Stranger::Found(path) => ReplayError::Stranger { path },
             Stranger::Unseen(path, source) => ReplayError::resume(&path, source),
@@ -216,7 +242,7 @@ mod tests {
         let mut block = vec![0; BLOCK_BYTES];
         fsage_content::fill(&mut block, 5, 0, 1);
         let ours = tree_of(&[("t00/f00000001", &block), ("t00/d0001/f00000002", b""), ("notes", b"kept")]);
-        remove_trees(ours.path(), 2).unwrap();
+        remove_trees(ours.path(), 2, SystemTime::now()).unwrap();
         assert!(!ours.path().join("t00").exists() && ours.path().join("notes").exists());
         for (path, bytes) in [
             ("t00/d0001/notes.txt", &b"text"[..]),
@@ -224,12 +250,15 @@ mod tests {
             ("t01/x/f00000001", b""),
         ] {
             let mixed = tree_of(&[("t00/f00000009", &block), (path, bytes)]);
-            let error = remove_trees(mixed.path(), 2).unwrap_err();
+            let error = remove_trees(mixed.path(), 2, SystemTime::now()).unwrap_err();
             assert!(matches!(error, ReplayError::Stranger { .. }), "{path}: {error}");
             assert!(mixed.path().join("t00/f00000009").exists(), "{path}: nothing was removed");
         }
+        let later = tree_of(&[("t00/f00000001", &block)]);
+        let error = remove_trees(later.path(), 2, SystemTime::UNIX_EPOCH).unwrap_err();
+        assert!(matches!(error, ReplayError::Stranger { .. }), "it was made after the replay: {error}");
         let beyond = tree_of(&[("t05/f00000001", &block)]);
-        remove_trees(beyond.path(), 2).unwrap();
+        remove_trees(beyond.path(), 2, SystemTime::now()).unwrap();
         assert!(beyond.path().join("t05/f00000001").exists(), "of another load");
     }
 }

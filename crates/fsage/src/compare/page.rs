@@ -1,12 +1,11 @@
 //! The comparison as one self-contained page in the report's style.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::{Comparison, Finding, Row, SideFacts};
+use crate::report::alone;
 use crate::report::table::{Cell, Column, table};
 use crate::report::text;
-
-const STYLE: &str = include_str!("../report/assets/report.css");
 
 /// The page as HTML text.
 #[must_use]
@@ -28,31 +27,15 @@ pub fn page(comparison: &Comparison) -> String {
         text::percent(comparison.confidence),
         comparison.rows.len()
     );
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "Comparison · fsage" }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) ".table-box .buttons{display:none}" }
-            }
-            body.alone {
-                main {
-                    header { h1 { "Comparison" } }
-                    section {
-                        ul { (side("A", &comparison.a)) (side("B", &comparison.b)) }
-                        @for note in &comparison.notes { p.state role="status" { (note) } }
-                        (table("comparison", &caption, &columns, &rows))
-                    }
-                    footer { "Made by fsage " (env!("CARGO_PKG_VERSION")) ". Everything on this page is in this one file." }
-                }
-            }
+    let content = html! {
+        header { h1 { "Comparison" } }
+        section {
+            ul { (side("A", &comparison.a)) (side("B", &comparison.b)) }
+            @for note in &comparison.notes { p.state role="status" { (note) } }
+            (table("comparison", &caption, &columns, &rows))
         }
     };
-    page.into_string()
+    alone::page("Comparison", "", &content, "Everything on this page is in this one file.")
 }
 
 fn side(name: &str, side: &SideFacts) -> Markup {

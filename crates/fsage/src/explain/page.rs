@@ -3,17 +3,16 @@
 use std::path::Path;
 
 use fsage_engine::quantity::as_f64;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::map::{COLUMNS, Map, ROWS};
 use super::{Explanation, Item, remedies};
+use crate::report::alone;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, grouped, nanoseconds, percent, ratio};
 
-const STYLE: &str = include_str!("../report/assets/report.css");
-
 /// What only this page needs.
-const OWN_STYLE: &str = ".table-box .buttons{display:none} .map{width:100%;max-width:56rem;height:auto;display:block;margin:.5rem 0 1.2rem} \
+const OWN_STYLE: &str = ".map{width:100%;max-width:56rem;height:auto;display:block;margin:.5rem 0 1.2rem} \
     .map rect{stroke:none} .map .free{fill:#8a97a626} .map .other{fill:#8a97a6} .map .own{fill:#d55e00} .map-title{margin:.8rem 0 .2rem}";
 
 /// Side of a cell in the drawing's own units.
@@ -23,35 +22,23 @@ const SIDE: usize = 12;
 #[must_use]
 pub fn page(explanation: &Explanation, path: &Path) -> String {
     let title = format!("Why {} is slow to read", path.display());
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · fsage" }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
-            }
-            body.alone {
-                main {
-                    header { h1 { (title) } p.question { (in_short(explanation)) } }
-                    section {
-                        h2 { "What would mend it" }
-                        (mend(&explanation.tree))
-                        @for note in &explanation.notes { p.note { (note) } }
-                        (map("The whole tree", &explanation.tree, &explanation.used))
-                        p.note { "The volume from its beginning, row by row: orange is the tree's own data, grey what else is in use, metadata among it." }
-                    }
-                    (worst("Directories", "directories", &explanation.directories, &explanation.used))
-                    (worst("Files", "files", &explanation.files, &explanation.used))
-                    footer { "Made by fsage " (env!("CARGO_PKG_VERSION")) ". Times are by a model of " (explanation.medium) ", for data only: inodes, directories and the CPU are left out." }
-                }
-            }
+    let content = html! {
+        header { h1 { (title) } p.question { (in_short(explanation)) } }
+        section {
+            h2 { "What would mend it" }
+            (mend(&explanation.tree))
+            @for note in &explanation.notes { p.note { (note) } }
+            (map("The whole tree", &explanation.tree, &explanation.used))
+            p.note { "The volume from its beginning, row by row: orange is the tree's own data, grey what else is in use, metadata among it." }
         }
+        (worst("Directories", "directories", &explanation.directories, &explanation.used))
+        (worst("Files", "files", &explanation.files, &explanation.used))
     };
-    page.into_string()
+    let footer = format!(
+        "Times are by a model of {}, for data only: inodes, directories and the CPU are left out. Everything on this page is in this one file.",
+        explanation.medium
+    );
+    alone::page(&title, OWN_STYLE, &content, &footer)
 }
 
 /// One sentence.

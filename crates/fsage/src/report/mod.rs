@@ -9,6 +9,7 @@
 //! A store that is empty, half run or damaged still gives a page, which says so.
 
 mod age_cost;
+pub(crate) mod alone;
 mod difference;
 mod factor;
 mod figure;

@@ -26,10 +26,19 @@ const WORKERS: &str = "/sys/devices/virtual/workqueue/cpumask";
 const TIMERS: &[(&str, &str)] = &[
     // Nothing is written back for its age, only when asked for or when memory is short.
     ("/proc/sys/vm/dirty_writeback_centisecs", "0"),
-    // xfs' log worker, two hours, and what it trims of space set aside ahead, a day; both the largest there are.
+];
+
+/// The same for xfs: its log worker, two hours, and what it trims of space set aside ahead, a day; both the largest there are.
+const XFS_TIMERS: &[(&str, &str)] = &[
     ("/proc/sys/fs/xfs/xfssyncd_centisecs", "720000"),
     ("/proc/sys/fs/xfs/speculative_prealloc_lifetime", "86400"),
 ];
+
+/// The timers that a trial's file system goes by; others' stay as they are.
+fn timers(spec: &StudySpec) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = if spec.file_system.kind == "xfs" { XFS_TIMERS } else { &[] };
+    TIMERS.iter().chain(own).copied()
+}
 
 /// Settings that were changed.
 #[derive(Debug, Default)]
@@ -52,7 +61,7 @@ pub(super) fn describe(spec: &StudySpec) -> Vec<String> {
     if !applies(spec) {
         return Vec::new();
     }
-    let timers = TIMERS.iter().map(|(path, value)| format!("echo {value} >{path}"));
+    let timers = timers(spec).map(|(path, value)| format!("echo {value} >{path}"));
     let pin = ["taskset --all-tasks --cpu-list --pid LAST AGENT".to_owned(), format!("echo MASK >{WORKERS}")];
     pin.into_iter().chain(timers).collect()
 }
@@ -68,17 +77,21 @@ impl Steady {
             Ok(Reply::Pinned { cpu }) => {
                 let agent = context.session.identity().pid;
                 context.command("steady", &format!("taskset --all-tasks --cpu-list --pid {cpu} {agent}"));
-                if let Some(old) = context.setting(WORKERS)? {
-                    let mask = mask(&old, cpu);
-                    steady.set(WORKERS, old, &mask, context)?;
+                match context.setting(WORKERS)? {
+                    Some(old) => {
+                        let mask = mask(&old, cpu);
+                        steady.set(WORKERS, old, &mask, context)?;
+                    }
+                    None => less(context, &format!("this host has no {WORKERS}")),
                 }
             }
             Err(error) if error.is_lost() => return Err(error.into()),
             Ok(_) | Err(_) => less(context, "the agent cannot be kept on one processor"),
         }
-        for (path, value) in TIMERS {
-            if let Some(old) = context.setting(path)? {
-                steady.set(path, old, value, context)?;
+        for (path, value) in timers(context.spec) {
+            match context.setting(path)? {
+                Some(old) => steady.set(path, old, value, context)?,
+                None => less(context, &format!("this host has no {path} (yet)")),
             }
         }
         Ok(steady)

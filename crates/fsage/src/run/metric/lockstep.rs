@@ -9,6 +9,7 @@ use fsage_engine::quantity::{as_f64, share};
 
 use super::{BETTER, List, WORSE, unit_of, worse};
 use crate::store::format::{Look, VolumeLook};
+use crate::study::spec::UNAGED;
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -31,7 +32,7 @@ pub(super) fn push(list: &mut List<'_>, volumes: &[String], rounds: &[Round], lo
     let [full, empty, rest @ ..] = volumes else { return };
     against(list, (full, 0), (empty, 1), &looks);
     writing_against(list, (full, 0), (empty, 1), rounds);
-    if let [.., unaged] = rest {
+    if let Some(unaged) = rest.last().filter(|last| *last == UNAGED) {
         let copy = volumes.len() - 1;
         against(list, (empty, 1), (unaged, copy), &looks);
         against(list, (full, 0), (unaged, copy), &looks);
@@ -157,9 +158,12 @@ fn writing_against(list: &mut List<'_>, above: Volume<'_>, below: Volume<'_>, ro
 /// Whether use costs more than fullness: (empty ÷ unaged) ÷ (full ÷ empty).
 fn use_against_fullness(list: &mut List<'_>, copy: usize, looks: &[&Look]) {
     for (measure, name) in measure_names(looks).into_iter().enumerate() {
-        let (usage, fullness) = (ratios(looks, measure, 1, copy), ratios(looks, measure, 0, 1));
-        let samples: Vec<f64> =
-            usage.iter().zip(&fullness).filter(|(_, f)| **f > 0.0).map(|(u, f)| u / f).collect();
+        // Each look by itself: one that lacks a side has no sample.
+        let one = |look: &&Look| {
+            let (usage, fullness) = (ratios(&[look], measure, 1, copy), ratios(&[look], measure, 0, 1));
+            Some(usage.first()? / fullness.first().filter(|ratio| **ratio > 0.0)?)
+        };
+        let samples: Vec<f64> = looks.iter().filter_map(one).collect();
         if !samples.is_empty() {
             list.push(&format!("use_over_fullness.{name}"), "ratio", samples, None);
         }

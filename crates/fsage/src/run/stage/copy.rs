@@ -11,7 +11,7 @@ use crate::run::error::TrialError;
 use crate::run::place::Place;
 use crate::run::steady;
 use crate::store::format::StageRecord;
-use crate::study::spec::CopyStage;
+use crate::study::spec::{CopyStage, VolumeSpec};
 
 /// Copies, checks and gives back the original, and goes on with the copy.
 pub(super) fn run(
@@ -21,12 +21,7 @@ pub(super) fn run(
 ) -> Result<(), TrialError> {
     let spec = stage.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
     let name = format!("{}-{}", context.planned.id, stage.name);
-    let mut fresh = Place::acquire(&spec, &name, context)?;
-    // Names hashed as in the original would be read in the very order in which they were copied, as on no other copy.
-    let own = steady::file_system(context.spec, context.planned.seed.wrapping_add(1));
-    let own = Registry::new(&context.spec.driver).resolve(&own)?;
-    fresh.make_as(&own, context)?;
-    fresh.mount(context)?;
+    let fresh = fresh(&spec, &name, context)?;
     for folder in context.aged_folders() {
         let Copied { to, files, bytes, digest, elapsed_ns } =
             copy(&stage.name, &folder, place, &fresh, context)?;
@@ -45,6 +40,21 @@ pub(super) fn run(
     context.interrupted()?;
     place.check(context)?;
     std::mem::replace(place, fresh).release(context)
+}
+
+/// A mounted place for a copy.
+pub(super) fn fresh(
+    spec: &VolumeSpec,
+    name: &str,
+    context: &mut StageContext<'_>,
+) -> Result<Place, TrialError> {
+    let mut fresh = Place::acquire(spec, name, context)?;
+    // Names hashed as in the original would be read in the very order in which they were copied, as on no other copy.
+    let own = steady::file_system(context.spec, context.planned.seed.wrapping_add(1));
+    let own = Registry::new(&context.spec.driver).resolve(&own)?;
+    fresh.make_as(&own, context)?;
+    fresh.mount(context)?;
+    Ok(fresh)
 }
 
 /// A copy of a folder.

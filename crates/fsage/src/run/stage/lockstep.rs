@@ -87,7 +87,11 @@ fn take(
 ) -> Result<Place, TrialError> {
     // Settled when the study was validated.
     let spec = follower.resolve(&context.spec.volume).unwrap_or_else(|| context.spec.volume.clone());
-    let name = format!("{}-{}-{}", context.planned.id, stage.name, name);
+    let own = format!("{}-{}-{}", context.planned.id, stage.name, name);
+    if name == UNAGED {
+        return copy::fresh(&spec, &own, context);
+    }
+    let name = own;
     let mut place = Place::acquire(&spec, &name, context)?;
     place.make(context)?;
     place.mount(context)?;

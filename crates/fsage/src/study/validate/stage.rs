@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fsage_engine::disk::DiskTime;
 use fsage_engine::load::StopSpec;
 use fsage_engine::measure::Effect;
 use fsage_engine::size::Bytes;
@@ -143,6 +144,9 @@ fn lockstep_stage(check: &mut Checker, stage: &LockstepStage, own: &VolumeSpec, 
             check.fail(&at, message);
             continue;
         };
+        check.require(is_model(&other) == is_model(own), &at, || {
+            "one volume would be timed by the wall and another by a model: give all of them the same kind of time".to_owned()
+        });
         let depth = check.path.len();
         check.path.extend(at.split('.').map(str::to_owned));
         super::volume_limits(check, &other);
@@ -163,6 +167,11 @@ fn lockstep_stage(check: &mut Checker, stage: &LockstepStage, own: &VolumeSpec, 
     check.path.push("workload".to_owned());
     workload::check(check, &stage.workload, 1, volume);
     check.path.pop();
+}
+
+/// Whether a volume's time is a virtual disk's own.
+fn is_model(volume: &VolumeSpec) -> bool {
+    matches!(volume, VolumeSpec::Disk(disk) if disk.time == DiskTime::Model)
 }
 
 fn measure_stage(check: &mut Checker, measure: &MeasureStage) {
