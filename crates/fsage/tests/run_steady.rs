@@ -21,7 +21,7 @@ const METRICS: &[(&str, f64, &[&str])] = &[
     ("btrfs", 0.1, &["age.elapsed_s", "grep", "cold-random-read"]),
 ];
 
-/// Runs until two of them were disturbed alike.
+/// Runs at most, until two of them agree.
 const RUNS: u32 = 4;
 
 /// What a trial in model time changes on the host.
@@ -38,12 +38,6 @@ fn settings() -> Vec<String> {
 
 /// One test at a time: what one changes on the host, the other looks at.
 static HOST: Mutex<()> = Mutex::new(());
-
-/// Times that anybody dropped this host's dentries and inodes.
-fn drops() -> u64 {
-    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    text.lines().find_map(|line| line.strip_prefix("drop_slab ")?.trim().parse().ok()).unwrap_or(0)
-}
 
 fn study(scratch: &Scratch, store: &str) -> Command {
     let study = scratch.path().join("steady.toml");
