@@ -150,7 +150,9 @@ proptest! {
     }
 
     #[test]
-    fn foreign_data_is_refused(data in prop::collection::vec(any::<u8>(), 33..=BLOCK_BYTES), magic: bool) {
+    fn foreign_data_is_refused(data in prop::collection::vec(any::<u8>(), 40..=BLOCK_BYTES), magic: bool) {
+        // The one or two bytes of a last sector may be right by chance, and then they count as right.
+        prop_assume!(data.len() % 512 == 0 || data.len() % 512 >= 8);
         let mut data = data;
         data[32] |= 1;
         if magic {
