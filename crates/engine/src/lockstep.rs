@@ -10,8 +10,8 @@
 //! [`Lockstep`].
 //!
 //! Each part of a round ends with a `syncfs`, which is part of its cost. On disks in model time followers work at the same
-//! time as the leader, because their time is the disks' own; anywhere else they take turns by batches, and each
-//! volume's clock runs only in its own turn. Memory: batches of [`BATCH`] operations, and the model of the tree.
+//! time as the leader, because their time is the disks' own; anywhere else they take turns by batches, and a part
+//! costs what its operations and its syncs took. Memory: batches of [`BATCH`] operations, and the model of the tree.
 
 mod place;
 
@@ -328,7 +328,6 @@ impl Lockstep {
                     if leader.is_due() {
                         leader.look()?;
                         post.sync()?;
-                        leader.go_on();
                     }
                     feedback = leader.feedback();
                     if self.operations.is_multiple_of(1024) {
@@ -386,7 +385,7 @@ impl Lockstep {
         leader.took(before, self.workload.live_bytes());
         self.operations += 1;
         if outcome.errno == 0 {
-            return post.send(operation, leader);
+            return post.send(operation);
         }
         *self.failed.entry(fsage_sys::errno::name(outcome.errno).to_owned()).or_default() += 1;
         Ok(())
@@ -395,7 +394,6 @@ impl Lockstep {
     fn end_part(&mut self, leader: &mut Leader<'_>, post: &mut Post<'_>) -> Result<(), LockstepError> {
         let mut ended = vec![leader.end_part()?];
         ended.extend(post.end_part()?);
-        leader.go_on();
         for (volume, end) in self.round.iter_mut().zip(ended) {
             let cost = if self.part.makes_room { &mut volume.room } else { &mut volume.write };
             *cost = end.cost;

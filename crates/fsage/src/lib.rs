@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cause;
 pub mod cli;
 pub mod compare;
 pub mod disk;
@@ -16,6 +17,7 @@ pub mod plan;
 pub mod profile;
 pub mod report;
 pub mod run;
+pub mod source;
 pub mod stats;
 pub mod store;
 pub mod study;

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod lab;
 mod support;
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,50 +12,37 @@ use fsage::store::Store;
 use fsage::store::format::{Look, StageRecord, TrialRecord, TrialStatus};
 use fsage_engine::lockstep::Round;
 use fsage_engine::quantity::share;
-use support::{Scratch, agent, can_mount, can_serve_disks};
+use lab::Lab;
+use support::{can_mount, can_serve_disks};
 
 const STUDY: &str = include_str!("data/lockstep.toml");
 
-struct Lab {
-    scratch: Scratch,
-}
-
-impl Lab {
-    fn new() -> Self {
-        let scratch = Scratch::new();
-        std::fs::write(scratch.path().join("lockstep.toml"), STUDY).unwrap();
-        Self { scratch }
+/// Of every volume of every trial it is known where its files lay, and `fsage explain` tells.
+fn places_are_kept(lab: &Lab, trials: &[TrialRecord]) {
+    let store = Store::open(&lab.store()).unwrap();
+    for trial in trials {
+        let which = &trial.factors["file_system.kind"];
+        assert!(trial.warnings.iter().all(|warning| warning.kind != "places"), "{:?}", trial.warnings);
+        let record = store.places(&trial.id).unwrap().unwrap();
+        let names: Vec<&str> = record.volumes.iter().map(|kept| kept.volume.as_str()).collect();
+        assert_eq!(names, ["full", "empty", "unaged"]);
+        let found: Vec<_> = record.volumes.iter().map(|kept| &kept.explanation).collect();
+        // The same files on each, and all of a volume is told.
+        assert!(found.iter().all(|other| other.tree.files == found[0].tree.files), "{which}");
+        assert!(found.iter().all(|found| found.medium == "hdd-7200" && found.used.len() == 1024), "{which}");
+        assert!(found.iter().all(|found| found.files.len() <= 20 && found.notes.is_empty()), "{which}");
+        assert!(found[0].volume_bytes < found[1].volume_bytes, "{which}");
+        assert!(
+            found[2].inter_file_score > found[0].inter_file_score,
+            "{which}: the copy is no better, {} and {}",
+            found[2].inter_file_score,
+            found[0].inter_file_score
+        );
     }
-
-    fn store(&self) -> PathBuf {
-        self.scratch.path().join("store")
-    }
-
-    fn command(&self, set: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
-        command.arg("run").arg(self.scratch.path().join("lockstep.toml")).arg("--store").arg(self.store());
-        for set in set {
-            command.arg("--set").arg(set);
-        }
-        command.env("FSAGE_AGENT", agent());
-        command
-    }
-
-    fn run(&self, set: &[&str]) -> (Option<i32>, String) {
-        let output = self.command(set).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    }
-
-    fn trials(&self) -> Vec<TrialRecord> {
-        Store::open(&self.store()).unwrap().trials()
-    }
-
-    fn nothing_left(&self) {
-        assert_eq!(self.scratch.left_behind(), [] as [String; 0]);
-        for folder in ["volumes", "mounts"] {
-            assert!(!self.store().join(folder).exists(), "{folder} is still there");
-        }
-    }
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    let output = explain.arg("explain").arg(lab.store()).arg("--json").output().unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(shown["volumes"].as_array().unwrap().len(), 9, "{shown}");
 }
 
 fn samples<'a>(trial: &'a TrialRecord, name: &str) -> &'a [f64] {
@@ -74,7 +61,7 @@ fn a_full_and_an_empty_volume_go_through_the_same_states() {
     if !can_mount() || !can_serve_disks() {
         return;
     }
-    let lab = Lab::new();
+    let lab = Lab::new(STUDY);
     let (code, stderr) = lab.run(&[]);
     assert_eq!(code, Some(0), "{stderr}");
     lab.nothing_left();
@@ -116,18 +103,54 @@ fn a_full_and_an_empty_volume_go_through_the_same_states() {
             "{which}: use costs nothing on a hard disk?"
         );
     }
-    let page = lab.scratch.path().join("report.html");
-    let mut report = Command::new(env!("CARGO_BIN_EXE_fsage"));
-    assert!(report.arg("report").arg(lab.store()).arg("-o").arg(&page).status().unwrap().success());
-    let page = std::fs::read_to_string(page).unwrap();
+    places_are_kept(&lab, &trials);
+    let page = lab.report();
     for words in [
         "lockstep-read-chart",
         "lockstep-write-chart",
         "lockstep-free-chart",
         "full ÷ empty",
         "as long again when full",
+        "Where the worst files lie",
+        "xfs · empty",
+        "The worst directory: ",
+        "another one would lie no better",
+        "<path class=\"own\"",
     ] {
         assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn clones_of_a_repository_are_pulled_on_both_volumes() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let lab = Lab::new(STUDY);
+    let git = "stage.lockstep.workload={ kind = \"git\", fill = 0.75, steps = 40, history = { kind = \"synthetic\", files = 600, directories = 50, commits = 60, changes = 40, added = 0.6 } }";
+    let (code, stderr) =
+        lab.run(&[git, "stage.lockstep.every=20", "matrix.\"file_system.kind\"=[\"ext4\", \"xfs\"]"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 2);
+    for trial in &trials {
+        let which = &trial.factors["file_system.kind"];
+        assert_eq!((trial.status, trial.check.as_str()), (TrialStatus::Complete, "clean"), "{which}");
+        let (_, rounds, looks) = stage(trial);
+        assert_eq!(looks.iter().map(|look| look.round).collect::<Vec<_>>(), [0, 20, 40]);
+        assert_eq!(rounds.len(), 41);
+        let filled = &rounds[0].volumes[0];
+        assert!((0.6..0.76).contains(&share(filled.used_bytes, filled.total_bytes)), "{which}: {filled:?}");
+        // What did not fit on the full volume was left out on the empty one.
+        for round in rounds {
+            let [full, empty] = &round.volumes[..] else { panic!("{} volumes", round.volumes.len()) };
+            assert_eq!(full.write.operations - full.write.failed, empty.write.operations, "{which}");
+        }
+        assert!(
+            samples(trial, "empty_over_unaged.grep")[0] > 1.0,
+            "{which}: pulls cost nothing on a hard disk?"
+        );
     }
 }
 
@@ -136,7 +159,7 @@ fn loop_files_are_timed_by_the_wall_and_a_kill_leaves_nothing() {
     if !can_mount() {
         return;
     }
-    let lab = Lab::new();
+    let lab = Lab::new(STUDY);
     let set = ["volume={ kind = \"loop\", size = \"320MiB\" }", "matrix.\"file_system.kind\"=[\"ext4\"]"];
     let mut victim = lab.command(&set).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     // Killed when both volumes are mounted, which is when the log says what runs on them.
@@ -163,7 +186,7 @@ fn loop_files_are_timed_by_the_wall_and_a_kill_leaves_nothing() {
 
 #[test]
 fn followers_that_cannot_follow_are_refused_before_anything_is_begun() {
-    let lab = Lab::new();
+    let lab = Lab::new(STUDY);
     for (set, words) in [
         ("stage.lockstep.followers.empty.size=\"64MiB\"", "smaller than the volume that is followed"),
         ("stage.lockstep.leader=\"empty\"", "two volumes are called `empty`"),

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use fsage::plan::Plan;
 use fsage::run::{RunEvent, RunObserver, RunOptions, RunSummary, TrialState, run_study_with};
 use fsage::store::Store;
-use fsage::store::format::TrialStatus;
+use fsage::store::format::{TrialRecord, TrialStatus};
 use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_engine::layout::LayoutSummary;
 use fsage_engine::load::{LoadResult, Probe, StopReason};
@@ -59,6 +59,8 @@ struct Plot {
     bad_blocks: u64,
     unclean: bool,
     digest_by_kind: bool,
+    /// Where files lie cannot be told.
+    blind: bool,
     asked: Vec<String>,
     agents: usize,
 }
@@ -171,6 +173,13 @@ fn answer(
                 result: Box::new(VerifyResult { good_blocks: 20, bad_blocks, ..VerifyResult::default() }),
             }
         }
+        Request::Places { .. } if plot.blind => return Some(Err(failure(FailureKind::Failed))),
+        Request::Places { .. } => {
+            let lines = r#"{"path":"a/1","size":8192,"extents":[[1048576,4096],[104857600,4096]]}"#;
+            say(Incoming::Chunk(lines.as_bytes().to_vec()));
+            let (unknown, used) = (String::new(), vec![0.25; 1024]);
+            Reply::Placed { files: 1, failed: 0, logical: false, volume_bytes: 400 << 20, used, unknown }
+        }
         _ => Reply::Done,
     }))
 }
@@ -248,6 +257,47 @@ fn every_trial_is_done_once_and_kept_when_run_again() {
     let (more, _) = stage.run(&["repeats=3"]);
     assert_eq!((more.kept, more.complete), (4, 2));
     assert_eq!(leases(&stage.store()), 0);
+}
+
+#[test]
+fn where_files_lie_is_kept_and_what_cannot_be_told_is_a_warning() {
+    let stage = Stage::new(Plot::default());
+    stage.run(&[]);
+    let store = Store::open(&stage.store()).unwrap();
+    let trials = store.trials();
+    let trial = &trials[0];
+    assert!(trial.warnings.iter().all(|warning| warning.kind != "places"), "{:?}", trial.warnings);
+    assert!(
+        trial
+            .commands
+            .iter()
+            .any(|line| line.starts_with("fsage explain ") && line.ends_with("/age --medium hdd-7200"))
+    );
+    let record = store.places(&trial.id).unwrap().unwrap();
+    let [kept] = &record.volumes[..] else { panic!("{record:?}") };
+    assert_eq!((kept.stage.as_str(), kept.volume.as_str()), ("age", ""));
+    let found = &kept.explanation;
+    assert_eq!(
+        (found.medium.as_str(), found.files[0].path.as_str(), found.used.len()),
+        ("hdd-7200", "a/1", 1024)
+    );
+    assert!(found.tree.extra_ns() > 0, "{:?}", found.tree);
+    let metrics =
+        |trials: &[TrialRecord]| trials.iter().map(|trial| trial.metrics.clone()).collect::<Vec<_>>();
+    let blind = Stage::new(Plot { blind: true, ..Plot::default() });
+    let (summary, _) = blind.run(&[]);
+    assert_eq!(states(&summary), [TrialState::Complete; 4]);
+    let without = Store::open(&blind.store()).unwrap();
+    let other = without.trials();
+    assert_eq!(without.places(&other[0].id), Ok(None));
+    let said: Vec<&str> = other[0]
+        .warnings
+        .iter()
+        .filter(|warning| warning.kind == "places")
+        .map(|warning| warning.message.as_str())
+        .collect();
+    assert_eq!(said, ["where the files of age lie is not kept: places failed: made to fail"]);
+    assert_eq!(metrics(&trials), metrics(&other), "no number has any of it");
 }
 
 #[test]

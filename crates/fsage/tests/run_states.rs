@@ -2,55 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod lab;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::process::Command;
 
 use fsage::store::Store;
 use fsage::store::format::{StageRecord, TrialRecord, TrialStatus};
 use fsage::store::images::Images;
-use support::{Scratch, agent, can_mount};
+use lab::Lab;
+use support::can_mount;
 
 const STUDY: &str = include_str!("data/states.toml");
-
-struct Lab {
-    scratch: Scratch,
-}
-
-impl Lab {
-    fn new() -> Self {
-        let scratch = Scratch::new();
-        std::fs::write(scratch.path().join("states.toml"), STUDY).unwrap();
-        Self { scratch }
-    }
-
-    fn store(&self) -> PathBuf {
-        self.scratch.path().join("store")
-    }
-
-    fn run(&self, set: &[&str]) -> (Option<i32>, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
-        command.arg("run").arg(self.scratch.path().join("states.toml")).arg("--store").arg(self.store());
-        for set in set {
-            command.arg("--set").arg(set);
-        }
-        let output = command.env("FSAGE_AGENT", agent()).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    }
-
-    fn trials(&self) -> Vec<TrialRecord> {
-        Store::open(&self.store()).unwrap().trials()
-    }
-
-    fn nothing_left(&self) {
-        assert_eq!(self.scratch.left_behind(), [] as [String; 0]);
-        for folder in ["volumes", "mounts"] {
-            assert!(!self.store().join(folder).exists(), "{folder} is still there");
-        }
-    }
-}
 
 fn factor<'a>(trial: &'a TrialRecord, path: &str) -> &'a str {
     trial.factors[path].as_str().unwrap()
@@ -65,7 +28,7 @@ fn every_state_is_what_it_says_and_images_are_shared() {
     if !can_mount() {
         return;
     }
-    let lab = Lab::new();
+    let lab = Lab::new(STUDY);
     let (code, stderr) = lab.run(&[]);
     assert_eq!(code, Some(0), "{stderr}");
     lab.nothing_left();
@@ -93,12 +56,19 @@ fn every_state_is_what_it_says_and_images_are_shared() {
         assert_eq!(metric(trial, "grep").is_some(), state != "fresh");
         assert_eq!(metric(trial, "age.elapsed_s").is_some(), state == "aged");
         assert!(metric(trial, "create").is_some_and(|cost| cost > 0.0), "{state}");
+        // Where files lay is known whether the trial aged them itself or took the image; of a copy, where the copy's lay.
+        let places = Store::open(&lab.store()).unwrap().places(&trial.id).unwrap();
+        let stages: Vec<String> =
+            places.into_iter().flat_map(|record| record.volumes).map(|kept| kept.stage).collect();
+        let expected: &[&str] = match state {
+            "aged" => &["age"],
+            "unaged" => &["copy"],
+            _ => &[],
+        };
+        assert_eq!(stages, expected, "{state}");
     }
     // The page compares the states; one value a side has no interval, and the page says so.
-    let page = lab.scratch.path().join("report.html");
-    let mut report = Command::new(env!("CARGO_BIN_EXE_fsage"));
-    assert!(report.arg("report").arg(lab.store()).arg("-o").arg(&page).status().unwrap().success());
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = lab.report();
     for words in [
         "age-cost-table",
         "layout-cost-chart",
@@ -115,7 +85,7 @@ fn a_copy_has_the_same_files_in_fewer_pieces() {
     if !can_mount() {
         return;
     }
-    let lab = Lab::new();
+    let lab = Lab::new(STUDY);
     let (code, stderr) =
         lab.run(&["matrix.state=[\"aged\", \"unaged\"]", "matrix.\"file_system.kind\"=[\"ext4\"]"]);
     assert_eq!(code, Some(0), "{stderr}");
@@ -137,7 +107,7 @@ fn a_damaged_image_fails_its_trial_and_a_missing_record_makes_it_anew() {
     if !can_mount() {
         return;
     }
-    let lab = Lab::new();
+    let lab = Lab::new(STUDY);
     let only = |state: &str| format!("matrix.state=[\"{state}\"]");
     let ext4 = "matrix.\"file_system.kind\"=[\"ext4\"]";
     assert_eq!(lab.run(&[&only("aged"), ext4]).0, Some(0));

@@ -56,7 +56,7 @@ fn shipped_studies_load_with_every_profile() {
             e.name
         })
         .collect();
-    assert_eq!(names, ["aging", "digest", "like"]);
+    assert_eq!(names, ["aging", "digest", "fullness", "fullness-git", "like"]);
     let aging = check(Path::new("aging")).unwrap();
     assert_eq!(aging.trials["full"], 45);
     assert_eq!(aging.trials["quick"], 45);
@@ -64,6 +64,11 @@ fn shipped_studies_load_with_every_profile() {
     assert_eq!(aging.trials["media"], 24);
     assert!(aging.claims.0 > 40 && aging.claims.0 <= aging.claims.1);
     assert_eq!(check(Path::new("studies/digest.toml")).unwrap().trials["quick"], 3);
+    for (name, quick) in [("fullness", 18), ("fullness-git", 6)] {
+        let study = check(Path::new(name)).unwrap();
+        assert_eq!((study.trials["full"], study.trials["quick"]), (6, quick), "{name}");
+        assert!(study.claims.0 >= 7, "{name}");
+    }
 }
 
 #[test]
@@ -298,4 +303,110 @@ fn a_folder_does_not_hide_a_shipped_study() {
     // Tests run in the package's folder, which has `tests` but no study of that name.
     let error = load(Path::new("tests"), &Overrides::default()).unwrap_err();
     assert!(matches!(error, StudyError::NotFound { .. }), "{error}");
+}
+
+/// A study of `git` in a folder with a repository of three commits, `repo`, whose path it gives relative to its own.
+fn historical(history: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("repo");
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.arg("-C").arg(&top).args(["-c", "user.name=a", "-c", "user.email=a@example.org"]);
+        // Within a hook git's own variables name the developer's repository.
+        for (key, _) in std::env::vars_os().filter(|(key, _)| key.as_encoded_bytes().starts_with(b"GIT_")) {
+            command.env_remove(key);
+        }
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+        assert!(command.args(words).status().unwrap().success(), "git {words:?}");
+    };
+    std::fs::create_dir(&top).unwrap();
+    git(&["init", "--quiet"]);
+    for size in 1..=3 {
+        std::fs::write(top.join("file"), "x".repeat(size)).unwrap();
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message", "m"]);
+    }
+    let drift = "kind = \"drift\"\nslots = 50\nfile_size = { kind = \"fixed\", size = \"8KiB\" }";
+    (folder, SMALL.replace(drift, &format!("kind = \"git\"\nhistory = {history}")))
+}
+
+fn read_in(folder: &Path, text: &str, set: &[&str]) -> Result<Study, StudyError> {
+    let overrides = Overrides { profile: None, set: set.iter().map(|s| (*s).to_owned()).collect() };
+    parse(&folder.join("small.toml"), text.to_owned(), &overrides)
+}
+
+#[test]
+fn a_history_named_by_its_path_becomes_part_of_the_study() {
+    let (folder, text) = historical("{ kind = \"repository\", path = \"repo\" }");
+    let commits = |study: &Study| -> Vec<usize> {
+        let count = |cell: &fsage::study::Cell| {
+            let spec = serde_json::to_value(&cell.spec).unwrap();
+            assert_eq!(spec["stage"][0]["workload"]["history"]["kind"], "recorded");
+            spec["stage"][0]["workload"]["history"]["commits"].as_array().unwrap().len()
+        };
+        study.cells.iter().map(count).collect()
+    };
+    let study = read_in(folder.path(), &text, &[]).unwrap();
+    assert_eq!(commits(&study), [3, 3]);
+    // What names it may still be changed, by the command line and in a matrix.
+    let fewer = read_in(folder.path(), &text, &["stage.age.workload.history.commits=2"]).unwrap();
+    assert_eq!(commits(&fewer), [2, 2]);
+    let varied = text.replace(
+        "\"file_system.kind\" = [\"ext4\", \"xfs\"]",
+        "\"stage.age.workload.history.commits\" = [2, 3]",
+    );
+    assert_eq!(commits(&read_in(folder.path(), &varied, &[]).unwrap()), [2, 3]);
+    let trees = "{ kind = \"listings\", paths = [\"repo\", \"repo/.git\", \"repo\"] }";
+    let (folder, text) = historical(trees);
+    assert_eq!(commits(&read_in(folder.path(), &text, &[]).unwrap()), [3, 3]);
+}
+
+#[test]
+fn a_history_that_cannot_be_taken_is_named_with_its_line() {
+    let refused = |history: &str| {
+        let (folder, text) = historical(history);
+        let error = read_in(folder.path(), &text, &[]).expect_err("must be refused");
+        assert_eq!(error.exit_code(), 2);
+        let message = error.to_string().replace(folder.path().to_str().unwrap(), "DIR");
+        (message, error.hint().unwrap_or_default())
+    };
+    let (message, hint) = refused("{ kind = \"repository\", path = \"nowhere\" }");
+    let place = "DIR/small.toml:19:34: `stage.age.workload.history.path`: ";
+    let wanted = format!("{place}`DIR/nowhere` is no repository: there is no such folder");
+    assert!(message.starts_with(&wanted), "{message}");
+    assert!(hint.contains("relative to its file"), "{hint}");
+    let (message, hint) = refused("{ kind = \"repository\", path = \"repo\", comits = 3 }");
+    assert!(message.contains("`stage.age.workload.history.comits`: there is no such key"), "{message}");
+    assert_eq!(hint, "did you mean `commits`?");
+    let (message, hint) = refused("{ kind = \"repositry\", path = \"repo\" }");
+    assert!(message.contains("`synthetic`, `recorded`, `repository`, `listings`"), "{message}");
+    assert_eq!(hint, "did you mean `repository`?");
+    assert!(refused("{ kind = \"repository\" }").0.contains("`path` is missing"));
+    let (message, _) = refused("{ kind = \"repository\", path = \"repo\", commits = 1 }");
+    assert!(message.contains("`stage.age.workload.history.commits`: 1 is too few"), "{message}");
+    let (message, _) = refused("{ kind = \"listings\", paths = [\"repo\"] }");
+    assert!(message.contains("`stage.age.workload.history.paths`: 1 is too few"), "{message}");
+    let (message, _) = refused("{ kind = \"listings\", paths = [\"repo\", \"small.tar\"] }");
+    assert!(message.contains("cannot read `DIR/small.tar`"), "{message}");
+}
+
+#[test]
+fn a_file_of_geriatrix_is_taken_by_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ages.txt"), "2\n10 0.5\n100 0.5\n").unwrap();
+    let histogram = |ages: &str| {
+        let drift = "kind = \"drift\"\nslots = 50\nfile_size = { kind = \"fixed\", size = \"8KiB\" }";
+        let text = SMALL.replace(drift, &format!("kind = \"histogram\"\nages = {ages}"));
+        read_in(folder.path(), &text, &[])
+    };
+    let study = histogram("{ kind = \"geriatrix\", path = \"ages.txt\" }").unwrap();
+    let spec = serde_json::to_value(&study.cells[0].spec).unwrap();
+    let ages = &spec["stage"][0]["workload"]["ages"];
+    assert_eq!((&ages["text"], ages.get("path")), (&"2\n10 0.5\n100 0.5\n".into(), None));
+    let message = histogram("{ kind = \"geriatrix\", path = \"age.txt\" }").expect_err("no file").to_string();
+    assert!(message.contains("small.toml:19:1: `stage.age.workload.ages`: cannot read"), "{message}");
+    let message = histogram("{ kind = \"geriatrix\" }").expect_err("no path").to_string();
+    assert!(message.contains("missing field `path`"), "{message}");
+    let both = "{ kind = \"geriatrix\", path = \"ages.txt\", text = \"1\" }";
+    assert!(histogram(both).expect_err("both").to_string().contains("both given"));
 }

@@ -15,7 +15,10 @@ use fsage_engine::load::WriteMode;
 use fsage_engine::operation::{OperationKind, Outcome};
 use fsage_engine::quantity::as_f64;
 use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{ChoiceSpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_engine::workload::spec::{
+    ChoiceSpec, DriftSpec, FsfbSpec, GitSpec, HistogramSpec, InterleavedAppendSpec, MailSpec, MobileSpec,
+    SizeSpec, SnapshotsSpec, UtilisationSpec, WorkloadSpec,
+};
 use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
 
 const ROUNDS: usize = 11;
@@ -54,6 +57,32 @@ fn generate(name: &str, spec: DriftSpec) {
     let times = rounds(|| run(OPERATIONS));
     let each = |time: f64| time / f64::from(OPERATIONS);
     println!("| {name} | {:.0} ns | {:.0} ns |", each(times[0]), each(times[ROUNDS / 2]));
+}
+
+/// A workload that is steered by how full its volume is, from the first operation on: an ideal volume, on which files take what they hold.
+fn steered(name: &str, spec: &WorkloadSpec) {
+    const OPERATIONS: u32 = 300_000;
+    const VOLUME: u64 = 4 << 30;
+    let context = ResolveContext { volume_bytes: VOLUME, write_mode: WriteMode::Buffered };
+    let mut times = Vec::new();
+    for seed in 0..5 {
+        let Ok(mut workload) = resolve(spec, 0, 1, seed, &context) else {
+            println!("| {name} | not a valid workload |");
+            return;
+        };
+        let (mut done, start) = (0, Instant::now());
+        while done < OPERATIONS && !workload.is_finished() {
+            let used_share = as_f64(workload.live_bytes()) / as_f64(VOLUME);
+            let feedback = Feedback { used_share, total_bytes: VOLUME, grow_share: 0.0 };
+            if let Some(operation) = workload.next(black_box(&feedback)) {
+                workload.completed(black_box(&operation), &Outcome { errno: 0, latency_ns: 1 });
+                done += 1;
+            }
+        }
+        times.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(done.max(1)));
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    println!("| {name} | {:.0} ns | {:.0} ns |", times[0], times[times.len() / 2]);
 }
 
 fn drift(slots: u64, choice: ChoiceSpec) -> DriftSpec {
@@ -117,6 +146,20 @@ fn main() {
         DriftSpec { file_size: agrawal, ..drift(20_000, ChoiceSpec::Uniform) },
     );
     generate("operation, 1,000,000 slots, uniform", drift(1_000_000, ChoiceSpec::Uniform));
+    for (name, spec) in [
+        ("operation of fsfb", WorkloadSpec::Fsfb(FsfbSpec::default())),
+        ("operation of mobile", WorkloadSpec::Mobile(MobileSpec::default())),
+        (
+            "operation of interleaved-append",
+            WorkloadSpec::InterleavedAppend(InterleavedAppendSpec::default()),
+        ),
+        ("operation of mail", WorkloadSpec::Mail(MailSpec::default())),
+        ("operation of histogram", WorkloadSpec::Histogram(HistogramSpec::default())),
+        ("operation of git", WorkloadSpec::Git(GitSpec::default())),
+        ("operation of snapshots", WorkloadSpec::Snapshots(SnapshotsSpec::default())),
+    ] {
+        steered(name, &spec);
+    }
     content("in cache (64 KiB)", 64 << 10);
     content("from memory (64 MiB)", 64 << 20);
     refuse();

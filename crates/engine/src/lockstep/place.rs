@@ -37,8 +37,8 @@ pub(super) struct Works {
     clock: Clock,
     device: Option<Device>,
     device_start: u64,
-    /// By the clock, when the part began: a disk in model time is charged for all that it does in it, whoever of the kernel asked.
-    part_start_ns: u64,
+    /// When the part began.
+    began: Moment,
     cost: PartCost,
 }
 
@@ -50,9 +50,13 @@ pub(super) struct Ended {
     pub(super) model_time: bool,
 }
 
-/// CPU time of the thread when a stretch of work began.
-#[derive(Debug, Clone, Copy)]
-struct Stretch(u64);
+/// A moment of a part, by the volume's clock and by the CPU time of the thread that works on it, which stands still while it waits for
+/// others. A disk in model time is charged for all that it does between two of them, whoever of the kernel asked.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moment {
+    clock_ns: u64,
+    cpu_ns: u64,
+}
 
 impl Works {
     /// Opens what is below `ground`, where `known` directories are already.
@@ -73,8 +77,8 @@ impl Works {
         known.into_iter().for_each(|directory| executor.know_directory(directory));
         let device = Device::under(ground.path());
         let device_start = device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
-        let part_start_ns = clock.now_ns();
-        Ok(Self { executor, clock, device, device_start, part_start_ns, cost: PartCost::default() })
+        let (began, cost) = (Moment::default(), PartCost::default());
+        Ok(Self { executor, clock, device, device_start, began, cost })
     }
 
     /// Makes directories, parents first.
@@ -85,12 +89,10 @@ impl Works {
             .map_err(|errno| ground.error("mkdir", errno))
     }
 
-    fn start() -> Stretch {
-        Stretch(cpu_ns())
-    }
-
-    fn stop(&mut self, stretch: Stretch) {
-        self.cost.cpu_ns += cpu_ns().saturating_sub(stretch.0);
+    /// Begins a part, in the thread that will work.
+    fn begin(&mut self) {
+        let cpu = thread_cpu();
+        self.began = Moment { clock_ns: self.clock.now_ns(), cpu_ns: cpu.user_ns + cpu.sys_ns };
     }
 
     /// Writes everything out, which the part is charged for.
@@ -121,24 +123,20 @@ impl Works {
 
     /// Ends the part with everything written out, and looks at the volume.
     fn end_part(&mut self, ground: &Ground) -> Result<Ended, LoadError> {
-        let stretch = Self::start();
         self.sync(ground)?;
-        self.stop(stretch);
+        let began = self.began;
+        self.begin();
+        self.cost.cpu_ns = self.began.cpu_ns.saturating_sub(began.cpu_ns);
         if self.clock.is_model() {
-            self.cost.elapsed_ns = self.clock.now_ns().saturating_sub(self.part_start_ns);
+            self.cost.elapsed_ns = self.began.clock_ns.saturating_sub(began.clock_ns);
         }
         let written = self.device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
         self.cost.device_bytes_written = written.saturating_sub(self.device_start);
         self.device_start = written;
         let usage = ground.settled_usage()?;
-        self.part_start_ns = self.clock.now_ns();
+        self.begin();
         Ok(Ended { cost: std::mem::take(&mut self.cost), usage, model_time: self.clock.is_model() })
     }
-}
-
-fn cpu_ns() -> u64 {
-    let cpu = thread_cpu();
-    cpu.user_ns + cpu.sys_ns
 }
 
 /// The volume that the workload runs on.
@@ -149,18 +147,17 @@ pub(super) struct Leader<'a> {
     fullness: Fullness,
     since_look: u64,
     failures: u32,
-    /// Timed since then.
-    stretch: Stretch,
 }
 
 impl<'a> Leader<'a> {
     /// On `ground`, whose files have `live_bytes`.
-    pub(super) fn new(works: Works, ground: &'a Ground, live_bytes: u64) -> Result<Self, LoadError> {
-        let fullness = Fullness::new(ground.settled_usage()?);
+    pub(super) fn new(mut works: Works, ground: &'a Ground, live_bytes: u64) -> Result<Self, LoadError> {
+        let usage = ground.settled_usage()?;
+        let fullness = Fullness::new(usage);
         fullness.add(live_bytes.cast_signed());
-        fullness.correct(ground.settled_usage()?);
-        let stretch = Works::start();
-        Ok(Self { works, ground, fullness, since_look: 0, failures: 0, stretch })
+        fullness.correct(usage);
+        works.begin();
+        Ok(Self { works, ground, fullness, since_look: 0, failures: 0 })
     }
 
     pub(super) fn feedback(&self) -> Feedback {
@@ -197,32 +194,20 @@ impl<'a> Leader<'a> {
         self.since_look >= self.fullness.due_bytes()
     }
 
-    /// Writes everything out, on the part's account, and corrects the estimate. Its clock then stands still.
+    /// Writes everything out, on the part's account, and corrects the estimate.
     pub(super) fn look(&mut self) -> Result<(), LoadError> {
         self.works.sync(self.ground)?;
-        self.hold();
         self.since_look = 0;
         self.fullness.correct(self.ground.settled_usage()?);
         Ok(())
     }
 
-    /// Ends the part. Its clock then stands still.
+    /// Ends the part.
     pub(super) fn end_part(&mut self) -> Result<Ended, LoadError> {
-        self.hold();
         let ended = self.works.end_part(self.ground)?;
         self.fullness.correct(ended.usage);
         self.since_look = 0;
         Ok(ended)
-    }
-
-    /// Its clock stands still until [`Leader::go_on`].
-    fn hold(&mut self) {
-        self.works.stop(self.stretch);
-    }
-
-    /// Its clock runs again.
-    pub(super) fn go_on(&mut self) {
-        self.stretch = Works::start();
     }
 }
 
@@ -252,15 +237,10 @@ impl<'a> Follower<'a> {
     fn obey(&mut self, order: &Order) -> Answer {
         match order {
             Order::Do(operations) => {
-                let stretch = Works::start();
-                let done = operations.iter().try_for_each(|operation| self.repeat(operation));
-                self.works.stop(stretch);
-                done.map(|()| None)
+                operations.iter().try_for_each(|operation| self.repeat(operation)).map(|()| None)
             }
             Order::Sync => {
-                let stretch = Works::start();
                 self.works.sync(self.ground)?;
-                self.works.stop(stretch);
                 Ok(None)
             }
             Order::EndPart => Ok(Some(self.works.end_part(self.ground)?)),
@@ -315,6 +295,7 @@ impl<'scope> Post<'scope> {
                 // Room for all that can be owed: a follower never waits for its answer to be heard.
                 let (outbox, answers) = bounded(WAITING + 2);
                 let thread = scope.spawn(move || {
+                    follower.works.begin();
                     for order in inbox {
                         let answer = follower.obey(&order);
                         let failed = answer.is_err();
@@ -330,22 +311,12 @@ impl<'scope> Post<'scope> {
     }
 
     /// Passes an operation on that the leader did.
-    pub(super) fn send(
-        &mut self,
-        operation: &Operation,
-        leader: &mut Leader<'_>,
-    ) -> Result<(), LockstepError> {
+    pub(super) fn send(&mut self, operation: &Operation) -> Result<(), LockstepError> {
         if self.lines.is_empty() {
             return Ok(());
         }
         self.batch.push(*operation);
-        if self.batch.len() < BATCH {
-            return Ok(());
-        }
-        leader.hold();
-        self.hand_over()?;
-        leader.go_on();
-        Ok(())
+        if self.batch.len() < BATCH { Ok(()) } else { self.hand_over() }
     }
 
     fn hand_over(&mut self) -> Result<(), LockstepError> {

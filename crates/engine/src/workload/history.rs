@@ -65,7 +65,7 @@ impl History {
         self.states[step].1
     }
 
-    /// Bytes of the first state.
+    /// Bytes of the first state. A recorded one was checked not to overflow.
     pub fn first_bytes(&self) -> u64 {
         self.state(0).filter_map(|number| self.change(number).size).sum()
     }
@@ -131,8 +131,14 @@ fn recorded(spec: &RecordedHistory, key: &str) -> Result<History, WorkloadError>
     let mut present = vec![false; spec.paths.len()];
     let mut files = 0;
     for (n, commit) in spec.commits.iter().enumerate() {
+        let mut written_bytes = 0_u64;
         for (path, size) in &commit.written {
-            below(format!("{key}.commits[{n}].written"), *path, present.len(), "the number of paths")?;
+            let name = format!("{key}.commits[{n}].written");
+            below(name.clone(), *path, present.len(), "the number of paths")?;
+            let sum = written_bytes.checked_add(size.0);
+            written_bytes = sum.ok_or_else(|| {
+                WorkloadError::range(&name, size.0, "with those before it below 2^64 bytes")
+            })?;
             files += u64::from(!std::mem::replace(&mut present[index(*path)], true));
             history.changes.push(Change { path: *path, size: Some(size.0) });
         }
@@ -192,5 +198,7 @@ mod tests {
         refused(RecordedHistory { commits: twice, ..spec() }, "history.commits[2].removed");
         let unknown = vec![commit(&[(3, 1)], &[]), commit(&[], &[])];
         refused(RecordedHistory { commits: unknown, ..spec() }, "history.commits[0].written");
+        let large = vec![commit(&[(0, u64::MAX), (1, 1)], &[]), commit(&[], &[])];
+        refused(RecordedHistory { commits: large, ..spec() }, "history.commits[0].written");
     }
 }

@@ -21,7 +21,7 @@ const AGE_PROBE: u64 = 20_000;
 /// Arguments of `fsage age`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "fsage age [OPTIONS] <DIR> <--operations N|--bytes SIZE|--seconds S|--until-full|--until AGE=VALUE>"
+    override_usage = "fsage age [OPTIONS] <DIR> [--operations N|--bytes SIZE|--seconds S|--until-full|--until AGE=VALUE]"
 )]
 #[command(after_help = "\
 Everything is made below DIR, in one directory a thread (t00, t01, …); remove those to undo it.
@@ -32,9 +32,8 @@ Examples:
   fsage age /mnt/test --seconds 60 --set slots=2000 --set file_size.kind=uniform \\
       --set file_size.min=4KiB --set file_size.max=64KiB
   fsage age /mnt/test --write-mode fast --set utilisation.kind=hold --set utilisation.target=0.75 \\
-      --until extents_per_file=2.0 --until fragmented_share=0.5")]
-#[command(group(clap::ArgGroup::new("stop").required(true).multiple(true)
-    .args(["operations", "bytes", "seconds", "until_full", "until"])))]
+      --until extents_per_file=2.0 --until fragmented_share=0.5
+  fsage age /mnt/test --workload fsfb --set target=0.9 --set rounds=20")]
 pub struct AgeArgs {
     /// An existing directory of a mounted file system
     #[arg(value_name = "DIR")]
@@ -60,17 +59,28 @@ pub struct AgeArgs {
     pub write_mode: String,
 
     /// Stop after this many operations over all threads
-    #[arg(long, value_name = "N", help_heading = "When to stop (the first that is met; at least one)",
+    #[arg(long, value_name = "N", help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
     /// Stop after this much data was written, such as 10GiB
-    #[arg(long, value_name = "SIZE", help_heading = "When to stop (the first that is met; at least one)")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
+    )]
     pub bytes: Option<Bytes>,
     /// Stop after this many seconds of load
-    #[arg(long, value_name = "S", help_heading = "When to stop (the first that is met; at least one)")]
+    #[arg(
+        long,
+        value_name = "S",
+        help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
+    )]
     pub seconds: Option<f64>,
     /// Stop when the volume has no space for an operation
-    #[arg(long, help_heading = "When to stop (the first that is met; at least one)")]
+    #[arg(
+        long,
+        help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
+    )]
     pub until_full: bool,
     /// Stop at a measured age; may be repeated, then all must be met: extents_per_file=N,
     /// fragmented_share=0..1, free_extent_median=SIZE, volume_overwrites=N, converged=0..1, near=true (to the profile
@@ -78,7 +88,7 @@ pub struct AgeArgs {
     #[arg(
         long,
         value_name = "AGE=VALUE",
-        help_heading = "When to stop (the first that is met; at least one)"
+        help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
     )]
     pub until: Vec<String>,
 
@@ -154,8 +164,19 @@ fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
         return Err(Problem::new(EXIT_USAGE, "--until looks at every probe, and --probe-every 0 makes none")
             .hint(format!("leave --probe-every out (then it is {AGE_PROBE}) or give a number above 0")));
     }
+    let workload = workload::from_arguments(&args.workload, &args.set)?;
+    let stops = args.operations.is_some() || args.bytes.is_some() || args.seconds.is_some();
+    if !stops && !args.until_full && age.is_none() && !workload.ends() {
+        return Err(Problem::new(
+            EXIT_USAGE,
+            "nothing says when to stop, and this workload does not end by itself",
+        )
+        .hint(
+            "give --operations, --bytes, --seconds, --until-full or --until; the first that is met stops it",
+        ));
+    }
     Ok(LoadSpec {
-        workload: workload::from_arguments(&args.workload, &args.set)?,
+        workload,
         directory,
         threads: args.threads,
         seed: args.seed,

@@ -1,4 +1,6 @@
-//! `fsage explain`: why a tree is slow to read, and what would mend it.
+//! `fsage explain`: why a tree is slow to read, and what would mend it; of a directory now, or of a store's trials when they ended.
+
+mod store;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,9 @@ use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{report, text, verify};
-use crate::explain::{ExplainError, Explanation, Item, Map, explain, in_short, page, remedies};
+use crate::explain::{
+    DEFAULT_MEDIUM, ExplainError, Explanation, Item, Map, explain, in_short, page, remedies,
+};
 use crate::report::text::nanoseconds;
 use crate::target::Target;
 
@@ -24,17 +28,22 @@ const MAPS: usize = 1;
 #[command(after_help = "\
 Reads no data and changes nothing. Times are those of a model of a medium, for the data alone (docs/explain.md).
 Own files need no root; the files of others and the map of what else is in use do.
+Of a store it tells what its trials kept when they were done, on the medium that their volumes had.
 
 Examples:
   sudo fsage explain /srv/mail
-  sudo fsage explain / --medium ssd -o why.html")]
+  sudo fsage explain / --medium ssd -o why.html
+  fsage explain store/fullness --trial 3f")]
 pub struct ExplainArgs {
-    /// A directory, or a mount point
-    #[arg(value_name = "PATH")]
+    /// A directory, a mount point, or a study's store, such as store/aging
+    #[arg(value_name = "PATH|STORE")]
     pub path: PathBuf,
-    /// The medium that is reckoned with (`fsage disk media` lists them)
-    #[arg(long, value_name = "MEDIUM", default_value = "hdd-7200")]
-    pub medium: String,
+    /// The medium that is reckoned with (`fsage disk media` lists them) [default: hdd-7200; of a store each volume's own]
+    #[arg(long, value_name = "MEDIUM")]
+    pub medium: Option<String>,
+    /// Of a store: only trials whose id begins so (may be repeated)
+    #[arg(long, value_name = "ID")]
+    pub trial: Vec<String>,
     /// How many of the worst directories and files are told
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub worst: u32,
@@ -48,7 +57,7 @@ impl Explain for ExplainError {
         match self {
             Self::Target(error) => Explain::exit_code(error),
             Self::Medium(_) => EXIT_USAGE,
-            Self::List(_) | Self::Nothing => EXIT_FAILED,
+            Self::List(_) | Self::Nothing | Self::Unseen { .. } => EXIT_FAILED,
         }
     }
 
@@ -56,6 +65,7 @@ impl Explain for ExplainError {
         match self {
             Self::Target(error) => Explain::hint(error),
             Self::Nothing => Some("name a directory with files of some size; what was just written has no place before a `sync`".to_owned()),
+            Self::Unseen { .. } => Some("run it as root, on a file system that tells where data lies (FIEMAP): ext2 to ext4, xfs and btrfs do".to_owned()),
             Self::Medium(_) | Self::List(_) => None,
         }
     }
@@ -63,9 +73,16 @@ impl Explain for ExplainError {
 
 /// Explains.
 pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    let directory = verify::existing(&args.path)?;
-    let medium: Spec = args.medium.parse().map_err(|error: fsage_disk::media::SpecError| {
-        Problem::new(EXIT_USAGE, format!("`{}` is no medium", args.medium))
+    let directory = verify::existing(&args.path).map_err(|problem| {
+        problem.hint("give a directory, or the folder that `fsage run` printed, such as store/aging")
+    })?;
+    // A trial is asked for: a folder that is no store is a mistake.
+    if store::is_store(&directory) || !args.trial.is_empty() {
+        return store::run(args, terminal);
+    }
+    let medium = args.medium.as_deref().unwrap_or(DEFAULT_MEDIUM);
+    let medium: Spec = medium.parse().map_err(|error: fsage_disk::media::SpecError| {
+        Problem::new(EXIT_USAGE, format!("`{medium}` is no medium"))
             .because(&error)
             .hint("`fsage disk media` lists them")
     })?;
@@ -81,22 +98,27 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
     progress.finish();
     let found = found?;
     if let Some(path) = &args.output {
-        report::save(path, page(&found, &args.path).as_bytes()).map_err(|error| {
-            Problem::new(EXIT_FAILED, format!("cannot write the page `{}`", path.display())).because(&error)
-        })?;
+        save(path, &page(&found, &args.path))?;
     }
     found.notes.iter().for_each(|note| terminal.note(&format!("note: {note}")));
     if terminal.json {
         terminal.json(&found)?;
     } else {
-        terminal.result(&show(&found, &args.path, terminal))?;
+        terminal.result(&show(&found, &args.path.display().to_string(), terminal))?;
     }
     Ok(EXIT_OK)
 }
 
-fn show(found: &Explanation, path: &Path, terminal: &Terminal) -> String {
-    let mut out = format!("{}: {}\n", terminal.bold(&path.display().to_string()), in_short(found));
-    let remedies = remedies(&found.tree);
+fn save(path: &Path, page: &str) -> Result<(), Problem> {
+    report::save(path, page.as_bytes()).map_err(|error| {
+        Problem::new(EXIT_FAILED, format!("cannot write the page `{}`", path.display())).because(&error)
+    })
+}
+
+/// An explanation of what is called `name`.
+fn show(found: &Explanation, name: &str, terminal: &Terminal) -> String {
+    let mut out = format!("{}: {}\n", terminal.bold(name), in_short(found));
+    let remedies = remedies(&found.tree, None);
     out.push_str("\nWhat would mend it\n");
     if remedies.is_empty() {
         out.push_str("  nothing that would save as much as 5 %: it lies about as well as a copy\n");

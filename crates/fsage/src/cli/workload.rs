@@ -10,21 +10,22 @@ use serde_json::Value;
 
 use super::explain::{EXIT_USAGE, Problem};
 use crate::profile;
+use crate::source::{self, Contents, Refusal};
 
 /// The workload that the flags describe.
 ///
 /// # Errors
 /// Exit code 2: an unknown workload, an unreadable file, a wrong key or value.
 pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Problem> {
-    let spec = match name {
-        "drift" => WorkloadSpec::Drift(DriftSpec::default()),
-        "fsfb" => WorkloadSpec::Fsfb(FsfbSpec::default()),
-        "mobile" => WorkloadSpec::Mobile(MobileSpec::default()),
-        "interleaved-append" => WorkloadSpec::InterleavedAppend(InterleavedAppendSpec::default()),
-        "mail" => WorkloadSpec::Mail(MailSpec::default()),
-        "histogram" => WorkloadSpec::Histogram(HistogramSpec::default()),
-        "git" => WorkloadSpec::Git(GitSpec::default()),
-        "snapshots" => WorkloadSpec::Snapshots(SnapshotsSpec::default()),
+    let (spec, sources) = match name {
+        "drift" => plain(WorkloadSpec::Drift(DriftSpec::default())),
+        "fsfb" => plain(WorkloadSpec::Fsfb(FsfbSpec::default())),
+        "mobile" => plain(WorkloadSpec::Mobile(MobileSpec::default())),
+        "interleaved-append" => plain(WorkloadSpec::InterleavedAppend(InterleavedAppendSpec::default())),
+        "mail" => plain(WorkloadSpec::Mail(MailSpec::default())),
+        "histogram" => plain(WorkloadSpec::Histogram(HistogramSpec::default())),
+        "git" => plain(WorkloadSpec::Git(GitSpec::default())),
+        "snapshots" => plain(WorkloadSpec::Snapshots(SnapshotsSpec::default())),
         file if Path::new(file).extension().is_some_and(|e| e == "toml") => from_file(Path::new(file))?,
         other => {
             return Err(Problem::new(EXIT_USAGE, format!("there is no workload `{other}`")).hint(
@@ -32,7 +33,7 @@ pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Proble
             ));
         }
     };
-    if set.is_empty() {
+    if set.is_empty() && sources.is_empty() {
         return Ok(spec);
     }
     let mut given: Vec<String> = match &spec {
@@ -44,12 +45,14 @@ pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Proble
     };
     let tree = serde_json::to_value(&spec)
         .map_err(|error| Problem::new(EXIT_USAGE, "the workload cannot be changed").because(&error))?;
-    let mut tree = changed(tree, set)?;
+    let mut tree = with_sources(tree, sources);
+    tree = changed(tree, set)?;
     for text in set {
         let (path, _) = split(text, "--set")?;
         given.extend(path.split('.').next().map(str::to_owned));
     }
     embed(Path::new(""), &mut tree, &given)?;
+    contents(&mut tree)?;
     serde_json::from_value(tree).map_err(|error| {
         Problem::new(EXIT_USAGE, format!("--set {} does not fit the workload", set.join(" --set ")))
             .because(&error)
@@ -69,19 +72,52 @@ pub fn changed(mut tree: Value, set: &[String]) -> Result<Value, Problem> {
     Ok(tree)
 }
 
-fn from_file(path: &Path) -> Result<WorkloadSpec, Problem> {
+/// What a workload's table names by paths, by its keys.
+type Sources = Vec<(&'static str, Value)>;
+
+const fn plain(spec: WorkloadSpec) -> (WorkloadSpec, Sources) {
+    (spec, Vec::new())
+}
+
+/// The table with what was taken out of it; it stands for the default that took its place.
+fn with_sources(mut tree: Value, sources: Sources) -> Value {
+    for (key, source) in sources {
+        tree[key] = source;
+    }
+    tree
+}
+
+/// The workload of a file, without what it names by paths.
+fn from_file(path: &Path) -> Result<(WorkloadSpec, Sources), Problem> {
     let problem = || Problem::new(EXIT_USAGE, format!("cannot read workload `{}`", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| problem().because(&error))?;
     let mut tree: Value = toml::from_str(&text).map_err(|error| problem().because(&error))?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    source::anchor(base, &mut tree);
+    let sources = source::take(&mut tree);
     let named = tree.as_object().is_some_and(|table| table.contains_key("like"));
-    if !named {
+    if !named && sources.is_empty() {
         // Straight from the text, so that an error has its line.
-        return toml::from_str(&text).map_err(|error| problem().because(&error));
+        return toml::from_str(&text).map(plain).map_err(|error| problem().because(&error));
     }
     let given: Vec<String> =
         tree.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
-    embed(path.parent().unwrap_or(Path::new("")), &mut tree, &given)?;
-    serde_json::from_value(tree).map_err(|error| problem().because(&error))
+    embed(base, &mut tree, &given)?;
+    let spec = serde_json::from_value(tree).map_err(|error| problem().because(&error))?;
+    Ok((spec, sources))
+}
+
+/// Reads what the table names by paths.
+fn contents(tree: &mut Value) -> Result<(), Problem> {
+    source::anchor(Path::new(""), tree);
+    Contents::default().embed(tree).map_err(|Refusal { keys, error }| {
+        let problem =
+            Problem::new(EXIT_USAGE, format!("`{}` cannot be taken", keys.join("."))).because(&*error);
+        match error.hint() {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    })
 }
 
 fn embed(base: &Path, tree: &mut Value, given: &[String]) -> Result<(), Problem> {
@@ -173,5 +209,30 @@ mod tests {
         }
         assert_eq!(from_arguments("drfit", &[]).unwrap_err().exit_code, EXIT_USAGE);
         assert_eq!(from_arguments("/nonexistent.toml", &[]).unwrap_err().exit_code, EXIT_USAGE);
+    }
+
+    #[test]
+    fn what_a_file_names_is_below_it_and_what_a_flag_names_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        for (day, size) in [("one", 1), ("two", 2), ("three", 3)] {
+            std::fs::create_dir(path(day)).unwrap();
+            std::fs::write(path(day) + "/file", "x".repeat(size)).unwrap();
+        }
+        let file = path("workload.toml");
+        let text =
+            "kind = \"snapshots\"\n[history]\nkind = \"listings\"\npaths = [\"one\", \"two\", \"three\"]\n";
+        std::fs::write(&file, text).unwrap();
+        let states = |set: &[String]| match from_arguments(&file, set).unwrap() {
+            WorkloadSpec::Snapshots(SnapshotsSpec { history }) => history.steps() + 1,
+            _ => 0,
+        };
+        assert_eq!(states(&[]), 3);
+        assert_eq!(states(&[format!("history.paths=[{:?}, {:?}]", path("two"), path("one"))]), 2);
+        let relative = from_arguments(&file, &["history.paths=[\"one\", \"two\"]".to_owned()]).unwrap_err();
+        assert_eq!(relative.exit_code, EXIT_USAGE);
+        let wrong = text.replace("paths", "path");
+        std::fs::write(&file, wrong).unwrap();
+        assert_eq!(from_arguments(&file, &[]).unwrap_err().exit_code, EXIT_USAGE);
     }
 }

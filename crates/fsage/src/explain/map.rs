@@ -34,6 +34,17 @@ pub struct Map<'a> {
     used: &'a [f64],
 }
 
+/// What a cell is drawn as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Some of the item's data.
+    Own,
+    /// Mostly data of the tree's other files.
+    Files,
+    /// Mostly what is in use by none of the tree's files: metadata, or what lies outside the tree.
+    Rest,
+}
+
 /// Share of each cell that extents take.
 pub(super) fn cells<'a>(
     extents: impl Iterator<Item = &'a (u64, u64)>,
@@ -110,10 +121,16 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// How strongly a cell is drawn: the item's share, and what else is in use.
-    pub(super) fn shares(&self, cell: usize) -> (f64, f64) {
-        let item = self.item.cells.get(&cell).copied().unwrap_or(0.0);
-        (item, self.used.get(cell).copied().unwrap_or(0.0))
+    /// What a cell is drawn as beside the files of `tree`, and how strongly (0..=1); nothing where it is free.
+    pub(super) fn drawn(&self, cell: usize, tree: &Item) -> Option<(Kind, f64)> {
+        let of = |item: &Item| item.cells.get(&cell).copied().unwrap_or(0.0);
+        let (own, all) = (of(self.item), of(tree));
+        if own > 0.0 {
+            return Some((Kind::Own, 0.35 + 0.65 * own));
+        }
+        let rest = (self.used.get(cell).copied().unwrap_or(0.0) - all).max(0.0);
+        let kind = if rest > all { Kind::Rest } else { Kind::Files };
+        (rest + all > 0.0).then_some((kind, (rest + all).min(1.0)))
     }
 }
 
@@ -152,5 +169,17 @@ mod tests {
         assert_eq!((rows.len(), rows[0].len()), (16, 64));
         assert!(rows[0].starts_with("+-..") && rows[1].starts_with("#."), "{rows:?}");
         assert!(Map::new(&item, &[]).text(true)[0].starts_with("   "));
+        // The tree's data is told from the rest of what is in use.
+        let tree = Item { cells: BTreeMap::from([(0, 0.8), (64, 0.5), (70, 0.2)]), ..item.clone() };
+        used[1] = 0.25;
+        let map = Map::new(&item, &used);
+        let at = |cell| map.drawn(cell, &tree);
+        assert_eq!((at(0), at(1), at(2)), (Some((Kind::Files, 0.9)), Some((Kind::Rest, 0.25)), None));
+        assert_eq!(at(64), Some((Kind::Own, 0.35 + 0.65 * 0.1)));
+        assert_eq!(
+            at(70),
+            Some((Kind::Files, 0.2)),
+            "also where the file system does not tell what is in use"
+        );
     }
 }

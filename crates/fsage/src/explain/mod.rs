@@ -6,6 +6,7 @@
 //! and the same tree with each file in one piece at the place where it begins. What a file takes beyond its copy is its *extra* time. Inodes and directories are
 //! left out on all sides, and so is the host's CPU: the figures say what the places of the data cost on that medium.
 
+mod copy;
 mod cost;
 mod map;
 mod page;
@@ -16,13 +17,20 @@ use std::path::Path;
 use fsage_disk::media::{Spec, SpecError};
 use fsage_engine::layout::PlacedFile;
 use fsage_engine::protocol::{Reply, Request};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub(crate) use copy::{copy_ns, noted};
 pub use map::{COLUMNS, Map, ROWS};
-pub(crate) use page::in_short;
-pub use page::page;
+pub(crate) use page::{in_short, legend, map, mend, worst_table};
+pub use page::{page, pages};
 
 use crate::target::{Incoming, Session, TargetError};
+
+/// The medium that times are of where nothing says another one.
+pub const DEFAULT_MEDIUM: &str = "hdd-7200";
+
+/// Directories, and files, that a run keeps of each volume.
+pub const KEPT: usize = 20;
 
 /// Why nothing can be explained.
 #[derive(Debug, thiserror::Error)]
@@ -39,10 +47,18 @@ pub enum ExplainError {
     /// No file has a place.
     #[error("no file there has data on the volume")]
     Nothing,
+    /// No file tells its place.
+    #[error(
+        "none of the {failed} files or directories there could be looked at: the file system does not tell where data lies"
+    )]
+    Unseen {
+        /// How many did not.
+        failed: u64,
+    },
 }
 
 /// A file, or the files of one directory.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Item {
     /// Below the tree; `.` is the tree's own directory.
     pub path: String,
@@ -71,7 +87,7 @@ impl Item {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The medium that times are of.
     pub medium: String,
@@ -86,9 +102,30 @@ pub struct Explanation {
     /// Share of the tree's files that directly follow the file before them (0..=1): inter-file layout (Conway et al. 2017).
     pub inter_file_score: f64,
     /// Share of each cell in use, by the file system's word; empty where it does not tell.
+    #[serde(default)]
     pub used: Vec<f64>,
     /// What the reader must know.
+    #[serde(default)]
     pub notes: Vec<String>,
+}
+
+impl Explanation {
+    /// The same with at most that many directories and files.
+    #[must_use]
+    pub fn only(mut self, worst: usize) -> Self {
+        self.directories.truncate(worst);
+        self.files.truncate(worst);
+        self
+    }
+
+    /// The same with shares in thousandths, as it is kept: a third of the size, and no cell that is touched comes to be empty.
+    #[must_use]
+    pub fn coarse(mut self) -> Self {
+        let coarse = |share: &mut f64| *share = (*share * 1000.0).ceil() / 1000.0;
+        let items = std::iter::once(&mut self.tree).chain(&mut self.directories).chain(&mut self.files);
+        items.flat_map(|item| item.cells.values_mut()).chain(&mut self.used).for_each(coarse);
+        self
+    }
 }
 
 /// Looks at the tree below `directory`.
@@ -127,8 +164,11 @@ pub fn explain(
     if !unknown.is_empty() {
         notes.push(format!("what else is in use is not shown: {unknown}"));
     }
-    let explanation = reckon(&files, volume_bytes, medium, worst)?;
-    Ok(Explanation { used, notes, ..explanation })
+    match reckon(&files, volume_bytes, medium, worst) {
+        Ok(explanation) => Ok(Explanation { used, notes, ..explanation }),
+        Err(ExplainError::Nothing) if failed > 0 => Err(ExplainError::Unseen { failed }),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reckons what files at these places cost.
@@ -200,11 +240,15 @@ pub fn reckon(
     })
 }
 
-/// What would mend a tree, most effective first: in words, and what reading would then take.
+/// What would mend a tree, most effective first: in words, and what reading would then take. A copy that was really made, and takes
+/// `made_ns`, says more than the bound that is reckoned.
 #[must_use]
-pub fn remedies(tree: &Item) -> Vec<(&'static str, u64)> {
+pub fn remedies(tree: &Item, made_ns: Option<u64>) -> Vec<(&'static str, u64)> {
     let mut remedies = vec![
-        ("copy it to a fresh volume, or to one with free space in large pieces", tree.copied_ns),
+        (
+            "copy it to a fresh volume, or to one with free space in large pieces",
+            made_ns.unwrap_or(tree.copied_ns),
+        ),
         (
             "put each file into one piece (e4defrag, xfs_fsr, btrfs filesystem defragment)",
             tree.defragmented_ns,
@@ -256,7 +300,7 @@ mod tests {
         assert!(bad.defragmented_ns < bad.now_ns && bad.defragmented_ns > bad.copied_ns, "{bad:?}");
         let tree = &found.tree;
         assert!(tree.now_ns >= bad.now_ns && tree.copied_ns <= tree.defragmented_ns, "{tree:?}");
-        assert_eq!(remedies(tree)[0].1, tree.copied_ns);
+        assert_eq!(remedies(tree, None)[0].1, tree.copied_ns);
         // 19 of the 39 files that follow another one do so on the volume.
         assert!((found.inter_file_score - 19.0 / 39.0).abs() < 1e-9, "{}", found.inter_file_score);
         let covered: f64 = bad.cells.values().sum::<f64>() * as_f64(1 << 30) / as_f64(map::CELLS);
@@ -268,7 +312,7 @@ mod tests {
         let files = &tree()[..20];
         let found = explained(files, "hdd-7200");
         assert_eq!(found.inter_file_score.to_bits(), 1.0_f64.to_bits());
-        assert!(remedies(&found.tree).is_empty(), "{:?}", found.tree);
+        assert!(remedies(&found.tree, None).is_empty(), "{:?}", found.tree);
         let ram = explained(&tree(), "ram");
         assert_eq!((ram.tree.now_ns, ram.files.len(), ram.directories.len()), (0, 0, 0));
     }
@@ -279,6 +323,24 @@ mod tests {
         assert!(flash.tree.now_ns > 0);
         let ratio = |item: &Item| as_f64(item.now_ns) / as_f64(item.copied_ns.max(1));
         assert!(ratio(&flash.tree) < ratio(&disk.tree) / 2.0, "{:?} {:?}", flash.tree, disk.tree);
+    }
+
+    #[test]
+    fn what_is_kept_is_coarse_and_forgets_no_cell() {
+        let mut found = explained(&tree(), "hdd-7200");
+        (found.used, found.inter_file_score) = (vec![0.000_01, 0.0, 1.0], 0.5);
+        let kept = found.clone().coarse().only(2);
+        assert_eq!(
+            (kept.files.len(), kept.directories.len(), kept.used.as_slice()),
+            (2, 1, &[0.001, 0.0, 1.0][..])
+        );
+        let bad = (&found.directories[0].cells, &kept.directories[0].cells);
+        assert!(bad.0.keys().eq(bad.1.keys()));
+        assert!(
+            bad.0.values().zip(bad.1.values()).all(|(all, coarse)| (0.0..0.001).contains(&(coarse - all)))
+        );
+        let text = serde_json::to_string(&kept).unwrap();
+        assert_eq!(serde_json::from_str::<Explanation>(&text).unwrap(), kept);
     }
 
     #[test]

@@ -1,44 +1,73 @@
-//! The explanation as one self-contained page in the report's style.
+//! Explanations as one self-contained page in the report's style, and the parts of it that the report has too.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
-use fsage_engine::quantity::as_f64;
+use fsage_engine::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
 
-use super::map::{COLUMNS, Map, ROWS};
+use super::map::{COLUMNS, Kind, Map, ROWS};
 use super::{Explanation, Item, remedies};
 use crate::report::alone;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, grouped, nanoseconds, percent, ratio};
 
-/// What only this page needs.
-const OWN_STYLE: &str = ".map{width:100%;max-width:56rem;height:auto;display:block;margin:.5rem 0 1.2rem} \
-    .map rect{stroke:none} .map .free{fill:#8a97a626} .map .other{fill:#8a97a6} .map .own{fill:#d55e00} .map-title{margin:.8rem 0 .2rem}";
-
 /// Side of a cell in the drawing's own units.
 const SIDE: usize = 12;
 
-/// The page as HTML text.
+/// Steps of strength that are told apart in a drawing: cells of one are one path, which is a sixth of the size.
+const STEPS: f64 = 10.0;
+
+/// What times on a page are of.
+const FOOTER: &str = "Times are by a model of the medium that is named, for data only: inodes, directories and the CPU are left out. \
+    Everything on this page is in this one file.";
+
+/// The page of one directory as HTML text.
 #[must_use]
 pub fn page(explanation: &Explanation, path: &Path) -> String {
     let title = format!("Why {} is slow to read", path.display());
     let content = html! {
         header { h1 { (title) } p.question { (in_short(explanation)) } }
+        (parts("", explanation))
+    };
+    alone::page(&title, "", &content, FOOTER)
+}
+
+/// The page of several explanations, each with what it is called, as HTML text.
+#[must_use]
+pub fn pages(title: &str, explained: &[(String, &Explanation)]) -> String {
+    let content = html! {
+        header {
+            h1 { (title) }
+            ul { @for (number, (name, _)) in explained.iter().enumerate() { li { a href=(format!("#{number}")) { (name) } } } }
+        }
+        @for (number, (name, explanation)) in explained.iter().enumerate() {
+            section id=(number) { h2 { (name) } p { (in_short(explanation)) } }
+            (parts(&format!("{number}-"), explanation))
+        }
+    };
+    alone::page(title, "", &content, FOOTER)
+}
+
+/// Everything about one explanation; `prefix` keeps its names apart from others' on the page.
+fn parts(prefix: &str, explanation: &Explanation) -> Markup {
+    html! {
         section {
             h2 { "What would mend it" }
-            (mend(&explanation.tree))
+            (mend(&explanation.tree, None))
             @for note in &explanation.notes { p.note { (note) } }
-            (map("The whole tree", &explanation.tree, &explanation.used))
-            p.note { "The volume from its beginning, row by row: orange is the tree's own data, grey what else is in use, metadata among it." }
+            (map("The whole tree", &explanation.tree, explanation))
+            (legend(explanation))
         }
-        (worst("Directories", "directories", &explanation.directories, &explanation.used))
-        (worst("Files", "files", &explanation.files, &explanation.used))
-    };
-    let footer = format!(
-        "Times are by a model of {}, for data only: inodes, directories and the CPU are left out. Everything on this page is in this one file.",
-        explanation.medium
-    );
-    alone::page(&title, OWN_STYLE, &content, &footer)
+        @for (title, id, items) in [("Directories", "directories", &explanation.directories), ("Files", "files", &explanation.files)] {
+            section {
+                h2 { (title) }
+                (worst_table(&format!("{prefix}{id}"), items))
+                @for item in items { (map(&item.path, item, explanation)) }
+            }
+        }
+    }
 }
 
 /// One sentence.
@@ -57,8 +86,9 @@ pub(crate) fn in_short(explanation: &Explanation) -> String {
     )
 }
 
-fn mend(tree: &Item) -> Markup {
-    let remedies = remedies(tree);
+/// What would mend a tree, with what reading it would then take.
+pub(crate) fn mend(tree: &Item, made_ns: Option<u64>) -> Markup {
+    let remedies = remedies(tree, made_ns);
     html! {
         @if remedies.is_empty() {
             p { "Nothing that would save as much as 5 %: it lies about as well as a copy." }
@@ -72,7 +102,8 @@ fn mend(tree: &Item) -> Markup {
     }
 }
 
-fn worst(title: &str, id: &str, items: &[Item], used: &[f64]) -> Markup {
+/// The worst files or directories; `id` is unique on the page.
+pub(crate) fn worst_table(id: &str, items: &[Item]) -> Markup {
     let columns = [
         Column::text("path"),
         Column::number("files", ""),
@@ -85,47 +116,110 @@ fn worst(title: &str, id: &str, items: &[Item], used: &[f64]) -> Markup {
     ];
     let ns = |value: u64| Cell::number(nanoseconds(as_f64(value)), as_f64(value));
     let count = |value: u64| Cell::number(grouped(value), as_f64(value));
-    let rows: Vec<Row> = items
-        .iter()
-        .map(|item| {
-            Row::from(vec![
-                Cell::text(item.path.clone()).class("wide"),
-                count(item.files),
-                count(item.extents),
-                Cell::number(bytes(as_f64(item.bytes)), as_f64(item.bytes)),
-                ns(item.now_ns),
-                ns(item.defragmented_ns),
-                ns(item.copied_ns),
-                ns(item.extra_ns()),
-            ])
-        })
-        .collect();
+    let row = |item: &Item| {
+        Row::from(vec![
+            Cell::text(item.path.clone()).class("wide"),
+            count(item.files),
+            count(item.extents),
+            Cell::number(bytes(as_f64(item.bytes)), as_f64(item.bytes)),
+            ns(item.now_ns),
+            ns(item.defragmented_ns),
+            ns(item.copied_ns),
+            ns(item.extra_ns()),
+        ])
+    };
+    let rows: Vec<Row> = items.iter().map(row).collect();
     html! {
-        section {
-            h2 { (title) }
-            @if items.is_empty() { p { "None takes longer than it would in a copy." } } @else {
-                (table(id, "Those that take most beyond what they would in a copy, worst first", &columns, &rows))
-                @for item in items { (map(&item.path, item, used)) }
-            }
+        @if items.is_empty() { p { "None takes longer than it would in a copy." } } @else {
+            (table(id, "Those that take most beyond what they would in a copy, worst first", &columns, &rows))
         }
     }
 }
 
-/// The volume, cell by cell.
-fn map(title: &str, item: &Item, used: &[f64]) -> Markup {
-    let map = Map::new(item, used);
-    let cell = |index: usize| {
+/// The volume, cell by cell, with an item of an explanation on it.
+pub(crate) fn map(title: &str, item: &Item, explanation: &Explanation) -> Markup {
+    let map = Map::new(item, &explanation.used);
+    let mut paths: BTreeMap<(Kind, u64), String> = BTreeMap::new();
+    for index in 0..COLUMNS * ROWS {
+        let Some((kind, strength)) = map.drawn(index, &explanation.tree) else { continue };
+        let path = paths.entry((kind, to_u64((strength * STEPS).ceil()))).or_default();
         let (x, y) = (index % COLUMNS * SIDE, index / COLUMNS * SIDE);
-        let (own, other) = map.shares(index);
-        let (class, opacity) = if own > 0.0 { ("own", 0.35 + 0.65 * own) } else { ("other", other) };
-        let strength = format!("{opacity:.2}");
-        html! { @if opacity > 0.0 { rect.(class) x=(x) y=(y) width=(SIDE - 1) height=(SIDE - 1) opacity=(strength) {} } }
-    };
+        // A square that leaves a line of one unit to its neighbours.
+        let _ = write!(path, "M{x} {y}h{side}v{side}h-{side}z", side = SIDE - 1);
+    }
     html! {
         p.map-title { b { (title) } }
         svg.map viewBox=(format!("0 0 {} {}", COLUMNS * SIDE, ROWS * SIDE)) role="img" aria-label=(format!("Where the data of {title} lies on the volume")) {
             rect.free x="0" y="0" width=(COLUMNS * SIDE) height=(ROWS * SIDE) {}
-            @for index in 0..COLUMNS * ROWS { (cell(index)) }
+            @for ((kind, step), path) in &paths { path.(class(*kind)) opacity=(format!("{:.1}", as_f64(*step) / STEPS)) d=(path) {} }
         }
+    }
+}
+
+const fn class(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Own => "own",
+        Kind::Files => "files",
+        Kind::Rest => "rest",
+    }
+}
+
+/// The legend of [`map`].
+pub(crate) fn legend(explanation: &Explanation) -> Markup {
+    html! {
+        p.note.map-legend {
+            "The volume from its beginning, row by row: "
+            span.own { "■" } " its own data, " span.files { "■" } " other files of the tree, "
+            @if explanation.used.is_empty() { "the rest free or not known; " } @else {
+                span.rest { "■" } " metadata and what else is in use, the rest free; "
+            }
+            "the stronger, the more of a cell. A cell is " (bytes(as_f64(explanation.volume_bytes) / as_f64(super::map::CELLS))) "."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explanation() -> Explanation {
+        let item = |path: &str, cells: &[(usize, f64)]| Item {
+            path: path.to_owned(),
+            files: 1,
+            bytes: 4096,
+            extents: 1,
+            now_ns: 3_000_000,
+            defragmented_ns: 2_000_000,
+            copied_ns: 1_000_000,
+            cells: cells.iter().copied().collect(),
+        };
+        Explanation {
+            medium: "hdd-7200".to_owned(),
+            volume_bytes: 1 << 30,
+            tree: item(".", &[(0, 0.5), (65, 1.0)]),
+            directories: vec![item("<d>", &[(0, 0.5)])],
+            files: Vec::new(),
+            inter_file_score: 0.5,
+            used: vec![1.0; 70],
+            notes: vec!["a note".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_map_has_a_path_for_each_kind_and_strength() {
+        let explanation = explanation();
+        insta::assert_snapshot!(map("d", &explanation.directories[0], &explanation).into_string());
+    }
+
+    #[test]
+    fn several_explanations_are_told_apart() {
+        let explanation = explanation();
+        let page = pages("Why", &[("one".to_owned(), &explanation), ("two".to_owned(), &explanation)]);
+        for part in ["id=\"0-directories\"", "id=\"1-directories\"", "href=\"#1\"", "&lt;d&gt;", "a note"] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert_eq!(page.matches("None takes longer").count(), 2);
+        let unknown = Explanation { used: Vec::new(), ..explanation };
+        assert!(legend(&unknown).into_string().contains("free or not known"));
     }
 }

@@ -6,7 +6,7 @@ use super::ReportError;
 use super::section::{ALL, Content};
 
 const STYLE: &str = include_str!("assets/report.css");
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("assets/page.js"),
     include_str!("assets/chart.js"),
     include_str!("assets/latency.js"),
@@ -16,6 +16,7 @@ const SCRIPTS: [&str; 9] = [
     include_str!("assets/age_cost.js"),
     include_str!("assets/medium.js"),
     include_str!("assets/lockstep.js"),
+    include_str!("assets/places.js"),
 ];
 
 /// The whole page. `island` is the charts' data as JSON.

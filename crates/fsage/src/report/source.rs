@@ -17,7 +17,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
-use crate::store::format::{Look, Metric, STORE_VERSION, TrialStatus};
+use crate::store::format::{Look, Metric, PlacesRecord, STORE_VERSION, TrialStatus};
+use crate::store::read_places;
 use crate::study::spec::StudySpec;
 
 /// Something the reader of the page must know about the store.
@@ -229,4 +230,12 @@ pub fn trial(store: &Path, id: &str) -> Result<TrialFile, Note> {
         )));
     }
     Ok(trial)
+}
+
+/// Where the files of a trial lay, where it was kept; `Err` has the note that takes its place.
+pub fn places(store: &Path, id: &str) -> Result<Option<PlacesRecord>, Note> {
+    read_places(&store.join("trials").join(id)).map_err(|reason| Note {
+        subject: format!("trial {id}"),
+        message: format!("where its files lay cannot be read and was left out: {reason}"),
+    })
 }

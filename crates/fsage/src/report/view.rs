@@ -14,9 +14,10 @@ use serde_json::Value;
 use super::series::{self, FreeMap, Latency};
 use super::source::{self, Note, ProbeFile, StageFile, Study, TrialFile};
 use super::{ReportError, ReportOptions, factor, palette, text};
+use crate::explain::{Explanation, copy_ns, noted};
 use crate::stats::evidence::{self, Series, Trend, blocks};
 use crate::stats::{Bootstrap, Evidence};
-use crate::store::format::{Look, TrialStatus};
+use crate::store::format::{Look, TrialStatus, VolumePlaces};
 
 /// Points a series may have in a chart.
 const POINTS: usize = 2_000;
@@ -40,7 +41,19 @@ pub struct View {
     pub panels: Vec<String>,
     /// File systems, in order.
     pub file_systems: Vec<String>,
+    /// Where files lay, of the first trial of each cell that kept it.
+    pub places: Vec<Places>,
     pub bootstrap: Bootstrap,
+}
+
+/// Where the files of a volume lay when its trial was done with it.
+#[derive(Debug)]
+pub struct Places {
+    /// The cell and the volume; short and unique within the page.
+    pub label: String,
+    pub explanation: Explanation,
+    /// Time to read the fresh copy that its trial made, where it made one.
+    pub copy_ns: Option<u64>,
 }
 
 /// A complete trial.
@@ -184,6 +197,7 @@ pub fn load(store: &Path, options: &ReportOptions) -> Result<View, ReportError> 
         evidence: Vec::new(),
         panels: Vec::new(),
         file_systems: Vec::new(),
+        places: Vec::new(),
         bootstrap: Bootstrap {
             replicates: options.replicates.max(100),
             confidence: options.confidence,
@@ -199,7 +213,38 @@ pub fn load(store: &Path, options: &ReportOptions) -> Result<View, ReportError> 
         }
     }
     arrange(&mut view, read);
+    add_places(&mut view, store);
     Ok(view)
+}
+
+/// Reads where files lay, of one trial of each cell: that of the first repeat that kept it.
+fn add_places(view: &mut View, store: &Path) {
+    let mut seen: Vec<&BTreeMap<String, Value>> = Vec::new();
+    for trial in &view.trials {
+        if seen.contains(&&trial.factors) {
+            continue;
+        }
+        let record = match source::places(store, &trial.id) {
+            Ok(Some(record)) => record,
+            Ok(None) => continue,
+            Err(note) => {
+                view.notes.push(note);
+                continue;
+            }
+        };
+        seen.push(&trial.factors);
+        let context = factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
+        let several = record.volumes.iter().any(|other| other.stage != record.volumes[0].stage);
+        let copies: Vec<Option<u64>> =
+            record.volumes.iter().map(|volume| copy_ns(volume, &record.volumes)).collect();
+        for (VolumePlaces { stage, volume, explanation }, copy_ns) in
+            noted(record.volumes).into_iter().zip(copies)
+        {
+            let stage = if several { stage.as_str() } else { "" };
+            let label = joined(&[&trial.file_system, &context, stage, &volume]);
+            view.places.push(Places { label, explanation, copy_ns });
+        }
+    }
 }
 
 fn failed(trial: TrialFile) -> FailedTrial {
@@ -267,7 +312,7 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
             larger_is_worse: metric.larger_is_worse,
             samples: metric.samples.clone(),
             // Many samples of one trial are of moments that follow each other.
-            blocks: blocks(&metric.samples.iter().map(|value| (1.0, *value)).collect::<Vec<_>>()),
+            blocks: evidence::samples(&metric.samples),
             run: metric.run.clone(),
         };
         evidence.metrics.insert(metric.name.clone(), series);
@@ -608,6 +653,7 @@ mod tests {
             evidence: Vec::new(),
             panels: Vec::new(),
             file_systems: Vec::new(),
+            places: Vec::new(),
             bootstrap: Bootstrap::default(),
         };
         arrange(&mut view, vec![digested(&[stage("fill", 1000), stage("churn", 50_000)])]);

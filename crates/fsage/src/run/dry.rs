@@ -59,7 +59,7 @@ pub(super) fn run(
         for line in undo(resolved.volume.describe(&planned.id)) {
             say(line);
         }
-        for name in ["log.txt", "latency.hlog", "probes.parquet", "trial.json"] {
+        for name in ["log.txt", "latency.hlog", "probes.parquet", "explain.json", "trial.json"] {
             say(format!("write {}", root.join("trials").join(&planned.id).join(name).display()));
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use fsage_engine::protocol::VerifyResult;
 
+use crate::cause::in_one_line;
 use crate::cli::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, Explain};
 use crate::filesystem::FileSystemError;
 use crate::image::ImageError;
@@ -178,15 +179,7 @@ impl TrialError {
     }
 
     fn text_from(&self, error: &dyn std::error::Error) -> String {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.ends_with(&cause_text) {
-                text = format!("{text}: {cause_text}");
-            }
-            source = cause.source();
-        }
+        let text = in_one_line(error);
         let hint = match self {
             Self::Volume(e) => e.hint(),
             Self::FileSystem(e) => e.hint(),

@@ -5,6 +5,7 @@ pub(super) mod copy;
 pub(super) mod image;
 pub(super) mod lockstep;
 pub(super) mod measure;
+mod places;
 
 use std::path::Path;
 

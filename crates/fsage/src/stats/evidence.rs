@@ -12,8 +12,8 @@
 //!   variances within them (Welch 1938, freedom by Satterthwaite 1946), and [`Basis::Within`] says so. Not
 //!   each repeated: no interval ([`Basis::FewContexts`]).
 //! - One or two values in all: only the variation *within* each trial is known. The interval comes from blocks of
-//!   neighbouring ticks or probes (see [`super::bootstrap`]) and [`Basis::Blocks`] says so, because it holds for
-//!   that one run, not for a run made again.
+//!   neighbouring ticks or probes (see [`super::bootstrap`]), or from the few samples of a metric as they are, and
+//!   [`Basis::Blocks`] says so, because it holds for that one run, not for a run made again.
 //!
 //! Fewer than eight units give Student's t (see [`super::student`]), more are drawn.
 //!
@@ -35,6 +35,8 @@ use super::{shared, student};
 pub const TRIALS: usize = 3;
 /// Blocks a trial must have before its own variation gives an interval.
 pub const BLOCKS: usize = 8;
+/// Samples a trial must have for them to be its units as they are.
+pub const ALONE: usize = 4;
 
 /// One block of neighbouring ticks or probes of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -201,6 +203,17 @@ pub fn blocks(values: &[(f64, f64)]) -> Vec<Unit> {
             (weight > 0.0).then_some(Unit { weight, value: sum / weight })
         })
         .collect()
+}
+
+/// The same for a metric's samples: where they are too few for blocks, each stands alone from [`ALONE`] on. Their interval allows for
+/// that they follow each other ([`student::interval_of_series`]).
+#[must_use]
+pub fn samples(values: &[f64]) -> Vec<Unit> {
+    let units: Vec<(f64, f64)> = values.iter().map(|value| (1.0, *value)).collect();
+    if (ALONE..student::FEW).contains(&values.len()) {
+        return units.into_iter().map(|(weight, value)| Unit { weight, value }).collect();
+    }
+    blocks(&units)
 }
 
 /// metric(numerator) / metric(denominator) over pairs of trials; `None` when no pair has it above 0.
@@ -410,7 +423,15 @@ fn over_units(bootstrap: &Bootstrap, values: &[f64], basis: Basis) -> Drawn {
 }
 
 fn block_interval(bootstrap: &Bootstrap, a: &[Unit], b: &[Unit]) -> Option<Interval> {
-    if a.len() < BLOCKS.min(4) || (!b.is_empty() && b.len() < BLOCKS.min(4)) {
+    if a.len() < ALONE {
+        return None;
+    }
+    if b.is_empty() && a.len() < student::FEW {
+        let values: Vec<f64> = a.iter().map(|unit| unit.value).collect();
+        return student::interval_of_series(&values, bootstrap.confidence);
+    }
+    // A comparison has a p, and few samples of one run are too few for one.
+    if !b.is_empty() && a.len().min(b.len()) < BLOCKS {
         return None;
     }
     if b.is_empty() {
@@ -525,6 +546,33 @@ pub(crate) mod tests {
         assert_eq!((estimate.n, estimate.basis), (1, Basis::Blocks));
         let interval = estimate.interval.unwrap();
         assert!(interval.low > 1.7 && interval.high < 2.3 && interval.contains(2.0), "{interval:?}");
+    }
+
+    #[test]
+    fn few_samples_of_one_trial_have_students_interval() {
+        let of = |values: &[f64]| {
+            let series =
+                Series { samples: vec![mean(values).unwrap()], blocks: samples(values), ..Series::default() };
+            let metrics = BTreeMap::from([("m".to_owned(), series)]);
+            Evidence { metrics, ..Evidence::default() }
+        };
+        let (six, three) = (of(&[5.1, 5.3, 5.0, 5.4, 5.2, 5.2]), of(&[5.1, 5.3, 5.0]));
+        let estimate = level(&[&six], "m", &Bootstrap::default()).unwrap();
+        assert_eq!(estimate.basis, Basis::Blocks);
+        let interval = estimate.interval.unwrap();
+        // 5.2 ± t(0.975; 5) · 0.1414 / √6
+        assert!(
+            (interval.low - 5.0516).abs() < 1e-3 && (interval.high - 5.3484).abs() < 1e-3,
+            "{interval:?}"
+        );
+        assert_eq!(level(&[&three], "m", &Bootstrap::default()).unwrap().interval, None);
+        // Values that go one way are worth fewer.
+        let rising = of(&[5.0, 5.1, 5.2, 5.3, 5.4, 5.5]);
+        let wide = level(&[&rising], "m", &Bootstrap::default()).unwrap().interval.unwrap();
+        // 5.25 ± t(0.975; 5) · 0.1871 / √6 · √3, with r = 0.5
+        assert!((wide.low - 4.9099).abs() < 1e-3 && (wide.high - 5.5901).abs() < 1e-3, "{wide:?}");
+        assert_eq!(ratio(&[(&rising, &six)], "m", &Bootstrap::default()).unwrap().interval, None);
+        assert_eq!(samples(&[1.0; 16]).len(), BLOCKS);
     }
 
     #[test]

@@ -25,6 +25,22 @@ pub fn interval(values: &[f64], confidence: f64) -> Option<Interval> {
     Some(Interval { low: centre - reach, high: centre + reach })
 }
 
+/// The same for values that follow each other in time: as wide as that of the n (1 - r) / (1 + r) independent values they are worth, with r their
+/// correlation at lag 1 where it is positive (Bayley & Hammersley 1946). From so few values r is itself uncertain.
+#[must_use]
+pub fn interval_of_series(values: &[f64], confidence: f64) -> Option<Interval> {
+    let plain = interval(values, confidence)?;
+    let centre = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - centre).powi(2)).sum();
+    let products: f64 = values.windows(2).map(|pair| (pair[0] - centre) * (pair[1] - centre)).sum();
+    let r = if squares > 0.0 { (products / squares).clamp(0.0, 0.9) } else { 0.0 };
+    let wider = ((1.0 + r) / (1.0 - r)).sqrt();
+    Some(Interval {
+        low: centre - (centre - plain.low) * wider,
+        high: centre + (plain.high - centre) * wider,
+    })
+}
+
 /// Interval of the mean of the groups' means with its degrees of freedom, from the variances within the groups
 /// alone: the groups are taken as given (Welch 1938; freedom by Satterthwaite 1946). `None` when there is no group
 /// or one has fewer than two values.

@@ -13,7 +13,10 @@ use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`.
+use crate::explain::Explanation;
+
+/// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`; later also `explain.json`, which readers
+/// of version 3 may find missing and need not know.
 pub const STORE_VERSION: u32 = 3;
 
 /// What became of a trial.
@@ -222,6 +225,28 @@ impl StageRecord {
     pub fn probes(&self) -> &[Probe] {
         if let Self::Age { probes, .. } = self { probes } else { &[] }
     }
+}
+
+/// `trials/<id>/explain.json`: where the files of each volume lay at the end, and what that costs to read. Absent where no stage looked, in
+/// trials of an older fsage, and where it could not be found out, of which a warning of the kind `places` tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacesRecord {
+    /// [`STORE_VERSION`] of the writer.
+    pub version: u32,
+    /// In the order in which they were looked at.
+    pub volumes: Vec<VolumePlaces>,
+}
+
+/// One volume of a [`PlacesRecord`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VolumePlaces {
+    /// The stage that looked.
+    pub stage: String,
+    /// What the volume is called in a `lockstep` stage; empty where a stage has one.
+    #[serde(default)]
+    pub volume: String,
+    /// The worst files and directories, with shares of cells in thousandths.
+    pub explanation: Explanation,
 }
 
 /// `trials/<id>/trial.json`.

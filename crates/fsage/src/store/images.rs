@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::StoreError;
 use super::file::{self, failed};
-use super::format::{STORE_VERSION, StageRecord};
+use super::format::{STORE_VERSION, StageRecord, VolumePlaces};
 
 /// Folder of the images in a store.
 const FOLDER: &str = "images";
@@ -50,6 +50,9 @@ pub struct ImageRecord {
     pub stages: Vec<StageRecord>,
     /// Their warnings.
     pub warnings: Vec<Warning>,
+    /// Where the files lay that they left; empty in records from before this was kept.
+    #[serde(default)]
+    pub places: Vec<VolumePlaces>,
 }
 
 impl ImageRecord {
@@ -278,6 +281,7 @@ mod tests {
             volume_bytes: 20,
             stages: Vec::new(),
             warnings: Vec::new(),
+            places: Vec::new(),
         }
     }
 

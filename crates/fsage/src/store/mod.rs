@@ -23,7 +23,10 @@ use serde::de::DeserializeOwned;
 pub use writer::{TrialFolder, Writer};
 
 use crate::plan::Plan;
-use crate::store::format::{STORE_VERSION, TrialRecord};
+use crate::store::format::{PlacesRecord, STORE_VERSION, TrialRecord};
+
+/// Where the files of a trial lay, in its folder.
+pub(crate) const PLACES: &str = "explain.json";
 
 /// A store on disk, open to be read.
 #[derive(Debug, Clone)]
@@ -134,7 +137,15 @@ impl Store {
         Ok(Some(record))
     }
 
-    /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet` and `trace.parquet`.
+    /// Where the files of a trial lay; nothing when that was not kept.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words.
+    pub fn places(&self, id: &str) -> Result<Option<PlacesRecord>, String> {
+        read_places(&self.trial_directory(id))
+    }
+
+    /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet`, `explain.json` and `trace.parquet`.
     #[must_use]
     pub fn trial_directory(&self, id: &str) -> PathBuf {
         self.root.join("trials").join(id)
@@ -151,6 +162,28 @@ impl Store {
 /// [`StoreError::Locked`] with who holds it.
 pub fn lock(root: &Path) -> Result<lock::Lock, StoreError> {
     lock::Lock::take(root)
+}
+
+/// Reads a trial folder's `explain.json`; nothing when there is none.
+///
+/// # Errors
+/// Why it cannot be read, in words.
+pub fn read_places(trial: &Path) -> Result<Option<PlacesRecord>, String> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let bytes = match std::fs::read(trial.join(PLACES)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let damaged = |error: serde_json::Error| error.to_string();
+    let Versioned { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+    if version > STORE_VERSION {
+        return Err(format!("it has store version {version}, this fsage reads up to {STORE_VERSION}"));
+    }
+    serde_json::from_slice(&bytes).map(Some).map_err(damaged)
 }
 
 fn read_plan(path: &Path) -> Result<Plan, StoreError> {

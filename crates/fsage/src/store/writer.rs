@@ -7,10 +7,10 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use super::file::{self, NewFile, failed};
-use super::format::TrialRecord;
+use super::format::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
 use super::lock::Lock;
 use super::time::now_rfc3339;
-use super::{DamagedTrial, Store, StoreError, hlog, probes, read_plan};
+use super::{DamagedTrial, PLACES, Store, StoreError, hlog, probes, read_plan};
 use crate::plan::Plan;
 
 /// What may be in a folder that is to become a store.
@@ -94,13 +94,13 @@ impl Writer {
         let path = directory.join("log.txt");
         let log =
             File::options().create(true).append(true).open(&path).map_err(|e| failed("open", &path, e))?;
-        Ok(TrialFolder { directory, log, trace: None, traced: 0 })
+        Ok(TrialFolder { directory, log, trace: None, traced: 0, places: Vec::new() })
     }
 }
 
 /// What an earlier attempt may have left in a trial's folder, its log left out.
 fn left_of_a_trial(directory: &Path) -> Result<Vec<String>, StoreError> {
-    let mut names = ["trial.json", "latency.hlog", "probes.parquet"].map(str::to_owned).to_vec();
+    let mut names = ["trial.json", "latency.hlog", "probes.parquet", PLACES].map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(directory).map_err(|e| failed("read", directory, e))? {
         let entry = entry.map_err(|e| failed("read", directory, e))?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -158,6 +158,8 @@ pub struct TrialFolder {
     trace: Option<(String, NewFile)>,
     /// Stages that had a trace before.
     traced: usize,
+    /// Where files lay on the volumes that were looked at.
+    places: Vec<VolumePlaces>,
 }
 
 impl TrialFolder {
@@ -180,6 +182,23 @@ impl TrialFolder {
         self.trace.as_mut().map_or(Ok(()), |(_, trace)| trace.write(bytes))
     }
 
+    /// Keeps where the files of a volume lie.
+    pub fn keep_places(&mut self, places: VolumePlaces) {
+        let explanation = places.explanation.coarse();
+        self.places.push(VolumePlaces { explanation, ..places });
+    }
+
+    /// What was kept so far.
+    #[must_use]
+    pub fn places(&self) -> &[VolumePlaces] {
+        &self.places
+    }
+
+    /// Forgets what was kept: the trial goes on elsewhere.
+    pub fn forget_places(&mut self) {
+        self.places.clear();
+    }
+
     fn end_trace(&mut self) -> Result<(), StoreError> {
         let Some((_, trace)) = self.trace.take() else { return Ok(()) };
         self.traced += 1;
@@ -199,6 +218,11 @@ impl TrialFolder {
             let parquet = probes::bytes(&record.stages)
                 .map_err(|e| StoreError::Damaged { path: path.clone(), reason: e.to_string() })?;
             file::write(&path, &parquet)?;
+        }
+        if !self.places.is_empty() {
+            let path = self.directory.join(PLACES);
+            let record = PlacesRecord { version: STORE_VERSION, volumes: std::mem::take(&mut self.places) };
+            file::write(&path, &json(&path, &record)?)?;
         }
         let path = self.directory.join("trial.json");
         file::write(&path, &json(&path, record)?)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::document::{Document, Segments, parse_value};
@@ -10,6 +11,8 @@ use super::error::Fault;
 use super::schema::{self, Problem};
 use super::spec::StudySpec;
 use super::{Cell, Overrides, StudyError, identity, path, validate};
+use crate::cause::in_one_line;
+use crate::source::{self, Contents, Refusal};
 
 /// Key of a profile that names the one whose values it begins with.
 const INHERITS: &str = "inherits";
@@ -22,6 +25,7 @@ pub(super) struct Layers<'a> {
     document: &'a Document,
     value: Value,
     origins: Vec<Origin>,
+    contents: Contents,
 }
 
 struct Origin {
@@ -34,7 +38,12 @@ struct Origin {
 
 impl<'a> Layers<'a> {
     pub(super) fn new(document: &'a Document) -> Result<Self, StudyError> {
-        let mut layers = Self { document, value: document.value.clone(), origins: Vec::new() };
+        let mut layers = Self {
+            document,
+            value: document.value.clone(),
+            origins: Vec::new(),
+            contents: Contents::default(),
+        };
         layers.embed_profiles(document.folder())?;
         layers.reject(schema::check(&layers.value))?;
         Ok(layers)
@@ -85,14 +94,16 @@ impl<'a> Layers<'a> {
         Ok(())
     }
 
-    /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside them. A volume
-    /// with a medium is a disk.
+    /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside them. Other
+    /// paths only become absolute: what is read there comes last, so that its keys can still be changed. A volume with a
+    /// medium is a disk.
     fn embed_profiles(&mut self, base: &Path) -> Result<(), StudyError> {
         imply_disks(&mut self.value);
         let mut problems = Vec::new();
         let stages = self.value.get_mut("stage").and_then(Value::as_array_mut);
         for (index, stage) in stages.into_iter().flatten().enumerate() {
             let Some(workload) = stage.get_mut("workload") else { continue };
+            source::anchor(base, workload);
             let given: Vec<String> =
                 workload.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
             if let Err(error) = crate::profile::embed(base, workload, &given) {
@@ -132,15 +143,33 @@ impl<'a> Layers<'a> {
         }
     }
 
+    /// The values with what workloads name by paths in the place of these.
+    fn embedded(&mut self) -> Result<Value, StudyError> {
+        let mut value = self.value.clone();
+        let mut problems = Vec::new();
+        let stages = value.get_mut("stage").and_then(Value::as_array_mut);
+        for (index, stage) in stages.into_iter().flatten().enumerate() {
+            let Some(workload) = stage.get_mut("workload") else { continue };
+            if let Err(Refusal { keys, error }) = self.contents.embed(workload) {
+                let index = index.to_string();
+                let path = [&["stage", &index, "workload"], &keys[..]].concat();
+                let path: Segments = path.into_iter().map(str::to_owned).collect();
+                problems.push(Problem { hint: error.hint(), ..Problem::new(&path, in_one_line(&*error)) });
+            }
+        }
+        self.reject(problems).map(|()| value)
+    }
+
     /// The study with everything applied.
-    pub(super) fn spec(&self) -> Result<StudySpec, StudyError> {
-        let spec = self.deserialize(&self.value)?;
+    pub(super) fn spec(&mut self) -> Result<StudySpec, StudyError> {
+        let value = self.embedded()?;
+        let spec = self.deserialize(&value)?;
         self.reject(validate::study(&spec, &self.document.value))?;
         Ok(spec)
     }
 
     fn deserialize(&self, value: &Value) -> Result<StudySpec, StudyError> {
-        serde_json::from_value(value.clone()).map_err(|e| StudyError::Invalid {
+        StudySpec::deserialize(value).map_err(|e| StudyError::Invalid {
             faults: vec![Fault {
                 place: None,
                 origin: self.document.file().display().to_string(),
@@ -201,7 +230,8 @@ impl<'a> Layers<'a> {
         }
         self.embed_profiles(self.document.folder())?;
         self.reject(schema::check(&self.value))?;
-        let spec = self.deserialize(&self.value)?;
+        let value = self.embedded()?;
+        let spec = self.deserialize(&value)?;
         self.reject(validate::cell(&spec))?;
         Ok(spec)
     }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::document::Segments;
 use super::spec::StudySpec;
+use crate::source;
 
 /// Something wrong at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +65,23 @@ fn make() -> Value {
             weights["propertyNames"] = json!({ "enum": names });
         }
     }
+    add_sources(&mut schema);
     schema
+}
+
+/// Adds what stands in a study only: a path in the place of a history or histogram.
+fn add_sources(schema: &mut Value) {
+    if let Some(kinds) = schema.pointer_mut("/$defs/HistorySpec/oneOf").and_then(Value::as_array_mut) {
+        kinds.extend(source::history_kinds());
+    }
+    let types = schema.get_mut("$defs").and_then(Value::as_object_mut);
+    let kinds =
+        types.into_iter().flat_map(Map::values_mut).filter_map(|it| it.get_mut("oneOf")?.as_array_mut());
+    for kind in kinds.flatten() {
+        if kind.pointer("/properties/kind/const") == Some(&json!("geriatrix")) {
+            source::add_path(kind);
+        }
+    }
 }
 
 /// Everything in `value` that does not fit the schema, in document order.

@@ -7,9 +7,11 @@ use serde::Serialize;
 use super::{Overrides, StudyError, load};
 
 /// Name and text of each shipped study.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 5] = [
     ("aging", include_str!("../../../../studies/aging.toml")),
     ("like", include_str!("../../../../studies/like.toml")),
+    ("fullness", include_str!("../../../../studies/fullness.toml")),
+    ("fullness-git", include_str!("../../../../studies/fullness-git.toml")),
     ("digest", include_str!("../../../../studies/digest.toml")),
 ];
 

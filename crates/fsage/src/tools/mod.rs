@@ -1,7 +1,7 @@
 //! External programs: look-up, version, arguments, time limit, captured output, error. One file a program.
 //!
 //! Nothing else starts a program: an [`Invocation`] is built here and run by the agent, because the program
-//! may live on another machine than the lab.
+//! may live on another machine than the lab. What only reads the lab's own files is run here ([`Invocation::stream`]).
 
 use std::fmt;
 use std::path::Path;
@@ -18,6 +18,8 @@ pub mod e2image;
 pub mod fio;
 pub mod fsage_disk;
 pub mod generic;
+pub mod git;
+mod local;
 pub mod mke2fs;
 pub mod mkfs_btrfs;
 pub mod mkfs_xfs;
@@ -26,6 +28,7 @@ pub mod xfs_mdrestore;
 pub mod xfs_metadump;
 pub mod xfs_repair;
 
+pub use local::Input;
 pub use version::Version;
 
 /// An external program that fsage knows.
@@ -146,6 +149,22 @@ pub enum ToolError {
         /// The end of what it said.
         tail: String,
     },
+    /// It runs on this machine and could not be started, fed, or waited for.
+    #[error("running `{command}`")]
+    Local {
+        /// The command as a shell would read it.
+        command: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It ended well, but its output cannot be used.
+    #[error("`{command}` wrote what was not asked for: {message}")]
+    Output {
+        /// The command as a shell would read it.
+        command: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// The agent answered with something else.
     #[error("the agent answered `{command}` with another kind of reply")]
     Reply {
@@ -168,7 +187,7 @@ impl ToolError {
             Self::Status { tail, .. } if tail.contains("Transport endpoint is not connected") => {
                 Some(DEAD_SERVER.to_owned())
             }
-            Self::Status { .. } | Self::Reply { .. } => None,
+            Self::Status { .. } | Self::Reply { .. } | Self::Local { .. } | Self::Output { .. } => None,
         }
     }
 
@@ -178,7 +197,7 @@ impl ToolError {
         match self {
             Self::Missing { .. } => FailureKind::Missing,
             Self::NotRun { source, .. } => source.kind(),
-            Self::Status { .. } => FailureKind::Failed,
+            Self::Status { .. } | Self::Local { .. } | Self::Output { .. } => FailureKind::Failed,
             Self::Reply { .. } => FailureKind::Internal,
         }
     }
@@ -201,6 +220,12 @@ impl Invocation {
     #[must_use]
     pub fn argv(&self) -> &[String] {
         &self.argv
+    }
+
+    /// Longest it may run.
+    #[must_use]
+    pub const fn time_limit(&self) -> Duration {
+        self.time_limit
     }
 
     /// Name of the program.

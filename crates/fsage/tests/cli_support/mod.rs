@@ -73,7 +73,7 @@ pub fn root() -> bool {
     root
 }
 
-/// An ext4 on a loop file, mounted; given back however the test ends.
+/// A file system on a loop file, mounted; given back however the test ends.
 pub struct Mounted {
     folder: tempfile::TempDir,
 }
@@ -81,6 +81,11 @@ pub struct Mounted {
 impl Mounted {
     /// `size` as truncate(1) takes it, such as `256M`.
     pub fn ext4(size: &str) -> Self {
+        Self::of(&["mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"], size)
+    }
+
+    /// The same with what a command makes of the file, whose name is put at its end.
+    pub fn of(mkfs: &[&str], size: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mounted = Self { folder };
         let image = mounted.folder.path().join("image");
@@ -88,7 +93,7 @@ impl Mounted {
         let image = image.to_str().unwrap();
         for argv in [
             &["truncate", "-s", size, image][..],
-            &["mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0", image],
+            &[mkfs, &[image]].concat(),
             &["mount", "-o", "loop", image, mounted.path().to_str().unwrap()],
         ] {
             let run = Run::of(Command::new(argv[0]).args(&argv[1..]));
@@ -100,6 +105,12 @@ impl Mounted {
     /// The mount point.
     pub fn path(&self) -> std::path::PathBuf {
         self.folder.path().join("mount")
+    }
+
+    /// Space in use, as a share.
+    pub fn used(&self) -> f64 {
+        let found = rustix::fs::statvfs(self.path()).unwrap();
+        fsage_engine::quantity::share(found.f_blocks - found.f_bfree, found.f_blocks)
     }
 
     /// A path below the mount point, as text.

@@ -48,8 +48,8 @@ pub struct SyntheticHistory {
 
 /// A history as data. Paths and directories are numbers.
 ///
-/// That of a repository follows from `git log --reverse --raw --numstat` and the sizes of its blobs: each path gets a number
-/// when it first appears, a renamed file is one path removed and another written.
+/// That of a repository or of listings is made where `fsage` runs: each path gets a number when it first appears, a renamed
+/// file is one path removed and another written.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedHistory {

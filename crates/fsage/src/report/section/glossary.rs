@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Content;
 
-const WORDS: [(&str, &str); 19] = [
+const WORDS: [(&str, &str); 22] = [
     ("age", "What use leaves behind in a file system: files and free space in many pieces."),
     (
         "bootstrap interval",
@@ -19,14 +19,23 @@ const WORDS: [(&str, &str); 19] = [
     ("digest", "Checksum of the logical tree (names, sizes, data versions). Equal digests: the same files."),
     ("extent", "A run of neighbouring blocks that belong to one file, or that are free."),
     (
+        "extra time",
+        "What reading a file takes, by the medium's model, beyond what it would in a copy in which every file lies behind the one before it.",
+    ),
+    (
         "false discovery rate",
         "Of many comparisons some differ by chance. Those that survive are chosen so that on average at most 5 % of them are such (Benjamini & Hochberg 1995).",
     ),
     ("fragmented file", "A file in more than one extent."),
     (
+        "inter-file score",
+        "Share of files that begin where the file read before them ends (Conway et al. 2017). It is low where many small files lie apart, each of them in one piece.",
+    ),
+    (
         "layout score",
         "Share of blocks that directly follow their predecessor on the volume (Smith & Seltzer 1997).",
     ),
+    ("map", "The volume from its beginning, row by row, in 1,024 cells of equal length."),
     ("median, p50", "Half of the operations were faster, half slower."),
     ("no evidence", "The interval allows for no difference. It is not proof that there is none."),
     ("p99, p99.9", "Latency that one operation in a hundred (a thousand) exceeds."),

@@ -12,6 +12,7 @@ pub mod latency;
 pub mod layout;
 pub mod lockstep;
 pub mod medium;
+pub mod places;
 pub mod profile;
 pub mod setup;
 pub mod trial;
@@ -39,7 +40,7 @@ pub struct Section {
 }
 
 /// Every section.
-pub const ALL: [Section; 17] = [
+pub const ALL: [Section; 18] = [
     Section { id: "summary", title: "In short", render: headline::render },
     Section { id: "claims", title: "Published findings", render: claim::render },
     Section { id: "age-cost", title: "What age costs", render: age_cost::render },
@@ -50,6 +51,7 @@ pub const ALL: [Section; 17] = [
     Section { id: "free-space", title: "Free space", render: free_space::render },
     Section { id: "extents", title: "Extents and files", render: histogram::render },
     Section { id: "layout", title: "Layout", render: layout::render },
+    Section { id: "places", title: "Where the worst files lie", render: places::render },
     Section { id: "like", title: "Like the original", render: profile::render },
     Section { id: "differences", title: "Differences", render: difference::render },
     Section { id: "cost", title: "Cost of ageing", render: cost::render },

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use serde_json::Value;
 
 use super::Content;
 use crate::report::factor;
 use crate::report::text::{grouped, whole_bytes};
 use crate::report::view::{Trial, View};
+use crate::study::spec::StudySpec;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -30,9 +32,38 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
             div.setup { @if view.study.spec.is_some() { (list("Study", &parameters(view))) } }
         }
         @if let Some(spec) = &view.study.spec {
-            details { summary { "Every parameter of the study" } pre { (toml::to_string(spec).unwrap_or_default()) } }
+            details { summary { "Every parameter of the study" } pre { (every_parameter(spec)) } }
         }
     })
+}
+
+/// A study as TOML; of a recorded history only how long it is, since it may be as large as a book.
+fn every_parameter(spec: &StudySpec) -> String {
+    let mut tree = serde_json::to_value(spec).unwrap_or_default();
+    shorten(&mut tree);
+    toml::to_string(&tree).unwrap_or_default()
+}
+
+fn shorten(tree: &mut Value) {
+    match tree {
+        Value::Object(table) => {
+            if table.get("kind").and_then(Value::as_str) == Some("recorded") {
+                for list in ["directories", "paths", "commits"] {
+                    if let Some(Value::Array(items)) = table.get(list) {
+                        table.insert(
+                            list.to_owned(),
+                            Value::String(format!("{} of them, in plan.json", items.len())),
+                        );
+                    }
+                }
+            }
+            // TOML has no null: what is not given is left out.
+            table.retain(|_, value| !value.is_null());
+            table.values_mut().for_each(shorten);
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        _ => {}
+    }
 }
 
 type Rows = Vec<(String, String)>;

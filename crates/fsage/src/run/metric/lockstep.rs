@@ -24,9 +24,7 @@ pub(super) fn push(list: &mut List<'_>, volumes: &[String], rounds: &[Round], lo
         writing(list, name, index, rounds);
         let own: Vec<&VolumeLook> = looks.iter().filter_map(|look| look.volumes.get(index)).collect();
         measured(list, name, &own);
-        if let Some(look) = own.last() {
-            state(list, name, look);
-        }
+        state(list, name, &own);
     }
     // Three states of one tree: what use adds to a fresh copy, and what fullness adds to use.
     let [full, empty, rest @ ..] = volumes else { return };
@@ -75,12 +73,11 @@ fn writing(list: &mut List<'_>, name: &str, index: usize, rounds: &[Round]) {
         .filter(|round| round.round > 0 && as_f64(round.round) <= (as_f64(last) * EARLY).max(1.0))
         .filter_map(|round| seconds_per_gib(&round.volumes.get(index)?.write))
         .collect();
-    let mean = |values: &[f64]| {
-        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
-        values.iter().sum::<f64>() / f64::from(count.max(1))
-    };
-    if mean(&early) > 0.0 {
-        list.one(&format!("{name}.write_late_over_early"), "ratio", mean(&costs) / mean(&early), WORSE);
+    let count = u32::try_from(early.len()).unwrap_or(u32::MAX);
+    let early = early.iter().sum::<f64>() / f64::from(count.max(1));
+    if early > 0.0 {
+        let ratios = costs.iter().map(|late| late / early).collect();
+        list.push(&format!("{name}.write_late_over_early"), "ratio", ratios, WORSE);
     }
 }
 
@@ -102,13 +99,20 @@ fn measured(list: &mut List<'_>, name: &str, looks: &[&VolumeLook]) {
     }
 }
 
-/// Files and free space at the last look.
-fn state(list: &mut List<'_>, name: &str, look: &VolumeLook) {
-    list.one(&format!("{name}.layout.extents_per_file"), "count", look.layout.extents_per_file, WORSE);
-    list.one(&format!("{name}.layout.score"), "share", look.layout.layout_score, BETTER);
-    if let Some(free) = &look.free_space {
-        list.one(&format!("{name}.free.extents"), "count", as_f64(free.extents), WORSE);
-        list.one(&format!("{name}.free.largest_bytes"), "bytes", as_f64(free.largest_bytes), BETTER);
+/// Files and free space, one sample a look.
+fn state(list: &mut List<'_>, name: &str, looks: &[&VolumeLook]) {
+    type Pick = fn(&VolumeLook) -> Option<f64>;
+    let parts: [(&str, &str, Option<bool>, Pick); 4] = [
+        ("layout.extents_per_file", "count", WORSE, |look| Some(look.layout.extents_per_file)),
+        ("layout.score", "share", BETTER, |look| Some(look.layout.layout_score)),
+        ("free.extents", "count", WORSE, |look| Some(as_f64(look.free_space.as_ref()?.extents))),
+        ("free.largest_bytes", "bytes", BETTER, |look| Some(as_f64(look.free_space.as_ref()?.largest_bytes))),
+    ];
+    for (part, unit, larger_is_worse, pick) in parts {
+        let samples: Vec<f64> = looks.iter().filter_map(|look| pick(look)).collect();
+        if !samples.is_empty() {
+            list.push(&format!("{name}.{part}"), unit, samples, larger_is_worse);
+        }
     }
 }
 
@@ -233,8 +237,8 @@ mod tests {
         assert_eq!(samples("full.grep"), (vec![12.0, 15.0], "model s/GiB".to_owned()));
         assert_eq!(samples("full.write"), (vec![14.0; 10], "model s/GiB".to_owned()));
         assert_eq!(samples("full_over_empty.write").0, [1.4; 10]);
-        assert_eq!(samples("full.write_late_over_early").0, [1.4]);
-        assert_eq!(samples("empty.write_late_over_early").0, [1.0]);
+        assert_eq!(samples("full.write_late_over_early").0, [1.4; 10]);
+        assert_eq!(samples("empty.write_late_over_early").0, [1.0; 10]);
         assert_eq!(samples("full.use_share").0, [0.9]);
     }
 }

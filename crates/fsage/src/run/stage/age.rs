@@ -6,15 +6,17 @@ use std::path::Path;
 use fsage_engine::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
 use fsage_engine::protocol::{Event, Reply, Request, Warning};
 use fsage_engine::quantity::as_f64;
+use fsage_engine::workload::spec::WorkloadSpec;
 
 use super::StageContext;
+use super::places::Volume;
 use crate::run::error::TrialError;
 use crate::run::observer::{RunEvent, RunObserver};
 use crate::run::place::Place;
 use crate::run::warning::{self, HostActivity};
 use crate::store::format::StageRecord;
 use crate::store::{StoreError, TrialFolder};
-use crate::study::spec::AgeStage;
+use crate::study::spec::{AgeStage, StageSpec};
 use crate::target::{Control, Incoming, TargetError};
 
 /// Runs the load, then checks its data if asked.
@@ -45,7 +47,13 @@ pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_
     if stage.verify {
         verify(&directory, context)?;
     }
-    Ok(())
+    let next = context.spec.stages().skip_while(|other| other.name() != stage.name).nth(1);
+    // What goes on with this mount must not find what a look has read.
+    if !matches!(next, None | Some(StageSpec::Measure(_) | StageSpec::Image(_))) {
+        return Ok(());
+    }
+    let volume = &context.spec.volume;
+    context.explain(&Volume { stage: &stage.name, name: "", spec: volume, directory: &directory })
 }
 
 /// Checks every block of data below a directory.
@@ -200,13 +208,17 @@ pub(super) fn describe(stage: &AgeStage, point: &Path, seed: u64) -> Vec<String>
     if let Some(operations) = stage.stop.operations {
         line.push_str(&format!(" --operations {operations}"));
     }
-    let mut workload = serde_json::to_string(&stage.workload).unwrap_or_default();
-    // A profile stands in the record's spec; here it would only hide the rest.
-    if let Some((end, _)) = workload.char_indices().nth(LONGEST_WORKLOAD) {
-        workload.truncate(end);
-        workload.push('…');
+    vec![format!("mkdir {}", directory.display()), format!("{line} # {}", shown(&stage.workload))]
+}
+
+/// A workload in one line. A profile or a history stands in the record's spec; here it would only hide the rest.
+pub(super) fn shown(workload: &WorkloadSpec) -> String {
+    let mut text = serde_json::to_string(workload).unwrap_or_default();
+    if let Some((end, _)) = text.char_indices().nth(LONGEST_WORKLOAD) {
+        text.truncate(end);
+        text.push('…');
     }
-    vec![format!("mkdir {}", directory.display()), format!("{line} # {workload}")]
+    text
 }
 
 fn in_words(stage: &AgeStage) -> String {

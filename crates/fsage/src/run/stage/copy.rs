@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use fsage_engine::protocol::{Reply, Request};
 
 use super::StageContext;
+use super::places::Volume;
 use crate::filesystem::Registry;
 use crate::run::error::TrialError;
 use crate::run::place::Place;
@@ -22,6 +23,8 @@ pub(super) fn run(
     let spec = stage.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
     let name = format!("{}-{}", context.planned.id, stage.name);
     let fresh = fresh(&spec, &name, context)?;
+    // What the original looked like is not what is measured afterwards.
+    context.folder.forget_places();
     for folder in context.aged_folders() {
         let Copied { to, files, bytes, digest, elapsed_ns } =
             copy(&stage.name, &folder, place, &fresh, context)?;
@@ -36,6 +39,7 @@ pub(super) fn run(
             layout: Box::new(layout),
             free_space: free_space.map(Box::new),
         });
+        context.explain(&Volume { stage: &stage.name, name: "", spec: &spec, directory: &to })?;
     }
     context.interrupted()?;
     place.check(context)?;

@@ -58,6 +58,7 @@ pub(in crate::run) fn resume(
     for warning in &record.warnings {
         context.warn(warning.clone());
     }
+    record.places.iter().cloned().for_each(|places| context.folder.keep_places(places));
     context.done.push(StageRecord::Image {
         name: stages[end].name().to_owned(),
         key: record.key.clone(),
@@ -106,6 +107,7 @@ pub(super) fn run(
         volume_bytes: place.facts().size_bytes,
         stages: context.done.clone(),
         warnings: context.warnings.clone(),
+        places: context.folder.places().to_vec(),
     };
     images.keep(&record)?;
     context.interrupted()?;

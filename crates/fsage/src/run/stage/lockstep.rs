@@ -10,11 +10,12 @@ use fsage_engine::measure::MeasureResult;
 use fsage_engine::protocol::{Reply, Request, Warning};
 use fsage_engine::quantity::as_f64;
 
+use super::places::Volume;
 use super::{StageContext, copy, measure};
 use crate::run::error::TrialError;
 use crate::run::place::Place;
 use crate::store::format::{Look, StageRecord, VolumeLook};
-use crate::study::spec::{FollowerSpec, LockstepStage, UNAGED};
+use crate::study::spec::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
 
 /// Share of a thread's time on the CPU from which on a round measured the CPU and not the device.
 const CPU_BOUND: f64 = 0.9;
@@ -37,7 +38,8 @@ pub(super) fn run(
         record.failed.clone_from(&result.failed);
         record.rounds.extend(result.rounds);
         let round = record.rounds.last().map_or(0, |round| round.round);
-        let volumes = look(stage, round, place, &mut followers, context)?;
+        let at = Moment { round, last: result.finished || until == last };
+        let volumes = look(stage, at, place, &mut followers, context)?;
         record.looks.push(Look { round, digest: result.digest.clone(), volumes });
         record.digest = result.digest;
         if result.finished {
@@ -138,10 +140,19 @@ fn advance(
     }
 }
 
+/// When a look is.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// Rounds that are over.
+    round: u64,
+    /// No round follows.
+    last: bool,
+}
+
 /// Looks at every volume and at a fresh copy of the tree.
 fn look(
     stage: &LockstepStage,
-    round: u64,
+    at: Moment,
     place: &mut Place,
     followers: &mut [Place],
     context: &mut StageContext<'_>,
@@ -159,11 +170,17 @@ fn look(
         std::iter::once(place).chain(followers).chain(copy_place.as_mut()).collect();
     let mut looks: Vec<Option<VolumeLook>> = names.iter().map(|_| None).collect();
     let count = names.len();
-    let first = usize::try_from(round / stage.every.max(1)).unwrap_or(0);
+    let first = usize::try_from(at.round / stage.every.max(1)).unwrap_or(0);
     for turn in 0..count {
         let index = (first + turn) % count;
         if let Some(place) = places.get_mut(index) {
             looks[index] = Some(look_at(stage, names[index], place, context)?);
+        }
+    }
+    if at.last {
+        // When everything is measured.
+        for (name, place) in names.iter().zip(&places) {
+            explain(stage, name, place, context)?;
         }
     }
     if let Some(mut copy) = copy_place {
@@ -200,6 +217,24 @@ fn look_at(
         free_space: free_space.map(Box::new),
         measures,
     })
+}
+
+/// Keeps where the files of a volume lie.
+fn explain(
+    stage: &LockstepStage,
+    name: &str,
+    place: &Place,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let spec = volume_of(stage, name, &context.spec.volume);
+    let directory = place.point().join(&stage.name);
+    context.explain(&Volume { stage: &stage.name, name, spec: &spec, directory: &directory })
+}
+
+/// The volume that is called so, the leader's being the trial's own.
+fn volume_of(stage: &LockstepStage, name: &str, own: &VolumeSpec) -> VolumeSpec {
+    let other = stage.others().find(|(other, _)| *other == name);
+    other.and_then(|(_, follower)| follower.resolve(own)).unwrap_or_else(|| own.clone())
 }
 
 /// Compares every tree with what was made, and its data where that is asked.
@@ -239,7 +274,7 @@ fn warn_of_cpu(stage: &LockstepStage, rounds: &[Round], context: &mut StageConte
 }
 
 fn in_words(stage: &LockstepStage, point: &Path) -> String {
-    let workload = serde_json::to_string(&stage.workload).unwrap_or_default();
+    let workload = super::age::shown(&stage.workload);
     let names = stage.volumes().join(", ");
     format!("# in lock-step on {names}, below {}: {workload}", point.join(&stage.name).display())
 }

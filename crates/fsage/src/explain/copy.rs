@@ -1,0 +1,73 @@
+//! What a trial's own fresh copy says of the copy that is reckoned with.
+//!
+//! The reckoned copy lies in reading order, which is a bound: a file system that lists its directories in another order than
+//! that in which they were filled (ext4, by hashed names) does not reach it.
+
+use fsage_engine::quantity::as_f64;
+
+use crate::report::text::nanoseconds;
+use crate::store::format::VolumePlaces;
+use crate::study::spec::UNAGED;
+
+/// Time to read the fresh copy that the volume's stage made, where it made one; of the copy itself its own.
+#[must_use]
+pub(crate) fn copy_ns(volume: &VolumePlaces, all: &[VolumePlaces]) -> Option<u64> {
+    Some(made(volume, all)?.explanation.tree.now_ns)
+}
+
+fn made<'a>(volume: &VolumePlaces, all: &'a [VolumePlaces]) -> Option<&'a VolumePlaces> {
+    all.iter().find(|other| other.stage == volume.stage && other.volume == UNAGED)
+}
+
+/// Notes with each volume what the copy takes that was made, where it is 5 % more than was reckoned.
+#[must_use]
+pub(crate) fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<VolumePlaces> {
+    let note = |volume: &VolumePlaces| {
+        let tree = &made(volume, &volumes)?.explanation.tree;
+        let far = tree.now_ns.saturating_mul(20) > tree.copied_ns.saturating_mul(21);
+        far.then(|| match volume.volume.as_str() {
+            UNAGED => "this is the fresh copy that the trial made: another one would lie no better".to_owned(),
+            _ => format!(
+                "the fresh copy that the trial made takes {}; one in reading order, as is reckoned with, is a bound",
+                nanoseconds(as_f64(tree.now_ns))
+            ),
+        })
+    };
+    let notes: Vec<Option<String>> = volumes.iter().map(note).collect();
+    for (volume, note) in volumes.iter_mut().zip(notes) {
+        volume.explanation.notes.extend(note);
+    }
+    volumes
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_engine::layout::PlacedFile;
+
+    use super::*;
+    use crate::explain::reckon;
+
+    /// Two files with free space between them.
+    fn volume(stage: &str, name: &str, apart: u64) -> VolumePlaces {
+        let file =
+            |path: &str, at| PlacedFile { path: path.to_owned(), size: 8192, extents: vec![(at, 8192)] };
+        let files = [file("a", 0), file("b", 8192 + apart)];
+        let explanation = reckon(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap();
+        VolumePlaces { stage: stage.to_owned(), volume: name.to_owned(), explanation }
+    }
+
+    #[test]
+    fn a_copy_that_was_made_is_told_where_it_is_no_bound() {
+        let all = vec![
+            volume("one", "full", 900 << 20),
+            volume("one", UNAGED, 400 << 20),
+            volume("two", "", 400 << 20),
+        ];
+        assert_eq!(copy_ns(&all[0], &all), Some(all[1].explanation.tree.now_ns));
+        assert_eq!((copy_ns(&all[1], &all), copy_ns(&all[2], &all)), (copy_ns(&all[0], &all), None));
+        let notes: Vec<usize> = noted(all).iter().map(|volume| volume.explanation.notes.len()).collect();
+        assert_eq!(notes, [1, 1, 0]);
+        let near = noted(vec![volume("one", "full", 900 << 20), volume("one", UNAGED, 0)]);
+        assert!(near.iter().all(|volume| volume.explanation.notes.is_empty()));
+    }
+}

@@ -1,0 +1,84 @@
+//! Where the files of a volume lie when a stage is done with it: looked at after everything is measured, so that no number of
+//! the stage has any of it, and kept beside the record. That a file system does not tell is a warning and no failure.
+
+use std::path::Path;
+
+use fsage_disk::media::{Spec, SpecError};
+use fsage_engine::protocol::Warning;
+
+use super::StageContext;
+use crate::cause::in_one_line;
+use crate::explain::{DEFAULT_MEDIUM, ExplainError, KEPT, explain};
+use crate::run::error::TrialError;
+use crate::store::format::VolumePlaces;
+use crate::study::spec::VolumeSpec;
+
+/// A mounted volume that is looked at.
+pub(super) struct Volume<'a> {
+    /// The stage that looks.
+    pub(super) stage: &'a str,
+    /// What it is called; empty for the trial's own.
+    pub(super) name: &'a str,
+    /// What it is made of.
+    pub(super) spec: &'a VolumeSpec,
+    /// The tree on it.
+    pub(super) directory: &'a Path,
+}
+
+impl StageContext<'_> {
+    /// Keeps where the files of a volume lie and what reading them costs: on its own medium where it is a virtual disk, else on
+    /// [`DEFAULT_MEDIUM`].
+    pub(super) fn explain(&mut self, volume: &Volume<'_>) -> Result<(), TrialError> {
+        self.interrupted()?;
+        let found = match medium(volume.spec) {
+            Ok(medium) => {
+                self.command(
+                    "explain",
+                    &format!("fsage explain {} --medium {medium}", volume.directory.display()),
+                );
+                let directory = volume.directory;
+                self.ask_long(volume.stage, |session, _, _| explain(session, directory, &medium, KEPT))
+            }
+            Err(error) => Err(error.into()),
+        };
+        match found {
+            Ok(explanation) => {
+                let (stage, name) = (volume.stage.to_owned(), volume.name.to_owned());
+                self.folder.keep_places(VolumePlaces { stage, volume: name, explanation });
+            }
+            Err(ExplainError::Target(error)) if error.is_lost() => return Err(error.into()),
+            Err(error) => {
+                let on = if volume.name.is_empty() { String::new() } else { format!(" on {}", volume.name) };
+                let message = format!(
+                    "where the files of {}{on} lie is not kept: {}",
+                    volume.stage,
+                    in_one_line(&error)
+                );
+                self.warn(Warning { kind: "places".into(), message });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The medium that times are of.
+fn medium(volume: &VolumeSpec) -> Result<Spec, SpecError> {
+    match volume {
+        VolumeSpec::Disk(disk) => Ok(disk.medium.clone()),
+        VolumeSpec::Loop { .. } | VolumeSpec::Device { .. } => DEFAULT_MEDIUM.parse(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_are_of_the_medium_that_the_volume_has() {
+        let of = |volume| medium(&serde_json::from_value(volume).unwrap()).unwrap().to_string();
+        assert_eq!(of(json!({"kind": "disk", "size": "1GiB", "medium": "ssd"})), "ssd");
+        assert_eq!(of(json!({"kind": "loop", "size": "1GiB"})), DEFAULT_MEDIUM);
+    }
+}

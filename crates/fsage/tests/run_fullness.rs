@@ -1,0 +1,61 @@
+//! The shipped study of usage and fullness, its quick profile once over: every cell is complete and every finding has an answer.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod lab;
+mod support;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use fsage::store::format::TrialStatus;
+use lab::Lab;
+use support::{can_mount, can_serve_disks, skip};
+
+const STUDY: &str = include_str!("../../../studies/fullness.toml");
+
+#[test]
+fn the_quick_study_answers_every_finding() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    for program in ["mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"] {
+        if Command::new(program).arg("-V").output().is_err() {
+            skip(format!("{program} is not installed"));
+            return;
+        }
+    }
+    let lab = Lab::new(STUDY);
+    let output = lab.command(&["repeats=1"]).arg("--quick").output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    let mut cells = BTreeMap::new();
+    for trial in &trials {
+        let cell =
+            [&trial.factors["volume.medium"], &trial.factors["file_system.kind"]].map(ToString::to_string);
+        assert_eq!((trial.status, trial.check.as_str()), (TrialStatus::Complete, "clean"), "{cell:?}");
+        let value = |name: &str| {
+            let metric = trial.metrics.iter().find(|metric| metric.name == name);
+            let samples = &metric.unwrap_or_else(|| panic!("{cell:?} has no {name}")).samples;
+            samples.iter().sum::<f64>() / f64::from(u32::try_from(samples.len()).unwrap())
+        };
+        assert!((0.87..0.96).contains(&value("full.use_share")), "{cell:?}: {}", value("full.use_share"));
+        assert!(value("empty.use_share") < 0.12, "{cell:?}: {}", value("empty.use_share"));
+        for name in ["full_over_empty.write", "full_over_empty.grep", "full.grep.dynamic_layout_score"] {
+            assert!(value(name) > 0.0, "{cell:?}: {name}");
+        }
+        let cost = value("full_over_unaged.grep");
+        cells.insert(cell, cost);
+    }
+    assert_eq!(cells.len(), 6, "{cells:?}");
+    // What everybody has found: on a hard disk a full, used volume reads more slowly than a fresh copy.
+    for (cell, ratio) in cells.iter().filter(|(cell, _)| cell[0].contains("hdd")) {
+        assert!(*ratio > 1.1, "{cell:?}: {ratio}");
+    }
+    let page = lab.report();
+    for words in ["Of the published findings", "takes", "as long again when full", "lockstep-read-chart"] {
+        assert!(page.contains(words), "{words}");
+    }
+}
