@@ -2,8 +2,8 @@
 //!
 //! Each step draws a kind from the weights, then the slot it works on. Slots are kept by what they hold, so that a
 //! draw always finds an object where there is one; a kind that has none (a create with every slot live) is drawn
-//! anew, which leaves the proportions of the others as they are. The thesis and fs-drift count such draws as
-//! misses instead: near half of theirs.
+//! anew, which leaves the proportions of the others as they are, however rare those are. The thesis and fs-drift count
+//! such draws as misses instead: near half of theirs.
 //!
 //! Choices that the sources leave open:
 //! - `truncate` cuts to an even choice of all smaller sizes, 0 included; empty files are only appended to, renamed,
@@ -17,7 +17,8 @@
 //! With a profile (`like`), files are made in the sizes it has, and an append gives a file more of the size it was meant
 //! to have; the share of files that come about like this is steered by what the volume's layout is measured to be.
 //!
-//! Memory: 48 bytes a slot, and 16 where links have a weight. A step costs no allocation.
+//! Memory: 48 bytes a slot, and 16 where links have a weight. A step costs no allocation, but for one in which only
+//! very rare kinds have an object.
 
 mod account;
 mod attached;
@@ -41,8 +42,7 @@ use crate::distribution::{Alias, Random, Sizes};
 use crate::operation::{Operation, OperationKind, Outcome};
 use crate::tree::Directory;
 
-/// Draws of a kind before a step is given up as a miss; a kind with a hundredth of the weights is found in all but one
-/// of 10^11 steps.
+/// Draws of a kind from all weights before one is drawn from those that have an object only.
 const DRAWS: u32 = 2500;
 
 /// The workload `drift` of one thread.
@@ -60,8 +60,8 @@ pub struct Drift {
     /// The same while fewer than `fill_slots` are live.
     filling_mix: Alias,
     fill_slots: u32,
-    /// Bit n: kind n has a weight.
-    weighted: u16,
+    /// By kind, as given.
+    weights: [f64; 16],
     steer: Option<Steer>,
     /// With a profile: files that have not their size yet.
     grow: Option<Grow>,
@@ -141,7 +141,7 @@ impl Workload for Drift {
 
 impl Drift {
     fn has_weight(&self, kind: OperationKind) -> bool {
-        self.weighted & (1 << bit(kind)) != 0
+        self.weights[usize::from(bit(kind))] > 0.0
     }
 
     /// Whether an object for this kind of operation exists.
@@ -178,7 +178,24 @@ impl Drift {
                 return Some(kind);
             }
         }
-        None
+        self.draw_possible()
+    }
+
+    /// A kind that has an object, in the proportion of the weights among those; none is possible where there is none.
+    #[cold]
+    fn draw_possible(&mut self) -> Option<OperationKind> {
+        let possible = |kind: &OperationKind| self.has_weight(*kind) && self.is_possible(*kind);
+        let kinds: Vec<_> = OperationKind::ALL.into_iter().filter(possible).collect();
+        let last = *kinds.last()?;
+        let weight = |kind: &OperationKind| self.weights[usize::from(bit(*kind))];
+        let mut left = self.random.unit() * kinds.iter().map(weight).sum::<f64>();
+        for kind in kinds {
+            left -= self.weights[usize::from(bit(kind))];
+            if left < 0.0 {
+                return Some(kind);
+            }
+        }
+        Some(last)
     }
 
     /// The kind that is done for the drawn one so that use stays at its target.

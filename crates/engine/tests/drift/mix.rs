@@ -131,3 +131,22 @@ fn upkeep_leaves_the_mix_alone() {
     assert!(!workload.is_upkeep());
     assert!(matches!(operation.kind, K::Create | K::Mkdir | K::Rmdir));
 }
+
+#[test]
+fn a_kind_however_rare_is_found_where_no_other_is_possible() {
+    let mut spec = small();
+    spec.weights = every_weight(0.0);
+    spec.weights.insert(K::Read, 1.0);
+    spec.weights.insert(K::Create, 1e-12);
+    spec.weights.insert(K::Delete, 1e-6);
+    spec.slots = 1;
+    let mut workload = make(&spec, 0, 1, 5);
+    let mut made = 0;
+    for step in 0..50 {
+        let operation = workload.next(&Feedback::default());
+        let operation = operation.unwrap_or_else(|| panic!("step {step} is a miss"));
+        made += u32::from(operation.kind == K::Create);
+        workload.completed(&operation, &done(0));
+    }
+    assert!(made > 0);
+}

@@ -93,9 +93,7 @@ impl Drift {
             mix: Alias::new(&weights),
             filling_mix: Alias::new(&filling),
             fill_slots: fill_slots(spec.fill_until, slots),
-            weighted: (0..16)
-                .filter(|n| weights[usize::from(*n)] > 0.0)
-                .fold(0, |bits, n: u8| bits | (1 << n)),
+            weights,
             steer,
             grow: spec.like.as_ref().map(|_| Grow::new(slots)),
             grow_share: 0.0,
