@@ -177,8 +177,10 @@ fn filefrag(folder: &Path) -> BTreeMap<String, (u64, u64, u64)> {
 
 fn scan_agrees_with_filefrag(volume: &Volume) {
     let options = |threads| ScanOptions { threads, one_file_system: true };
-    let summary = scan(&volume.point, &options(1)).unwrap();
+    let mut summary = scan(&volume.point, &options(1)).unwrap();
+    let score = summary.inter_file_score.take().unwrap();
     assert_eq!(summary, scan(&volume.point, &options(4)).unwrap());
+    assert!((score - in_reading_order(&volume.point)).abs() < 1e-12, "{score}");
     assert_eq!(summary.failed, BTreeMap::new());
     let expected = filefrag(&volume.point);
     // One of three links has to be added: none of them is in filefrag's list.
@@ -202,6 +204,16 @@ fn scan_agrees_with_filefrag(volume: &Volume) {
     assert!(worst > 2, "the volume is not fragmented");
     assert_eq!(summary.worst[0].extents, worst);
     assert_eq!(expected[&summary.worst[0].path].0, worst);
+}
+
+/// The inter-file score, from the places of the files in reading order.
+fn in_reading_order(root: &Path) -> f64 {
+    let found = fsage_engine::layout::places(root).unwrap().files;
+    let ends: Vec<_> = found.iter().filter_map(|f| Some((f.extents.first()?.0, f.extents.last()?))).collect();
+    let near = ends.windows(2).filter(|pair| pair[0].1.0 + pair[0].1.1 == pair[1].0).count();
+    assert!(near > 0, "no file lies behind another");
+    let float = |count: usize| f64::from(u32::try_from(count).unwrap());
+    float(near) / float(ends.len() - 1)
 }
 
 fn filefrag_one(file: &Path) -> (u64, u64, u64) {

@@ -13,6 +13,7 @@ use fsage::explain::{Explanation, reckon};
 use fsage::store::Store;
 use fsage::store::format::{PlacesRecord, STORE_VERSION, VolumePlaces};
 use fsage_engine::layout::PlacedFile;
+use fsage_engine::quantity::as_f64;
 
 /// A directory of whole files, and one whose files grew side by side.
 fn fragment(mounted: &Mounted) {
@@ -182,6 +183,27 @@ fn what_trials_kept_is_told() {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("data-block=\"4\""));
+}
+
+#[test]
+fn the_copy_that_was_made_is_promised_and_not_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = sample_store::sample(&folder.path().join("aging"), 1);
+    let store = Store::open(&root).unwrap();
+    let path = keep(&store, &store.plan().trials[0].id, STORE_VERSION);
+    let mut record: PlacesRecord = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let tree = record.volumes[0].explanation.tree.clone();
+    let made_ns = tree.copied_ns + (tree.now_ns - tree.copied_ns) / 4;
+    record.volumes[1].volume = "unaged".to_owned();
+    record.volumes[1].explanation.tree.now_ns = made_ns;
+    std::fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+    let shown = explain(&root, &["--json"]).result();
+    assert_eq!(shown["volumes"][0]["copy_ns"], made_ns);
+    let run = explain(&root, &[]);
+    let line = run.stdout.lines().find(|line| line.contains("copy it to a fresh volume:")).unwrap();
+    let share = |ns: u64| as_f64(ns) / as_f64(tree.now_ns) * 100.0;
+    assert!(share(made_ns) - share(tree.copied_ns) > 2.0, "the two would be told alike");
+    assert!(line.ends_with(&format!("({:.0} %)", share(made_ns))), "{line}");
 }
 
 #[test]

@@ -31,6 +31,16 @@ impl Default for ScanOptions {
     }
 }
 
+impl ScanOptions {
+    /// Threads that are meant.
+    pub(super) fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            threads => threads,
+        }
+    }
+}
+
 /// Maps all regular files below `root` (a directory, or a symbolic link to one). Nothing is written out before: data that has no place yet
 /// counts as delayed. Memory stays below 100 MB for any number of files, but for 40 bytes for each file that
 /// has further links not met so far.
@@ -59,7 +69,8 @@ fn survey(
     for part in parts {
         survey.merge(part);
     }
-    Ok(survey.finish())
+    // Several threads meet files in no order.
+    Ok(survey.finish(options.threads() == 1))
 }
 
 /// Files named in the result.
@@ -75,6 +86,7 @@ struct Survey {
     /// Steps from a block to the next one, and those that go to the neighbour on the volume.
     steps: u64,
     steady_steps: u64,
+    neighbours: Neighbours,
     /// Worst first.
     worst: Vec<WorstFile>,
     failed: BTreeMap<i32, u64>,
@@ -171,6 +183,7 @@ impl Survey {
         let steps = blocks.saturating_sub(1).saturating_sub(layout.unknown_steps);
         self.steps += steps;
         self.steady_steps += steps.saturating_sub(layout.jumps);
+        self.neighbours.add(layout);
         self.rank(file, layout.extents);
     }
 
@@ -214,17 +227,44 @@ impl Survey {
         }
     }
 
-    fn finish(self) -> LayoutSummary {
+    /// The summary; `in_order`: files were met in reading order.
+    fn finish(self, in_order: bool) -> LayoutSummary {
         let mut summary = self.sums;
         summary.extents_per_file = share(summary.extents, summary.mapped_files);
         summary.one_extent_share = share(self.one_extent_files, summary.mapped_files);
         summary.layout_score = if self.steps == 0 { 1.0 } else { share(self.steady_steps, self.steps) };
+        summary.inter_file_score = in_order.then(|| self.neighbours.score());
         summary.worst = self.worst;
         summary.detail = self.detail.map(Box::new);
         for (errno, count) in self.failed {
             *summary.failed.entry(fsage_sys::errno::name(errno).to_owned()).or_default() += count;
         }
         summary
+    }
+}
+
+/// How files that are read one after the other lie to each other.
+#[derive(Debug, Default)]
+struct Neighbours {
+    /// Where the file before ends; unknown for the first, and behind an encoded extent.
+    end: Option<u64>,
+    /// Steps from a file to the next one, and those that go to the neighbour on the volume.
+    steps: u64,
+    near: u64,
+}
+
+impl Neighbours {
+    fn add(&mut self, layout: &FileLayout) {
+        if let (Some(end), Some(start)) = (self.end, layout.start) {
+            self.steps += 1;
+            self.near += u64::from(end == start);
+        }
+        let told = layout.previous.filter(|last| last.flags & fiemap::ENCODED == 0);
+        self.end = told.map(|last| last.physical.saturating_add(last.length));
+    }
+
+    fn score(&self) -> f64 {
+        if self.steps == 0 { 1.0 } else { share(self.near, self.steps) }
     }
 }
 
@@ -252,6 +292,8 @@ struct FileLayout {
     unknown_steps: u64,
     /// Length of the merged extent that is not finished.
     run_bytes: u64,
+    /// Of the first extent on the volume.
+    start: Option<u64>,
     previous: Option<FileExtent>,
 }
 
@@ -286,6 +328,7 @@ impl FileLayout {
             }
         }
         self.run_bytes += extent.length;
+        self.start.get_or_insert(extent.physical);
         self.previous = Some(extent);
     }
 
@@ -352,6 +395,22 @@ mod tests {
         let (file, _) =
             layout(&[(0, 100 << 12, 4096, 0), (1 << 20, 101 << 12, 4096, 0), (2 << 20, 50 << 12, 4096, 0)]);
         assert_eq!((file.extents, file.jumps), (3, 1));
+    }
+
+    #[test]
+    fn files_are_neighbours_where_one_begins_at_the_end_of_the_other() {
+        let mut neighbours = Neighbours::default();
+        assert_eq!(neighbours.score().to_bits(), 1.0_f64.to_bits());
+        // The second follows the first; the third lies before it; behind an encoded one nothing is known.
+        for extents in [
+            &[(0, 4096, 4096, 0), (4096, 40_960, 4096, 0)][..],
+            &[(0, 45_056, 8192, 0)],
+            &[(0, 0, 4096, fiemap::ENCODED)],
+            &[(0, 4096, 4096, 0)],
+        ] {
+            neighbours.add(&layout(extents).0);
+        }
+        assert_eq!((neighbours.steps, neighbours.near), (2, 1));
     }
 
     #[test]

@@ -86,10 +86,7 @@ pub(super) fn walk<V: Visitor>(
     options: &ScanOptions,
     visitor: impl Fn() -> V,
 ) -> Result<Vec<V>, LayoutError> {
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        threads => threads,
-    };
+    let threads = options.threads();
     let root_fd = openat(CWD, root, DIRECTORY & !OFlags::NOFOLLOW, Mode::empty())
         .or_else(|_| openat(CWD, root, DIRECTORY & !(OFlags::NOFOLLOW | OFlags::NOATIME), Mode::empty()));
     let open_error = |errno: Errno| LayoutError::Open { path: root.to_owned(), source: errno.into() };

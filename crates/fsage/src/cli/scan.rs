@@ -212,6 +212,12 @@ fn facts(layout: &LayoutSummary) -> Vec<(&'static str, String)> {
         let _ = write!(extents, ", {} of it never written", text::size(layout.unwritten_bytes));
     }
     facts.push(("extents", extents));
+    if let Some(score) = layout.inter_file_score.filter(|_| layout.mapped_files > 1) {
+        facts.push((
+            "inter-file",
+            format!("{} of the files begin where the one before ends", text::percent(score)),
+        ));
+    }
     if layout.directories > 0 {
         facts.push(("directories", format!("{:.1} files each", share(layout.files, layout.directories))));
     }

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
     if terminal.json {
         terminal.json(&found)?;
     } else {
-        terminal.result(&show(&found, &args.path.display().to_string(), terminal))?;
+        terminal.result(&show(&found, &args.path.display().to_string(), None, terminal))?;
     }
     Ok(EXIT_OK)
 }
@@ -115,10 +115,10 @@ fn save(path: &Path, page: &str) -> Result<(), Problem> {
     })
 }
 
-/// An explanation of what is called `name`.
-fn show(found: &Explanation, name: &str, terminal: &Terminal) -> String {
+/// An explanation of what is called `name`, of which there may be a copy that takes `copy_ns` to read.
+fn show(found: &Explanation, name: &str, copy_ns: Option<u64>, terminal: &Terminal) -> String {
     let mut out = format!("{}: {}\n", terminal.bold(name), in_short(found));
-    let remedies = remedies(&found.tree, None);
+    let remedies = remedies(&found.tree, copy_ns);
     out.push_str("\nWhat would mend it\n");
     if remedies.is_empty() {
         out.push_str("  nothing that would save as much as 5 %: it lies about as well as a copy\n");

@@ -92,13 +92,15 @@ fn requests(operation: Operation, extents: &[(u64, u64)]) -> impl Iterator<Item 
     })
 }
 
-/// Share of files (but the first) that begin where the one before them ends: files read one after the other lie next to each other
+/// Share of files with extents (but the first) that begin where the one before them ends: files read one after the other lie next to each other
 /// (inter-file fragmentation: Conway et al. 2017, §2). 1 for a single file.
 pub(super) fn inter_file_score(files: &[&PlacedFile]) -> f64 {
-    let steps = files.windows(2).map(|pair| {
-        let end = pair[0].extents.last().map(|(start, length)| start + length);
-        end.is_some() && end == pair[1].extents.first().map(|(start, _)| *start)
-    });
+    let lie = |file: &&PlacedFile| {
+        let (start, _) = file.extents.first()?;
+        file.extents.last().map(|(last, length)| (*start, last + length))
+    };
+    let ends: Vec<(u64, u64)> = files.iter().filter_map(lie).collect();
+    let steps = ends.windows(2).map(|pair| pair[0].1 == pair[1].0);
     let (all, steady) = steps.fold((0, 0), |(all, steady), near| (all + 1, steady + u64::from(near)));
     if all == 0 { 1.0 } else { share(steady, all) }
 }

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use copy::{copy_ns, noted};
 pub use map::{COLUMNS, Map, ROWS};
+pub use page::{Titled, page, pages};
 pub(crate) use page::{in_short, legend, map, mend, worst_table};
-pub use page::{page, pages};
 
 use crate::target::{Incoming, Session, TargetError};
 

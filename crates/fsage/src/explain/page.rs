@@ -29,33 +29,44 @@ pub fn page(explanation: &Explanation, path: &Path) -> String {
     let title = format!("Why {} is slow to read", path.display());
     let content = html! {
         header { h1 { (title) } p.question { (in_short(explanation)) } }
-        (parts("", explanation))
+        (parts("", explanation, None))
     };
     alone::page(&title, "", &content, FOOTER)
 }
 
-/// The page of several explanations, each with what it is called, as HTML text.
+/// One of several explanations on a page.
+#[derive(Debug, Clone)]
+pub struct Titled<'a> {
+    /// What it is called.
+    pub name: String,
+    /// What was found.
+    pub explanation: &'a Explanation,
+    /// Time to read the fresh copy that was made, where one was.
+    pub copy_ns: Option<u64>,
+}
+
+/// The page of several explanations as HTML text.
 #[must_use]
-pub fn pages(title: &str, explained: &[(String, &Explanation)]) -> String {
+pub fn pages(title: &str, explained: &[Titled<'_>]) -> String {
     let content = html! {
         header {
             h1 { (title) }
-            ul { @for (number, (name, _)) in explained.iter().enumerate() { li { a href=(format!("#{number}")) { (name) } } } }
+            ul { @for (number, titled) in explained.iter().enumerate() { li { a href=(format!("#{number}")) { (titled.name) } } } }
         }
-        @for (number, (name, explanation)) in explained.iter().enumerate() {
+        @for (number, Titled { name, explanation, copy_ns }) in explained.iter().enumerate() {
             section id=(number) { h2 { (name) } p { (in_short(explanation)) } }
-            (parts(&format!("{number}-"), explanation))
+            (parts(&format!("{number}-"), explanation, *copy_ns))
         }
     };
     alone::page(title, "", &content, FOOTER)
 }
 
 /// Everything about one explanation; `prefix` keeps its names apart from others' on the page.
-fn parts(prefix: &str, explanation: &Explanation) -> Markup {
+fn parts(prefix: &str, explanation: &Explanation, copy_ns: Option<u64>) -> Markup {
     html! {
         section {
             h2 { "What would mend it" }
-            (mend(&explanation.tree, None))
+            (mend(&explanation.tree, copy_ns))
             @for note in &explanation.notes { p.note { (note) } }
             (map("The whole tree", &explanation.tree, explanation))
             (legend(explanation))
@@ -214,7 +225,15 @@ mod tests {
     #[test]
     fn several_explanations_are_told_apart() {
         let explanation = explanation();
-        let page = pages("Why", &[("one".to_owned(), &explanation), ("two".to_owned(), &explanation)]);
+        let titled =
+            |name: &str, copy_ns| Titled { name: name.to_owned(), explanation: &explanation, copy_ns };
+        let page = pages("Why", &[titled("one", None), titled("two", Some(1_500_000))]);
+        // The copy that is reckoned, and the one that was made.
+        assert_eq!(
+            (page.matches("<b>1.00 ms</b>").count(), page.matches("<b>1.50 ms</b>").count()),
+            (1, 1),
+            "{page}"
+        );
         for part in ["id=\"0-directories\"", "id=\"1-directories\"", "href=\"#1\"", "&lt;d&gt;", "a note"] {
             assert!(page.contains(part), "{part}");
         }

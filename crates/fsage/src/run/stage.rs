@@ -120,14 +120,14 @@ impl StageContext<'_> {
         answer
     }
 
-    /// Layout of the files below `directory`, and free space where the file system tells.
+    /// Layout of the files below `directory`, by one thread and so in reading order, and free space where the file system tells.
     pub(super) fn look(
         &mut self,
         directory: &Path,
     ) -> Result<(LayoutSummary, Option<FreeSpace>), TrialError> {
         let directory = directory.to_owned();
         let scan =
-            Request::Scan { directory: directory.clone(), threads: 0, one_file_system: true, detail: false };
+            Request::Scan { directory: directory.clone(), threads: 1, one_file_system: true, detail: false };
         let layout = match self.call(scan)? {
             Reply::Layout { layout, .. } => *layout,
             other => return Err(crate::volume::unexpected("scan", &other).into()),

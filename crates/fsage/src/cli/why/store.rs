@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{ExplainArgs, save, show};
 use crate::cli::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
-use crate::explain::{Explanation, noted, pages};
+use crate::explain::{Explanation, Titled, copy_ns, noted, pages};
 use crate::report::text::counted;
 use crate::run::label;
 use crate::store::Store;
@@ -34,8 +34,16 @@ struct Explained {
     /// In words.
     #[serde(skip)]
     name: String,
+    /// Time to read the fresh copy that the trial made, where it made one.
+    copy_ns: Option<u64>,
     /// What was found.
     explanation: Explanation,
+}
+
+impl Explained {
+    fn titled(&self) -> Titled<'_> {
+        Titled { name: self.name.clone(), explanation: &self.explanation, copy_ns: self.copy_ns }
+    }
 }
 
 /// What `fsage explain STORE --json` prints.
@@ -73,15 +81,16 @@ pub(super) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
     }
     if let Some(path) = &args.output {
         let title = format!("Why the trials of {} are slow to read", store.plan().study.name);
-        let parts: Vec<(String, &Explanation)> =
-            found.iter().map(|found| (found.name.clone(), &found.explanation)).collect();
+        let parts: Vec<Titled<'_>> = found.iter().map(Explained::titled).collect();
         save(path, &pages(&title, &parts))?;
     }
     if terminal.json {
         terminal.json(&Shown { store: &args.path, volumes: &found })?;
     } else {
-        let text: Vec<String> =
-            found.iter().map(|found| show(&found.explanation, &found.name, terminal)).collect();
+        let text: Vec<String> = found
+            .iter()
+            .map(|found| show(&found.explanation, &found.name, found.copy_ns, terminal))
+            .collect();
         terminal.result(&text.join("\n"))?;
     }
     Ok(EXIT_OK)
@@ -128,9 +137,12 @@ fn explained(trial: &TrialRecord, store: &Store, worst: usize, terminal: &Termin
     let planned = store.plan().trials.iter().find(|planned| planned.id == trial.id);
     let words = planned.map(|planned| label(planned, store.plan().study.repeats)).unwrap_or_default();
     let several = record.volumes.iter().any(|other| other.stage != record.volumes[0].stage);
+    let copies: Vec<Option<u64>> =
+        record.volumes.iter().map(|volume| copy_ns(volume, &record.volumes)).collect();
     noted(record.volumes)
         .into_iter()
-        .map(|kept| {
+        .zip(copies)
+        .map(|(kept, copy_ns)| {
             let stage = if several { kept.stage.as_str() } else { "" };
             let parts = [trial.id.as_str(), &words, stage, &kept.volume];
             let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
@@ -143,6 +155,7 @@ fn explained(trial: &TrialRecord, store: &Store, worst: usize, terminal: &Termin
                 stage: kept.stage,
                 volume: kept.volume,
                 name,
+                copy_ns,
                 explanation,
             }
         })

@@ -31,7 +31,10 @@ fsage.lockstep = {
       panels);
     // Media are far apart: each panel has its own axis.
     panels.forEach((_, i) => { const axis = layout[`yaxis${i ? i + 1 : ""}`]; delete axis.matches; axis.showticklabels = true; });
-    return { traces, layout: fsage.layout({ ...layout, height: rows * 380 + 130, margin: { l: 70, r: 16, t: 96, b: 56 } }) };
+    // Many lines have a wide legend: it begins below the buttons.
+    const height = rows * 380 + 156;
+    const legend = { orientation: "h", x: 0, xanchor: "left", y: 1 - 28 / height, yanchor: "top", yref: "container", bgcolor: "rgba(0,0,0,0)" };
+    return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 122, b: 56 } }) };
   },
 };
 

@@ -102,9 +102,10 @@ fn measured(list: &mut List<'_>, name: &str, looks: &[&VolumeLook]) {
 /// Files and free space, one sample a look.
 fn state(list: &mut List<'_>, name: &str, looks: &[&VolumeLook]) {
     type Pick = fn(&VolumeLook) -> Option<f64>;
-    let parts: [(&str, &str, Option<bool>, Pick); 4] = [
+    let parts: [(&str, &str, Option<bool>, Pick); 5] = [
         ("layout.extents_per_file", "count", WORSE, |look| Some(look.layout.extents_per_file)),
         ("layout.score", "share", BETTER, |look| Some(look.layout.layout_score)),
+        ("layout.inter_file_score", "share", BETTER, |look| look.layout.inter_file_score),
         ("free.extents", "count", WORSE, |look| Some(as_f64(look.free_space.as_ref()?.extents))),
         ("free.largest_bytes", "bytes", BETTER, |look| Some(as_f64(look.free_space.as_ref()?.largest_bytes))),
     ];
