@@ -175,7 +175,8 @@ fn filefrag(folder: &Path) -> BTreeMap<String, (u64, u64, u64)> {
     files
 }
 
-fn scan_agrees_with_filefrag(volume: &Volume) {
+/// Gives the inter-file score.
+fn scan_agrees_with_filefrag(volume: &Volume) -> f64 {
     let options = |threads| ScanOptions { threads, one_file_system: true };
     let mut summary = scan(&volume.point, &options(1)).unwrap();
     let score = summary.inter_file_score.take().unwrap();
@@ -204,6 +205,7 @@ fn scan_agrees_with_filefrag(volume: &Volume) {
     assert!(worst > 2, "the volume is not fragmented");
     assert_eq!(summary.worst[0].extents, worst);
     assert_eq!(expected[&summary.worst[0].path].0, worst);
+    score
 }
 
 /// The inter-file score, from the places of the files in reading order.
@@ -211,7 +213,6 @@ fn in_reading_order(root: &Path) -> f64 {
     let found = fsage_engine::layout::places(root).unwrap().files;
     let ends: Vec<_> = found.iter().filter_map(|f| Some((f.extents.first()?.0, f.extents.last()?))).collect();
     let near = ends.windows(2).filter(|pair| pair[0].1.0 + pair[0].1.1 == pair[1].0).count();
-    assert!(near > 0, "no file lies behind another");
     let float = |count: usize| f64::from(u32::try_from(count).unwrap());
     float(near) / float(ends.len() - 1)
 }
@@ -231,7 +232,8 @@ fn ext4_agrees_with_filefrag_and_e2freefrag() {
     let options = ["-F", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"];
     let Some(volume) = Volume::new("ext4", &options) else { return };
     volume.fragment();
-    scan_agrees_with_filefrag(&volume);
+    // ext4 lists by hashed names, in another order than that in which the files were made.
+    let _ = scan_agrees_with_filefrag(&volume);
     volume.remount("ext4");
     let free = volume.free_space();
     let text = run("e2freefrag", &[volume.device.to_str().unwrap()]);
@@ -261,7 +263,7 @@ fn ext4_agrees_with_filefrag_and_e2freefrag() {
 fn xfs_agrees_with_filefrag_and_xfs_spaceman() {
     let Some(volume) = Volume::new("xfs", &["-q", "-f", "-K"]) else { return };
     volume.fragment();
-    scan_agrees_with_filefrag(&volume);
+    assert!(scan_agrees_with_filefrag(&volume) > 0.0, "no file lies behind another");
     let free = volume.free_space();
     let text = run("xfs_spaceman", &["-c", "freesp", volume.point.to_str().unwrap()]);
     // "      1       1      86      86   0.05", powers of two as ours
@@ -288,7 +290,7 @@ fn xfs_agrees_with_filefrag_and_xfs_spaceman() {
 fn btrfs_agrees_with_filefrag_statfs_and_itself() {
     let Some(volume) = Volume::new("btrfs", &["-q", "-f", "-K"]) else { return };
     volume.fragment();
-    scan_agrees_with_filefrag(&volume);
+    assert!(scan_agrees_with_filefrag(&volume) > 0.0, "no file lies behind another");
     let free = volume.free_space();
     let (_, available) = volume.statfs();
     assert_eq!(free.method, FreeSpaceMethod::BtrfsTree);

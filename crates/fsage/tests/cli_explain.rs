@@ -200,7 +200,7 @@ fn the_copy_that_was_made_is_promised_and_not_the_bound() {
     let shown = explain(&root, &["--json"]).result();
     assert_eq!(shown["volumes"][0]["copy_ns"], made_ns);
     let run = explain(&root, &[]);
-    let line = run.stdout.lines().find(|line| line.contains("copy it to a fresh volume:")).unwrap();
+    let line = run.stdout.lines().find(|line| line.contains("copy it to a fresh volume")).unwrap();
     let share = |ns: u64| as_f64(ns) / as_f64(tree.now_ns) * 100.0;
     assert!(share(made_ns) - share(tree.copied_ns) > 2.0, "the two would be told alike");
     assert!(line.ends_with(&format!("({:.0} %)", share(made_ns))), "{line}");
