@@ -87,6 +87,7 @@ fsage.charts.lockstep_free = {
     const moments = [...new Set([0, last / 10, (3 * last) / 10, last].map(nearest))];
     const ramp = fsage.dark() ? ["#39465a", "#3d7ea6", "#7cc4e0", "#f0ab2e"] : ["#c4cfdb", "#7fb3cf", "#0b6e99", "#d98c00"];
     const traces = [];
+    const named = new Set(); // A volume without free space has no bar to name a moment by.
     let [low, high] = [63, 0];
     shown.forEach(([, looks]) => moments.forEach((m) => looks[m]?.[what].forEach((v, i) => { if (v) { low = Math.min(low, i); high = Math.max(high, i); } })));
     shown.forEach(([volume, looks], panel) => moments.forEach((moment, n) => {
@@ -94,8 +95,10 @@ fsage.charts.lockstep_free = {
       if (!found) return;
       const id = panel ? panel + 1 : "";
       const buckets = found[what].slice(low, high + 1);
+      const first = buckets.length > 0 && !named.has(moment);
+      if (first) named.add(moment);
       traces.push({
-        type: "bar", xaxis: `x${id}`, yaxis: `y${id}`, name: `round ${run.looks[moment]}`, legendgroup: String(moment), showlegend: panel === 0,
+        type: "bar", xaxis: `x${id}`, yaxis: `y${id}`, name: `round ${run.looks[moment]}`, legendgroup: String(moment), showlegend: first,
         marker: { color: ramp[n % 4] }, x: buckets.map((_, i) => i), y: what === "bytes" ? buckets.map((v) => v / 2 ** 30) : buckets,
         customdata: buckets.map((v, i) => [fsage.bucket(low + i), what === "bytes" ? fsage.size(v) : `${v} extents`]),
         hovertemplate: `from %{customdata[0]}: %{customdata[1]}<extra>round ${run.looks[moment]}, ${fsage.escape(run.volumes[volume])}</extra>`,
