@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use fsage_disk::server::client::{self, ClientError};
 use fsage_disk::server::control::Answer;
-use fsage_disk::server::{Place, Settings, run};
+use fsage_disk::server::{PackAbove, Place, Settings, run};
 use serde_json::Value;
 
 const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
@@ -36,6 +36,8 @@ Options of up:
   --nbd on|off           whether it is a network block device too, on the socket DIR/nbd (default off)
   --memory BYTES         most memory for contents; beyond it they go to the spill file, or writes fail
   --spill DIR            folder for the spill file
+  --pack-above BYTES|N%  memory for contents, or percent of the host's, above which what was not used lately is packed
+                         (default 48 MiB)
   --watchdog SECONDS     longest time at work on one batch before the connection is ended (default 60)
 
 Exit codes: 0 done, 1 failed, 2 wrong use."#;
@@ -167,6 +169,11 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
                 settings.faults = Some(faults.map_err(|error| usage(format!("--faults: {error}")))?);
             }
             "--memory" => settings.memory_limit_bytes = Some(number(name, value)?),
+            "--pack-above" => {
+                let mark: Result<PackAbove, _> = value.parse();
+                settings.pack_above =
+                    Some(mark.map_err(|error| usage(format!("--pack-above: `{value}` is {error}")))?);
+            }
             "--spill" => settings.spill_folder = Some(absolute(value)?),
             "--watchdog" => settings.watchdog_s = number(name, value)?,
             other => return Err(usage(format!("unknown option {other}"))),
@@ -257,7 +264,7 @@ mod tests {
     #[test]
     fn every_option_reaches_the_settings() {
         let settings = parsed(
-            r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --faults {"seed":7} --export ublk --transport device --nbd on --memory 9 --spill /s --watchdog 3"#,
+            r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --faults {"seed":7} --export ublk --transport device --nbd on --memory 9 --pack-above 4% --spill /s --watchdog 3"#,
         )
         .unwrap();
         let wanted = Settings {
@@ -273,6 +280,7 @@ mod tests {
             nbd: true,
             memory_limit_bytes: Some(9),
             spill_folder: Some("/s".into()),
+            pack_above: Some(PackAbove::Percent(4)),
             watchdog_s: 3,
         };
         assert_eq!(settings, wanted);
@@ -289,6 +297,7 @@ mod tests {
             ("--directory /d --size 1 --time later", "model or real"),
             ("--directory /d --size 1 --export nfs", "fuse or ublk"),
             ("--directory /d --size 1 --nbd maybe", "--nbd is on or off"),
+            ("--directory /d --pack-above 101%", "--pack-above: `101%` is neither"),
             ("--directory /d --colour red", "unknown option --colour"),
         ] {
             assert!(parsed(words).unwrap_err().contains(told), "{words}");

@@ -61,11 +61,14 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
         return Err(MachineError::Size { size_bytes, block_bytes });
     }
     let medium = settings.medium.parse::<Spec>()?.resolve(size_bytes)?;
+    let usual = StoreOptions::default();
     let store = StoreOptions {
+        pack_above_bytes: settings
+            .pack_above
+            .map_or(usual.pack_above_bytes, |mark| mark.bytes(host_memory_bytes(), usual.pack_above_bytes)),
         memory_limit_bytes: settings.memory_limit_bytes,
         spill_folder: settings.spill_folder.clone(),
         reserve_bytes: RESERVE_BYTES,
-        ..StoreOptions::default()
     };
     let mut disk = Disk::new(&DiskOptions { size_bytes, block_bytes, store }, Box::new(medium))?;
     if let Some(faults) = &settings.faults {
@@ -75,6 +78,12 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
         disk.start_log();
     }
     Ok(disk)
+}
+
+/// Memory of this host, as `sysinfo(2)` says it.
+fn host_memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
 /// Memory that is touched when the disk is made, so that the first writes do not wait for any.

@@ -35,4 +35,4 @@ pub use machine::MachineError;
 pub use memory_group::{Limited, limit_of_self};
 pub use place::{Place, ProcessRecord};
 pub use run::{ServerError, run};
-pub use settings::{Export, Settings};
+pub use settings::{Export, MarkError, PackAbove, Settings};

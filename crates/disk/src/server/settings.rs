@@ -19,6 +19,50 @@ pub enum Export {
     Ublk,
 }
 
+/// From how much memory on contents that were not used lately are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PackAbove {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many percent of the memory of the host that serves the disk, 0 to 100; from the store's own mark to 2 GiB.
+    Percent(u8),
+}
+
+/// What is no mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("neither a number of bytes nor a share from 0% to 100%")]
+pub struct MarkError;
+
+/// The most that a share of the host's memory comes to: what a server holds is locked.
+const MOST_BYTES: u64 = 2 << 30;
+
+impl PackAbove {
+    /// The mark in bytes, for a host with so much memory and a store whose own mark is `usual_bytes`.
+    #[must_use]
+    pub fn bytes(self, memory_bytes: u64, usual_bytes: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => {
+                (memory_bytes / 100 * u64::from(percent)).clamp(usual_bytes, MOST_BYTES.max(usual_bytes))
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for PackAbove {
+    type Err = MarkError;
+
+    /// Reads `1073741824` or `4%`.
+    fn from_str(text: &str) -> Result<Self, MarkError> {
+        match text.strip_suffix('%').map(str::parse) {
+            Some(Ok(percent @ 0..=100)) => Ok(Self::Percent(percent)),
+            Some(_) => Err(MarkError),
+            None => text.parse().map(Self::Bytes).map_err(|_| MarkError),
+        }
+    }
+}
+
 /// Everything about a disk and its server. Goes to the server as JSON on its standard input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,6 +100,9 @@ pub struct Settings {
     /// Folder for that file.
     #[serde(default)]
     pub spill_folder: Option<PathBuf>,
+    /// From how much memory on what was not used lately is packed; absent: the store's own mark.
+    #[serde(default)]
+    pub pack_above: Option<PackAbove>,
     /// Longest time in seconds that the server may be at work on one batch before the watchdog ends the connection.
     #[serde(default = "watchdog_s")]
     pub watchdog_s: u32,
@@ -86,7 +133,27 @@ impl Settings {
             nbd: false,
             memory_limit_bytes: None,
             spill_folder: None,
+            pack_above: None,
             watchdog_s: watchdog_s(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_in_bytes_or_a_share_of_the_hosts_memory() {
+        assert_eq!("4096".parse(), Ok(PackAbove::Bytes(4096)));
+        assert_eq!("4%".parse(), Ok(PackAbove::Percent(4)));
+        let of = |mark: PackAbove, memory_gib: u64| mark.bytes(memory_gib << 30, 48 << 20);
+        assert_eq!(of(PackAbove::Percent(4), 25), (25 << 30) / 100 * 4);
+        assert_eq!(of(PackAbove::Percent(4), 1), 48 << 20);
+        assert_eq!(of(PackAbove::Percent(4), 1 << 10), 2 << 30);
+        assert_eq!(of(PackAbove::Bytes(7), 25), 7);
+        for wrong in ["", "%", "101%", "-1", "4.5%", "4 GiB"] {
+            assert!(wrong.parse::<PackAbove>().is_err(), "{wrong}");
         }
     }
 }

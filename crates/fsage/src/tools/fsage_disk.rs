@@ -37,6 +37,8 @@ pub struct Up<'a> {
     pub memory_bytes: Option<u64>,
     /// Folder for the file that takes what goes beyond.
     pub spill: Option<&'a Path>,
+    /// Percent of the host's memory above which contents that were not used lately are packed; `None`: the server's own mark.
+    pub pack_above_percent: Option<u8>,
     /// Serve NBD as well.
     pub nbd: bool,
     /// Faults, as JSON.
@@ -66,6 +68,7 @@ pub fn up(disk: &Up<'_>) -> Invocation {
     };
     option("--memory", disk.memory_bytes.map(|bytes| bytes.to_string()));
     option("--spill", disk.spill.map(|path| path.display().to_string()));
+    option("--pack-above", disk.pack_above_percent.map(|percent| format!("{percent}%")));
     option("--faults", disk.faults.map(str::to_owned));
     option("--log", disk.log.then(|| "on".to_owned()));
     option("--nbd", disk.nbd.then(|| "on".to_owned()));
@@ -122,6 +125,7 @@ mod tests {
             log: false,
             memory_bytes: None,
             spill: None,
+            pack_above_percent: None,
             nbd: false,
             faults: None,
         }
@@ -141,6 +145,7 @@ mod tests {
             log: true,
             memory_bytes: Some(9),
             spill: Some(Path::new("/var/tmp")),
+            pack_above_percent: Some(4),
             nbd: true,
             faults: Some("{}"),
             ..plain()
@@ -148,7 +153,7 @@ mod tests {
         assert_eq!(
             up(&all).to_string(),
             format!(
-                "{common} --medium hdd-7200,rpm=5400 --block-bytes 512 --time real --memory 9 --spill /var/tmp --faults '{{}}' --log on --nbd on"
+                "{common} --medium hdd-7200,rpm=5400 --block-bytes 512 --time real --memory 9 --spill /var/tmp --pack-above 4% --faults '{{}}' --log on --nbd on"
             )
         );
     }

@@ -21,6 +21,10 @@ pub const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
 /// split requests unevenly.
 const REQUEST_KIB: &str = "1024";
 
+/// Memory of the host, in percent, that a trial's disk may fill before it packs what was not used lately: packing costs a trial more
+/// time than its memory is worth.
+const TRIAL_UNPACKED_PERCENT: u8 = 4;
+
 /// A virtual disk, as the study or a command line says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskOptions {
@@ -161,6 +165,7 @@ impl DiskVolume {
             log: options.log,
             memory_bytes: options.memory.map(|bytes| bytes.0),
             spill: options.spill.as_deref(),
+            pack_above_percent: matches!(self.place, Place::Of(_)).then_some(TRIAL_UNPACKED_PERCENT),
             nbd: options.nbd,
             faults: options.faults.as_deref(),
         }
@@ -336,6 +341,14 @@ mod tests {
         assert!(folders[0].join("control").as_os_str().len() < 100);
         let lasting = DiskVolume::lasting(options(), Path::new("/run/fsage/disks/a/served")).unwrap();
         assert_eq!(lasting.directory("t1"), Path::new("/run/fsage/disks/a/served"));
+    }
+
+    #[test]
+    fn a_trials_disk_keeps_more_unpacked_than_one_that_lasts() {
+        let trial = DiskVolume::new(options(), Path::new("/store")).unwrap();
+        assert!(trial.describe("t1")[0].ends_with(" --pack-above 4%"), "{:?}", trial.describe("t1"));
+        let lasting = DiskVolume::lasting(options(), Path::new("/run/fsage/disks/a/served")).unwrap();
+        assert!(!lasting.describe("a")[0].contains("--pack-above"));
     }
 
     #[test]
