@@ -200,6 +200,16 @@ fn a_claim_may_be_about_a_factor_of_a_profile() {
     assert_eq!(read(&text, &[]).unwrap().spec.claim.len(), 1);
     let (message, _) = refused(&text.replace("= \"400MiB\" }", "= \"500MiB\" }"), &[]);
     assert!(message.contains("\"500MiB\" is not a value of the factor `volume.size`"), "{message}");
+    let each = |path: &str| text.replace("[claim.check]", &format!("each = \"{path}\"\n[claim.check]"));
+    assert_eq!(read(&each("file_system.kind"), &[]).unwrap().spec.claim.len(), 1);
+    let (message, _) = refused(&each("volume.size"), &[]);
+    assert!(message.contains("`claim.0.each`: the check names a value of `volume.size` itself"), "{message}");
+    let (message, hint) = refused(&each("file_system.kin"), &[]);
+    assert!(message.contains("`claim.0.each`: this factor is not in the matrix"), "{message}");
+    assert_eq!(hint, "did you mean `file_system.kind`?");
+    let untested = each("file_system.kind").split("[claim.check]").next().unwrap().to_owned();
+    let (message, _) = refused(&format!("{untested}not_tested = \"no\"\n"), &[]);
+    assert!(message.contains("claim `c` has no `check` to judge each value by"), "{message}");
 }
 
 #[test]

@@ -27,7 +27,8 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
-use crate::stats::judge;
+use crate::stats::{Judgement, judge};
+use crate::study::spec::{ClaimSpec, StudySpec};
 
 /// What the page is to show.
 #[derive(Debug, Clone)]
@@ -102,9 +103,15 @@ pub fn render(store: &Path, options: &ReportOptions) -> Result<String, ReportErr
     }
     let view = view::load(store, options)?;
     let differences = difference::all(&view);
-    let claims = view.study.spec.as_ref().map(|spec| &spec.claim[..]).unwrap_or_default();
-    let judgements: Vec<_> =
-        claims.iter().map(|claim| judge(claim, &view.evidence, &view.bootstrap)).collect();
+    let judge = |spec: &StudySpec| -> Vec<Judgement> {
+        let values = |each: &Option<String>| each.as_ref().and_then(|path| spec.matrix.get(path));
+        let one = |claim: &ClaimSpec| {
+            let values = values(&claim.each).map(Vec::as_slice).unwrap_or_default();
+            judge(claim, values, &view.evidence, &view.bootstrap)
+        };
+        spec.claim.iter().map(one).collect()
+    };
+    let judgements = view.study.spec.as_ref().map(judge).unwrap_or_default();
     let island = serde_json::to_string(&island::island(&view, &differences.made))
         .map_err(|source| ReportError::Data { source })?;
     let content = section::Content { view: &view, differences: &differences, judgements: &judgements };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::bootstrap::{Bootstrap, Interval};
-use super::evidence::{Basis, Estimate, Evidence, level, ratio, trend, zeros};
+use super::evidence::{Basis, Estimate, Evidence, level, ratio, same, trend, zeros};
 use super::shared::same_run;
 use crate::study::spec::{ClaimCheck, ClaimSpec};
 
@@ -29,6 +29,17 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// Why nothing could be said.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::NoEvidence { reason } | Self::NotTested { reason } => Some(reason),
+            Self::Holds | Self::DoesNot => None,
+        }
+    }
+}
+
 /// A claim with what was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
@@ -42,40 +53,109 @@ pub struct Judgement {
     pub unit: String,
     /// Where it must lie for the claim to hold: `above 1`.
     pub condition: String,
+    /// What each value of the factor gave, of a claim that has to hold for each of them ([`ClaimSpec::each`]); `measured` is empty then.
+    pub each: Vec<Part>,
+}
+
+/// What one value of a factor gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// The value, as it is read.
+    pub value: String,
+    /// The verdict of the trials that have it.
+    pub verdict: Verdict,
+    /// What they measured.
+    pub measured: Option<Estimate>,
 }
 
 type Cells = BTreeMap<String, Value>;
 
-/// Judges one claim by the complete trials.
+/// Judges one claim by the complete trials. `values` are those that the run's matrix gives to the factor for each of whose values it has to
+/// hold; without any it is judged by all trials together.
 #[must_use]
-pub fn judge(claim: &ClaimSpec, trials: &[Evidence], bootstrap: &Bootstrap) -> Judgement {
-    let not_tested = |reason: &str, quantity: String, condition: String| Judgement {
-        verdict: Verdict::NotTested { reason: reason.to_owned() },
-        measured: None,
-        quantity,
-        unit: String::new(),
-        condition,
-    };
+pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], bootstrap: &Bootstrap) -> Judgement {
     let Some(check) = &claim.check else {
         let reason =
             if claim.not_tested.is_empty() { "the study has no check for it" } else { &claim.not_tested };
-        return not_tested(reason, String::new(), String::new());
+        return untested(reason);
     };
     let (above, below) = bounds(check);
-    let condition = condition(above, below);
-    let quantity = quantity(check);
+    let mut judgement = Judgement {
+        quantity: quantity(check),
+        condition: condition(above, below),
+        ..untested("the check gives no bound")
+    };
     if above.is_none() && below.is_none() {
-        return not_tested("the check gives no bound", quantity, condition);
+        return judgement;
     }
-    match measure(check, trials, bootstrap) {
-        Err(reason) => not_tested(&reason, quantity, condition),
-        Ok((estimate, unit)) => Judgement {
-            verdict: verdict(&estimate, above, below),
-            measured: Some(estimate),
-            quantity,
-            unit,
-            condition,
+    let mut one = |trials: &[Evidence]| match measure(check, trials, bootstrap) {
+        Err(reason) => (Verdict::NotTested { reason }, None),
+        Ok((estimate, unit)) => {
+            judgement.unit = unit;
+            (verdict(&estimate, above, below), Some(estimate))
+        }
+    };
+    let path = match &claim.each {
+        Some(path) if !values.is_empty() => path,
+        _ => {
+            (judgement.verdict, judgement.measured) = one(trials);
+            return judgement;
+        }
+    };
+    let has = |trial: &Evidence, value: &Value| {
+        !trial.applies(path) || trial.factor(path).is_some_and(|have| same(have, value))
+    };
+    let parts = values.iter().map(|value| {
+        let trials: Vec<_> = trials.iter().filter(|trial| has(trial, value)).cloned().collect();
+        let (verdict, measured) = one(&trials);
+        Part { value: in_words(value), verdict, measured }
+    });
+    let parts: Vec<_> = parts.collect();
+    judgement.quantity.push_str(&format!(", for each {}", last(path)));
+    judgement.verdict = of_all(&parts);
+    judgement.each = parts;
+    judgement
+}
+
+fn untested(reason: &str) -> Judgement {
+    Judgement {
+        verdict: Verdict::NotTested { reason: reason.to_owned() },
+        measured: None,
+        quantity: String::new(),
+        unit: String::new(),
+        condition: String::new(),
+        each: Vec::new(),
+    }
+}
+
+/// A claim about every value holds if it does for each, and does not if it does not for one.
+fn of_all(parts: &[Part]) -> Verdict {
+    let named = |wanted: fn(&Verdict) -> bool| {
+        let named: Vec<_> =
+            parts.iter().filter(|part| wanted(&part.verdict)).map(|part| part.value.as_str()).collect();
+        named.join(", ")
+    };
+    if parts.iter().any(|part| part.verdict == Verdict::DoesNot) {
+        return Verdict::DoesNot;
+    }
+    let open = named(|verdict| matches!(verdict, Verdict::NoEvidence { .. }));
+    let untested = named(|verdict| matches!(verdict, Verdict::NotTested { .. }));
+    match (open.as_str(), untested.as_str()) {
+        ("", "") => Verdict::Holds,
+        (open, "") => Verdict::NoEvidence { reason: format!("none for {open}") },
+        ("", untested) if parts.iter().any(|part| part.verdict == Verdict::Holds) => {
+            Verdict::NoEvidence { reason: format!("not tested for {untested}") }
+        }
+        ("", untested) => Verdict::NotTested {
+            reason: parts
+                .first()
+                .filter(|first| parts.iter().all(|part| part.verdict == first.verdict))
+                .and_then(|first| first.verdict.reason())
+                .map_or_else(|| format!("nothing was measured for {untested}"), str::to_owned),
         },
+        (open, untested) => {
+            Verdict::NoEvidence { reason: format!("none for {open}, and not tested for {untested}") }
+        }
     }
 }
 
@@ -198,14 +278,18 @@ fn describe(cells: &Cells) -> String {
     if cells.is_empty() {
         return "all trials".to_owned();
     }
-    let parts: Vec<String> = cells
-        .iter()
-        .map(|(path, value)| {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            format!("{} = {value}", path.rsplit('.').next().unwrap_or(path))
-        })
-        .collect();
+    let parts: Vec<String> =
+        cells.iter().map(|(path, value)| format!("{} = {}", last(path), in_words(value))).collect();
     parts.join(", ")
+}
+
+/// The last part of a dotted path.
+fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+fn in_words(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn quantity(check: &ClaimCheck) -> String {
@@ -249,13 +333,14 @@ mod tests {
                 above,
                 below,
             }),
+            each: None,
             not_tested: String::new(),
         }
     }
 
     fn verdict_of(claim: &ClaimSpec, xfs: f64, wave: Option<f64>) -> Verdict {
         let trials = [trial("xfs", 0, "m", xfs, wave), trial("ext4", 0, "m", 10.0, wave)];
-        judge(claim, &trials, &Bootstrap::default()).verdict
+        judge(claim, &[], &trials, &Bootstrap::default()).verdict
     }
 
     #[test]
@@ -277,7 +362,7 @@ mod tests {
     #[test]
     fn what_cannot_be_judged_says_why() {
         let only = [trial("xfs", 0, "m", 1.0, None)];
-        let judgement = judge(&claim(Some(1.0), None), &only, &Bootstrap::default());
+        let judgement = judge(&claim(Some(1.0), None), &[], &only, &Bootstrap::default());
         assert_eq!(
             judgement.verdict,
             Verdict::NotTested { reason: "no complete trial has kind = ext4".to_owned() }
@@ -286,17 +371,94 @@ mod tests {
         let mut unchecked = claim(None, None);
         unchecked.check = None;
         unchecked.not_tested = "needs a hard disk".to_owned();
-        let judgement = judge(&unchecked, &only, &Bootstrap::default());
+        let judgement = judge(&unchecked, &[], &only, &Bootstrap::default());
         assert_eq!(judgement.verdict, Verdict::NotTested { reason: "needs a hard disk".to_owned() });
-        let empty = judge(&claim(Some(1.0), None), &[], &Bootstrap::default());
+        let empty = judge(&claim(Some(1.0), None), &[], &[], &Bootstrap::default());
         assert_eq!(empty.verdict, Verdict::NotTested { reason: "no trial is complete".to_owned() });
+    }
+
+    /// A claim about `m` on each of these file systems, and what trials of some say.
+    fn of_each(systems: &[&str], values: &[(&str, f64, Option<f64>)]) -> Judgement {
+        let mut each = claim(None, None);
+        each.check = Some(ClaimCheck::Value {
+            metric: "m".to_owned(),
+            cells: Cells::new(),
+            above: Some(1.0),
+            below: None,
+        });
+        each.each = Some("file_system.kind".to_owned());
+        let systems: Vec<Value> = systems.iter().map(|system| json!(system)).collect();
+        let trials: Vec<_> =
+            values.iter().map(|&(kind, value, wave)| trial(kind, 0, "m", value, wave)).collect();
+        judge(&each, &systems, &trials, &Bootstrap::default())
+    }
+
+    #[test]
+    fn a_claim_about_every_value_is_judged_value_by_value() {
+        let xfs = ("xfs", 5.0, Some(0.1));
+        let both = of_each(&["xfs", "btrfs"], &[xfs, ("btrfs", 0.5, Some(0.1))]);
+        assert_eq!(both.verdict, Verdict::DoesNot);
+        assert!(both.measured.is_none());
+        assert_eq!(both.quantity, "m: all trials, for each kind");
+        let parts: Vec<_> = both.each.iter().map(|part| (part.value.as_str(), &part.verdict)).collect();
+        assert_eq!(parts, [("xfs", &Verdict::Holds), ("btrfs", &Verdict::DoesNot)]);
+        let holds = of_each(&["xfs", "ext4"], &[xfs, ("ext4", 3.0, Some(0.1))]);
+        assert_eq!(holds.verdict, Verdict::Holds);
+        let open = of_each(&["xfs", "ext4"], &[xfs, ("ext4", 3.0, None)]);
+        assert_eq!(open.verdict, Verdict::NoEvidence { reason: "none for ext4".to_owned() });
+        let one_sided = of_each(&["xfs", "ext4"], &[xfs]);
+        assert_eq!(one_sided.verdict, Verdict::NoEvidence { reason: "not tested for ext4".to_owned() });
+        let none = of_each(&["xfs", "ext4"], &[]);
+        assert_eq!(none.verdict, Verdict::NotTested { reason: "no trial is complete".to_owned() });
+        // A run whose matrix does not have the factor has one value of it.
+        let whole = of_each(&[], &[xfs]);
+        assert_eq!((whole.verdict, whole.each.len()), (Verdict::Holds, 0));
+    }
+
+    #[test]
+    fn trials_that_a_factor_does_not_reach_belong_to_each_of_its_values() {
+        const USE: &str = "stage.age.use";
+        let of = |state: &str, used: f64, value: f64| {
+            let mut one = trial("xfs", 0, "m", value, Some(0.1));
+            one.factors = Cells::from([("state".to_owned(), json!(state)), (USE.to_owned(), json!(used))]);
+            one.spec = json!({"state": state, "stage": [{"kind": "age", "name": "age", "when": ["aged"]}]});
+            one
+        };
+        // What is fresh is so at any use; its trial has one all the same.
+        let trials = [of("aged", 0.8, 20.0), of("aged", 0.9, 40.0), of("fresh", 0.8, 10.0)];
+        let mut slower = claim(Some(1.0), None);
+        let side = |state: &str| Cells::from([("state".to_owned(), json!(state))]);
+        slower.check = Some(ClaimCheck::Ratio {
+            metric: "m".to_owned(),
+            numerator: side("aged"),
+            denominator: side("fresh"),
+            above: Some(1.0),
+            below: None,
+        });
+        slower.each = Some(USE.to_owned());
+        let found = judge(&slower, &[json!(0.8), json!(0.9)], &trials, &Bootstrap::default());
+        assert_eq!(found.verdict, Verdict::Holds, "{:?}", found.each);
+    }
+
+    #[test]
+    fn a_value_that_measured_nothing_proves_nothing() {
+        let part = |value: &str, verdict| Part { value: value.to_owned(), verdict, measured: None };
+        let untested = || Verdict::NotTested { reason: "why".to_owned() };
+        let other = || Verdict::NotTested { reason: "another why".to_owned() };
+        let open = || Verdict::NoEvidence { reason: String::new() };
+        let reason = |parts: &[Part]| of_all(parts).reason().unwrap().to_owned();
+        assert_eq!(reason(&[part("a", Verdict::Holds), part("b", untested())]), "not tested for b");
+        assert_eq!(reason(&[part("a", untested()), part("b", untested())]), "why");
+        assert_eq!(reason(&[part("a", untested()), part("b", other())]), "nothing was measured for a, b");
+        assert_eq!(reason(&[part("a", open()), part("b", untested())]), "none for a, and not tested for b");
+        assert_eq!(of_all(&[part("a", Verdict::DoesNot), part("b", untested())]), Verdict::DoesNot);
     }
 
     #[test]
     fn zeros_are_told_apart_from_what_was_not_measured() {
         let both = [trial("xfs", 0, "m", 0.0, None), trial("ext4", 0, "m", 1.0, None)];
         let Verdict::NotTested { reason } =
-            judge(&claim(Some(1.0), None), &both, &Bootstrap::default()).verdict
+            judge(&claim(Some(1.0), None), &[], &both, &Bootstrap::default()).verdict
         else {
             unreachable!()
         };

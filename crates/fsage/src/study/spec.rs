@@ -524,6 +524,10 @@ pub struct ClaimSpec {
     /// How it is checked; absent: not tested here.
     #[serde(default)]
     pub check: Option<ClaimCheck>,
+    /// Factor for each of whose values it has to hold, as a dotted path (`"file_system.kind"`): the trials of each value are judged for
+    /// themselves, where otherwise all are taken together.
+    #[serde(default)]
+    pub each: Option<String>,
     /// Why it is not tested here, when `check` is absent.
     #[serde(default)]
     pub not_tested: String,

@@ -3,14 +3,14 @@
 mod stage;
 mod workload;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_disk::fault::Faults;
 use fsage_engine::operation::OperationKind;
 use serde_json::Value;
 
 use super::schema::{Problem, nearest};
-use super::spec::{ClaimCheck, DiskSpec, StudySpec, VolumeSpec};
+use super::spec::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
 use crate::cli::explain::Explain;
 use crate::filesystem::parameter::ParameterError;
 use crate::filesystem::{FileSystemError, Registry};
@@ -100,13 +100,12 @@ fn claims(check: &mut Checker, spec: &StudySpec, written: &Value) {
         check.require(claim.check.is_some() || !claim.not_tested.is_empty(), &at, || {
             format!("claim `{}` needs a `check`, or `not_tested` with the reason", claim.id)
         });
+        if let Some(path) = &claim.each {
+            each(check, claim, &format!("{at}.each"), path);
+            let place = format!("{at}.each").split('.').map(str::to_owned).collect();
+            values_of(check, spec, written, place, path);
+        }
         let Some(test) = &claim.check else { continue };
-        let sides = match test {
-            ClaimCheck::Ratio { numerator, denominator, .. } => {
-                vec![("numerator", numerator), ("denominator", denominator)]
-            }
-            ClaimCheck::Value { cells, .. } | ClaimCheck::Trend { cells, .. } => vec![("where", cells)],
-        };
         if let ClaimCheck::Trend { operation, .. } = test {
             check.require(
                 OperationKind::ALL.iter().any(|k| k.name() == operation),
@@ -114,7 +113,7 @@ fn claims(check: &mut Checker, spec: &StudySpec, written: &Value) {
                 || format!("`{operation}` is not an operation"),
             );
         }
-        for (side, cells) in sides {
+        for (side, cells) in sides(test) {
             for (path, wanted) in cells {
                 factor(check, spec, written, &format!("{at}.check.{side}"), path, wanted);
             }
@@ -122,24 +121,58 @@ fn claims(check: &mut Checker, spec: &StudySpec, written: &Value) {
     }
 }
 
+/// A factor each of whose values is judged is not one that the check chooses a value of.
+fn each(check: &mut Checker, claim: &ClaimSpec, at: &str, path: &str) {
+    let Some(test) = &claim.check else {
+        check.fail(at, format!("claim `{}` has no `check` to judge each value by", claim.id));
+        return;
+    };
+    let named = sides(test).into_iter().any(|(_, cells)| cells.contains_key(path));
+    check.require(!named, at, || format!("the check names a value of `{path}` itself"));
+}
+
+/// The choices of factor values that a check makes, by their keys.
+fn sides(test: &ClaimCheck) -> Vec<(&'static str, &BTreeMap<String, Value>)> {
+    match test {
+        ClaimCheck::Ratio { numerator, denominator, .. } => {
+            vec![("numerator", numerator), ("denominator", denominator)]
+        }
+        ClaimCheck::Value { cells, .. } | ClaimCheck::Trend { cells, .. } => vec![("where", cells)],
+    }
+}
+
 /// A factor value that a claim names must be one somewhere: in the matrix, as it is written or as it is now, or in that of a profile. Where
 /// it is in another one than that which is run, the claim is untested, not wrong.
 fn factor(check: &mut Checker, spec: &StudySpec, written: &Value, at: &str, path: &str, wanted: &Value) {
+    let mut place: Vec<String> = at.split('.').map(str::to_owned).collect();
+    place.push(path.to_owned());
+    let values = values_of(check, spec, written, place, path);
+    if values.is_some_and(|values| !values.contains(&wanted)) {
+        check.fail(at, format!("{wanted} is not a value of the factor `{path}`"));
+    }
+}
+
+/// The values that a factor has anywhere; without one it is a problem of `place`.
+fn values_of<'a>(
+    check: &mut Checker,
+    spec: &'a StudySpec,
+    written: &'a Value,
+    place: Vec<String>,
+    path: &str,
+) -> Option<Vec<&'a Value>> {
     let profiles = written.get("profile").and_then(Value::as_object).into_iter().flat_map(|all| all.values());
     let of_profiles = profiles.filter_map(|profile| profile.get(format!("matrix.{path}")));
     let of_study = written.get("matrix").and_then(|matrix| matrix.get(path));
-    let elsewhere: Vec<&Vec<Value>> = of_profiles.chain(of_study).filter_map(Value::as_array).collect();
-    let now = spec.matrix.get(path);
-    if now.is_none() && elsewhere.is_empty() {
+    let mut lists: Vec<&Vec<Value>> = of_profiles.chain(of_study).filter_map(Value::as_array).collect();
+    lists.extend(spec.matrix.get(path));
+    if lists.is_empty() {
         let hint =
             nearest(path, spec.matrix.keys().map(String::as_str)).map(|n| format!("did you mean `{n}`?"));
-        let mut problem_path: Vec<String> = at.split('.').map(str::to_owned).collect();
-        problem_path.push(path.to_owned());
         let message = "this factor is not in the matrix".to_owned();
-        check.problems.push(Problem { path: problem_path, message, hint });
-    } else if !elsewhere.into_iter().chain(now).any(|values| values.contains(wanted)) {
-        check.fail(at, format!("{wanted} is not a value of the factor `{path}`"));
+        check.problems.push(Problem { path: place, message, hint });
+        return None;
     }
+    Some(lists.into_iter().flatten().collect())
 }
 
 /// Problems of one cell.

@@ -6,63 +6,86 @@ use super::Content;
 use super::difference::number_of_pairs;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{in_unit, percent, ratio, significant};
-use crate::stats::{Judgement, Verdict};
+use crate::stats::{Estimate, Judgement, Verdict};
 use crate::study::spec::ClaimSpec;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let spec = content.view.study.spec.as_ref().filter(|spec| !spec.claim.is_empty())?;
     let columns = [
-        Column::text("The paper says"),
+        Column::text("The paper says, and what was checked"),
         Column::text("Published"),
         Column::number("We measured", ""),
         Column::text(format!("{} interval", percent(content.view.bootstrap.confidence))),
         Column::number("n", ""),
         Column::text("Verdict"),
-        Column::text("What was checked"),
     ];
     let rows: Vec<Row> =
-        spec.claim.iter().zip(content.judgements).map(|(claim, found)| row(claim, found)).collect();
+        spec.claim.iter().zip(content.judgements).flat_map(|(claim, found)| rows(claim, found)).collect();
     Some(html! {
         @if !spec.citation.is_empty() { p.lead { "Findings of " (spec.citation) ", checked against this run." } }
         (table("claim-table", "Published findings and whether they hold here", &columns, &rows))
         p.note { "A finding " em { "holds" } " or " em { "does not" } " only when the whole interval lies on one side of its bound; "
             "otherwise there is " em { "no evidence" } ". n counts trials or pairs of trials; with fewer than three, "
             "the interval shows the variation within the run only. A pair with a zero has no ratio and is left out; n says how many were. "
+            "A finding about each value of a factor has a line for each: it holds if it holds for all of them, and does not if it does not for one. "
             "Each finding was given beforehand and is judged alone: of twenty that are untrue, one may seem to hold by chance." }
     })
 }
 
-fn row(claim: &ClaimSpec, found: &Judgement) -> Row {
+/// The claim's row, and one for each value of the factor that it is judged by.
+fn rows(claim: &ClaimSpec, found: &Judgement) -> Vec<Row> {
+    let statement = html! {
+        (claim.statement) div.source { (claim.source) }
+        @if !found.quantity.is_empty() { div.source.checked { (found.quantity) } }
+    };
+    let raw = format!("{} ({}) {}", claim.statement, claim.source, found.quantity);
+    let first = row(found, Cell::markup(&statement, raw), &claim.published, &found.verdict, found.measured);
+    let tested = !matches!(found.verdict, Verdict::NotTested { .. });
+    let parts = found.each.iter().filter(|_| tested).map(|part| {
+        let what = html! { div.part { b { (part.value) } div.source { (claim.statement) } } };
+        let raw = format!("{} ({}) {}", claim.statement, claim.source, part.value);
+        row(found, Cell::markup(&what, raw), "", &part.verdict, part.measured)
+    });
+    std::iter::once(first).chain(parts).collect()
+}
+
+fn row(found: &Judgement, what: Cell, published: &str, verdict: &Verdict, measured: Option<Estimate>) -> Row {
     let in_words =
         |value: f64| if found.unit.is_empty() { ratio(value) } else { in_unit(value, &found.unit) };
-    let statement = html! { (claim.statement) div.source { (claim.source) } };
-    let interval = found.measured.and_then(|measured| measured.interval);
-    let interval = interval.map_or_else(Cell::none, |interval| {
-        let plain = |value: f64| if found.unit.is_empty() { significant(value) } else { in_words(value) };
+    let plain = |value: f64| if found.unit.is_empty() { significant(value) } else { in_words(value) };
+    let interval = measured.and_then(|measured| measured.interval).map_or_else(Cell::none, |interval| {
         Cell::text(format!("{} to {}", plain(interval.low), plain(interval.high)))
     });
-    let (word, class, reason) = match &found.verdict {
+    let (word, class, reason) = match verdict {
         Verdict::Holds => ("holds", "verdict holds", ""),
         Verdict::DoesNot => ("does not hold", "verdict does-not", ""),
         Verdict::NoEvidence { reason } => ("no evidence", "verdict no-evidence", reason.as_str()),
         Verdict::NotTested { reason } => ("not tested here", "verdict not-tested", reason.as_str()),
     };
-    let verdict = html! { span class=(class) { (word) } @if !reason.is_empty() { div.source { (reason) } } };
-    let basis = found.measured.map(|measured| measured.basis.describe());
-    let checked = html! {
-        @if !found.quantity.is_empty() { (found.quantity) }
-        @if !found.condition.is_empty() { div.source { "must be " (found.condition) @if let Some(basis) = basis { "; interval " (basis) } } }
+    let mut why = Vec::new();
+    if !found.condition.is_empty() {
+        why.push(format!("must be {}", found.condition));
+    }
+    if let Some(measured) = measured {
+        let basis = measured.basis.describe();
+        why.push(if measured.interval.is_some() { format!("interval {basis}") } else { basis.to_owned() });
+    }
+    let why = why.join("; ");
+    let verdict = html! {
+        span class=(class) { (word) }
+        @if !reason.is_empty() { div.source { (reason) } }
+        @if !why.is_empty() { div.source { (why) } }
     };
+    let raw: Vec<&str> = [word, reason, &why].into_iter().filter(|text| !text.is_empty()).collect();
     Row::from(vec![
-        Cell::markup(&statement, format!("{} ({})", claim.statement, claim.source)).class("wide"),
-        Cell::text(claim.published.clone()),
-        Cell::maybe(found.measured.map(|measured| measured.value), in_words),
+        what.class("wide"),
+        Cell::text(published),
+        Cell::maybe(measured.map(|measured| measured.value), in_words),
         interval.class("nowrap"),
-        found.measured.map_or_else(Cell::none, |measured| {
+        measured.map_or_else(Cell::none, |measured| {
             let n = fsage_engine::quantity::as_f64(measured.n.try_into().unwrap_or(0));
             Cell::number(number_of_pairs(&measured), n)
         }),
-        Cell::markup(&verdict, format!("{word} {reason}").trim().to_owned()),
-        Cell::markup(&checked, format!("{} {}", found.quantity, found.condition)).class("small"),
+        Cell::markup(&verdict, raw.join("; ")),
     ])
 }

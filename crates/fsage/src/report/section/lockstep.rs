@@ -192,14 +192,19 @@ fn findings(content: &Content<'_>) -> Option<String> {
     };
     let holds = count(|verdict| matches!(verdict, Verdict::Holds));
     let open = count(|verdict| matches!(verdict, Verdict::NoEvidence { .. }));
-    let fails: Vec<&str> = spec
+    let fails: Vec<String> = spec
         .claim
         .iter()
         .zip(content.judgements)
         .filter(|(_, found)| found.verdict == Verdict::DoesNot)
-        .map(|(claim, _)| claim.statement.as_str())
+        .map(|(claim, found)| {
+            let parts = found.each.iter().filter(|part| part.verdict == Verdict::DoesNot);
+            let parts: Vec<&str> = parts.map(|part| part.value.as_str()).collect();
+            let of = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+            format!("“{}”{of}", claim.statement)
+        })
         .collect();
-    let list = if fails.is_empty() { String::new() } else { format!(": “{}”", fails.join("”; “")) };
+    let list = if fails.is_empty() { String::new() } else { format!(": {}", fails.join("; ")) };
     let text = format!(
         "Of the published findings {} here, there is no evidence for {open}, and {} not hold{list}.",
         if holds == 1 { "1 holds".to_owned() } else { format!("{holds} hold") },
