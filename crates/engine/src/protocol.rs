@@ -285,7 +285,7 @@ pub enum FailureKind {
 pub struct Warning {
     /// One of `cpu-bound`, `stolen-time`, `other-io`, `thermal`, `cache-too-large`, `too-few-samples`, `no-room`,
     /// `clock`, `fragmentation-estimate`, `trace-lost`, `digest-caveat`, `fsck`; of measures also `warm-cache`,
-    /// `no-requests`, `lost-requests`, `unreadable`, `volume-full`.
+    /// `no-requests`, `lost-requests`, `unreadable`, `volume-full`; of `lockstep` also `short-of-room` (operations that found none).
     pub kind: String,
     /// One sentence with the numbers.
     pub message: String,

@@ -65,6 +65,19 @@ impl WorkloadSpec {
         self.drift()?.utilisation.as_ref()
     }
 
+    /// Share of the volume that it keeps in use, where it has rounds that aim at one.
+    #[must_use]
+    pub const fn target(&self) -> Option<f64> {
+        match self {
+            Self::Fsfb(fsfb) => Some(fsfb.target),
+            Self::Mobile(mobile) => Some(mobile.target),
+            Self::InterleavedAppend(append) => Some(append.target),
+            Self::Mail(mail) => Some(mail.target),
+            Self::Histogram(histogram) => Some(histogram.target),
+            Self::Drift(_) | Self::Git(_) | Self::Snapshots(_) => None,
+        }
+    }
+
     /// Whether what is done depends on how full the volume is.
     #[must_use]
     pub fn is_steered(&self) -> bool {

@@ -33,6 +33,8 @@ pub struct Run {
     pub measures: Vec<Measure>,
     /// By volume and look: free space by extent size; nothing where the file system does not tell.
     pub free: Vec<Vec<Option<SizeHistogram>>>,
+    /// By volume: what must be known about how its free space was found at the last look; empty when exact.
+    pub caveats: Vec<String>,
 }
 
 /// A measure's headline.
@@ -90,6 +92,12 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
                     look.volumes.get(volume)?.free_space.as_ref().map(|free| free.histogram.clone())
                 };
                 looks.iter().map(free).collect()
+            })
+            .collect(),
+        caveats: volumes()
+            .map(|volume| {
+                let free = looks.last().and_then(|look| look.volumes.get(volume)?.free_space.as_ref());
+                free.map_or_else(String::new, |free| super::text::with_sizes(&free.caveat))
             })
             .collect(),
     })

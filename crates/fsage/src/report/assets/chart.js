@@ -26,6 +26,8 @@ fsage.axis = (more) => {
   return { gridcolor: look.grid, linecolor: look.line, zerolinecolor: look.grid, tickcolor: look.line, showline: true, ticks: "outside", ticklen: 4, automargin: true, ...more };
 };
 
+fsage.legend = { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "top", yref: "container", bgcolor: "rgba(0,0,0,0)" };
+
 fsage.layout = (more) => {
   const look = fsage.look();
   return {
@@ -33,7 +35,7 @@ fsage.layout = (more) => {
     font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, Liberation Sans, sans-serif", size: 12.5, color: look.text },
     margin: { l: 60, r: 16, t: 44, b: 50 }, hovermode: "closest",
     hoverlabel: { bgcolor: look.card, bordercolor: look.line, font: { color: look.text } },
-    legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "top", yref: "container", bgcolor: "rgba(0,0,0,0)" },
+    legend: { ...fsage.legend },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: look.soft, activecolor: look.text },
     ...more,
   };
@@ -80,6 +82,13 @@ fsage.size = (bytes) => {
   if (!bytes) return "0 B";
   const unit = Math.min(6, Math.floor(Math.log2(bytes) / 10));
   return `${(bytes / 2 ** (10 * unit)).toPrecision(3)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit]}`;
+};
+
+// The line below a figure: what must be known first, what it always says, and what must be known beside.
+fsage.note = (figure, before, after) => {
+  const line = figure.querySelector("p.note");
+  line.dataset.own ??= line.textContent;
+  line.textContent = [...before, line.dataset.own, ...after].filter(Boolean).join(" ");
 };
 
 const state = (figure) => {

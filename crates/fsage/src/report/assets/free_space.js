@@ -84,9 +84,7 @@ function scenes(shown, titles, sizes, bytes, heights) {
 }
 
 function note(figure, shown, missing) {
-  const line = figure.querySelector("p.note");
-  line.dataset.own ??= line.textContent;
   const caveats = shown.filter((trial) => trial.free.caveat).map((trial) => `${trial.label}: ${trial.free.caveat}.`);
   const fallback = missing ? ["This browser cannot draw in 3-D (no WebGL), so the heat map is shown instead."] : [];
-  line.textContent = [...fallback, line.dataset.own, ...caveats].filter(Boolean).join(" ");
+  fsage.note(figure, fallback, caveats);
 }

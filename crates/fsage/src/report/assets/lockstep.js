@@ -33,7 +33,7 @@ fsage.lockstep = {
     panels.forEach((_, i) => { const axis = layout[`yaxis${i ? i + 1 : ""}`]; delete axis.matches; axis.showticklabels = true; });
     // Many lines have a wide legend: it begins below the buttons.
     const height = rows * 380 + 156;
-    const legend = { orientation: "h", x: 0, xanchor: "left", y: 1 - 28 / height, yanchor: "top", yref: "container", bgcolor: "rgba(0,0,0,0)" };
+    const legend = { ...fsage.legend, y: 1 - 28 / height };
     return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 122, b: 56 } }) };
   },
 };
@@ -77,7 +77,7 @@ fsage.charts.lockstep_write = {
 };
 
 fsage.charts.lockstep_free = {
-  draw(state) {
+  draw(state, figure) {
     const run = fsage.data.lockstep[Number(state.run ?? 0)];
     const what = state.what ?? "bytes";
     const shown = run.free.map((looks, volume) => [volume, looks]).filter(([, looks]) => looks.some(Boolean));
@@ -111,6 +111,12 @@ fsage.charts.lockstep_free = {
       { title: { text: what === "bytes" ? "free space (GiB)" : "free extents", standoff: 8 }, rangemode: "tozero" },
       shown.map(([volume]) => run.volumes[volume]));
     shown.forEach((_, i) => { const axis = layout[`yaxis${i ? i + 1 : ""}`]; delete axis.matches; axis.showticklabels = true; });
+    // A volume without free space has an axis with nothing on it, not one of millionths.
+    shown.forEach(([, looks], i) => {
+      if (moments.every((m) => !looks[m]?.[what].some(Boolean))) Object.assign(layout[`yaxis${i ? i + 1 : ""}`], { range: [0, 1], tickvals: [0] });
+    });
+    const caveats = run.caveats.map((caveat, volume) => caveat && `${run.volumes[volume]}, at the end: ${caveat}.`);
+    fsage.note(figure, [], caveats);
     return { traces, layout: fsage.layout({ ...layout, barmode: "group", height: rows * 340 + 110, margin: { l: 70, r: 16, t: 70, b: 56 } }) };
   },
   csv() {

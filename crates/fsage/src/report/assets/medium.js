@@ -37,7 +37,7 @@ fsage.charts.medium = {
       { tickvals: bars.map((_, i) => i), ticktext: bars, range: [bars.length - 0.5, -0.5], zeroline: false },
       media);
     // From the left edge, so that many parts do not reach the buttons.
-    const legend = { orientation: "h", x: 0, xanchor: "left", xref: "container", y: 1, yanchor: "top", yref: "container", bgcolor: "rgba(0,0,0,0)" };
+    const legend = { ...fsage.legend, xref: "container" };
     return { traces, layout: fsage.layout({ ...layout, legend, barmode: "stack", bargap: 0.35, height: rows * Math.max(220, bars.length * 34 + 120) + 80, margin: { l: 20, r: 16, t: 80, b: 56 } }) };
   },
   csv() {

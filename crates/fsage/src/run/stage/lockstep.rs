@@ -20,6 +20,12 @@ use crate::study::spec::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
 /// Share of a thread's time on the CPU from which on a round measured the CPU and not the device.
 const CPU_BOUND: f64 = 0.9;
 
+/// Share of the operations from which on it is told that they found no room.
+const SHORT: f64 = 0.001;
+
+/// So many are nothing to tell of: a filling ends with some that find none.
+const FEW: u64 = 32;
+
 /// Runs the rounds, looks, checks every volume, and gives the followers back.
 pub(super) fn run(
     stage: &LockstepStage,
@@ -48,6 +54,9 @@ pub(super) fn run(
     }
     end(stage, place, &followers, context)?;
     warn_of_cpu(stage, &record.rounds, context);
+    if let Some(message) = no_room(stage, &record.rounds, &record.failed) {
+        context.warn(Warning { kind: "short-of-room".into(), message });
+    }
     let Record { rounds, looks, digest, failed } = record;
     let volumes = stage.volumes().into_iter().map(str::to_owned).collect();
     context.done.push(StageRecord::Lockstep {
@@ -273,6 +282,29 @@ fn warn_of_cpu(stage: &LockstepStage, rounds: &[Round], context: &mut StageConte
     }
 }
 
+/// What to say where the leader had no room for what its workload's target allows, as where a file system keeps for itself what `statfs`
+/// calls free.
+fn no_room(
+    stage: &LockstepStage,
+    rounds: &[Round],
+    failed: &std::collections::BTreeMap<String, u64>,
+) -> Option<String> {
+    let target = stage.workload.target()?;
+    let last = rounds.last()?;
+    let leader = last.volumes.first()?;
+    let refused: u64 = ["ENOSPC", "EDQUOT"].iter().filter_map(|name| failed.get(*name)).sum();
+    (refused > FEW && as_f64(refused) > SHORT * as_f64(last.operations)).then(|| {
+        format!(
+            "{refused} of {} operations found no room on {} and were left out on all volumes; at the end {:.1} % of it are in use as statfs \
+             counts it, {:.1} % are asked for: it is as full as it can be",
+            last.operations,
+            stage.leader,
+            100.0 * as_f64(leader.used_bytes) / as_f64(leader.total_bytes).max(1.0),
+            100.0 * target
+        )
+    })
+}
+
 fn in_words(stage: &LockstepStage, point: &Path) -> String {
     let workload = super::age::shown(&stage.workload);
     let names = stage.volumes().join(", ");
@@ -287,6 +319,33 @@ pub(super) fn describe(stage: &LockstepStage, point: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_volume_without_room_is_told_of() {
+        let stage: LockstepStage = serde_json::from_str(
+            r#"{"workload":{"kind":"fsfb","target":0.95},"every":1,"followers":{},"measures":[]}"#,
+        )
+        .unwrap();
+        let leader = fsage_engine::lockstep::VolumeRound {
+            used_bytes: 940,
+            total_bytes: 1000,
+            ..fsage_engine::lockstep::VolumeRound::default()
+        };
+        let round = Round { round: 1, operations: 10_000, files: 1, live_bytes: 1, volumes: vec![leader] };
+        let of = |stage: &LockstepStage, refused| {
+            no_room(stage, std::slice::from_ref(&round), &[("ENOSPC".to_owned(), refused)].into())
+        };
+        assert_eq!(of(&stage, 32), None);
+        let said = of(&stage, 33).unwrap();
+        assert!(said.starts_with("33 of 10000 operations found no room on full"), "{said}");
+        assert!(said.contains("94.0 % of it are in use") && said.contains("95.0 % are asked for"), "{said}");
+        // Where a full volume is the workload's own turning point, nothing is amiss.
+        let git: LockstepStage = serde_json::from_str(
+            r#"{"workload":{"kind":"git","history":{"kind":"synthetic","commits":9}},"every":1,"followers":{},"measures":[]}"#,
+        )
+        .unwrap();
+        assert_eq!(of(&git, 71), None);
+    }
 
     #[test]
     fn looks_begin_after_the_filling_and_end_after_the_last_round() {
