@@ -10,8 +10,7 @@ use crate::store::format::VolumePlaces;
 use crate::study::spec::UNAGED;
 
 /// Time to read the fresh copy that the volume's stage made, where it made one; of the copy itself its own.
-#[must_use]
-pub(crate) fn copy_ns(volume: &VolumePlaces, all: &[VolumePlaces]) -> Option<u64> {
+fn copy_ns(volume: &VolumePlaces, all: &[VolumePlaces]) -> Option<u64> {
     Some(made(volume, all)?.explanation.tree.now_ns)
 }
 
@@ -19,9 +18,10 @@ fn made<'a>(volume: &VolumePlaces, all: &'a [VolumePlaces]) -> Option<&'a Volume
     all.iter().find(|other| other.stage == volume.stage && other.volume == UNAGED)
 }
 
-/// Notes with each volume what the copy takes that was made, where it is 5 % more than was reckoned.
+/// The volumes, each with the time to read the copy that was made; it is noted with them where it is 5 % more than was reckoned.
 #[must_use]
-pub(crate) fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<VolumePlaces> {
+pub(crate) fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<(VolumePlaces, Option<u64>)> {
+    let copies: Vec<Option<u64>> = volumes.iter().map(|volume| copy_ns(volume, &volumes)).collect();
     let note = |volume: &VolumePlaces| {
         let tree = &made(volume, &volumes)?.explanation.tree;
         let far = tree.now_ns.saturating_mul(20) > tree.copied_ns.saturating_mul(21);
@@ -37,7 +37,7 @@ pub(crate) fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<VolumePlaces> {
     for (volume, note) in volumes.iter_mut().zip(notes) {
         volume.explanation.notes.extend(note);
     }
-    volumes
+    volumes.into_iter().zip(copies).collect()
 }
 
 #[cfg(test)]
@@ -65,9 +65,9 @@ mod tests {
         ];
         assert_eq!(copy_ns(&all[0], &all), Some(all[1].explanation.tree.now_ns));
         assert_eq!((copy_ns(&all[1], &all), copy_ns(&all[2], &all)), (copy_ns(&all[0], &all), None));
-        let notes: Vec<usize> = noted(all).iter().map(|volume| volume.explanation.notes.len()).collect();
+        let notes: Vec<usize> = noted(all).iter().map(|(volume, _)| volume.explanation.notes.len()).collect();
         assert_eq!(notes, [1, 1, 0]);
         let near = noted(vec![volume("one", "full", 900 << 20), volume("one", UNAGED, 0)]);
-        assert!(near.iter().all(|volume| volume.explanation.notes.is_empty()));
+        assert!(near.iter().all(|(volume, _)| volume.explanation.notes.is_empty()));
     }
 }

@@ -19,7 +19,7 @@ use fsage_engine::layout::PlacedFile;
 use fsage_engine::protocol::{Reply, Request};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use copy::{copy_ns, noted};
+pub(crate) use copy::noted;
 pub use map::{COLUMNS, Map, ROWS};
 pub use page::{Titled, page, pages};
 pub(crate) use page::{in_short, legend, map, mend, worst_table};

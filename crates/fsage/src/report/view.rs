@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::series::{self, FreeMap, Latency};
 use super::source::{self, Note, ProbeFile, StageFile, Study, TrialFile};
 use super::{ReportError, ReportOptions, factor, palette, text};
-use crate::explain::{Explanation, copy_ns, noted};
+use crate::explain::{Explanation, noted};
 use crate::stats::evidence::{self, Series, Trend, blocks};
 use crate::stats::{Bootstrap, Evidence};
 use crate::store::format::{Look, TrialStatus, VolumePlaces};
@@ -235,11 +235,7 @@ fn add_places(view: &mut View, store: &Path) {
         seen.push(&trial.factors);
         let context = factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
         let several = record.volumes.iter().any(|other| other.stage != record.volumes[0].stage);
-        let copies: Vec<Option<u64>> =
-            record.volumes.iter().map(|volume| copy_ns(volume, &record.volumes)).collect();
-        for (VolumePlaces { stage, volume, explanation }, copy_ns) in
-            noted(record.volumes).into_iter().zip(copies)
-        {
+        for (VolumePlaces { stage, volume, explanation }, copy_ns) in noted(record.volumes) {
             let stage = if several { stage.as_str() } else { "" };
             let label = joined(&[&trial.file_system, &context, stage, &volume]);
             view.places.push(Places { label, explanation, copy_ns });

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{ExplainArgs, save, show};
 use crate::cli::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
-use crate::explain::{Explanation, Titled, copy_ns, noted, pages};
+use crate::explain::{Explanation, Titled, noted, pages};
 use crate::report::text::counted;
 use crate::run::label;
 use crate::store::Store;
@@ -137,11 +137,8 @@ fn explained(trial: &TrialRecord, store: &Store, worst: usize, terminal: &Termin
     let planned = store.plan().trials.iter().find(|planned| planned.id == trial.id);
     let words = planned.map(|planned| label(planned, store.plan().study.repeats)).unwrap_or_default();
     let several = record.volumes.iter().any(|other| other.stage != record.volumes[0].stage);
-    let copies: Vec<Option<u64>> =
-        record.volumes.iter().map(|volume| copy_ns(volume, &record.volumes)).collect();
     noted(record.volumes)
         .into_iter()
-        .zip(copies)
         .map(|(kept, copy_ns)| {
             let stage = if several { kept.stage.as_str() } else { "" };
             let parts = [trial.id.as_str(), &words, stage, &kept.volume];
