@@ -36,9 +36,10 @@ fsage.charts.medium = {
       { title: { text: share ? "share of the medium's work (%)" : `the medium's work (${unit}, model)`, standoff: 8 }, rangemode: "tozero" },
       { tickvals: bars.map((_, i) => i), ticktext: bars, range: [bars.length - 0.5, -0.5], zeroline: false },
       media);
-    // From the left edge, so that many parts do not reach the buttons.
-    const legend = { ...fsage.legend, xref: "container" };
-    return { traces, layout: fsage.layout({ ...layout, legend, barmode: "stack", bargap: 0.35, height: rows * Math.max(220, bars.length * 34 + 120) + 80, margin: { l: 20, r: 16, t: 80, b: 56 } }) };
+    // Many parts: the legend begins at the left edge, below the buttons.
+    const height = rows * Math.max(220, bars.length * 34 + 120) + 108;
+    const legend = { ...fsage.legend, xref: "container", y: 1 - 28 / height };
+    return { traces, layout: fsage.layout({ ...layout, legend, barmode: "stack", bargap: 0.35, height, margin: { l: 20, r: 16, t: 108, b: 56 } }) };
   },
   csv() {
     const rows = [["part", "file_system", "medium", "trials", "component", "ns"]];

@@ -36,7 +36,7 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
 fn rows(claim: &ClaimSpec, found: &Judgement) -> Vec<Row> {
     let statement = html! {
         (claim.statement) div.source { (claim.source) }
-        @if !found.quantity.is_empty() { div.source.checked { (found.quantity) } }
+        @if !found.quantity.is_empty() { div.source { (found.quantity) } }
     };
     let raw = format!("{} ({}) {}", claim.statement, claim.source, found.quantity);
     let first = row(found, Cell::markup(&statement, raw), &claim.published, &found.verdict, found.measured);

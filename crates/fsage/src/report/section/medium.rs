@@ -92,6 +92,7 @@ fn row(content: &Content<'_>, spending: &Spending, model: bool) -> Row {
 fn trials(spending: &Spending) -> String {
     let number = spending.trials;
     match (spending.context.as_str(), number) {
+        ("", 1) => "1 trial".to_owned(),
         (context, 1) => context.to_owned(),
         ("", number) => format!("{number} repeats"),
         (context, number) => format!("{context}, {number} repeats"),
