@@ -98,7 +98,7 @@ fsage.charts.lockstep_free = {
       const first = buckets.length > 0 && !named.has(moment);
       if (first) named.add(moment);
       traces.push({
-        type: "bar", xaxis: `x${id}`, yaxis: `y${id}`, name: `round ${run.looks[moment]}`, legendgroup: String(moment), showlegend: first,
+        type: "bar", xaxis: `x${id}`, yaxis: `y${id}`, name: `round ${run.looks[moment]}`, legendgroup: String(moment), legendrank: n, showlegend: first,
         marker: { color: ramp[n % 4] }, x: buckets.map((_, i) => i), y: what === "bytes" ? buckets.map((v) => v / 2 ** 30) : buckets,
         customdata: buckets.map((v, i) => [fsage.bucket(low + i), what === "bytes" ? fsage.size(v) : `${v} extents`]),
         hovertemplate: `from %{customdata[0]}: %{customdata[1]}<extra>round ${run.looks[moment]}, ${fsage.escape(run.volumes[volume])}</extra>`,
@@ -111,9 +111,11 @@ fsage.charts.lockstep_free = {
       { title: { text: what === "bytes" ? "free space (GiB)" : "free extents", standoff: 8 }, rangemode: "tozero" },
       shown.map(([volume]) => run.volumes[volume]));
     shown.forEach((_, i) => { const axis = layout[`yaxis${i ? i + 1 : ""}`]; delete axis.matches; axis.showticklabels = true; });
-    // A volume without free space has an axis with nothing on it, not one of millionths.
+    // A volume with hardly any free space has an axis of one MiB, not one of millionths of a GiB.
+    const [least, top, name] = what === "bytes" ? [2 ** 20, 2 ** -10, "1 MiB"] : [1, 1, "1"];
     shown.forEach(([, looks], i) => {
-      if (moments.every((m) => !looks[m]?.[what].some(Boolean))) Object.assign(layout[`yaxis${i ? i + 1 : ""}`], { range: [0, 1], tickvals: [0] });
+      const most = Math.max(0, ...moments.flatMap((m) => looks[m]?.[what] ?? []));
+      if (most < least) Object.assign(layout[`yaxis${i ? i + 1 : ""}`], { range: [0, top], tickvals: [0, top], ticktext: ["0", name] });
     });
     const caveats = run.caveats.map((caveat, volume) => caveat && `${run.volumes[volume]}, at the end: ${caveat}.`);
     fsage.note(figure, [], caveats);
