@@ -12,7 +12,7 @@ use crate::study::spec::ClaimSpec;
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let spec = content.view.study.spec.as_ref().filter(|spec| !spec.claim.is_empty())?;
     let columns = [
-        Column::text("The paper says, and what was checked"),
+        Column::text("The paper says"),
         Column::text("Published"),
         Column::number("We measured", ""),
         Column::text(format!("{} interval", percent(content.view.bootstrap.confidence))),
@@ -81,7 +81,8 @@ fn row(found: &Judgement, what: Cell, published: &str, verdict: &Verdict, measur
         what.class("wide"),
         Cell::text(published),
         Cell::maybe(measured.map(|measured| measured.value), in_words),
-        interval.class("nowrap"),
+        // With units it is long, and may take two lines.
+        interval.class(if found.unit.is_empty() { "nowrap" } else { "" }),
         measured.map_or_else(Cell::none, |measured| {
             let n = fsage_engine::quantity::as_f64(measured.n.try_into().unwrap_or(0));
             Cell::number(number_of_pairs(&measured), n)
