@@ -60,8 +60,8 @@ pub struct Judgement {
 /// What one value of a factor gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// The value, as it is read.
-    pub value: String,
+    /// The value.
+    pub value: Value,
     /// The verdict of the trials that have it.
     pub verdict: Verdict,
     /// What they measured.
@@ -108,7 +108,7 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], bootstrap
     let parts = values.iter().map(|value| {
         let trials: Vec<_> = trials.iter().filter(|trial| has(trial, value)).cloned().collect();
         let (verdict, measured) = one(&trials);
-        Part { value: in_words(value), verdict, measured }
+        Part { value: value.clone(), verdict, measured }
     });
     let parts: Vec<_> = parts.collect();
     judgement.quantity.push_str(&format!(", for each {}", last(path)));
@@ -132,7 +132,7 @@ fn untested(reason: &str) -> Judgement {
 fn of_all(parts: &[Part]) -> Verdict {
     let named = |wanted: fn(&Verdict) -> bool| {
         let named: Vec<_> =
-            parts.iter().filter(|part| wanted(&part.verdict)).map(|part| part.value.as_str()).collect();
+            parts.iter().filter(|part| wanted(&part.verdict)).map(|part| in_words(&part.value)).collect();
         named.join(", ")
     };
     if parts.iter().any(|part| part.verdict == Verdict::DoesNot) {
@@ -400,8 +400,8 @@ mod tests {
         assert_eq!(both.verdict, Verdict::DoesNot);
         assert!(both.measured.is_none());
         assert_eq!(both.quantity, "m: all trials, for each kind");
-        let parts: Vec<_> = both.each.iter().map(|part| (part.value.as_str(), &part.verdict)).collect();
-        assert_eq!(parts, [("xfs", &Verdict::Holds), ("btrfs", &Verdict::DoesNot)]);
+        let parts: Vec<_> = both.each.iter().map(|part| (part.value.clone(), &part.verdict)).collect();
+        assert_eq!(parts, [(json!("xfs"), &Verdict::Holds), (json!("btrfs"), &Verdict::DoesNot)]);
         let holds = of_each(&["xfs", "ext4"], &[xfs, ("ext4", 3.0, Some(0.1))]);
         assert_eq!(holds.verdict, Verdict::Holds);
         let open = of_each(&["xfs", "ext4"], &[xfs, ("ext4", 3.0, None)]);
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_value_that_measured_nothing_proves_nothing() {
-        let part = |value: &str, verdict| Part { value: value.to_owned(), verdict, measured: None };
+        let part = |value: &str, verdict| Part { value: json!(value), verdict, measured: None };
         let untested = || Verdict::NotTested { reason: "why".to_owned() };
         let other = || Verdict::NotTested { reason: "another why".to_owned() };
         let open = || Verdict::NoEvidence { reason: String::new() };

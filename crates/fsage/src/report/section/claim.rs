@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::Content;
 use super::difference::number_of_pairs;
+use crate::report::factor;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{in_unit, percent, ratio, significant};
 use crate::stats::{Estimate, Judgement, Verdict};
@@ -42,8 +43,9 @@ fn rows(claim: &ClaimSpec, found: &Judgement) -> Vec<Row> {
     let first = row(found, Cell::markup(&statement, raw), &claim.published, &found.verdict, found.measured);
     let tested = !matches!(found.verdict, Verdict::NotTested { .. });
     let parts = found.each.iter().filter(|_| tested).map(|part| {
-        let what = html! { div.part { b { (part.value) } div.source { (claim.statement) } } };
-        let raw = format!("{} ({}) {}", claim.statement, claim.source, part.value);
+        let value = factor::value(claim.each.as_deref().unwrap_or_default(), &part.value);
+        let what = html! { div.part { b { (value) } div.source { (claim.statement) } } };
+        let raw = format!("{} ({}) {value}", claim.statement, claim.source);
         row(found, Cell::markup(&what, raw), "", &part.verdict, part.measured)
     });
     std::iter::once(first).chain(parts).collect()
@@ -54,14 +56,17 @@ fn row(found: &Judgement, what: Cell, published: &str, verdict: &Verdict, measur
         |value: f64| if found.unit.is_empty() { ratio(value) } else { in_unit(value, &found.unit) };
     let plain = |value: f64| if found.unit.is_empty() { significant(value) } else { in_words(value) };
     let interval = measured.and_then(|measured| measured.interval).map_or_else(Cell::none, |interval| {
-        Cell::text(format!("{} to {}", plain(interval.low), plain(interval.high)))
+        let cell = Cell::text(format!("{} to {}", plain(interval.low), plain(interval.high)));
+        // With units it is long, and may take two lines.
+        cell.class(if found.unit.is_empty() { "nowrap" } else { "" })
     });
-    let (word, class, reason) = match verdict {
-        Verdict::Holds => ("holds", "verdict holds", ""),
-        Verdict::DoesNot => ("does not hold", "verdict does-not", ""),
-        Verdict::NoEvidence { reason } => ("no evidence", "verdict no-evidence", reason.as_str()),
-        Verdict::NotTested { reason } => ("not tested here", "verdict not-tested", reason.as_str()),
+    let (word, class) = match verdict {
+        Verdict::Holds => ("holds", "verdict holds"),
+        Verdict::DoesNot => ("does not hold", "verdict does-not"),
+        Verdict::NoEvidence { .. } => ("no evidence", "verdict no-evidence"),
+        Verdict::NotTested { .. } => ("not tested here", "verdict not-tested"),
     };
+    let reason = verdict.reason().unwrap_or_default();
     let mut why = Vec::new();
     if !found.condition.is_empty() {
         why.push(format!("must be {}", found.condition));
@@ -81,8 +86,7 @@ fn row(found: &Judgement, what: Cell, published: &str, verdict: &Verdict, measur
         what.class("wide"),
         Cell::text(published),
         Cell::maybe(measured.map(|measured| measured.value), in_words),
-        // With units it is long, and may take two lines.
-        interval.class(if found.unit.is_empty() { "nowrap" } else { "" }),
+        interval,
         measured.map_or_else(Cell::none, |measured| {
             let n = fsage_engine::quantity::as_f64(measured.n.try_into().unwrap_or(0));
             Cell::number(number_of_pairs(&measured), n)

@@ -199,7 +199,8 @@ fn findings(content: &Content<'_>) -> Option<String> {
         .filter(|(_, found)| found.verdict == Verdict::DoesNot)
         .map(|(claim, found)| {
             let parts = found.each.iter().filter(|part| part.verdict == Verdict::DoesNot);
-            let parts: Vec<&str> = parts.map(|part| part.value.as_str()).collect();
+            let path = claim.each.as_deref().unwrap_or_default();
+            let parts: Vec<String> = parts.map(|part| factor::value(path, &part.value)).collect();
             let of = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
             format!("“{}”{of}", claim.statement)
         })
