@@ -33,6 +33,11 @@ use tracefs::Instance;
 
 use crate::protocol::Warning;
 
+/// Where tracefs is reached, in words; `None` where requests cannot be seen.
+pub(crate) fn tracefs_place() -> Option<String> {
+    tracefs::place()
+}
+
 /// Size of the ring buffer of each CPU: about 80,000 events.
 const BUFFER_KIB: u64 = 8 << 10;
 

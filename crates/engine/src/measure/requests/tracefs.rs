@@ -15,25 +15,36 @@ use crate::host::mount;
 /// How long an instance may be kept by a pipe that is just being closed.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 
+/// Where tracefs is reached, in words; `None` where the kernel has none, or we may not mount it.
+pub(super) fn place() -> Option<String> {
+    let tracefs = Tracefs::open().ok()?;
+    let mounted = tracefs.mount.is_none();
+    Some(if mounted {
+        tracefs.path.display().to_string()
+    } else {
+        "not mounted: fsage reaches it by a mount of its own".to_owned()
+    })
+}
+
 /// tracefs, wherever it is mounted, or mounted nowhere.
 #[derive(Debug)]
 struct Tracefs {
     path: PathBuf,
     /// A mount without a place: it goes with the descriptor.
-    _mount: Option<OwnedFd>,
+    mount: Option<OwnedFd>,
 }
 
 impl Tracefs {
     fn open() -> Result<Self, Error> {
         if let Some(entry) = mount::table().into_iter().find(|entry| entry.file_system == "tracefs") {
-            return Ok(Self { path: entry.point, _mount: None });
+            return Ok(Self { path: entry.point, mount: None });
         }
         let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
-        Ok(Self { path, _mount: Some(mount) })
+        Ok(Self { path, mount: Some(mount) })
     }
 
     fn instance(&self, name: &str) -> PathBuf {
