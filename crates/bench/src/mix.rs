@@ -40,6 +40,7 @@ pub fn load(directory: &Path, operations: u64, trace: bool) -> LoadSpec {
         stop: StopSpec { operations: Some(operations), ..StopSpec::default() },
         write_mode: WriteMode::Buffered,
         probe_every: 0,
+        probe_share: None,
         probe_layout: false,
         trim: false,
         trace,

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(first, second);
         let sparse = fs::metadata(to.path().join("sparse")).unwrap();
         assert!(sparse.blocks() * 512 < 1 << 20, "{} blocks", sparse.blocks());
-        let verified = [from.path(), to.path()].map(|path| crate::verify::run(path, 1).unwrap());
+        let verified = [from.path(), to.path()].map(|path| crate::verify::run(path, 1, false).unwrap());
         assert!(verified[0].good_blocks > 1000);
         assert_eq!(verified[0].good_blocks, verified[1].good_blocks);
         assert_eq!(verified[0].bad_blocks, verified[1].bad_blocks);

@@ -321,16 +321,29 @@ impl Executor {
         allocate(file, FallocateFlags::empty(), offset, length)
     }
 
-    /// Writes the whole content of a live file in place: what fast mode left out.
+    /// Writes the whole content of a live file in place: what fast mode left out. `go_on` is asked before each part, with the
+    /// bytes written since the last time, and ends it by its error.
     ///
     /// # Errors
-    /// What opening or writing says.
-    pub fn materialise(&mut self, operation: &Operation) -> Result<(), Errno> {
+    /// What opening or writing says, or `go_on`.
+    pub fn materialise(
+        &mut self,
+        operation: &Operation,
+        mut go_on: impl FnMut(u64) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        go_on(0)?;
         self.directories.ensure(operation.place.directory, None)?;
         set_name(&mut self.name, operation.place.name);
         let file = self.open_plain(operation, OFlags::WRONLY)?;
         let mut watch = Watch::start(&self.clock);
-        write_range(file.as_fd(), &mut self.buffer, operation, 0, operation.size, false, &mut watch)
+        let mut at = 0;
+        while at < operation.size {
+            let part = (operation.size - at).min(as_u64(CHUNK_BYTES));
+            write_range(file.as_fd(), &mut self.buffer, operation, at, part, false, &mut watch)?;
+            at += part;
+            go_on(part)?;
+        }
+        Ok(())
     }
 }
 

@@ -244,6 +244,7 @@ fn load() -> LoadSpec {
         stop: StopSpec::default(),
         write_mode: WriteMode::Buffered,
         probe_every: 0,
+        probe_share: None,
         probe_layout: false,
         trim: false,
         trace: true,

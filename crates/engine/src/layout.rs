@@ -13,7 +13,7 @@ pub use error::LayoutError;
 pub use free::free_space;
 pub(crate) use free::{is_btrfs, volume_bytes};
 pub use places::{PlacedFile, Places, places};
-pub use scan::{ScanOptions, scan, scan_in_detail};
+pub use scan::{ScanOptions, scan, scan_in_detail, scan_load};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

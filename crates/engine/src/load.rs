@@ -24,6 +24,7 @@ mod result;
 mod run;
 mod setup;
 mod source;
+mod spacing;
 mod tick;
 mod worker;
 
@@ -58,9 +59,10 @@ pub struct StopSpec {
     pub bytes: Option<Bytes>,
     /// After this many seconds of load (pauses and probes do not count).
     pub seconds: Option<f64>,
-    /// When the volume has no space for an operation.
+    /// When the volume has no space for an operation: no free block, or no free inode.
     pub full: bool,
-    /// When the volume's measured age reaches this; looked at at every probe.
+    /// When the volume's measured age reaches this; checked at every probe, and without probes every few thousand operations where
+    /// it needs none (`volume_overwrites`).
     pub age: Option<AgeTarget>,
 }
 
@@ -84,6 +86,23 @@ pub struct AgeTarget {
     /// or `seconds` must be given as well.
     #[serde(skip_serializing_if = "is_false")]
     pub near: bool,
+}
+
+impl AgeTarget {
+    /// Whether it can only be judged by a probe: the data written is known without.
+    #[must_use]
+    pub const fn needs_probes(&self) -> bool {
+        self.needs_layout() || self.free_extent_median.is_some()
+    }
+
+    /// Whether such a probe has to look at every file.
+    #[must_use]
+    pub const fn needs_layout(&self) -> bool {
+        self.extents_per_file.is_some()
+            || self.fragmented_share.is_some()
+            || self.converged.is_some()
+            || self.near
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -111,7 +130,10 @@ pub struct LoadSpec {
     /// Operations between two probes with the load stopped; 0: none but the last.
     #[serde(default)]
     pub probe_every: u64,
-    /// Whether a probe also walks the layout of every file (needed by `stop.age`, costs time).
+    /// Most of the run (0..1) that probes may take: those that do not fit are left out. Absent: all are made, whatever they take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_share: Option<f64>,
+    /// Whether a probe also walks the layout of every file (costs some 10 µs a file). What `stop.age` needs is walked anyway.
     #[serde(default)]
     pub probe_layout: bool,
     /// Run `fstrim` at every probe.
@@ -193,12 +215,16 @@ pub enum StopReason {
     Bytes,
     /// `stop.seconds`.
     Seconds,
-    /// `stop.full`.
+    /// `stop.full`, or nothing but failures for want of space: no block was free.
     Full,
+    /// The same for want of inodes: blocks were free, and no file could be made.
+    Inodes,
     /// `stop.age`.
     Age,
     /// The user, a signal or the lab asked.
     Asked,
+    /// The workload, or the trace that was replayed, was through.
+    Ended,
 }
 
 /// What a load leaves. This is also what `fsage age --json` prints.
@@ -212,6 +238,9 @@ pub struct LoadResult {
     pub elapsed_ns: u64,
     /// Failed operations by errno name (`"ENOSPC": 12`).
     pub failed: BTreeMap<String, u64>,
+    /// Of those with `ENOSPC`, the ones for want of an inode: blocks were free.
+    #[serde(default)]
+    pub failed_without_inode: u64,
     /// Successes by kind.
     pub succeeded: BTreeMap<OperationKind, u64>,
     /// Bytes written by operations (in fast mode: bytes allocated).
@@ -229,6 +258,16 @@ pub struct LoadResult {
     pub device_bytes_before_materialise: Option<u64>,
     /// Nanoseconds that materialising took (0 when not in fast mode).
     pub materialise_ns: u64,
+    /// Probes made.
+    #[serde(default)]
+    pub probes: u64,
+    /// Nanoseconds that they took, beside `elapsed_ns`.
+    #[serde(default)]
+    pub probe_ns: u64,
+    /// Every live file has its data in place. `false` only in fast mode, when writing it was given up: then files, or the end of
+    /// one, read as zeros.
+    #[serde(default = "in_place")]
+    pub materialised: bool,
     /// Digest of the logical tree: hex, 32 characters.
     pub digest: String,
     /// Why the digest need not agree with another file system's (out of space, fullness feedback);
@@ -238,7 +277,7 @@ pub struct LoadResult {
     pub stopped_by: StopReason,
     /// Latencies over the whole load.
     pub latency: BTreeMap<OperationKind, LatencySummary>,
-    /// Layout of every file at the end.
+    /// Layout at the end, of the files that the load made and of no others in its directory.
     pub layout: LayoutSummary,
     /// Free space at the end; absent where it cannot be known.
     pub free_space: Option<FreeSpace>,
@@ -253,6 +292,11 @@ pub struct LoadResult {
     /// keeps `model` time, every latency is by its clock, and `elapsed_ns` is still the wall's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
+}
+
+/// Results of before it was told are of loads that ran to their end.
+const fn in_place() -> bool {
+    true
 }
 
 /// Where what a load says goes while it runs. Called from the thread that called [`run`], never while

@@ -12,8 +12,8 @@
 //! | 4 failure | agent → lab | JSON [`Failure`], instead of a reply |
 //!
 //! The agent ends, undoing nothing but stopping its own children, when its input ends: what it took
-//! from the host is in the lab's lease journal. Requests run one at a time, except `Pause`, `Resume`
-//! and `Stop`, which act on the running one at once.
+//! from the host is in the lab's lease journal. Requests run one at a time, except `Pause`, `Resume`,
+//! `Stop` and `Abandon`, which act on the running one at once.
 
 #![allow(missing_docs, reason = "fields of requests and replies are described on the variant")]
 
@@ -124,8 +124,12 @@ pub enum Request {
     FreeSpace { directory: PathBuf },
     /// `statfs`.
     Usage { directory: PathBuf },
-    /// Check every block of self-describing data below a directory.
-    Verify { directory: PathBuf },
+    /// Check every block of self-describing data below a directory, on its own file system only unless `cross_mounts`.
+    Verify {
+        directory: PathBuf,
+        #[serde(default)]
+        cross_mounts: bool,
+    },
     /// Attach a file or block device as a loop device that refuses every write, with direct I/O where it can be.
     LoopAttachReadOnly { file: PathBuf, sector_bytes: u32 },
     /// Save a volume as an image: `Event::Progress` (blocks), then `Reply::Image`. `point` is where its file system is mounted
@@ -173,8 +177,10 @@ pub enum Request {
     Pause,
     /// Go on.
     Resume,
-    /// End the running load; its reply comes as usual, stopped by `asked`.
+    /// End the running load; its reply comes as usual, stopped by `asked`. In `fast` mode the data is written in place first.
     Stop,
+    /// The same without writing the data: the result says `materialised: false`.
+    Abandon,
     /// End the agent after its reply.
     Goodbye,
 }
@@ -284,7 +290,7 @@ pub enum FailureKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
     /// One of `cpu-bound`, `stolen-time`, `other-io`, `thermal`, `cache-too-large`, `too-few-samples`, `no-room`,
-    /// `clock`, `fragmentation-estimate`, `trace-lost`, `digest-caveat`, `fsck`; of measures also `warm-cache`,
+    /// `clock`, `fragmentation-estimate`, `trace-lost`, `digest-caveat`, `fsck`, `probe-cost`, `no-inodes`, `not-in-place`; of measures also `warm-cache`,
     /// `no-requests`, `lost-requests`, `unreadable`, `volume-full`; of `lockstep` also `short-of-room` (operations that found none).
     pub kind: String,
     /// One sentence with the numbers.
@@ -371,7 +377,7 @@ pub struct VerifyResult {
     pub bytes: u64,
     /// Blocks that are what they must be.
     pub good_blocks: u64,
-    /// Blocks by what is wrong (`stale`, `torn`, `misplaced`, `foreign`, `zero`, `unreadable`).
+    /// Blocks by what is wrong (`stale`, `torn`, `misplaced`, `foreign`, `zero`, `unwritten`, `unreadable`).
     pub bad_blocks: BTreeMap<String, u64>,
     /// At most 100 findings: path, offset, what.
     pub findings: Vec<VerifyFinding>,

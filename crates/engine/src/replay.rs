@@ -212,7 +212,7 @@ pub fn run_with(
     }
     conclude(&ground, &sources, &mut load)?;
     let is_whole = load.stopped_by != StopReason::Asked;
-    let verified = (options.verify && is_whole).then(|| verify::run(directory, 0)).transpose()?;
+    let verified = (options.verify && is_whole).then(|| verify::run(directory, 0, false)).transpose()?;
     if let Some(state) = begun.state.filter(|_| is_whole) {
         state.remove().map_err(|error| ReplayError::resume(directory, error))?;
     }
@@ -237,6 +237,7 @@ fn spec(preamble: &Preamble, directory: &Path) -> LoadSpec {
         // Recorded threads did unequal numbers of operations: each source runs to its own end.
         stop: StopSpec::default(),
         probe_every: 0,
+        probe_share: None,
         probe_layout: false,
         trim: false,
         trace: false,

@@ -3,11 +3,13 @@
 //! Every block of a file must be whole, of one and the same file identity, and at its own offset. Nothing is known of
 //! versions here, so data that is merely too old is not found. A block of zeros inside a file of ours is
 //! damage (`zero`): loads leave no holes. A file without any block of ours is damage when its path is one that a
-//! load makes ([`crate::tree`]); any other such file is counted and otherwise left alone.
+//! load makes ([`crate::tree`]); any other such file is counted and otherwise left alone. Zeros where the file system has space reserved and
+//! nothing written are `unwritten`: a load in fast mode did not get to write its data in place.
 
 mod file;
 
 use std::fs;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -60,15 +62,17 @@ impl VerifyError {
     }
 }
 
-/// Reads every regular file below `directory` and checks every block, with `threads` threads (0: one a CPU).
+/// Reads every regular file below `directory` and checks every block, with `threads` threads (0: one a CPU). Other file systems mounted there
+/// are left out unless `cross_mounts`.
 /// Damage is in the result, not an error; so is a file that cannot be read. Symbolic links are not followed.
 /// Memory: about 2 MiB a thread, whatever the number of files.
 ///
 /// # Errors
 /// `directory` itself cannot be read.
-pub fn run(directory: &Path, threads: usize) -> Result<VerifyResult, VerifyError> {
+pub fn run(directory: &Path, threads: usize, cross_mounts: bool) -> Result<VerifyResult, VerifyError> {
     let error = |source| VerifyError::Directory { path: directory.to_owned(), source };
     fs::read_dir(directory).map_err(error)?;
+    let mount = if cross_mounts { None } else { Some(mount_of(directory).map_err(error)?) };
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
@@ -82,7 +86,7 @@ pub fn run(directory: &Path, threads: usize) -> Result<VerifyResult, VerifyError
         }
         drop(inbox);
         let mut unreadable = VerifyResult::default();
-        walk(directory, &mut |entry| match entry {
+        walk(directory, mount, &mut |entry| match entry {
             // The threads end only after this.
             Ok(path) => drop(paths.send(path)),
             Err(path) => unreadable.unreadable(&below(directory, &path), 0, "the directory cannot be read"),
@@ -105,10 +109,19 @@ fn check_files(root: &Path, paths: Receiver<PathBuf>, total: &Mutex<VerifyResult
     add(total, found);
 }
 
-/// Visits regular files (`Ok`) and directories that cannot be read (`Err`).
-fn walk(root: &Path, visit: &mut impl FnMut(Result<PathBuf, PathBuf>)) {
+/// Number of the mount that a directory is on.
+fn mount_of(directory: &Path) -> std::io::Result<u64> {
+    let directory = fs::File::open(directory)?;
+    Ok(crate::host::mount::number(directory.as_fd())?)
+}
+
+/// Visits regular files (`Ok`) and directories that cannot be read (`Err`), of one mount only where it is named.
+fn walk(root: &Path, mount: Option<u64>, visit: &mut impl FnMut(Result<PathBuf, PathBuf>)) {
     let mut waiting = vec![root.to_owned()];
     while let Some(directory) = waiting.pop() {
+        if mount.is_some_and(|mount| mount_of(&directory).is_ok_and(|other| other != mount)) {
+            continue;
+        }
         let Ok(entries) = fs::read_dir(&directory) else {
             visit(Err(directory));
             continue;

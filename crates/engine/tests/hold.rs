@@ -86,6 +86,7 @@ fn hold(kind: &str, options: &[&str], target: f64, threads: u32, late: f64) {
         stop: StopSpec { operations: Some(30_000), ..StopSpec::default() },
         write_mode: WriteMode::Fast,
         probe_every: 2_500,
+        probe_share: None,
         probe_layout: false,
         trim: false,
         trace: false,

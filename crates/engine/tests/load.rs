@@ -45,11 +45,15 @@ const EXT2: (&str, &[&str]) = ("ext2", &["-q", "-b", "4096"]);
 
 impl Volume {
     fn new(kind: &str, mebibytes: u64) -> Option<Self> {
+        let (kind, options) = MKFS.into_iter().chain([EXT2]).find(|(name, _)| *name == kind).unwrap();
+        Self::with(kind, mebibytes, options)
+    }
+
+    fn with(kind: &'static str, mebibytes: u64, options: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             skip::skip("mounting needs root");
             return None;
         }
-        let (kind, options) = MKFS.into_iter().chain([EXT2]).find(|(name, _)| *name == kind).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("volume");
         File::create(&file).unwrap().set_len(mebibytes << 20).unwrap();
@@ -140,6 +144,7 @@ fn spec(directory: &Path, drift: DriftSpec, operations: u64) -> LoadSpec {
         stop: StopSpec { operations: Some(operations), ..StopSpec::default() },
         write_mode: WriteMode::Buffered,
         probe_every: 0,
+        probe_share: None,
         probe_layout: false,
         trim: false,
         trace: false,
@@ -159,7 +164,7 @@ fn assert_clean(result: &LoadResult) {
 }
 
 fn assert_good(directory: &Path, files: u64) {
-    let found = verify::run(directory, 2).unwrap();
+    let found = verify::run(directory, 2, false).unwrap();
     assert!(found.bad_blocks.is_empty(), "{found:?}");
     assert!(found.files >= files && found.foreign_files == 0, "{found:?}");
 }
@@ -225,7 +230,7 @@ fn verify_finds_damage_on_the_device() {
     let file = File::options().write(true).open(&victim).unwrap();
     file.write_at(b"damage", 4096 + 700).unwrap();
     drop(file);
-    let found = verify::run(&directory, 0).unwrap();
+    let found = verify::run(&directory, 0, false).unwrap();
     assert_eq!(found.bad_blocks.values().sum::<u64>(), 1, "{found:?}");
     assert_eq!(found.findings[0].offset, 4096);
     assert!(victim.ends_with(&found.findings[0].path));
@@ -344,6 +349,79 @@ fn bytes_seconds_and_age_end_a_load() {
     let age = AgeTarget { volume_overwrites: Some(0.2), extents_per_file: Some(1.0), ..AgeTarget::default() };
     let (by, result) = reason(&stop(StopSpec { age: Some(age), ..StopSpec::default() }));
     assert_eq!((by, result.operations % 1000), (StopReason::Age, 0));
+}
+
+#[test]
+fn an_age_that_needs_no_probe_is_reached_without_one() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let age = AgeTarget { volume_overwrites: Some(0.5), ..AgeTarget::default() };
+    let stop = StopSpec { age: Some(age), ..StopSpec::default() };
+    let spec = LoadSpec { stop, write_mode: WriteMode::Fast, ..spec(&volume.directory(), full_mix(), 0) };
+    let (result, kept) = load(&spec);
+    assert_eq!(result.stopped_by, StopReason::Age);
+    assert!(share(result.bytes_written, kept.probes[0].total_bytes) >= 0.5);
+    assert_eq!((result.probes, kept.probes.len()), (1, 1), "the last only");
+    assert!(kept.probes[0].layout.is_none() && result.probe_ns > 0);
+}
+
+#[test]
+fn probes_that_do_not_fit_their_share_are_left_out() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let spec =
+        LoadSpec { probe_every: 100, probe_layout: true, ..spec(&volume.directory(), full_mix(), 6000) };
+    let (all, _) = load(&spec);
+    std::fs::remove_dir_all(volume.directory().join("t00")).unwrap();
+    let (few, _) = load(&LoadSpec { probe_share: Some(0.05), ..spec });
+    assert_eq!(all.probes, 60);
+    assert!((2..30).contains(&few.probes), "{}", few.probes);
+    assert_eq!(all.digest, few.digest);
+}
+
+#[test]
+fn the_layout_is_that_of_the_run_and_of_nothing_beside_it() {
+    let Some(volume) = Volume::new("ext4", 300) else { return };
+    let directory = volume.directory();
+    std::fs::create_dir(directory.join("others")).unwrap();
+    for name in 0..200 {
+        std::fs::write(directory.join("others").join(name.to_string()), vec![1; 10_000]).unwrap();
+    }
+    std::fs::write(directory.join("note"), "x").unwrap();
+    let mut drift = full_mix();
+    // A file with two names is one in a layout.
+    drift.weights.remove(&OperationKind::Link);
+    let spec = LoadSpec { probe_every: 1000, probe_layout: true, ..spec(&directory, drift, 2000) };
+    let (result, kept) = load(&spec);
+    assert_eq!(result.layout.files, result.files);
+    assert_eq!(kept.probes[0].layout.as_ref().unwrap().files, kept.probes[0].files);
+}
+
+#[test]
+fn a_volume_without_inodes_is_told_from_one_without_blocks() {
+    let Some(volume) = Volume::with("ext4", 64, &["-q", "-b", "4096", "-N", "512"]) else { return };
+    let drift = DriftSpec {
+        slots: 100_000,
+        file_size: SizeSpec::Fixed { size: Bytes(4096) },
+        weights: [(OperationKind::Create, 1.0)].into(),
+        ..DriftSpec::default()
+    };
+    for stop in [
+        StopSpec { full: true, ..StopSpec::default() },
+        StopSpec { operations: Some(6000), ..StopSpec::default() },
+    ] {
+        let spec = LoadSpec { stop, ..spec(&volume.directory(), drift.clone(), 0) };
+        let (result, kept) = load(&spec);
+        assert_eq!(result.stopped_by, StopReason::Inodes);
+        assert!(result.failed_without_inode > 0 && result.failed["ENOSPC"] == result.failed_without_inode);
+        assert!(kept.warnings.iter().any(|warning| warning.kind == "no-inodes"), "{:?}", kept.warnings);
+        std::fs::remove_dir_all(volume.directory().join("t00")).unwrap();
+    }
+    // A directory that cannot be made says it by its hint.
+    let mut name = 0;
+    while std::fs::write(volume.point.join(format!("rest{name}")), "").is_ok() {
+        name += 1;
+    }
+    let error = run(&spec(&volume.directory(), drift, 10), &Control::new(), &mut NoSink).unwrap_err();
+    assert!(error.hint().contains("no free inode"), "{error}: {}", error.hint());
 }
 
 #[test]
@@ -476,17 +554,17 @@ fn threads_of_unequal_length_are_replayed_whole() {
     let copy = other.directory();
     let replayed = replay::run(&path, &copy, &Control::new(), &mut NoSink).unwrap();
     assert_eq!((replayed.operations, replayed.files), (result.operations, result.files));
-    assert_eq!(replayed.stopped_by, StopReason::Operations);
+    assert_eq!(replayed.stopped_by, StopReason::Ended);
     assert_eq!(tree::walk(&copy).unwrap(), tree::walk(&directory).unwrap());
 }
 
-/// Asks for the end at the last probe, which is before files are written in place.
-struct StopAtProbe<'a>(&'a Control);
+/// Asks for the end at the last probe, which is before files are written in place, or gives all up there.
+struct StopAtProbe<'a>(&'a Control, fn(&Control));
 
 impl LoadSink for StopAtProbe<'_> {
     fn tick(&mut self, _: Tick) {}
     fn probe(&mut self, _: Probe) {
-        self.0.stop();
+        self.1(self.0);
     }
     fn progress(&mut self, _: u64, _: u64, _: Option<f64>, _: &str) {}
     fn warning(&mut self, _: Warning) {}
@@ -494,13 +572,31 @@ impl LoadSink for StopAtProbe<'_> {
 }
 
 #[test]
-fn materialising_can_be_stopped() {
-    let Some(volume) = Volume::new("ext4", 300) else { return };
-    let spec = LoadSpec { write_mode: WriteMode::Fast, ..spec(&volume.directory(), full_mix(), 500) };
-    let control = Control::new();
-    let result = run(&spec, &control, &mut StopAtProbe(&control)).unwrap();
-    assert!(result.layout.unwritten_bytes > 0);
-    assert!(result.digest_caveats.iter().any(|caveat| caveat.contains("not materialised")));
+fn data_is_written_in_place_when_a_load_is_stopped_and_not_when_it_is_given_up() {
+    for (kind, _) in MKFS {
+        let Some(volume) = Volume::new(kind, 384) else { return };
+        let directory = volume.directory();
+        let mut drift = full_mix();
+        // Its space beyond the ends of files stays unwritten.
+        drift.weights.remove(&OperationKind::Fallocate);
+        let spec = LoadSpec { write_mode: WriteMode::Fast, ..spec(&directory, drift, 500) };
+        let control = Control::new();
+        let stopped = run(&spec, &control, &mut StopAtProbe(&control, Control::stop)).unwrap();
+        assert!(stopped.materialised && stopped.materialise_ns > 0, "{kind}");
+        assert_good(&directory, stopped.files);
+
+        std::fs::remove_dir_all(directory.join("t00")).unwrap();
+        let control = Control::new();
+        let left = run(&spec, &control, &mut StopAtProbe(&control, Control::abandon)).unwrap();
+        assert!(!left.materialised && left.layout.unwritten_bytes > 0, "{kind}");
+        assert!(left.digest_caveats.iter().any(|caveat| caveat.contains("not written")));
+        let found = verify::run(&directory, 0, false).unwrap();
+        assert!(found.bad_blocks["unwritten"] > 0 && found.good_blocks == 0, "{kind}: {found:?}");
+        // btrfs writes zeros to the rest of a block in which a file is cut off.
+        let zeros = found.bad_blocks.get("zero").copied().unwrap_or(0);
+        assert!(if kind == "btrfs" { zeros < 100 } else { zeros == 0 }, "{kind}: {:?}", found.bad_blocks);
+        assert!(found.findings.iter().any(|finding| finding.what.contains("fast mode")), "{kind}");
+    }
 }
 
 #[test]

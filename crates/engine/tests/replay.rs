@@ -39,6 +39,7 @@ fn spec(directory: &Path, operations: u64) -> LoadSpec {
         stop: StopSpec { operations: Some(operations), ..StopSpec::default() },
         write_mode: WriteMode::Buffered,
         probe_every: 0,
+        probe_share: None,
         probe_layout: false,
         trim: false,
         trace: true,

@@ -4,7 +4,8 @@
 
 mod cli_support;
 
-use std::process::{Command, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use cli_support::{FSAGE, Mounted, Run, fsage, root};
 
@@ -173,6 +174,141 @@ fn interrupting_stops_cleanly_with_a_result() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["stopped_by"], "asked");
+}
+
+/// A load in fast mode on an ext4 of 3 GiB, of which it has reserved more than half.
+struct Fast {
+    mounted: Mounted,
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Fast {
+    fn begin(more: &[&str]) -> Self {
+        let mounted = Mounted::ext4("3G");
+        let mut child = Command::new(FSAGE)
+            .args(["age", &made(mounted.join("a")), "--write-mode", "fast", "--seconds", "300"])
+            .args(["--set", "slots=200", "--set", "file_size.kind=fixed", "--set", "file_size.size=16MiB"])
+            .args(["--set", "utilisation.kind=hold", "--set", "utilisation.target=0.6"])
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while mounted.used() < 0.55 {
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+            std::thread::yield_now();
+        }
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { mounted, child, stderr }
+    }
+
+    fn terminate(&self) {
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&self.child),
+            rustix::process::Signal::TERM,
+        )
+        .unwrap();
+    }
+
+    /// Waits until a line of standard error says this.
+    fn said(&mut self, what: &str) {
+        let mut line = String::new();
+        while !line.contains(what) {
+            line.clear();
+            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "`{what}` is never said");
+        }
+    }
+
+    /// Standard output, and what `fsage verify` says then.
+    fn end(mut self) -> (String, Run) {
+        // The rest, so that nobody waits for a reader.
+        std::io::copy(&mut self.stderr, &mut std::io::sink()).unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        // Of what the page cache holds nothing is asked.
+        (String::from_utf8(output.stdout).unwrap(), fsage(&["verify", &self.mounted.join("a")]))
+    }
+}
+
+#[test]
+fn a_fast_load_that_is_told_to_end_writes_its_data_in_place_first() {
+    if !root() {
+        return;
+    }
+    let mut fast = Fast::begin(&["--json"]);
+    fast.terminate();
+    fast.said("written in place first");
+    fast.said("writing every live file in place");
+    let (result, verified) = fast.end();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    assert_eq!((&result["stopped_by"], &result["materialised"]), (&"asked".into(), &true.into()));
+    assert_eq!((&result["layout"]["unwritten_bytes"], verified.code), (&0.into(), 0), "{verified:?}");
+    assert!(verified.stdout.contains("every block is right"), "{verified:?}");
+}
+
+#[test]
+fn a_fast_load_that_is_told_twice_says_that_its_data_is_not_there() {
+    if !root() {
+        return;
+    }
+    for json in [true, false] {
+        let mut fast = Fast::begin(if json { &["--json"] } else { &[] });
+        fast.terminate();
+        fast.said("written in place first");
+        fast.terminate();
+        fast.said("giving up");
+        let (result, verified) = fast.end();
+        if json {
+            let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+            assert_eq!((&result["stopped_by"], &result["materialised"]), (&"asked".into(), &false.into()));
+            assert!(result["layout"]["unwritten_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{result}");
+        } else {
+            assert!(result.contains("not in place: space is reserved"), "{result}");
+        }
+        assert_eq!(verified.code, 5, "{verified:?}");
+        for part in ["unwritten", "before it wrote the data; nothing was lost"] {
+            assert!(verified.stdout.contains(part), "{part}: {verified:?}");
+        }
+    }
+}
+
+#[test]
+fn a_load_that_ends_by_itself_says_so_and_probes_nothing_that_nobody_asked_for() {
+    if !root() {
+        return;
+    }
+    let mounted = Mounted::ext4("256M");
+    let fsfb = ["--workload", "fsfb", "--set", "target=0.2", "--set", "rounds=1"];
+    let ended = fsage(&[&["age", &made(mounted.join("a"))], &fsfb[..]].concat());
+    assert!(ended.stdout.contains("stopped at the end of the workload"), "{ended:?}");
+    let again = fsage(&[&["age", &made(mounted.join("b")), "--json"], &fsfb[..]].concat()).result();
+    assert_eq!(again["stopped_by"], "ended");
+    let small = ["--set", "slots=300", "--set", "file_size.kind=fixed", "--set", "file_size.size=16KiB"];
+    let until = ["--until", "volume_overwrites=0.3", "--json"];
+    let aged = fsage(&[&["age", &made(mounted.join("c"))], &small[..], &until].concat()).result();
+    assert_eq!((&aged["stopped_by"], &aged["probes"]), (&"age".into(), &1.into()));
+}
+
+#[test]
+fn a_full_volume_says_whether_it_lacks_blocks_or_inodes() {
+    if !root() {
+        return;
+    }
+    let mounted = Mounted::of(&["mkfs.ext4", "-q", "-b", "4096", "-N", "512"], "64M");
+    let small = [
+        "--until-full",
+        "--set",
+        "slots=5000",
+        "--set",
+        "file_size.kind=fixed",
+        "--set",
+        "file_size.size=4KiB",
+    ];
+    let filled = fsage(&[&["age", &made(mounted.join("a"))], &small[..]].concat());
+    assert_eq!(filled.code, 0, "{filled:?}");
+    assert!(filled.stdout.contains("no free inode, though blocks are free"), "{filled:?}");
+    assert!(filled.stderr.contains("mkfs.ext4 -i or -N"), "{filled:?}");
 }
 
 #[test]

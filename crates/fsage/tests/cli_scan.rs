@@ -48,6 +48,54 @@ fn a_fragmented_file_is_found_and_named() {
 }
 
 #[test]
+fn what_is_mounted_below_is_only_crossed_into_when_asked() {
+    if !root() {
+        return;
+    }
+    let mounted = Mounted::ext4("64M");
+    std::fs::create_dir(mounted.join("t00")).unwrap();
+    // Zeros in a file of ours: damage, where it is looked at.
+    std::fs::write(mounted.join("t00/f00000001"), vec![0; 4096]).unwrap();
+    let outer = mounted.path().parent().unwrap().join("outer");
+    std::fs::create_dir_all(outer.join("mount")).unwrap();
+    std::fs::write(outer.join("note"), "x").unwrap();
+    let bound = Bound::new(&mounted.path(), &outer.join("mount"));
+    let outer = outer.to_str().unwrap().to_owned();
+    let files = |arguments: &[&str], key: &str| {
+        let found = fsage(&[arguments, &["--json", &outer]].concat()).result();
+        found[key]["files"].as_u64().or(found[key]["count"].as_u64()).unwrap()
+    };
+    assert_eq!((files(&["scan"], "layout"), files(&["scan", "--cross-mounts"], "layout")), (1, 2));
+    assert_eq!(
+        (
+            files(&["profile", "-o", "/dev/null"], "files"),
+            files(&["profile", "-o", "/dev/null", "--cross-mounts"], "files")
+        ),
+        (1, 2)
+    );
+    let verify = |more: &[&str]| fsage(&[&["verify", &outer], more].concat()).code;
+    assert_eq!((verify(&[]), verify(&["--cross-mounts"])), (0, 5));
+    drop(bound);
+}
+
+/// A tree mounted at a second place.
+struct Bound(std::path::PathBuf);
+
+impl Bound {
+    fn new(from: &std::path::Path, to: &std::path::Path) -> Self {
+        let run = Run::of(Command::new("mount").arg("--bind").arg(from).arg(to));
+        assert_eq!(run.code, 0, "{run:?}");
+        Self(to.to_owned())
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+#[test]
 fn an_empty_directory_has_no_layout_to_judge() {
     let folder = tempfile::tempdir().unwrap();
     let run = fsage(&["scan", folder.path().to_str().unwrap()]);
@@ -118,6 +166,10 @@ fn the_doctor_says_what_is_here() {
         let installed = folders.iter().any(|folder| std::path::Path::new(folder).join(name).exists());
         assert!(!installed || check["state"] == "ok", "{check}");
     }
+    // tracefs need not be mounted for it: root may reach it by a mount of its own.
+    let tracefs = checks.iter().find(|check| check["name"] == "tracefs").unwrap();
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap().contains("tracefs");
+    assert_eq!(tracefs["state"] == "ok", known && report["host"]["root"] == true, "{tracefs}");
     let text = fsage(&["doctor"]);
     assert_eq!(text.code, run.code);
     assert!(text.stdout.contains("mke2fs") && text.stdout.contains("fio"), "{}", text.stdout);

@@ -219,6 +219,7 @@ fn fast_ageing(directory: &Path, mode: WriteMode, seconds: f64) -> LoadSpec {
         stop: StopSpec { seconds: Some(seconds), age: Some(age), ..StopSpec::default() },
         write_mode: mode,
         probe_every: 50_000,
+        probe_share: None,
         probe_layout: true,
         trim: false,
         trace: false,

@@ -46,7 +46,7 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
         }
         Request::Places { directory, cells } => places(agent, id, &directory, cells),
         Request::FreeSpace { directory } => free_space(&directory),
-        Request::Verify { directory } => verify::run(&directory, 0)
+        Request::Verify { directory, cross_mounts } => verify::run(&directory, 0, cross_mounts)
             .map(|result| Reply::Verified { result: Box::new(result) })
             .map_err(|error| failure(&error, error.hint(), error.errno(), error.kind())),
         request @ (Request::ImageSave { .. }
@@ -68,7 +68,9 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
             disk::end(&agent.children, &directory)?;
             Ok(Reply::Done)
         }
-        Request::Pause | Request::Resume | Request::Stop | Request::Goodbye => Ok(Reply::Done),
+        Request::Pause | Request::Resume | Request::Stop | Request::Abandon | Request::Goodbye => {
+            Ok(Reply::Done)
+        }
         other => on_host(other).map_err(Failure::from),
     }
 }

@@ -96,7 +96,7 @@ impl Agent {
 
     fn end(&self) {
         self.ending.store(true, Ordering::Release);
-        self.controls().iter().for_each(|control| control.stop());
+        self.controls().iter().for_each(|control| control.abandon());
         self.children.end();
     }
 
@@ -122,7 +122,7 @@ impl Agent {
     fn with_control<T>(&self, load: impl FnOnce(&Control) -> T) -> T {
         let control = self.controls().front().cloned().unwrap_or_default();
         if self.is_ending() {
-            control.stop();
+            control.abandon();
         }
         load(&control)
     }
@@ -178,7 +178,7 @@ fn read(input: impl Read, agent: &Agent, jobs: Sender<Job>) -> Result<(), FrameE
     while let Some(frame) = reader.next_frame()? {
         let id = frame.id;
         match request(&frame) {
-            Ok(request @ (Request::Pause | Request::Resume | Request::Stop)) => {
+            Ok(request @ (Request::Pause | Request::Resume | Request::Stop | Request::Abandon)) => {
                 act(agent, &request);
                 agent.answer(id, Ok(Reply::Done));
             }
@@ -233,6 +233,7 @@ fn act(agent: &Agent, request: &Request) {
     match request {
         Request::Pause => control.pause(),
         Request::Resume => control.resume(),
+        Request::Abandon => control.abandon(),
         _ => control.stop(),
     }
 }

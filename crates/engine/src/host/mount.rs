@@ -8,6 +8,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::io::Errno;
+
 use super::HostError;
 
 /// How long unmounting waits for a busy mount point: udev and desktop indexers look into new mounts.
@@ -28,6 +32,19 @@ pub struct MountEntry {
     pub root: PathBuf,
     /// Options of the mount and of the file system, as mount(8) takes them.
     pub options: Vec<String>,
+}
+
+/// Number of the mount that an open file is on, where the kernel tells (5.8 and later), otherwise the device number, which also differs
+/// between btrfs' subvolumes.
+///
+/// # Errors
+/// What `statx` says.
+pub fn number(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let told = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    if told.stx_mask & StatxFlags::MNT_ID.bits() != 0 {
+        return Ok(told.stx_mnt_id);
+    }
+    Ok(u64::from(told.stx_dev_major) << 32 | u64::from(told.stx_dev_minor))
 }
 
 /// Everything that is mounted in this mount namespace, in order of mounting.
@@ -106,7 +123,7 @@ pub fn unmount(point: &Path) -> Result<(), HostError> {
     let started = Instant::now();
     while is_mount_point(&point) {
         let Err(source) = fsage_sys::mount::unmount(&point) else { continue };
-        let busy = source.errno() == rustix::io::Errno::BUSY.raw_os_error();
+        let busy = source.errno() == Errno::BUSY.raw_os_error();
         if busy && started.elapsed() < BUSY_WAIT {
             std::thread::sleep(Duration::from_millis(20));
         } else if busy {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use fsage_sys::fiemap::{self, FileExtent, Reader};
 
-use super::walk::{OpenDir, OpenFile, Visitor, walk};
+use super::walk::{OpenDir, OpenFile, Visitor, walk_only};
 use super::{LayoutError, LayoutSummary, SizeHistogram, TreeDetail, WorstFile};
 use crate::quantity::share;
 
@@ -48,7 +48,7 @@ impl ScanOptions {
 /// # Errors
 /// When `root` cannot be opened or no thread can be started. Files that cannot be looked at are counted in the result.
 pub fn scan(root: &Path, options: &ScanOptions) -> Result<LayoutSummary, LayoutError> {
-    survey(root, options, Survey::default)
+    survey(root, options, None, Survey::default)
 }
 
 /// The same with [`LayoutSummary::detail`].
@@ -56,15 +56,31 @@ pub fn scan(root: &Path, options: &ScanOptions) -> Result<LayoutSummary, LayoutE
 /// # Errors
 /// As [`scan`].
 pub fn scan_in_detail(root: &Path, options: &ScanOptions) -> Result<LayoutSummary, LayoutError> {
-    survey(root, options, || Survey { detail: Some(TreeDetail::default()), ..Survey::default() })
+    survey(root, options, None, Survey::in_detail)
+}
+
+/// Layout of what the threads of a load made below `root`, and of nothing else that is there; `detail` as in [`scan_in_detail`].
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_load(root: &Path, threads: usize, detail: bool) -> Result<LayoutSummary, LayoutError> {
+    let name = |thread| {
+        let mut name = Vec::new();
+        crate::tree::write_top_name(&mut name, thread);
+        name
+    };
+    let tops: Vec<Vec<u8>> = (0_u32..).take(threads).map(name).collect();
+    let start = if detail { Survey::in_detail } else { Survey::default };
+    survey(root, &ScanOptions::default(), Some(&tops), start)
 }
 
 fn survey(
     root: &Path,
     options: &ScanOptions,
+    only: Option<&[Vec<u8>]>,
     start: impl Fn() -> Survey,
 ) -> Result<LayoutSummary, LayoutError> {
-    let mut parts = walk(root, options, start)?.into_iter();
+    let mut parts = walk_only(root, options, only, start)?.into_iter();
     let mut survey = parts.next().unwrap_or_default();
     for part in parts {
         survey.merge(part);
@@ -162,6 +178,10 @@ pub(super) fn read_extents(
 }
 
 impl Survey {
+    fn in_detail() -> Self {
+        Self { detail: Some(TreeDetail::default()), ..Self::default() }
+    }
+
     fn add(&mut self, file: &OpenFile<'_>, layout: &FileLayout) {
         let sums = &mut self.sums;
         sums.unwritten_bytes += layout.unwritten_bytes;

@@ -16,12 +16,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, StatxFlags, fstat, fstatfs, openat, statat, statx,
-};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, fstatfs, openat, statat};
 use rustix::io::Errno;
 
 use super::{LayoutError, ScanOptions};
+use crate::host::mount;
 
 /// Levels that one thread keeps open at a time.
 const MAX_DEPTH: u32 = 128;
@@ -86,15 +85,25 @@ pub(super) fn walk<V: Visitor>(
     options: &ScanOptions,
     visitor: impl Fn() -> V,
 ) -> Result<Vec<V>, LayoutError> {
+    walk_only(root, options, None, visitor)
+}
+
+/// The same, where of what `root` itself holds `only` these entries are visited, if any are named.
+pub(super) fn walk_only<V: Visitor>(
+    root: &Path,
+    options: &ScanOptions,
+    only: Option<&[Vec<u8>]>,
+    visitor: impl Fn() -> V,
+) -> Result<Vec<V>, LayoutError> {
     let threads = options.threads();
     let root_fd = openat(CWD, root, DIRECTORY & !OFlags::NOFOLLOW, Mode::empty())
         .or_else(|_| openat(CWD, root, DIRECTORY & !(OFlags::NOFOLLOW | OFlags::NOATIME), Mode::empty()));
     let open_error = |errno: Errno| LayoutError::Open { path: root.to_owned(), source: errno.into() };
     let root_fd = root_fd.map_err(open_error)?;
-    let mount = mount_of(root_fd.as_fd()).map_err(open_error)?;
+    let mount = mount::number(root_fd.as_fd()).map_err(open_error)?;
     let block_bytes = block_bytes(root_fd.as_fd());
     let root_directory = Arc::new(OpenDir { fd: root_fd, path: Vec::new(), depth: 0, mount, block_bytes });
-    let shared = Shared::new(Arc::clone(&root_directory), threads, options.one_file_system);
+    let shared = Shared::new(Arc::clone(&root_directory), threads, options.one_file_system, only);
     shared.offer(Job::Directory(root_directory));
     run_workers(root, &shared, (0..threads).map(|_| visitor()).collect())
 }
@@ -102,7 +111,7 @@ pub(super) fn walk<V: Visitor>(
 /// Runs a single visitor on the calling thread, several on a thread each.
 fn run_workers<V: Visitor>(
     root: &Path,
-    shared: &Shared,
+    shared: &Shared<'_>,
     mut visitors: Vec<V>,
 ) -> Result<Vec<V>, LayoutError> {
     if visitors.len() == 1 {
@@ -146,8 +155,10 @@ enum Job {
 }
 
 /// What the threads share.
-struct Shared {
+struct Shared<'a> {
     root: Arc<OpenDir>,
+    /// Entries of the root that are visited; all where none are named.
+    only: Option<&'a [Vec<u8>]>,
     one_file_system: bool,
     /// Jobs to keep in the queue; 0 for a single thread, which needs no queue.
     wanted: usize,
@@ -169,10 +180,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
-    fn new(root: Arc<OpenDir>, threads: usize, one_file_system: bool) -> Self {
+impl<'a> Shared<'a> {
+    fn new(root: Arc<OpenDir>, threads: usize, one_file_system: bool, only: Option<&'a [Vec<u8>]>) -> Self {
         Self {
             root,
+            only,
             one_file_system,
             wanted: if threads > 1 { 2 * threads } else { 0 },
             queue: Mutex::default(),
@@ -180,6 +192,12 @@ impl Shared {
             queued: AtomicUsize::new(0),
             links: Mutex::default(),
         }
+    }
+
+    /// Whether an entry is to be visited.
+    fn takes(&self, directory: &OpenDir, name: &CStr) -> bool {
+        let only = self.only.filter(|_| directory.path.is_empty());
+        only.is_none_or(|only| only.iter().any(|one| one == name.to_bytes()))
     }
 
     /// Whether others could run out of work. Only a hint, hence relaxed.
@@ -231,7 +249,7 @@ impl Shared {
 }
 
 /// A thread that may still offer jobs; a guard, so that a panic does not leave the others waiting.
-struct Running<'a>(&'a Shared);
+struct Running<'a>(&'a Shared<'a>);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
@@ -244,7 +262,7 @@ impl Drop for Running<'_> {
 }
 
 struct Worker<'a, V> {
-    shared: &'a Shared,
+    shared: &'a Shared<'a>,
     visitor: V,
     /// Buffers of the levels that are not in use.
     buffers: Vec<Vec<MaybeUninit<u8>>>,
@@ -253,7 +271,7 @@ struct Worker<'a, V> {
 }
 
 impl<'a, V: Visitor> Worker<'a, V> {
-    fn new(shared: &'a Shared, visitor: V) -> Self {
+    fn new(shared: &'a Shared<'a>, visitor: V) -> Self {
         Self { shared, visitor, buffers: Vec::new(), deferred: Vec::new() }
     }
 
@@ -297,6 +315,9 @@ impl<'a, V: Visitor> Worker<'a, V> {
                 }
             };
             let name = entry.file_name();
+            if !self.shared.takes(directory, name) {
+                continue;
+            }
             let kind = kind(directory, name, entry.file_type());
             files += u64::from(kind == FileType::RegularFile);
             match kind {
@@ -391,7 +412,7 @@ fn open_directory(parent: &OpenDir, name: &CStr, path: Vec<u8>, depth: u32) -> R
         Err(Errno::PERM) => openat(&parent.fd, name, DIRECTORY & !OFlags::NOATIME, Mode::empty())?,
         opened => opened?,
     };
-    let mount = mount_of(fd.as_fd())?;
+    let mount = mount::number(fd.as_fd())?;
     let same = mount == parent.mount;
     let block_bytes = if same { parent.block_bytes } else { block_bytes(fd.as_fd()) };
     Ok(OpenDir { fd, path, depth, mount, block_bytes })
@@ -405,15 +426,6 @@ fn reopen(root: &OpenDir, path: Vec<u8>) -> Result<OpenDir, Errno> {
         current = Some(open_directory(current.as_ref().unwrap_or(root), &name, Vec::new(), 0)?);
     }
     current.map(|directory| OpenDir { path, ..directory }).ok_or(Errno::NOENT)
-}
-
-/// Mount number where the kernel tells (5.8 and later), otherwise the device number, which also differs between btrfs' subvolumes.
-fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
-    let status = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-    if status.stx_mask & StatxFlags::MNT_ID.bits() != 0 {
-        return Ok(status.stx_mnt_id);
-    }
-    Ok(u64::from(status.stx_dev_major) << 32 | u64::from(status.stx_dev_minor))
 }
 
 fn block_bytes(fd: BorrowedFd<'_>) -> u64 {

@@ -25,14 +25,6 @@ impl AgeWatch {
         Self { target, window: Vec::new() }
     }
 
-    /// Whether the target needs the layout of the files.
-    pub const fn needs_layout(target: &AgeTarget) -> bool {
-        target.extents_per_file.is_some()
-            || target.fragmented_share.is_some()
-            || target.converged.is_some()
-            || target.near
-    }
-
     /// A bound that can never be met, because `probe` lacks the figure it is for.
     pub fn lacks(&self, probe: &Probe) -> Option<&'static str> {
         let target = &self.target;
@@ -40,11 +32,17 @@ impl AgeWatch {
             Some("stop.age.free_extent_median cannot be judged: free space cannot be mapped")
         } else if probe.free_space.is_none() && target.converged.is_some() {
             Some("stop.age.converged cannot be judged: free space cannot be mapped")
-        } else if probe.layout.is_none() && Self::needs_layout(target) {
+        } else if probe.layout.is_none() && target.needs_layout() {
             Some("stop.age cannot be judged: the layout of the files is not known")
         } else {
             None
         }
+    }
+
+    /// Whether a target that needs no probe is met when `written_bytes` were written on a volume of `total_bytes`; `None` where it needs one.
+    pub fn is_reached_without_probe(&self, written_bytes: u64, total_bytes: u64) -> Option<bool> {
+        let bound = self.target.volume_overwrites.filter(|_| !self.target.needs_probes())?;
+        Some(share(written_bytes, total_bytes) >= bound)
     }
 
     /// Whether every bound that is given is met as of `probe`, after `written_bytes` of writing.

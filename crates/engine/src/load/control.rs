@@ -6,8 +6,10 @@ use std::time::Duration;
 const RUN: u32 = 0;
 const PAUSE: u32 = 1;
 const STOP: u32 = 2;
+const ABANDON: u32 = 3;
 
-/// What threads outside the load ask of it. Shared by reference or `Arc`; asking never blocks. A stop is final.
+/// What threads outside the load ask of it. Shared by reference or `Arc`; asking never blocks. A stop is final, and can only become
+/// [`Control::abandon`].
 #[derive(Debug, Default)]
 pub struct Control {
     state: AtomicU32,
@@ -30,9 +32,15 @@ impl Control {
         let _ = self.state.compare_exchange(PAUSE, RUN, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Ends the load before the next operation of each thread, paused or not.
+    /// Ends the load before the next operation of each thread, paused or not. What its result needs is still done: data that `fast` mode
+    /// reserved space for is written.
     pub fn stop(&self) {
-        self.state.store(STOP, Ordering::Release);
+        self.state.fetch_max(STOP, Ordering::AcqRel);
+    }
+
+    /// Ends the load at once: what is reserved but not written stays so, and the result says it.
+    pub fn abandon(&self) {
+        self.state.store(ABANDON, Ordering::Release);
     }
 
     /// Whether something other than going on is asked. One relaxed load: called once an operation.
@@ -45,7 +53,13 @@ impl Control {
     /// Whether the end is asked.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.state.load(Ordering::Acquire) == STOP
+        self.state.load(Ordering::Acquire) >= STOP
+    }
+
+    /// Whether nothing more is to be done, not even what the result needs.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ABANDON
     }
 
     /// Whether a pause is asked.
@@ -79,7 +93,10 @@ mod tests {
         control.stop();
         control.pause();
         control.resume();
-        assert!(control.is_stopped());
+        assert!(control.is_stopped() && !control.is_abandoned());
         assert!(!control.wait(&|| false));
+        control.abandon();
+        control.stop();
+        assert!(control.is_stopped() && control.is_abandoned());
     }
 }

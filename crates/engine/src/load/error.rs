@@ -1,7 +1,9 @@
 //! Why a load could not be run.
 
-use std::path::PathBuf;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 
+use super::fullness::lacks_inodes;
 use crate::disk::ControlError;
 use crate::protocol::FailureKind;
 
@@ -88,6 +90,19 @@ pub enum LoadError {
     Panicked,
 }
 
+/// What helps where a volume has no room: blocks and inodes run out apart.
+fn room_hint(path: &Path) -> String {
+    // What could not be made is not there to be asked.
+    let asked =
+        [Some(path), path.parent()].into_iter().flatten().find_map(|path| std::fs::File::open(path).ok());
+    if asked.is_some_and(|directory| lacks_inodes(directory.as_fd(), 0)) {
+        "the volume has free blocks but no free inode: remove files, or make the file system with more inodes (mkfs.ext4 -i or -N)"
+            .to_owned()
+    } else {
+        "the volume has no free block: remove something, or use a larger volume".to_owned()
+    }
+}
+
 impl LoadError {
     /// The next step for the user; empty when there is nothing to say.
     #[must_use]
@@ -98,6 +113,7 @@ impl LoadError {
                 rustix::io::Errno::ROFS => {
                     "the file system is mounted read-only; remount it: mount -o remount,rw".to_owned()
                 }
+                rustix::io::Errno::NOSPC => room_hint(path),
                 rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => {
                     "run as a user who may write there, or as root".to_owned()
                 }
@@ -112,6 +128,9 @@ impl LoadError {
             }
             Self::Futile { .. } => {
                 "the file system may lack what the workload's operations need; change its weights".to_owned()
+            }
+            Self::System { path, errno, .. } if *errno == rustix::io::Errno::NOSPC.raw_os_error() => {
+                room_hint(path)
             }
             Self::Disk(error) => error.hint(),
             _ => String::new(),

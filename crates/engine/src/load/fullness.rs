@@ -31,6 +31,19 @@ pub fn usage(directory: BorrowedFd<'_>) -> Result<Usage, Errno> {
     Ok(Usage { used_bytes: total_bytes.saturating_sub(free), total_bytes })
 }
 
+/// Blocks that may be kept for what a file needs beside its data, before a volume counts as out of blocks.
+const SLACK_BLOCKS: u64 = 16;
+
+/// Whether a volume has no inode left although it has blocks for `bytes`: why making a file fails with `ENOSPC` then. `false` where inodes are not
+/// counted (btrfs), or the file system cannot be asked.
+pub fn lacks_inodes(directory: BorrowedFd<'_>, bytes: u64) -> bool {
+    rustix::fs::fstatvfs(directory).is_ok_and(|facts| {
+        // xfs counts the inodes that its free blocks could hold: without blocks it has none of either.
+        let room = facts.f_bavail.saturating_sub(SLACK_BLOCKS).saturating_mul(facts.f_frsize);
+        facts.f_files > 0 && facts.f_ffree == 0 && room > 0 && room >= bytes
+    })
+}
+
 /// `f_type` of the file systems whose `statfs` is about right without a sync (`linux/magic.h`): ext2–4, tmpfs, f2fs.
 const COUNT_AT_ONCE: [u64; 3] = [0xEF53, 0x0102_1994, 0xF2F5_2010];
 

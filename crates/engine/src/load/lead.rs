@@ -15,9 +15,10 @@ use super::like::LikeWatch;
 use super::probe::Prober;
 use super::result::{Ending, Spent, assemble};
 use super::setup::Ground;
+use super::spacing::{Moment, Spacing, complaint};
 use super::tick::{Evolution, Sample};
 use super::worker::{Arrival, Command, Message, Shared, Tally, Trouble, progress_share, share_of};
-use super::{LoadError, LoadResult, LoadSink, LoadSpec, Probe, StopReason, WriteMode};
+use super::{AgeTarget, LoadError, LoadResult, LoadSink, LoadSpec, Probe, StopReason, WriteMode};
 use crate::disk::{DiskUse, Meter};
 use crate::operation::OperationKind;
 use crate::profile::Fit;
@@ -78,9 +79,11 @@ pub(super) struct Lead<'a> {
     meter: Meter,
     disk: Option<DiskUse>,
     age: Option<AgeWatch>,
+    spacing: Spacing,
     like: Option<LikeWatch>,
-    /// A probe was made.
-    probed: bool,
+    /// Probes made, and what they took.
+    probes: u64,
+    probe_ns: u64,
     /// Failures for want of space that upkeep has answered already.
     answered_shortages: u64,
     /// Load done in earlier legs.
@@ -91,6 +94,7 @@ pub(super) struct Lead<'a> {
     held_ns: u64,
     tallies: Vec<Tally>,
     files: Vec<u64>,
+    live_bytes: Vec<u64>,
     trouble: Option<Trouble>,
     trace_failure: Option<String>,
     next_progress_raw_ns: u64,
@@ -102,7 +106,11 @@ const LOOK_ROUND: Duration = Duration::from_millis(20);
 const LOOK_OPERATIONS: u64 = 128;
 /// Operations between two write-backs where they go by operations.
 const SYNC_OPERATIONS: u64 = 1000;
+/// Operations after which an age is judged that needs no probe.
+const JUDGE_OPERATIONS: u64 = 5000;
 const PROGRESS_EVERY_NS: u64 = 250_000_000;
+/// What is said while fast mode's data is written.
+const MATERIALISING: &str = "writing every live file in place";
 
 impl<'a> Lead<'a> {
     #[expect(clippy::too_many_arguments, reason = "called once; a struct of them would be this one")]
@@ -119,17 +127,20 @@ impl<'a> Lead<'a> {
     ) -> Self {
         let threads = shared.progress.len();
         let like = like_watch(spec, shared.fullness.total_bytes());
-        let layout =
-            spec.probe_layout || like.is_some() || spec.stop.age.as_ref().is_some_and(AgeWatch::needs_layout);
+        let layout = spec.probe_layout
+            || like.is_some()
+            || spec.stop.age.as_ref().is_some_and(AgeTarget::needs_layout);
         let grow = like.as_ref().map_or(0.0, LikeWatch::first_share);
         shared.grow_share.store(grow.to_bits(), Ordering::Relaxed);
         Self {
-            prober: Prober::new(ground, layout, like.is_some(), spec.trim, facts.counts_at_once),
+            prober: Prober::new(ground, threads, layout, like.is_some(), spec.trim, facts.counts_at_once),
             meter: Meter::under(ground.path()),
             disk: None,
             age: spec.stop.age.clone().map(AgeWatch::new),
+            spacing: Spacing::new(spec.probe_every, spec.probe_share, shared.by_operations),
             like,
-            probed: false,
+            probes: 0,
+            probe_ns: 0,
             answered_shortages: 0,
             spec,
             ground,
@@ -145,6 +156,7 @@ impl<'a> Lead<'a> {
             held_ns: 0,
             tallies: vec![Tally::default(); threads],
             files: vec![0; threads],
+            live_bytes: vec![0; threads],
             trouble: None,
             trace_failure: None,
             next_progress_raw_ns: 0,
@@ -196,7 +208,8 @@ impl<'a> Lead<'a> {
         let total = self.evolution.total();
         let spent = Spent { elapsed_ns: self.elapsed_ns, cpu: self.cpu };
         let result = assemble(self.spec, self.ground, &self.prober, &self.tallies, spent, total, ending)?;
-        Ok(LoadResult { disk: self.disk.take(), ..result })
+        self.warn(&result);
+        Ok(LoadResult { disk: self.disk.take(), probes: self.probes, probe_ns: self.probe_ns, ..result })
     }
 
     /// Leg after leg until the load ends; says why it did.
@@ -206,14 +219,15 @@ impl<'a> Lead<'a> {
             Some(UtilisationSpec::Maintain { check_operations, .. }) => (*check_operations).max(1),
             _ => u64::MAX,
         };
-        let probe_every = if self.spec.probe_every == 0 { u64::MAX } else { self.spec.probe_every };
+        let judge_every = if self.judged_by_probes() { u64::MAX } else { JUDGE_OPERATIONS };
         let steered = self.spec.workload.is_steered();
-        let (mut next_check, mut next_probe) = (check_every, probe_every);
+        let (mut next_check, mut next_judge) = (check_every, judge_every);
         let mut next_look = if steered { self.look_after(0) } else { u64::MAX };
         let sync_every = if self.shared.by_operations { SYNC_OPERATIONS } else { u64::MAX };
         let mut next_sync = sync_every;
         loop {
-            let until = end.min(next_check).min(next_probe).min(next_look).min(next_sync);
+            let next_probe = self.spacing.next();
+            let until = end.min(next_check).min(next_probe).min(next_look).min(next_sync).min(next_judge);
             let threads = self.tallies.len();
             let arrivals = self.command(|thread| Command::Run { until: share_of(until, thread, threads) })?;
             if let Some(reason) = self.shared.halt.reason() {
@@ -230,8 +244,13 @@ impl<'a> Lead<'a> {
                 self.keep_up()?;
                 next_check = next_check.saturating_add(check_every);
             }
-            if until >= next_probe {
-                next_probe = next_probe.saturating_add(probe_every);
+            if until >= next_judge {
+                next_judge = next_judge.saturating_add(judge_every);
+                if self.is_overwritten() {
+                    return Ok(StopReason::Age);
+                }
+            }
+            if until >= next_probe && self.spacing.is_due(&self.moment()) {
                 if self.probe()? {
                     return Ok(StopReason::Age);
                 }
@@ -246,6 +265,23 @@ impl<'a> Lead<'a> {
                 next_sync = next_sync.saturating_add(sync_every);
             }
         }
+    }
+
+    /// Whether the age to stop at is judged by probes, or there is none.
+    fn judged_by_probes(&self) -> bool {
+        self.spec.probe_every > 0 || self.spec.stop.age.as_ref().is_none_or(AgeTarget::needs_probes)
+    }
+
+    /// Whether the age to stop at is reached, where that needs no probe.
+    fn is_overwritten(&self) -> bool {
+        let written = self.tallies.iter().map(|tally| tally.bytes_written).sum();
+        let total = self.shared.fullness.total_bytes();
+        self.age.as_ref().and_then(|age| age.is_reached_without_probe(written, total)).unwrap_or(false)
+    }
+
+    fn moment(&self) -> Moment {
+        let files = self.files.iter().sum();
+        Moment { operations: self.operations(), files, elapsed_ns: self.elapsed_ns }
     }
 
     fn operations(&self) -> u64 {
@@ -284,13 +320,18 @@ impl<'a> Lead<'a> {
         let (latency, interval_log) = self.evolution.end_interval(self.elapsed_ns);
         let files = self.files.iter().sum();
         let disk = self.read_meter()?;
+        let start = raw_ns();
         let mut probe = self.prober.probe(self.operations(), self.elapsed_ns, files, self.sink)?;
+        let took_ns = raw_ns().saturating_sub(start);
+        self.probe_ns += took_ns;
+        self.spacing.probed(&self.moment(), took_ns);
         self.shared.fullness.correct(Usage { used_bytes: probe.used_bytes, total_bytes: probe.total_bytes });
         probe.latency = latency;
         probe.interval_log = interval_log;
         probe.disk = disk;
         let written = self.tallies.iter().map(|tally| tally.bytes_written).sum();
-        let first = !std::mem::replace(&mut self.probed, true);
+        let first = self.probes == 0;
+        self.probes += 1;
         if let Some(what) = self.age.as_ref().filter(|_| first).and_then(|age| age.lacks(&probe)) {
             return Err(LoadError::Layout { path: self.ground.path().to_owned(), what: what.to_owned() });
         }
@@ -326,6 +367,27 @@ impl<'a> Lead<'a> {
 
     fn waits_for_near(&self) -> bool {
         self.spec.stop.age.as_ref().is_some_and(|age| age.near)
+    }
+
+    /// Says what a user should know beside the figures.
+    fn warn(&mut self, result: &LoadResult) {
+        let probing = complaint(self.probes, self.probe_ns, self.elapsed_ns, self.prober.walks());
+        if let Some(message) = probing {
+            self.sink.warning(Warning { kind: "probe-cost".to_owned(), message });
+        }
+        if result.failed_without_inode > 0 {
+            let message = format!(
+                "{} operations found no free inode although blocks were free: make the file system with more inodes (mkfs.ext4 -i or -N, \
+                 mkfs.xfs -i maxpct), or let the workload make fewer and larger files",
+                result.failed_without_inode
+            );
+            self.sink.warning(Warning { kind: "no-inodes".to_owned(), message });
+        }
+        if !result.materialised {
+            let message = "asked twice to stop: space of the live files is reserved, but their data is not written and reads as zeros"
+                .to_owned();
+            self.sink.warning(Warning { kind: "not-in-place".to_owned(), message });
+        }
     }
 
     /// Says how far from its profile a load ended.
@@ -420,6 +482,7 @@ impl<'a> Lead<'a> {
             Message::Arrived { thread, arrival } => {
                 self.tallies[thread] = arrival.tally.clone();
                 self.files[thread] = arrival.files;
+                self.live_bytes[thread] = arrival.live_bytes;
                 self.trouble = self.trouble.or(arrival.trouble);
                 arrivals.push(*arrival);
             }
@@ -449,8 +512,8 @@ impl<'a> Lead<'a> {
             Command::Materialise => {
                 let progress = self.shared.progress.iter();
                 let done = progress.map(|thread| thread.materialised.load(Ordering::Relaxed)).sum();
-                let files = self.files.iter().sum();
-                (Some(crate::quantity::share(done, files).min(1.0)), "writing every live file in place")
+                let all = self.live_bytes.iter().sum();
+                (Some(crate::quantity::share(done, all).min(1.0)), MATERIALISING)
             }
             Command::Release { .. } => (None, "deleting files to make room"),
             Command::Run { .. } | Command::WriteOut => (None, ""),
@@ -515,6 +578,7 @@ mod tests {
             trouble: None,
             finished: None,
             files: 0,
+            live_bytes: 0,
             unmaterialised: false,
         };
         assert_eq!(leg_ns(&[arrival(1100, 0), arrival(9000, 5000)], 1000), 3000);

@@ -4,13 +4,14 @@ use super::fullness::Usage;
 use super::setup::Ground;
 use super::{LoadError, LoadSink, Probe};
 use crate::device::Device;
-use crate::layout::{self, FreeSpace, LayoutSummary, ScanOptions};
+use crate::layout::{self, FreeSpace, LayoutSummary};
 use crate::protocol::Warning;
 
 /// Makes the probes of a load.
 #[derive(Debug)]
 pub struct Prober {
     path: std::path::PathBuf,
+    threads: usize,
     layout: bool,
     /// Layouts are looked at in detail.
     detail: bool,
@@ -24,11 +25,19 @@ pub struct Prober {
 }
 
 impl Prober {
-    pub fn new(ground: &Ground, layout: bool, detail: bool, trim: bool, counts_at_once: bool) -> Self {
+    pub fn new(
+        ground: &Ground,
+        threads: usize,
+        layout: bool,
+        detail: bool,
+        trim: bool,
+        counts_at_once: bool,
+    ) -> Self {
         let device = Device::under(ground.path());
         let device_start = device.as_ref().and_then(Device::bytes_written);
         Self {
             path: ground.path().to_owned(),
+            threads,
             layout,
             detail,
             trim,
@@ -39,6 +48,11 @@ impl Prober {
             last_operations: None,
             warned: Vec::new(),
         }
+    }
+
+    /// Whether each probe looks at every file.
+    pub const fn walks(&self) -> bool {
+        self.layout
     }
 
     /// Whether the volume's use is known without writing anything out.
@@ -110,10 +124,9 @@ impl Prober {
         })
     }
 
-    /// Layout of everything below the load's directory.
+    /// Layout of what the load made.
     pub fn scan(&self) -> Result<LayoutSummary, LoadError> {
-        let scan = if self.detail { layout::scan_in_detail } else { layout::scan };
-        scan(&self.path, &ScanOptions::default())
+        layout::scan_load(&self.path, self.threads, self.detail)
             .map_err(|error| LoadError::Layout { path: self.path.clone(), what: error.to_string() })
     }
 

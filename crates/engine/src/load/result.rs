@@ -55,6 +55,7 @@ pub fn assemble(
         elapsed_ns: spent.elapsed_ns,
         digest_caveats: caveats(spec, &failed, ending),
         failed,
+        failed_without_inode: sum(|tally| tally.without_inode),
         succeeded,
         bytes_written: sum(|tally| tally.bytes_written),
         bytes_read: sum(|tally| tally.bytes_read),
@@ -63,6 +64,9 @@ pub fn assemble(
         device_bytes_written: prober.device_bytes_now(),
         device_bytes_before_materialise: ending.before_materialise,
         materialise_ns: ending.materialise_ns,
+        materialised: ending.materialised,
+        probes: 0,
+        probe_ns: 0,
         digest: String::new(),
         stopped_by: ending.reason,
         latency,
@@ -101,12 +105,13 @@ fn caveats(spec: &LoadSpec, failed: &BTreeMap<String, u64>, ending: Ending) -> V
         caveats.push("files may have been deleted by utilisation upkeep".to_owned());
     }
     if !ending.materialised {
-        caveats.push("data is not materialised: stopped when asked".to_owned());
+        caveats.push("the data of the live files was not written: asked twice to stop".to_owned());
     }
     match ending.reason {
-        StopReason::Operations | StopReason::Bytes => {}
+        StopReason::Operations | StopReason::Bytes | StopReason::Ended => {}
         StopReason::Seconds => caveats.push("stopped by the clock".to_owned()),
         StopReason::Full => caveats.push("stopped when the volume was full".to_owned()),
+        StopReason::Inodes => caveats.push("stopped when the volume had no inode left".to_owned()),
         StopReason::Age => caveats.push("stopped by the measured age".to_owned()),
         StopReason::Asked => caveats.push("stopped when asked".to_owned()),
     }

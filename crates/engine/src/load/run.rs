@@ -247,6 +247,7 @@ mod tests {
             stop: StopSpec::default(),
             write_mode: WriteMode::Buffered,
             probe_every: 0,
+            probe_share: None,
             probe_layout: false,
             trim: false,
             trace: false,
@@ -281,7 +282,7 @@ mod tests {
             Scripted { left: 2000, panics: false, same: false },
         ];
         let result = scripted(sources, Some(UtilisationSpec::Hold { target: 0.5 })).unwrap();
-        assert_eq!((result.operations, result.stopped_by), (2010, StopReason::Operations));
+        assert_eq!((result.operations, result.stopped_by), (2010, StopReason::Ended));
         assert!(result.cpu_user_ns + result.cpu_sys_ns > 0);
     }
 

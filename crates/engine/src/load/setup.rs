@@ -46,8 +46,14 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     if stop.seconds.is_some_and(|seconds| !seconds.is_finite() || seconds <= 0.0) {
         return wrong("stop.seconds must be above 0".to_owned());
     }
-    if stop.age.is_some() && spec.probe_every == 0 {
-        return wrong("stop.age is looked at by probes: give probe_every".to_owned());
+    if spec.probe_every == 0
+        && let Some(age) = &stop.age
+        && age.needs_probes()
+    {
+        return wrong("stop.age is checked by probes: give probe_every".to_owned());
+    }
+    if spec.probe_share.is_some_and(|share| !(share > 0.0 && share < 1.0)) {
+        return wrong("probe_share must be above 0 and below 1".to_owned());
     }
     check_near(spec).map_err(|what| LoadError::Spec { what })?;
     stop.age.as_ref().map_or(Ok(()), |age| check_age(age).map_err(|what| LoadError::Spec { what }))

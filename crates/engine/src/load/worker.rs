@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 use fsage_sys::clock::raw_ns;
 use rustix::io::Errno;
 
-use super::fullness::{Fullness, bytes_moved};
+use super::fullness::{Fullness, bytes_moved, lacks_inodes};
 use super::source::{Source, Step};
 use super::tick::Sample;
 use super::{Control, StopReason};
@@ -63,7 +63,9 @@ pub struct Arrival {
     pub finished: Option<StopReason>,
     /// Live files.
     pub files: u64,
-    /// Materialising was broken off because the end was asked.
+    /// Their bytes, in whole blocks.
+    pub live_bytes: u64,
+    /// Writing the data in place was given up.
     pub unmaterialised: bool,
 }
 
@@ -86,6 +88,8 @@ pub struct Tally {
     pub operations: u64,
     pub missed: u64,
     pub upkeep: u64,
+    /// Failures for want of an inode.
+    pub without_inode: u64,
     pub bytes_written: u64,
     pub bytes_read: u64,
     pub succeeded: [u64; OperationKind::ALL.len()],
@@ -102,6 +106,7 @@ impl Default for Tally {
             operations: 0,
             missed: 0,
             upkeep: 0,
+            without_inode: 0,
             bytes_written: 0,
             bytes_read: 0,
             succeeded: [0; OperationKind::ALL.len()],
@@ -116,7 +121,7 @@ impl Default for Tally {
 pub struct Progress {
     pub operations: AtomicU64,
     pub bytes_written: AtomicU64,
-    /// Files written in place at the end.
+    /// Bytes written in place at the end.
     pub materialised: AtomicU64,
 }
 
@@ -139,13 +144,15 @@ pub struct Shared<'a> {
 #[derive(Debug, Default)]
 pub struct Halt(AtomicU32);
 
-const REASONS: [StopReason; 6] = [
+const REASONS: [StopReason; 8] = [
     StopReason::Operations,
     StopReason::Bytes,
     StopReason::Seconds,
     StopReason::Full,
+    StopReason::Inodes,
     StopReason::Age,
     StopReason::Asked,
+    StopReason::Ended,
 ];
 
 impl Halt {
@@ -273,6 +280,7 @@ impl<S: Source> Worker<'_, S> {
                 trouble: self.state.trouble,
                 finished: self.state.finished,
                 files: self.source.files(),
+                live_bytes: self.source.live_bytes(),
                 unmaterialised: self.state.unmaterialised,
             });
             if self.messages.send(Message::Arrived { thread: self.thread, arrival }).is_err() {
@@ -294,7 +302,7 @@ impl<S: Source> Worker<'_, S> {
                 Step::Upkeep(operation) => self.do_upkeep(&operation),
                 Step::Miss => self.miss(),
                 Step::Wait => {}
-                Step::End => self.state.finished = Some(StopReason::Operations),
+                Step::End => self.state.finished = Some(StopReason::Ended),
             }
         }
     }
@@ -329,7 +337,7 @@ impl<S: Source> Worker<'_, S> {
             state.out_of_space = 0;
             state.failures = 0;
         } else {
-            self.count_failure(outcome.errno);
+            self.count_failure(operation, outcome.errno);
         }
         let state = &mut self.state;
         state.samples.push(Sample::new(operation.kind, outcome.latency_ns, outcome.errno != 0));
@@ -352,7 +360,7 @@ impl<S: Source> Worker<'_, S> {
             self.state.fault = self.state.fault.saturating_sub(1);
             self.state.failures = 0;
         } else {
-            self.count_failure(outcome.errno);
+            self.count_failure(operation, outcome.errno);
         }
         self.refresh();
     }
@@ -391,11 +399,21 @@ impl<S: Source> Worker<'_, S> {
     }
 
     #[cold]
-    fn count_failure(&mut self, errno: i32) {
+    fn count_failure(&mut self, operation: &Operation, errno: i32) {
         self.note_failure(errno);
-        if is_shortage(Errno::from_raw_os_error(errno)) {
-            self.run_out_of_space();
+        let errno = Errno::from_raw_os_error(errno);
+        if is_shortage(errno) {
+            let no_inode = errno == Errno::NOSPC && self.lacks_inode(operation);
+            self.state.tally.without_inode += u64::from(no_inode);
+            self.run_out_of_space(if no_inode { StopReason::Inodes } else { StopReason::Full });
         }
+    }
+
+    /// Whether it is inodes that an operation found none of, and not blocks.
+    fn lacks_inode(&self, operation: &Operation) -> bool {
+        use OperationKind as K;
+        matches!(operation.kind, K::Create | K::Mkdir | K::Symlink)
+            && lacks_inodes(self.executor.top(), operation.length)
     }
 
     /// Counts a failure, and gives up when there are too many in a row.
@@ -422,9 +440,9 @@ impl<S: Source> Worker<'_, S> {
         }
     }
 
-    fn run_out_of_space(&mut self) {
+    fn run_out_of_space(&mut self, reason: StopReason) {
         if self.limits.full {
-            self.shared.halt.set(StopReason::Full);
+            self.shared.halt.set(reason);
             return;
         }
         self.state.out_of_space += 1;
@@ -436,7 +454,7 @@ impl<S: Source> Worker<'_, S> {
             }
         }
         if self.state.out_of_space >= SPACE_LIMIT {
-            self.shared.halt.set(StopReason::Full);
+            self.shared.halt.set(reason);
         }
     }
 
@@ -486,19 +504,16 @@ impl<S: Source> Worker<'_, S> {
         let Self { source, executor, shared, .. } = self;
         let done = &shared.progress[self.thread].materialised;
         let written = source.try_for_each_live(|file| {
-            if shared.control.is_stopped() {
-                return Err(None::<Errno>);
-            }
-            executor.materialise(&whole(&file)).map_err(Some)?;
-            done.fetch_add(1, Ordering::Relaxed);
-            Ok(())
+            executor.materialise(&whole(&file), |bytes| {
+                done.fetch_add(bytes, Ordering::Relaxed);
+                // ECANCELED is nothing that a write says.
+                if shared.control.is_abandoned() { Err(Errno::CANCELED) } else { Ok(()) }
+            })
         });
         match written {
             Ok(()) => {}
-            Err(None) => self.state.unmaterialised = true,
-            Err(Some(errno)) => {
-                self.state.trouble = Some(Trouble::Materialise { errno: errno.raw_os_error() });
-            }
+            Err(Errno::CANCELED) => self.state.unmaterialised = true,
+            Err(errno) => self.state.trouble = Some(Trouble::Materialise { errno: errno.raw_os_error() }),
         }
     }
 

@@ -11,10 +11,11 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, StatxFlags, openat, statat, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, openat, statat};
 use rustix::io::Errno;
 
 use super::MeasureError;
+use crate::host::mount;
 
 const ENTRY_BUFFER_BYTES: usize = 32 << 10;
 
@@ -84,7 +85,7 @@ pub(crate) fn walk(
     let mut unseen = Unseen::default();
     let fd = openat(CWD, root, DIRECTORY & !OFlags::NOFOLLOW, Mode::empty())
         .map_err(MeasureError::system("open", root))?;
-    let mount = mount_of(fd.as_fd()).map_err(MeasureError::system("look at", root))?;
+    let own = mount::number(fd.as_fd()).map_err(MeasureError::system("look at", root))?;
     let mut names = names_of(&fd).map_err(MeasureError::system("read", root))?;
     names.retain(|(name, _)| name.to_bytes() != b"lost+found");
     let mut path = Vec::new();
@@ -103,7 +104,7 @@ pub(crate) fn walk(
         let kind = known(&level.fd, &name, kind);
         visit(&Found { kind, directory: level.fd.as_fd(), name: &name, path: &path })?;
         if kind == FileType::Directory {
-            match enter(&level.fd, &name, mount) {
+            match enter(&level.fd, &name, own) {
                 Ok(Some((fd, names))) => {
                     levels.push(Level { fd, names, path: parent });
                     continue;
@@ -120,9 +121,9 @@ pub(crate) fn walk(
 type Names = Vec<(CString, FileType)>;
 
 /// `None`: another file system is mounted there.
-fn enter(parent: &OwnedFd, name: &CStr, mount: u64) -> Result<Option<(OwnedFd, Names)>, Errno> {
+fn enter(parent: &OwnedFd, name: &CStr, own: u64) -> Result<Option<(OwnedFd, Names)>, Errno> {
     let fd = openat(parent, name, DIRECTORY, Mode::empty())?;
-    if mount_of(fd.as_fd())? != mount {
+    if mount::number(fd.as_fd())? != own {
         return Ok(None);
     }
     let names = names_of(&fd)?;
@@ -151,15 +152,6 @@ fn known(directory: &OwnedFd, name: &CStr, told: FileType) -> FileType {
     }
     statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
-}
-
-/// Mount number where the kernel tells (5.8 and later), otherwise the device number.
-fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
-    let told = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID | StatxFlags::BASIC_STATS)?;
-    if told.stx_mask & StatxFlags::MNT_ID.bits() != 0 {
-        return Ok(told.stx_mnt_id);
-    }
-    Ok((u64::from(told.stx_dev_major) << 32) | u64::from(told.stx_dev_minor))
 }
 
 /// The path of a name below `root`.

@@ -77,6 +77,7 @@ fn write(drift: &DriftSpec, records: &[Record], threads: u32) -> Vec<u8> {
         stop: StopSpec::default(),
         write_mode: WriteMode::Buffered,
         probe_every: 0,
+        probe_share: None,
         probe_layout: false,
         trim: false,
         trace: true,

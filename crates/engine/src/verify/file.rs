@@ -2,15 +2,22 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use fsage_content::{BLOCK_BYTES, Block, Expected, HEADER_BYTES, Verdict, recognise, verify};
+use fsage_sys::fiemap::{self, Reader};
 
 use crate::protocol::VerifyResult;
 use crate::tree;
 
 /// Bytes read at once.
 pub const CHUNK_BYTES: usize = 1 << 20;
+
+/// What is said of a block that a load in fast mode did not get to write.
+const UNWRITTEN: &str =
+    "space is reserved but nothing written: a load in fast mode ended before its data was in place";
 
 /// Reads a file and adds what it holds to `found`. `name` is its path as findings tell it.
 pub fn check_file(path: &Path, name: &str, buffer: &mut [u8], found: &mut VerifyResult) {
@@ -21,8 +28,17 @@ pub fn check_file(path: &Path, name: &str, buffer: &mut [u8], found: &mut Verify
             return found.unreadable(name, 0, &error.to_string());
         }
     };
-    let mut check =
-        Check { identity: None, blocks: 0, pending: Vec::new(), name, found: VerifyResult::default() };
+    // A second one, because the first is read from; where there is none, zeros are zeros.
+    let map = file.try_clone().ok();
+    let mut check = Check {
+        identity: None,
+        blocks: 0,
+        pending: Vec::new(),
+        name,
+        found: VerifyResult::default(),
+        map,
+        unwritten: None,
+    };
     let mut offset = 0;
     loop {
         match read_full(&mut file, buffer) {
@@ -68,6 +84,10 @@ struct Check<'a> {
     pending: Vec<(&'static str, u64, String)>,
     name: &'a str,
     found: VerifyResult,
+    /// To ask where space is reserved but not written.
+    map: Option<File>,
+    /// Those stretches, once they were asked for.
+    unwritten: Option<Vec<Range<u64>>>,
 }
 
 impl Check<'_> {
@@ -97,6 +117,7 @@ impl Check<'_> {
                 self.found.good_blocks += 1;
                 return;
             }
+            Verdict::Zero if self.is_unwritten(offset) => ("unwritten", UNWRITTEN.to_owned()),
             Verdict::Zero => ("zero", "zeros where data was written".to_owned()),
             Verdict::Torn { sectors, .. } => ("torn", format!("sectors {sectors:#010b} are not the block's")),
             Verdict::Misplaced { found } => {
@@ -109,6 +130,24 @@ impl Check<'_> {
         } else {
             self.found.bad(kind, self.name, offset, what);
         }
+    }
+
+    /// Whether what is at `offset` is only reserved. The file's map is asked for at the first block of zeros.
+    fn is_unwritten(&mut self, offset: u64) -> bool {
+        let map = &self.map;
+        let stretches = self.unwritten.get_or_insert_with(|| {
+            let mut stretches = Vec::new();
+            let Some(file) = map else { return stretches };
+            // What zeros lie in the page cache is written first. Where there is no map, zeros are zeros.
+            let _ = Reader::synced().visit(file.as_fd(), |extent| {
+                if extent.flags & fiemap::UNWRITTEN != 0 {
+                    stretches.push(extent.logical..extent.logical.saturating_add(extent.length));
+                }
+            });
+            stretches
+        });
+        let next = stretches.partition_point(|stretch| stretch.end <= offset);
+        stretches.get(next).is_some_and(|stretch| stretch.contains(&offset))
     }
 
     /// What the block is, measured against what the file's others say.

@@ -122,7 +122,7 @@ fn contract(kind: &str) {
         let again = measure(spec, &other, 7).unwrap();
         assert_eq!((again.bytes, again.files), (result.bytes, result.files), "{kind} {name}");
         assert_eq!(copy::tree_digest(&other).unwrap(), after, "{kind} {name} chose others in the copy");
-        let verified = verify::run(&volume.point, 1).unwrap();
+        let verified = verify::run(&volume.point, 1, false).unwrap();
         assert!(verified.bad_blocks.is_empty() && verified.foreign_files == 0, "{kind} {name}: {verified:?}");
     }
     assert_eq!(names(&old), names(&other));

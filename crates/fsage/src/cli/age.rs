@@ -17,6 +17,8 @@ use crate::target::Incoming;
 
 /// Operations between two probes when a measured age is waited for and nothing else is said.
 const AGE_PROBE: u64 = 20_000;
+/// Most of a run that such probes may take.
+const PROBE_SHARE: f64 = 0.05;
 
 /// Arguments of `fsage age`.
 #[derive(Debug, Args)]
@@ -25,7 +27,8 @@ const AGE_PROBE: u64 = 20_000;
 )]
 #[command(after_help = "\
 Everything is made below DIR, in one directory a thread (t00, t01, …); remove those to undo it.
-SIGINT (Ctrl-C) and SIGTERM stop cleanly with a result; SIGUSR1 pauses, SIGUSR2 resumes.
+SIGINT (Ctrl-C) and SIGTERM stop cleanly with a result; SIGUSR1 pauses, SIGUSR2 resumes. In fast mode
+the data is written in place first; a second signal leaves it unwritten, and the result says so.
 
 Examples:
   fsage age /mnt/test --operations 100000
@@ -76,7 +79,7 @@ pub struct AgeArgs {
         help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
     )]
     pub seconds: Option<f64>,
-    /// Stop when the volume has no space for an operation
+    /// Stop when the volume has no space for an operation: no free block, or no free inode
     #[arg(
         long,
         help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)"
@@ -92,8 +95,8 @@ pub struct AgeArgs {
     )]
     pub until: Vec<String>,
 
-    /// Stop the load every N operations and look at free space and latencies; 0: only at the end
-    /// [default: 0, with --until 20000]
+    /// Stop the load every N operations and look at free space and latencies, whatever that takes; 0: only at the end
+    /// [default: 0; with --until 20000 where it needs the layout or the free space, as far as probes take no more than 5 % of the run]
     #[arg(long, value_name = "N", help_heading = "What to record")]
     pub probe_every: Option<u64>,
     /// Record every operation with its result and latency as Parquet
@@ -110,8 +113,9 @@ pub(crate) fn run(args: &AgeArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let mut trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
     let mut progress = Progress::new(terminal);
     progress.stage(&format!("ageing {}", args.directory.display()));
+    let fast = spec.write_mode == WriteMode::Fast;
     let request = Request::Load { load: Box::new(spec) };
-    let reply = session::ask_interruptible(request, terminal, &mut |incoming| match incoming {
+    let reply = session::ask_interruptible(request, fast, terminal, &mut |incoming| match incoming {
         Incoming::Event(event) => progress.event(&event),
         Incoming::Chunk(bytes) => {
             if let Some(trace) = &mut trace {
@@ -153,18 +157,15 @@ fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
         return Err(Problem::new(EXIT_USAGE, "--seconds must be a number above 0"));
     }
     let age = age_target(&args.until)?;
-    let walks = age.as_ref().is_some_and(|age| {
-        age.extents_per_file.is_some()
-            || age.fragmented_share.is_some()
-            || age.converged.is_some()
-            || age.near
-    });
-    let probe_every = args.probe_every.unwrap_or(if age.is_some() { AGE_PROBE } else { 0 });
-    if age.is_some() && probe_every == 0 {
-        return Err(Problem::new(EXIT_USAGE, "--until looks at every probe, and --probe-every 0 makes none")
+    let workload = workload::from_arguments(&args.workload, &args.set)?;
+    let steered = workload.drift().is_some_and(|drift| drift.like.is_some());
+    let probes = age.as_ref().is_some_and(|age| age.needs_probes() || steered);
+    let probe_every = args.probe_every.unwrap_or(if probes { AGE_PROBE } else { 0 });
+    if probe_every == 0 && age.as_ref().is_some_and(AgeTarget::needs_probes) {
+        let what = "this --until is checked by probes, and --probe-every 0 makes none";
+        return Err(Problem::new(EXIT_USAGE, what)
             .hint(format!("leave --probe-every out (then it is {AGE_PROBE}) or give a number above 0")));
     }
-    let workload = workload::from_arguments(&args.workload, &args.set)?;
     let stops = args.operations.is_some() || args.bytes.is_some() || args.seconds.is_some();
     if !stops && !args.until_full && age.is_none() && !workload.ends() {
         return Err(Problem::new(
@@ -185,7 +186,7 @@ fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
             bytes: args.bytes,
             seconds: args.seconds,
             full: args.until_full,
-            age,
+            age: age.clone(),
         },
         write_mode: match args.write_mode.as_str() {
             "direct" => WriteMode::Direct,
@@ -193,7 +194,9 @@ fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
             _ => WriteMode::Buffered,
         },
         probe_every,
-        probe_layout: walks,
+        // Only what the user asked for may take as long as it does.
+        probe_share: args.probe_every.is_none().then_some(PROBE_SHARE),
+        probe_layout: age.as_ref().is_some_and(AgeTarget::needs_layout),
         trim: args.trim,
         trace: args.trace.is_some(),
     })

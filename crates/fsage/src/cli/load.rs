@@ -6,7 +6,7 @@ use std::path::Path;
 use fsage_engine::disk::DiskTime;
 use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
 use fsage_engine::load::{LoadResult, StopReason};
-use fsage_engine::quantity::as_f64;
+use fsage_engine::quantity::{as_f64, share};
 
 use super::terminal::Terminal;
 use super::text;
@@ -45,6 +45,15 @@ pub fn summary(result: &LoadResult, directory: &Path, verb: &str, terminal: &Ter
             text::plural(result.layout.directories, "directory", "directories")
         ),
     ));
+    if !result.materialised {
+        let what = "not in place: space is reserved, but files read as zeros (`fsage verify` lists them)";
+        rows.push(("data", terminal.paint("1;33", what)));
+    }
+    if result.probe_ns > 0 {
+        let took = text::duration(as_f64(result.probe_ns));
+        let part = text::percent(share(result.probe_ns, result.probe_ns + result.elapsed_ns));
+        rows.push(("probes", format!("{} in {took}, {part} of the run", text::count(result.probes))));
+    }
     rows.push(("layout", layout(&result.layout)));
     if let Some(free) = &result.free_space {
         rows.push(("free space", free_space(free)));
@@ -80,9 +89,11 @@ const fn reason(reason: StopReason) -> &'static str {
         StopReason::Operations => "by --operations",
         StopReason::Bytes => "by --bytes",
         StopReason::Seconds => "by --seconds",
-        StopReason::Full => "by --until-full: no space left",
+        StopReason::Full => "because the volume is full: no free block",
+        StopReason::Inodes => "because the volume is full: no free inode, though blocks are free",
         StopReason::Age => "by --until: the age is reached",
         StopReason::Asked => "when asked",
+        StopReason::Ended => "at the end of the workload",
     }
 }
 
@@ -90,8 +101,13 @@ fn failures(result: &LoadResult) -> String {
     if result.failed.is_empty() {
         return "none".to_owned();
     }
-    let parts: Vec<String> =
-        result.failed.iter().map(|(errno, n)| format!("{} {errno}", text::count(*n))).collect();
+    let part = |(errno, count): (&String, &u64)| match result.failed_without_inode {
+        inodes if inodes > 0 && errno == "ENOSPC" => {
+            format!("{} {errno} ({} for want of an inode)", text::count(*count), text::count(inodes))
+        }
+        _ => format!("{} {errno}", text::count(*count)),
+    };
+    let parts: Vec<String> = result.failed.iter().map(part).collect();
     parts.join(", ")
 }
 

@@ -31,9 +31,9 @@ pub struct ProfileArgs {
     /// File to write; `-` is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
-    /// Also cross into other file systems mounted below PATH
-    #[arg(long)]
-    pub all_file_systems: bool,
+    /// Also take in other file systems mounted below PATH
+    #[arg(long, alias = "all-file-systems")]
+    pub cross_mounts: bool,
     /// Threads that walk the tree; 0: one a CPU
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=256))]
@@ -81,7 +81,7 @@ fn look(session: &mut Session, directory: &Path, args: &ProfileArgs) -> Result<(
     let walked = ask(Request::Scan {
         directory: directory.to_owned(),
         threads: args.threads,
-        one_file_system: !args.all_file_systems,
+        one_file_system: !args.cross_mounts,
         detail: true,
     })?;
     let Reply::Layout { layout, .. } = walked else { return Err(session::unexpected(&walked)) };

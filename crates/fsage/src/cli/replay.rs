@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<u8, Problem>
     let mut progress = Progress::new(terminal);
     progress.stage(&format!("replaying {} in {}", args.trace.display(), args.directory.display()));
     let request = Request::Replay { trace, directory, options };
-    let reply = session::ask_interruptible(request, terminal, &mut |incoming| {
+    let reply = session::ask_interruptible(request, true, terminal, &mut |incoming| {
         if let Incoming::Event(event) = incoming {
             progress.event(&event);
         }

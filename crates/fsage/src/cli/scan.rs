@@ -28,7 +28,7 @@ The verdict's thresholds are in docs/scan.md.
 
 Examples:
   fsage scan ~/src
-  sudo fsage scan / --one-file-system")]
+  sudo fsage scan /")]
 pub struct ScanArgs {
     /// A directory, or a mount point
     #[arg(value_name = "PATH")]
@@ -37,8 +37,11 @@ pub struct ScanArgs {
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=256))]
     pub threads: u32,
-    /// Do not cross into other mounted file systems
-    #[arg(long, short = 'x')]
+    /// Also scan other file systems mounted below PATH
+    #[arg(long)]
+    pub cross_mounts: bool,
+    /// What scan does anyway
+    #[arg(long, short = 'x', hide = true, conflicts_with = "cross_mounts")]
     pub one_file_system: bool,
 }
 
@@ -96,7 +99,7 @@ fn scan(session: &mut Session, directory: &Path, args: &ScanArgs) -> Result<Scan
     let walked = ask(Request::Scan {
         directory: directory.to_owned(),
         threads: args.threads,
-        one_file_system: args.one_file_system,
+        one_file_system: !args.cross_mounts,
         detail: false,
     })?;
     let Reply::Layout { layout, elapsed_ns } = walked else { return Err(session::unexpected(&walked)) };

@@ -24,19 +24,21 @@ pub fn ask(request: Request, incoming: &mut dyn FnMut(Incoming)) -> Result<Reply
     Ok(session.call(request, incoming)?)
 }
 
-/// As [`ask`], for a load: SIGINT and SIGTERM stop it with a result (a second one ends the program),
-/// SIGUSR1 pauses, SIGUSR2 resumes.
+/// As [`ask`], for a load: SIGINT and SIGTERM stop it with a result, SIGUSR1 pauses, SIGUSR2 resumes. A second SIGINT or SIGTERM ends the
+/// program; where the data must still be written in place (`writes_at_end`) it gives that up, with a result, and the third ends the program.
 ///
 /// # Errors
 /// As [`ask`].
 pub fn ask_interruptible(
     request: Request,
+    writes_at_end: bool,
     terminal: &Terminal,
     incoming: &mut dyn FnMut(Incoming),
 ) -> Result<Reply, Problem> {
     let mut session: Session = Target::local()?;
     let control = session.control();
-    let reply = interruptible(control, terminal, || session.call(request, incoming))?;
+    let patience = if writes_at_end { Patience::Twice } else { Patience::Once };
+    let reply = with_signals(control, patience, terminal, || session.call(request, incoming))?;
     Ok(reply?)
 }
 
@@ -49,9 +51,27 @@ pub fn interruptible<T>(
     terminal: &Terminal,
     work: impl FnOnce() -> T,
 ) -> Result<T, Problem> {
+    with_signals(control, Patience::Once, terminal, work)
+}
+
+/// How many signals are answered by asking before one ends the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// To stop.
+    Once,
+    /// To stop, then to give up what stopping still has to do.
+    Twice,
+}
+
+fn with_signals<T>(
+    control: Control,
+    patience: Patience,
+    terminal: &Terminal,
+    work: impl FnOnce() -> T,
+) -> Result<T, Problem> {
     let flags = Flags::install(&Signal::ALL)
         .map_err(|error| Problem::new(EXIT_INTERNAL, "cannot listen to signals").because(&error))?;
-    let watch = Watch::start(flags, control, *terminal);
+    let watch = Watch::start(flags, control, patience, *terminal);
     let done = work();
     drop(watch);
     Ok(done)
@@ -65,10 +85,10 @@ struct Watch {
 }
 
 impl Watch {
-    fn start(flags: Flags, control: Control, terminal: Terminal) -> Self {
+    fn start(flags: Flags, control: Control, patience: Patience, terminal: Terminal) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
-        let thread = std::thread::spawn(move || watch(flags, &control, terminal, &seen));
+        let thread = std::thread::spawn(move || watch(flags, &control, patience, terminal, &seen));
         Self { over, thread: Some(thread) }
     }
 }
@@ -82,20 +102,30 @@ impl Drop for Watch {
     }
 }
 
-fn watch(flags: Flags, control: &Control, terminal: Terminal, over: &AtomicBool) {
-    let mut asked = false;
+fn watch(flags: Flags, control: &Control, patience: Patience, terminal: Terminal, over: &AtomicBool) {
+    let mut asked = 0;
     while !over.load(Ordering::Acquire) {
         for (signal, code) in [(Signal::Interrupt, 130), (Signal::Terminate, 143)] {
             if !flags.take(signal) {
                 continue;
             }
-            if asked {
-                // The agent ends with us; a second signal means that the user does not want to wait.
-                std::process::exit(code);
+            asked += 1;
+            match (asked, patience) {
+                (1, Patience::Once) => {
+                    terminal.note("stopping; once more to give up");
+                    control.stop();
+                }
+                (1, Patience::Twice) => {
+                    terminal.note("stopping; data of fast mode is written in place first: once more to leave it unwritten");
+                    control.stop();
+                }
+                (2, Patience::Twice) => {
+                    terminal.note("giving up; once more to end without a result");
+                    control.abandon();
+                }
+                // The agent ends with us: the user does not want to wait.
+                _ => std::process::exit(code),
             }
-            asked = true;
-            terminal.note("stopping; once more to give up");
-            control.stop();
         }
         if flags.take(Signal::User1) {
             terminal.note("paused; SIGUSR2 resumes");

@@ -14,6 +14,10 @@ use super::{session, text};
 /// Findings shown on a terminal; JSON has up to 100.
 const SHOWN: usize = 10;
 
+/// What unwritten blocks mean.
+const UNWRITTEN: &str = "unwritten: `fsage age --write-mode fast` was stopped or killed before it wrote the data; nothing was lost, \
+                         it was never there. Age again, and let it end";
+
 /// Arguments of `fsage verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exits with 5 when a block is not what it must be. Files that fsage did not write \
@@ -22,12 +26,15 @@ pub struct VerifyArgs {
     /// A directory that `fsage age` or `fsage replay` worked in
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+    /// Also check other file systems mounted below DIR
+    #[arg(long)]
+    pub cross_mounts: bool,
 }
 
 /// Verifies.
 pub(crate) fn run(args: &VerifyArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let directory = existing(&args.directory)?;
-    let reply = session::ask(Request::Verify { directory }, &mut |_| {})?;
+    let reply = session::ask(Request::Verify { directory, cross_mounts: args.cross_mounts }, &mut |_| {})?;
     let Reply::Verified { result } = reply else { return Err(session::unexpected(&reply)) };
     if terminal.json {
         terminal.json(&*result)?;
@@ -81,6 +88,9 @@ fn show(result: &VerifyResult, directory: &Path, terminal: &Terminal) -> String 
     }
     for finding in result.findings.iter().take(SHOWN) {
         let _ = writeln!(text, "  {} at {}: {}", finding.path, finding.offset, finding.what);
+    }
+    if result.bad_blocks.contains_key("unwritten") {
+        let _ = writeln!(text, "\n  {}", terminal.dim(UNWRITTEN));
     }
     text
 }

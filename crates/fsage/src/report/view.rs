@@ -505,7 +505,10 @@ impl Age {
     /// Says so when the volume ran out of space well below the use that was asked for: `statfs` counts space that
     /// data cannot have (metadata block groups and the reserve of btrfs, mostly).
     pub fn short_of_target(&self) -> Option<String> {
-        let failures = self.result.failed.get("ENOSPC").copied().filter(|count| *count > 0)?;
+        let failures = self.result.failed.get("ENOSPC").copied()?;
+        // Those found no inode: no question of space.
+        let failures =
+            Some(failures.saturating_sub(self.result.failed_without_inode)).filter(|count| *count > 0)?;
         let (most, target) = (self.most_used?, self.target?);
         (most < target - 0.02).then(|| {
             format!(

@@ -67,7 +67,7 @@ impl Interrupt {
         *slot = control;
         let Some(control) = slot.as_ref() else { return };
         if ended {
-            control.stop();
+            control.abandon();
         } else if self.shared.paused.load(Ordering::SeqCst) {
             control.pause();
         }
@@ -86,9 +86,9 @@ impl Shared {
             if flags.take(signal) {
                 self.ended_by.store(number, Ordering::SeqCst);
                 self.paused.store(false, Ordering::SeqCst);
-                // A paused load has to go on to be able to end.
+                // A paused load has to go on to be able to end. Its trial is done again: nothing of it needs to be whole.
                 tell(Control::resume);
-                tell(Control::stop);
+                tell(Control::abandon);
             }
         }
         if flags.take(Signal::User1) {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(load(), []);
         signal(Number::USR1, paused);
         signal(Number::INT, || interrupt.by().is_some());
-        assert_eq!(load(), [Request::Stop]);
+        assert_eq!(load(), [Request::Abandon]);
         assert_eq!(interrupt.by(), Some(2));
     }
 }

@@ -5,7 +5,9 @@
 //! file.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -104,13 +106,18 @@ fn list(path: &Path) -> Result<(Listing, Option<usize>), SourceError> {
     tar::read(path)
 }
 
-/// The files below a directory. Other file systems mounted there belong to it.
+/// The files below a directory. Other file systems mounted there are left out.
 fn directory(top: &Path) -> Result<Listing, SourceError> {
     let mut listing = Listing::new();
     let mut pending = vec![PathBuf::new()];
+    let mut mount = None;
     while let Some(inner) = pending.pop() {
         let folder = top.join(&inner);
         let failed = |source: io::Error| SourceError::Read { path: folder.clone(), source };
+        let own = mount_of(&folder).map_err(failed)?;
+        if own != *mount.get_or_insert(own) {
+            continue;
+        }
         for entry in std::fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = inner.join(entry.file_name());
@@ -132,6 +139,11 @@ fn directory(top: &Path) -> Result<Listing, SourceError> {
         }
     }
     Ok(listing)
+}
+
+/// Number of the mount that a directory is on.
+fn mount_of(directory: &Path) -> io::Result<u64> {
+    Ok(fsage_engine::host::mount::number(File::open(directory)?.as_fd())?)
 }
 
 /// Nothing for what went away while the tree was read, as in one that is in use.
@@ -184,7 +196,7 @@ mod tests {
         std::fs::hard_link(path("a/file"), path("second")).unwrap();
         std::os::unix::fs::symlink("elsewhere", path("link")).unwrap();
         std::os::unix::fs::symlink("a", path("to a directory")).unwrap();
-        std::fs::File::create(path("sparse")).unwrap().set_len(1 << 40).unwrap();
+        File::create(path("sparse")).unwrap().set_len(1 << 40).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
         let found = directory(top.path()).unwrap();
         let sizes: Vec<(String, u64)> = found.iter().map(|(name, it)| (shown(name), it.size)).collect();

@@ -190,6 +190,11 @@ impl Control {
         self.send(&Request::Stop);
     }
 
+    /// Ends it at once: data that it reserved space for is not written.
+    pub fn abandon(&self) {
+        self.send(&Request::Abandon);
+    }
+
     fn send(&self, request: &Request) {
         if let Some(output) = &self.output {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);

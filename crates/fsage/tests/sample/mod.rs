@@ -242,6 +242,10 @@ fn result(size: Size, target: f64, shape: &Shape, probes: &[Probe], noise: &mut 
         device_bytes_written: Some(7 << 30),
         device_bytes_before_materialise: Some(7 << 30),
         materialise_ns: 0,
+        materialised: true,
+        probes: 0,
+        probe_ns: 0,
+        failed_without_inode: 0,
         digest: "00112233445566778899aabbccddeeff".to_owned(),
         digest_caveats: if target > 0.85 {
             vec!["use was held at its target".to_owned()]

@@ -33,6 +33,8 @@ pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_
         stop: stage.stop.clone(),
         write_mode: stage.write_mode,
         probe_every: stage.probe_every,
+        // What a study asks for is done, whatever it takes; the result says how long that was.
+        probe_share: None,
         probe_layout: stage.probe_layout,
         trim: stage.trim,
         trace: stage.trace,
@@ -60,7 +62,7 @@ pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_
 pub(super) fn verify(directory: &Path, context: &mut StageContext<'_>) -> Result<(), TrialError> {
     context.step("verify", &directory.display().to_string());
     context.commands.push(format!("fsage verify {}", directory.display()));
-    match context.call(Request::Verify { directory: directory.to_owned() })? {
+    match context.call(Request::Verify { directory: directory.to_owned(), cross_mounts: false })? {
         Reply::Verified { result } if result.bad_blocks.values().any(|n| *n > 0) => {
             Err(TrialError::Damaged(result))
         }
@@ -160,7 +162,7 @@ impl Collect<'_> {
         if self.store.is_ok() {
             self.store = self.folder.trace_chunk(self.stage, bytes);
             if self.store.is_err() {
-                self.control.stop();
+                self.control.abandon();
             }
         }
     }

@@ -231,8 +231,8 @@ fn stop(check: &mut Checker, stop: &StopSpec, probe_every: u64, ends: bool) {
         check.positive("stop.seconds", seconds);
     }
     let Some(age) = &stop.age else { return };
-    check.require(probe_every > 0, "stop.age", || {
-        "a measured age is looked at by probes: set `probe_every` above 0".to_owned()
+    check.require(probe_every > 0 || !age.needs_probes(), "stop.age", || {
+        "this age is checked by probes: set `probe_every` above 0".to_owned()
     });
     if let Some(share) = age.fragmented_share {
         check.share("stop.age.fragmented_share", share);
