@@ -68,9 +68,16 @@ pub enum Request {
     RemoveDirectory { directory: PathBuf },
     /// What is known about a block device, for the safety rules.
     BlockFacts { device: PathBuf },
-    /// Mount; options as for mount(8) `-o`.
+    /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the agent attaches are held
+    /// without it. Only what is held is mounted, written an image to, or has the settings of its queue changed, and it is compared with
+    /// what it was before each time.
+    HoldDevice { device: PathBuf, identity: DeviceIdentity },
+    /// Hold a block device no longer; one that is not held is not an error.
+    LetDeviceGo { device: PathBuf },
+    /// Mount a device that is held; options as for mount(8) `-o`.
     Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> },
-    /// Unmount whatever is mounted there, waiting some seconds while it is busy; not mounted is not an error.
+    /// Unmount what this agent mounted there, or whatever is where it mounted nothing, waiting some seconds while it is busy; not
+    /// mounted is not an error, something else mounted over it is.
     Unmount { point: PathBuf },
     /// What a sysfs or procfs setting is now.
     Get { path: PathBuf },
@@ -327,6 +334,60 @@ pub struct HostFacts {
     pub virtualisation: String,
 }
 
+/// What tells a block device from a later one of the same name or number. Valid until the next boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DeviceIdentity {
+    /// Device number.
+    pub major: u32,
+    /// Device number.
+    pub minor: u32,
+    /// `BLKGETDISKSEQ`: every attachment of a file and every medium has its own; `None` before Linux 5.15.
+    pub sequence: Option<u64>,
+    /// Size.
+    pub size_bytes: u64,
+    /// Of the file behind a loop device.
+    pub backing: Option<BackingFile>,
+}
+
+/// The file behind a loop device, which its name does not tell from others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BackingFile {
+    /// Device number of its file system.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}
+
+impl DeviceIdentity {
+    /// Whether it cannot be another's: without a sequence number only the file behind a loop device tells.
+    #[must_use]
+    pub const fn is_certain(&self) -> bool {
+        self.sequence.is_some() || self.backing.is_some()
+    }
+
+    /// What of it differs in `found`, in words; `None`: it is the same device.
+    #[must_use]
+    pub fn difference(&self, found: &Self) -> Option<String> {
+        let number = |of: &Self| format!("{}:{}", of.major, of.minor);
+        if (self.major, self.minor) != (found.major, found.minor) {
+            return Some(format!("its device number was {}, and is {}", number(self), number(found)));
+        }
+        if self.backing != found.backing {
+            let named = |of: &Self| {
+                let file = |file: BackingFile| format!("inode {} of device {}", file.inode, file.device);
+                of.backing.map_or_else(|| "no file".to_owned(), file)
+            };
+            return Some(format!("{} was behind it, and now {}", named(self), named(found)));
+        }
+        if self.sequence != found.sequence {
+            return Some("its medium or its file was taken away and another one is there".to_owned());
+        }
+        (self.size_bytes != found.size_bytes)
+            .then(|| format!("it had {} bytes, and has {}", self.size_bytes, found.size_bytes))
+    }
+}
+
 /// A block device, as the safety rules need it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -339,8 +400,10 @@ pub struct BlockFacts {
     pub sector_bytes: u32,
     /// Model, serial and firmware where known.
     pub model: String,
-    /// Serial number, empty when unknown.
+    /// Serial number of this very device, empty when unknown; a partition has none.
     pub serial: String,
+    /// `PARTUUID` of a partition, empty when unknown and for whole devices.
+    pub part_uuid: String,
     /// Rotational, by the kernel's word.
     pub rotational: bool,
     /// Current and possible I/O schedulers.
@@ -361,10 +424,15 @@ pub struct BlockFacts {
     /// Label (volume name) of the file system behind `signature` (ext*, xfs, btrfs), empty when it has none or
     /// none is known. `fsage` says that the volume is a previous run's and may be overwritten.
     pub label: String,
+    /// Identifier that `signature` carries, as blkid writes it (`UUID`, of partition tables `PTUUID`); empty when it has none
+    /// or none is known.
+    pub uuid: String,
     /// `O_EXCL` open worked.
     pub exclusive: bool,
     /// Backing file, when it is a loop device.
     pub backing_file: Option<PathBuf>,
+    /// What tells it from a later one of its name.
+    pub identity: DeviceIdentity,
 }
 
 /// What `verify` found.

@@ -31,17 +31,11 @@ fn release(rig: &mut Rig, (volume, acquired): (Volume, Acquired)) {
     volume.release(acquired, &mut rig.session, &mut rig.journal).expect("released");
 }
 
-/// Refused by `path` alone and with what identifies the disk; nothing written, nothing leased.
-fn assert_refused(
-    rig: &mut Rig,
-    disk: &Disk,
-    with_serial_too: bool,
-    expected: impl Fn(&Refusal) -> bool,
-) -> String {
+/// Refused by `path` alone and, `anyhow`, with an identifier too; nothing written, nothing leased.
+fn assert_refused(rig: &mut Rig, disk: &Disk, anyhow: bool, expected: impl Fn(&Refusal) -> bool) -> String {
     let before = disk.digest();
     let alone = disk.link.display().to_string();
-    let with_serial = format!("{alone}={}", disk.size_bytes);
-    let flags = if with_serial_too { vec![alone, with_serial] } else { vec![alone] };
+    let flags = if anyhow { vec![alone.clone(), format!("{alone}={UUID}")] } else { vec![alone] };
     let mut hint = String::new();
     for flag in flags {
         let error = acquire(rig, &disk.link, &flag).expect_err("refused");
@@ -54,6 +48,9 @@ fn assert_refused(
     rig.assert_nothing_left();
     hint
 }
+
+/// What somebody gave a file system.
+const UUID: &str = "0123abcd-1111-4222-8333-0123456789ab";
 
 fn ext4(label: Option<&str>) -> FileSystem {
     let mkfs = label.map(|label| ("label".to_owned(), label.into())).into_iter().collect();
@@ -82,8 +79,9 @@ fn an_empty_device_is_taken_and_recognised_as_ours_later() {
     release(&mut rig, taken);
     let is_foreign = |refusal: &Refusal| matches!(refusal, Refusal::Signature { signature, .. } if signature == "ext4 labelled `family`");
     let hint = assert_refused(&mut rig, &disk, false, is_foreign);
-    assert!(hint.ends_with(&format!("`--erase {flag}={}`", 64 << 20)), "{hint}");
-    let taken = acquire(&mut rig, &disk.link, &format!("{flag}={}", 64 << 20)).expect("its size was given");
+    let uuid = fsage_engine::host::block::facts(&disk.device).expect("facts").uuid;
+    assert!(uuid.len() == 36 && hint.ends_with(&format!("`--erase {flag}={uuid}`")), "{hint}");
+    let taken = acquire(&mut rig, &disk.link, &format!("{flag}={uuid}")).expect("its UUID was given");
     release(&mut rig, taken);
     rig.assert_nothing_left();
 }
@@ -95,9 +93,15 @@ fn a_kernel_name_needs_what_identifies_the_device() {
     let flag = disk.device.display().to_string();
     let error = acquire(&mut rig, &disk.device, &flag).expect_err("not stable");
     assert!(matches!(error, VolumeError::Refused { refusal: Refusal::Unstable { .. }, .. }), "{error}");
-    let error = acquire(&mut rig, &disk.device, &format!("{flag}=12345")).expect_err("another size");
-    assert!(matches!(error, VolumeError::Refused { refusal: Refusal::OtherDevice { .. }, .. }), "{error}");
-    let taken = acquire(&mut rig, &disk.device, &format!("{flag}={}", disk.size_bytes)).expect("identified");
+    for wrong in ["12345".to_owned(), disk.size_bytes.to_string(), UUID.to_owned()] {
+        let error = acquire(&mut rig, &disk.device, &format!("{flag}={wrong}")).expect_err("not identified");
+        assert!(
+            matches!(error, VolumeError::Refused { refusal: Refusal::OtherDevice { .. }, .. }),
+            "{error}"
+        );
+    }
+    run(&["mkfs.ext4", "-q", "-F", "-U", UUID, &flag]);
+    let taken = acquire(&mut rig, &disk.device, &format!("{flag}={UUID}")).expect("identified");
     release(&mut rig, taken);
 }
 
@@ -130,11 +134,11 @@ fn what_is_no_device_is_refused() {
 fn a_mounted_device_is_refused() {
     let Some(mut rig) = Rig::new() else { return };
     let disk = disk(&rig);
-    ext4(None).make(&mut rig.session, &disk.device).expect("made");
+    rig.make(&ext4(None), &disk.device);
     let leases = rig.lease_mount();
     let point = rig.point.clone();
-    ext4(None).mount(&mut rig.session, &disk.device, &point).expect("mounted");
-    for flag in [disk.link.display().to_string(), format!("{}={}", disk.link.display(), disk.size_bytes)] {
+    rig.mount(&ext4(None), &disk.device);
+    for flag in [disk.link.display().to_string(), format!("{}={UUID}", disk.link.display())] {
         let error = acquire(&mut rig, &disk.link, &flag).expect_err("mounted");
         let VolumeError::Refused { refusal, .. } = &error else { panic!("{error}") };
         assert_eq!(*refusal, Refusal::Mounted { points: vec![point.clone()] });
@@ -150,13 +154,13 @@ fn a_mounted_device_is_refused() {
 fn the_disk_that_carries_the_store_is_refused() {
     let Some(mut rig) = Rig::new() else { return };
     let disk = disk(&rig);
-    ext4(None).make(&mut rig.session, &disk.device).expect("made");
+    rig.make(&ext4(None), &disk.device);
     let leases = rig.lease_mount();
     let point = rig.point.clone();
-    ext4(None).mount(&mut rig.session, &disk.device, &point).expect("mounted");
+    rig.mount(&ext4(None), &disk.device);
     let inner = point.join("stores/aging");
     std::fs::create_dir_all(&inner).expect("a store");
-    let flag = format!("{}={}", disk.link.display(), disk.size_bytes);
+    let flag = format!("{}={UUID}", disk.link.display());
     let volume = resolve(&device_volume(&disk.link), &EraseConsent::parse(&[flag]), &inner).expect("allowed");
     let error = volume.acquire(&mut rig.session, &mut rig.journal, "x").expect_err("its own store");
     assert!(matches!(error, VolumeError::Refused { refusal: Refusal::Store, .. }), "{error}");
@@ -222,7 +226,8 @@ fn a_partitioned_device_is_refused() {
     );
     assert!(hint.contains("name one of its partitions"));
     let partition = PathBuf::from(format!("{}p1", disk.device.display()));
-    let flag = format!("{}={}", partition.display(), 32 << 20);
+    run(&["mkfs.ext4", "-q", "-F", "-U", UUID, partition.to_str().expect("plain")]);
+    let flag = format!("{}={UUID}", partition.display());
     let taken = acquire(&mut rig, &partition, &flag).expect("a partition may be named");
     release(&mut rig, taken);
 }
@@ -269,7 +274,7 @@ fn data_in_no_known_format_is_refused_and_left_alone() {
     for at in [0, (4 << 20) - 1, disk.size_bytes - 1] {
         file.write_all_at(b"x", at).expect("written");
         let hint = assert_refused(&mut rig, &disk, false, unknown);
-        assert!(hint.contains(&format!("--erase {}={}", disk.link.display(), disk.size_bytes)), "{hint}");
+        assert!(hint.contains("clear it first: `blkdiscard --zeroout"), "{hint}");
         file.write_all_at(&[0], at).expect("written");
     }
     let taken = acquire(&mut rig, &disk.link, &disk.link.display().to_string()).expect("blank again");
@@ -301,7 +306,8 @@ fn a_dry_run_says_which_rule_would_refuse_a_device() {
         "# refused: {path} is not erased: it carries a signature that is not fsage's: ext4 labelled `family`"
     );
     assert_eq!(said.matches(&refused).count(), 1, "{said}");
-    assert!(said.contains(&format!("--erase {path}={}", disk.size_bytes)), "{said}");
+    let uuid = fsage_engine::host::block::facts(&disk.device).expect("facts").uuid;
+    assert!(said.contains(&format!("--erase {path}={uuid}")), "{said}");
     assert_eq!(disk.digest(), before, "something was written");
     std::fs::remove_file(&study).expect("removed");
 }

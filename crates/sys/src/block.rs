@@ -12,6 +12,7 @@ use crate::{Error, Result};
 /// The header says `size_t`, for the sake of the number; the kernel always writes 64 bits.
 const BLKGETSIZE64: Request<u64> = Request::historic("BLKGETSIZE64", opcode::read::<usize>(0x12, 114));
 const BLKFLSBUF: Request<()> = Request::historic("BLKFLSBUF", opcode::none(0x12, 97));
+const BLKGETDISKSEQ: Request<u64> = Request::read("BLKGETDISKSEQ", 0x12, 128);
 const BLKDISCARD: Request<[u64; 2]> = Request::historic("BLKDISCARD", opcode::none(0x12, 119));
 
 /// Size of the device.
@@ -23,6 +24,21 @@ pub fn size_bytes(fd: BorrowedFd<'_>) -> Result<u64> {
     // SAFETY: BLKGETSIZE64 writes one u64.
     unsafe { BLKGETSIZE64.call(fd, &raw mut size) }?;
     Ok(size)
+}
+
+/// The disk's number in the order in which media came up since boot: a name or device number that is used again has a higher one.
+/// `None` before Linux 5.15.
+///
+/// # Errors
+/// What the kernel says beside `ENOTTY`.
+pub fn disk_sequence(fd: BorrowedFd<'_>) -> Result<Option<u64>> {
+    let mut sequence = 0;
+    // SAFETY: BLKGETDISKSEQ writes one u64.
+    match unsafe { BLKGETDISKSEQ.call(fd, &raw mut sequence) } {
+        Ok(_) => Ok(Some(sequence)),
+        Err(error) if matches!(error.errno(), libc::ENOTTY | libc::EINVAL) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The device's logical sector: the unit of direct I/O.

@@ -1,11 +1,13 @@
 //! Loop devices by ioctl (`linux/loop.h`), without losetup.
 //!
 //! Devices are identified by the device and inode number of the file behind them, never by its name: names are cut, reused and differ between
-//! mount namespaces.
+//! mount namespaces. Numbers of devices are reused too: while a descriptor of one is open the kernel gives its number to no other file, so
+//! what is asked and done through one descriptor is of one device. Who detaches a device that others have open only marks it
+//! (`LO_FLAGS_AUTOCLEAR`): it goes when the last of them closes it.
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -90,19 +92,27 @@ const EMPTY_INFO: LoopInfo = LoopInfo {
 /// [`Error::NoLoopDevice`] when all tries lost their race; `EINVAL` when direct I/O or the sector size does not fit the file;
 /// `EPERM`/`EACCES` without root.
 pub fn attach(options: &AttachOptions) -> Result<PathBuf> {
+    attach_held(options).map(|(path, _)| path)
+}
+
+/// As [`attach`], and keeps the device open, for reading: its number stays this file's until that is closed.
+///
+/// # Errors
+/// As [`attach`].
+pub fn attach_held(options: &AttachOptions) -> Result<(PathBuf, OwnedFd)> {
     attach_as(options, OFlags::RDWR)
 }
 
-/// As [`attach`], but the device refuses every write: a file system on it that would have to replay its log does not mount. The
+/// As [`attach_held`], but the device refuses every write: a file system on it that would have to replay its log does not mount. The
 /// file may be a block device, a loop device too.
 ///
 /// # Errors
 /// As [`attach`].
-pub fn attach_read_only(options: &AttachOptions) -> Result<PathBuf> {
+pub fn attach_read_only(options: &AttachOptions) -> Result<(PathBuf, OwnedFd)> {
     attach_as(options, OFlags::RDONLY)
 }
 
-fn attach_as(options: &AttachOptions, access: OFlags) -> Result<PathBuf> {
+fn attach_as(options: &AttachOptions, access: OFlags) -> Result<(PathBuf, OwnedFd)> {
     let mut flags = access | OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, options.direct_io);
     let file = open(&options.file, flags, Mode::empty()).map_err(Error::path("open", &options.file))?;
@@ -114,7 +124,7 @@ fn attach_as(options: &AttachOptions, access: OFlags) -> Result<PathBuf> {
         let number = unsafe { LOOP_CTL_GET_FREE.call_value(control.as_fd(), 0) }?;
         let path = PathBuf::from(format!("/dev/loop{number}"));
         match configure(&path, file.as_fd(), options, access == OFlags::RDONLY) {
-            Ok(()) => return Ok(path),
+            Ok(device) => return Ok((path, device)),
             // EBUSY: taken by another; ENXIO, ENOENT: removed again, or its node is not there yet.
             Err(error) if matches!(error.errno(), libc::EBUSY | libc::ENXIO | libc::ENOENT) => {
                 std::thread::sleep(Duration::from_millis(u64::from(attempt.min(20))));
@@ -125,7 +135,12 @@ fn attach_as(options: &AttachOptions, access: OFlags) -> Result<PathBuf> {
     Err(Error::NoLoopDevice { path: options.file.clone(), tries: TRIES })
 }
 
-fn configure(device: &Path, file: BorrowedFd<'_>, options: &AttachOptions, read_only: bool) -> Result<()> {
+fn configure(
+    device: &Path,
+    file: BorrowedFd<'_>,
+    options: &AttachOptions,
+    read_only: bool,
+) -> Result<OwnedFd> {
     let fd =
         open(device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))?;
     let mut info = LoopInfo { size_limit: options.size, ..EMPTY_INFO };
@@ -146,7 +161,10 @@ fn configure(device: &Path, file: BorrowedFd<'_>, options: &AttachOptions, read_
         reserved: [0; 8],
     };
     // SAFETY: LOOP_CONFIGURE reads exactly one `loop_config`, which this is; the file is open while the call lasts.
-    unsafe { LOOP_CONFIGURE.call(fd.as_fd(), &raw mut config) }.map(drop)
+    unsafe { LOOP_CONFIGURE.call(fd.as_fd(), &raw mut config) }?;
+    // While the first is open, so that it is the same device; one that is open for writing would keep it from being mounted where
+    // the kernel protects mounted devices.
+    open(device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))
 }
 
 /// Longest wait for others to close a device that is being detached.
@@ -156,21 +174,131 @@ const DETACH_WAIT: Duration = Duration::from_secs(1);
 /// detaches it at their close: that is waited for, up to a second. If something still uses it then, the kernel
 /// detaches it when that ends.
 ///
+/// By its name alone, which may be another file's by now: [`detach_open`] is of one device.
+///
 /// # Errors
 /// `ENXIO` when nothing was attached.
 pub fn detach(device: &Path) -> Result<()> {
+    detach_open(open_device(device)?, device)
+}
+
+/// Opens a device for asking and detaching, for reading: closing one that was open for writing makes udev look at it again.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open_device(device: &Path) -> Result<OwnedFd> {
+    open(device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))
+}
+
+/// As [`detach`], of the device that is open; `device` is its path, by which the kernel is asked whether it is done.
+///
+/// # Errors
+/// `ENXIO` when nothing was attached.
+pub fn detach_open(open: OwnedFd, device: &Path) -> Result<()> {
     let before = backing_name(device);
-    let fd =
-        open(device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))?;
     // SAFETY: LOOP_CLR_FD takes no argument.
-    unsafe { LOOP_CLR_FD.call_value(fd.as_fd(), 0) }?;
-    drop(fd);
+    unsafe { LOOP_CLR_FD.call_value(open.as_fd(), 0) }?;
+    drop(open);
     let start = Instant::now();
     // Another file's name: detached, and taken again by someone else.
     while before.is_some() && backing_name(device) == before && start.elapsed() < DETACH_WAIT {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
+}
+
+/// Device and inode number of the file behind an open loop device; `None` when there is none.
+///
+/// # Errors
+/// `ENOTCONN` and the like when the file is on FUSE and its server died; `ENOTTY` when it is no loop device.
+pub fn backing_of(device: BorrowedFd<'_>) -> Result<Option<(u64, u64)>> {
+    let mut info = EMPTY_INFO;
+    // SAFETY: LOOP_GET_STATUS64 writes exactly one `loop_info64`, which this is.
+    match unsafe { LOOP_GET_STATUS64.call(device, &raw mut info) } {
+        Ok(_) => Ok(Some((info.device, info.inode))),
+        Err(error) if error.errno() == libc::ENXIO => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Detaches every device that `file` is behind, each only after it was asked through the descriptor that detaches it; how many there
+/// were. A file on FUSE whose server died is known by its name, as the kernel writes it.
+///
+/// # Errors
+/// As [`by_backing_file`], and what the kernel refuses.
+pub fn detach_file(file: &Path) -> Result<usize> {
+    let wanted = file_identity(file)?;
+    let is_same = |device: BorrowedFd<'_>, path: &Path| match wanted {
+        FileIdentity::Known(wanted) => backing_of(device).is_ok_and(|found| found == Some(wanted)),
+        FileIdentity::Unserved => has_name(path, &file.display().to_string()),
+        FileIdentity::Missing => false,
+    };
+    detach_each(by_backing_file(file)?, is_same)
+}
+
+/// As [`detach_file`], of a file by its device and inode number, whatever its name.
+///
+/// # Errors
+/// As there.
+pub fn detach_backing(wanted: (u64, u64)) -> Result<usize> {
+    let is_same =
+        |device: BorrowedFd<'_>, _: &Path| backing_of(device).is_ok_and(|found| found == Some(wanted));
+    detach_each(over(wanted)?, is_same)
+}
+
+/// As [`detach_file`], of the devices whose file the kernel knows by `name` ([`by_backing_name`]).
+///
+/// # Errors
+/// As there.
+pub fn detach_named(name: &str) -> Result<usize> {
+    detach_each(by_backing_name(name)?, |_, path| has_name(path, name))
+}
+
+fn has_name(device: &Path, name: &str) -> bool {
+    backing_name(device).is_some_and(|found| found.strip_suffix('\n').unwrap_or(&found) == name)
+}
+
+fn detach_each(devices: Vec<PathBuf>, is_same: impl Fn(BorrowedFd<'_>, &Path) -> bool) -> Result<usize> {
+    let mut count = 0;
+    for path in devices {
+        let gone = |error: &Error| matches!(error.errno(), libc::ENXIO | libc::ENOENT);
+        let device = match open_device(&path) {
+            Ok(device) => device,
+            Err(error) if gone(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        if !is_same(device.as_fd(), &path) {
+            continue;
+        }
+        count += 1;
+        match detach_open(device, &path) {
+            Err(error) if !gone(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(count)
+}
+
+/// What is known of a file that may be behind a device.
+#[derive(Clone, Copy)]
+enum FileIdentity {
+    /// Device and inode number.
+    Known((u64, u64)),
+    /// On FUSE, and nobody serves it any more: the kernel still knows the name.
+    Unserved,
+    /// There is none.
+    Missing,
+}
+
+fn file_identity(file: &Path) -> Result<FileIdentity> {
+    match fs::metadata(file) {
+        Ok(metadata) => Ok(FileIdentity::Known((metadata.dev(), metadata.ino()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileIdentity::Missing),
+        Err(error) if error.raw_os_error().is_some_and(|errno| UNSERVED.contains(&errno)) => {
+            Ok(FileIdentity::Unserved)
+        }
+        Err(error) => Err(Error::path("stat", file)(error)),
+    }
 }
 
 /// The name that the kernel knows of the file behind a device; nothing when there is none.
@@ -191,15 +319,16 @@ const UNSERVED: [i32; 3] = [libc::ENOTCONN, libc::ECONNABORTED, libc::ECANCELED]
 /// # Errors
 /// `/sys/block`, a device in it or the file cannot be asked: then nothing is known, which is not the same as none.
 pub fn by_backing_file(file: &Path) -> Result<Vec<PathBuf>> {
-    let wanted = match fs::metadata(file) {
-        Ok(metadata) => (metadata.dev(), metadata.ino()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        // Its file system is in user space and nobody serves it any more: the kernel still knows the name.
-        Err(error) if error.raw_os_error().is_some_and(|errno| UNSERVED.contains(&errno)) => {
-            return by_backing_name(&file.display().to_string());
-        }
-        Err(error) => return Err(Error::path("stat", file)(error)),
+    let wanted = match file_identity(file)? {
+        FileIdentity::Known(wanted) => wanted,
+        FileIdentity::Missing => return Ok(Vec::new()),
+        FileIdentity::Unserved => return by_backing_name(&file.display().to_string()),
     };
+    over(wanted)
+}
+
+/// The loop devices over a file, by its device and inode number, in order of their number.
+fn over(wanted: (u64, u64)) -> Result<Vec<PathBuf>> {
     let mut numbers = Vec::new();
     for number in attached(Path::new(SYSFS))? {
         if identity(number)? == Some(wanted) {
@@ -271,15 +400,13 @@ fn identity(number: u32) -> Result<Option<(u64, u64)>> {
         let Some(name) = name_of_backing(Path::new(SYSFS), number)? else { return Ok(None) };
         return Ok(fs::metadata(name).ok().map(|metadata| (metadata.dev(), metadata.ino())));
     };
-    let mut info = EMPTY_INFO;
-    // SAFETY: LOOP_GET_STATUS64 writes exactly one `loop_info64`, which this is.
-    match unsafe { LOOP_GET_STATUS64.call(device.as_fd(), &raw mut info) } {
-        Ok(_) => Ok(Some((info.device, info.inode))),
-        // Detached meanwhile; or over a file that nobody serves any more, which none is that can be asked for.
-        Err(error) if error.errno() == libc::ENXIO || UNSERVED.contains(&error.errno()) => Ok(None),
+    match backing_of(device.as_fd()) {
+        // Over a file that nobody serves any more, which none is that can be asked for.
+        Err(error) if UNSERVED.contains(&error.errno()) => Ok(None),
         Err(error) => {
             Err(Error::path("LOOP_GET_STATUS64", path)(io::Error::from_raw_os_error(error.errno())))
         }
+        found => found,
     }
 }
 

@@ -8,9 +8,7 @@ use super::Agent;
 use super::sink::EventSink;
 use crate::disk::VirtualDisk;
 use crate::host::process::{self, Identity};
-use crate::host::{
-    HostError, block, cache, chain, disk, facts, file, loopback, mount, processor, setting, tool,
-};
+use crate::host::{HostError, block, cache, chain, disk, facts, file, loopback, processor, setting, tool};
 use crate::layout::{self, LayoutError, ScanOptions};
 use crate::load;
 use crate::protocol::{Failure, FailureKind, PROTOCOL_VERSION, Reply, Request};
@@ -65,31 +63,53 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
             Ok(Reply::Done)
         }
         Request::EndDisk { directory } => {
+            agent.held.detach_below(&directory);
             disk::end(&agent.children, &directory)?;
             Ok(Reply::Done)
         }
         Request::Pause | Request::Resume | Request::Stop | Request::Abandon | Request::Goodbye => {
             Ok(Reply::Done)
         }
-        other => on_host(other).map_err(Failure::from),
+        other => on_device(agent, other).map_err(Failure::from),
     }
+}
+
+/// Requests about devices, which the agent holds while it works with them; others go on to the host.
+fn on_device(agent: &Agent, request: Request) -> Result<Reply, HostError> {
+    let held = &agent.held;
+    match request {
+        Request::LoopAttach { file, size_bytes, sector_bytes, direct_io } => {
+            let attach = || loopback::attach_held(&file, size_bytes, sector_bytes, direct_io);
+            return Ok(Reply::Device { device: held.attach(&file, attach)? });
+        }
+        Request::LoopAttachReadOnly { file, sector_bytes } => {
+            let attach = || loopback::attach_read_only(&file, sector_bytes);
+            return Ok(Reply::Device { device: held.attach(&file, attach)? });
+        }
+        Request::BlockFacts { device } => {
+            let facts = held.used_if_held(Some(&device), || block::facts(&device))?;
+            return Ok(Reply::BlockFacts { facts: Box::new(facts) });
+        }
+        Request::Set { path, value } => {
+            held.check_setting(&path)?;
+            return Ok(Reply::Setting { old: setting::set(&path, &value)? });
+        }
+        Request::LoopDetach { file } => held.detach(&file)?,
+        Request::HoldDevice { device, identity } => held.hold(&device, &identity)?,
+        Request::LetDeviceGo { device } => held.let_go(&device),
+        Request::Mount { device, point, file_system, options } => {
+            held.mount(&device, &point, &file_system, &options)?;
+        }
+        Request::Unmount { point } => held.unmount(&point)?,
+        other => return on_host(other),
+    }
+    Ok(Reply::Done)
 }
 
 /// Requests that only [`crate::host`] deals with.
 fn on_host(request: Request) -> Result<Reply, HostError> {
     match request {
-        Request::LoopAttach { file, size_bytes, sector_bytes, direct_io } => {
-            let device = loopback::attach(&file, size_bytes, sector_bytes, direct_io)?;
-            return Ok(Reply::Device { device });
-        }
-        Request::LoopAttachReadOnly { file, sector_bytes } => {
-            return Ok(Reply::Device { device: loopback::attach_read_only(&file, sector_bytes)? });
-        }
-        Request::BlockFacts { device } => {
-            return Ok(Reply::BlockFacts { facts: Box::new(block::facts(&device)?) });
-        }
         Request::Get { path } => return Ok(Reply::Setting { old: setting::get(&path)? }),
-        Request::Set { path, value } => return Ok(Reply::Setting { old: setting::set(&path, &value)? }),
         Request::Trim { directory } => return Ok(Reply::Trimmed { bytes: cache::trim(&directory)? }),
         Request::Usage { directory } => {
             let cache::Usage { used_bytes, total_bytes, available_bytes, file_system } =
@@ -97,14 +117,9 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
             return Ok(Reply::Usage { used_bytes, total_bytes, available_bytes, file_system });
         }
         Request::Pin => return Ok(Reply::Pinned { cpu: processor::pin()? }),
-        Request::LoopDetach { file } => loopback::detach(&file)?,
         Request::RemoveFile { file } => file::remove(&file)?,
         Request::MakeDirectory { directory } => file::make_directory(&directory)?,
         Request::RemoveDirectory { directory } => file::remove_directory(&directory)?,
-        Request::Mount { device, point, file_system, options } => {
-            mount::mount(&device, &point, &file_system, &options)?;
-        }
-        Request::Unmount { point } => mount::unmount(&point)?,
         Request::Restore { path, old, new } => setting::restore(&path, &old, &new)?,
         Request::EndProcess { pid, start_ticks, timeout_ms } => {
             process::end(Identity { pid, start_ticks }, Duration::from_millis(timeout_ms))?;
@@ -127,7 +142,9 @@ type Run = fn(&tool::Children, &[String], Option<Duration>) -> Result<tool::Tool
 
 fn run_tool(agent: &Agent, run: Run, argv: &[String], timeout_ms: u64) -> Result<Reply, Failure> {
     let limit = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
-    let tool::ToolOutput { argv, status, stdout, stderr, elapsed_ns } = run(&agent.children, argv, limit)?;
+    let device = agent.held.device_in(argv)?;
+    let tool::ToolOutput { argv, status, stdout, stderr, elapsed_ns } =
+        agent.held.used_if_held(device.as_deref(), || run(&agent.children, argv, limit))?;
     Ok(Reply::Tool { argv, status, stdout, stderr, elapsed_ns })
 }
 

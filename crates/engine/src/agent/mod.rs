@@ -23,6 +23,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::host::held::HeldDevices;
 use crate::host::tool::Children;
 use crate::load::Control;
 use crate::lockstep::Lockstep;
@@ -56,6 +57,8 @@ struct Agent {
     /// turn does.
     controls: Mutex<VecDeque<Arc<Control>>>,
     children: Children,
+    /// Devices that requests may write to.
+    held: HeldDevices,
     /// The workload that is run on several volumes, between two requests.
     lockstep: Mutex<Option<Lockstep>>,
     /// The input has ended, or the output failed.
@@ -142,6 +145,7 @@ pub fn serve(
         output: Mutex::new(Box::new(output)),
         controls: Mutex::default(),
         children: Children::default(),
+        held: HeldDevices::default(),
         lockstep: Mutex::default(),
         ending: AtomicBool::new(false),
     });

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, major, minor};
 
 use super::{HostError, mount, read_trimmed, setting, signature};
-use crate::protocol::BlockFacts;
+use crate::protocol::{BackingFile, BlockFacts, DeviceIdentity};
 
 /// Everything [`BlockFacts`] has to say about `device`.
 ///
@@ -24,6 +24,7 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
     let what = || format!("ask {} about itself", path.display());
     let size_bytes = fsage_sys::block::size_bytes(file.as_fd()).map_err(HostError::kernel(what()))?;
     let sector_bytes = fsage_sys::block::sector_bytes(file.as_fd()).map_err(HostError::kernel(what()))?;
+    let identity = identity(&file, &path)?;
     let found = signature::of_file(&file, size_bytes);
     drop(file);
     let sysfs = Sysfs::of(metadata.rdev());
@@ -35,6 +36,7 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
         sector_bytes,
         model: sysfs.model(),
         serial: sysfs.serial(),
+        part_uuid: sysfs.part_uuid(),
         rotational: read_trimmed(sysfs.disk.join("queue/rotational")) == "1",
         scheduler: setting::chosen(&scheduler).to_owned(),
         schedulers: scheduler
@@ -48,11 +50,35 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
         partitions: parts.iter().map(|part| part.name.clone()).collect(),
         signature: found.name,
         label: found.label,
+        uuid: found.uuid,
+        identity,
         exclusive: opens_exclusively(&path),
         backing_file: (!backing_file.is_empty()).then(|| PathBuf::from(backing_file)),
         path,
     })
 }
+
+/// What tells the block device that is open as `device`, at `path`, from a later one of its name.
+///
+/// # Errors
+/// It is no block device, or does not answer: the file behind a loop device may be gone.
+pub fn identity(device: &File, path: &Path) -> Result<DeviceIdentity, HostError> {
+    let what = || format!("ask {} about itself", path.display());
+    let number = device.metadata().map_err(HostError::file("look at", path))?.rdev();
+    let size_bytes = fsage_sys::block::size_bytes(device.as_fd()).map_err(HostError::kernel(what()))?;
+    let sequence = fsage_sys::block::disk_sequence(device.as_fd()).map_err(HostError::kernel(what()))?;
+    let (major, minor) = (major(number), minor(number));
+    let backing = if major == LOOP_MAJOR {
+        let file = fsage_sys::loopdev::backing_of(device.as_fd()).map_err(HostError::kernel(what()))?;
+        file.map(|(device, inode)| BackingFile { device, inode })
+    } else {
+        None
+    };
+    Ok(DeviceIdentity { major, minor, sequence, size_bytes, backing })
+}
+
+/// Of loop devices (`linux/major.h`). Their partitions have another number and no file of their own.
+const LOOP_MAJOR: u32 = 7;
 
 /// Who uses a block device, in words; nobody: empty. Reads nothing from the device, which may not answer.
 ///
@@ -81,7 +107,7 @@ pub fn users(path: &Path) -> Result<Vec<String>, HostError> {
 
 /// Whether nobody else has claimed it. For reading: closing a device that was open for writing makes udev
 /// look at it again.
-fn opens_exclusively(path: &Path) -> bool {
+pub(super) fn opens_exclusively(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).is_ok()
 }
@@ -92,6 +118,7 @@ struct Sysfs {
     own: PathBuf,
     /// Of the whole disk, where the queue is; the same as `own` for whole disks.
     disk: PathBuf,
+    is_partition: bool,
 }
 
 /// A partition of the device.
@@ -106,9 +133,10 @@ impl Sysfs {
         let number = format!("{}:{}", major(device), minor(device));
         let link = Path::new("/sys/dev/block").join(&number);
         let own = link.canonicalize().unwrap_or(link);
-        let whole = own.parent().filter(|_| own.join("partition").exists());
+        let is_partition = own.join("partition").exists();
+        let whole = own.parent().filter(|_| is_partition);
         let disk = whole.map_or_else(|| own.clone(), Path::to_owned);
-        Self { number, own, disk }
+        Self { number, own, disk, is_partition }
     }
 
     fn partitions(&self) -> Vec<Partition> {
@@ -134,16 +162,33 @@ impl Sysfs {
         words.into_iter().cloned().collect::<Vec<_>>().join(" ")
     }
 
+    /// Of this device itself: that of a disk says nothing about which of its partitions this is. Names of mappings and arrays
+    /// come from their metadata and stand for one.
     fn serial(&self) -> String {
-        let files = ["device/serial", "serial", "device/wwid"];
-        let own = files.iter().map(|name| read_trimmed(self.disk.join(name))).find(|text| !text.is_empty());
-        let disk_number = read_trimmed(self.disk.join("dev"));
-        own.or_else(|| {
-            let database = std::fs::read_to_string(format!("/run/udev/data/b{disk_number}")).ok()?;
-            let line = database.lines().find_map(|line| line.strip_prefix("E:ID_SERIAL_SHORT="))?;
-            Some(line.to_owned())
-        })
-        .unwrap_or_default()
+        if self.is_partition {
+            return String::new();
+        }
+        let files = ["device/serial", "serial", "device/wwid", "dm/uuid", "md/uuid"];
+        let own = files.iter().map(|name| read_trimmed(self.own.join(name))).find(|text| !text.is_empty());
+        own.or_else(|| self.udev("ID_SERIAL_SHORT")).unwrap_or_default()
+    }
+
+    /// By the kernel's word (since Linux 6.10) or by udev's.
+    fn part_uuid(&self) -> String {
+        if !self.is_partition {
+            return String::new();
+        }
+        let event = read_trimmed(self.own.join("uevent"));
+        let known = event.lines().find_map(|line| line.strip_prefix("PARTUUID=")).map(str::to_owned);
+        known.or_else(|| self.udev("ID_PART_ENTRY_UUID")).unwrap_or_default()
+    }
+
+    /// What udev's database says of it.
+    fn udev(&self, property: &str) -> Option<String> {
+        let database = std::fs::read_to_string(format!("/run/udev/data/b{}", self.number)).ok()?;
+        let line =
+            |line: &str| Some(line.strip_prefix("E:")?.strip_prefix(property)?.strip_prefix('=')?.to_owned());
+        database.lines().find_map(line)
     }
 }
 

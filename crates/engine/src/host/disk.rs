@@ -68,10 +68,8 @@ pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
 /// Detaches what is attached to the disk, now or when its last user goes. Once the mount is gone the kernel has no name for its
 /// file by which it could be found.
 fn forget_loops(file: &Path) {
-    for device in loopdev::by_backing_name(&file.display().to_string()).unwrap_or_default() {
-        // Who holds the lease of the device says what went wrong with it.
-        let _ = loopdev::detach(&device);
-    }
+    // Who holds the lease of the device says what went wrong with it.
+    let _ = loopdev::detach_named(&file.display().to_string());
 }
 
 /// The living processes that serve a disk from `directory`, or are about to.

@@ -58,6 +58,20 @@ pub enum HostError {
         /// Who uses it.
         users: String,
     },
+    /// Something is not what was taken under this name.
+    #[error("{} is not what it was: {what}", device.display())]
+    Replaced {
+        /// The device or mount point.
+        device: PathBuf,
+        /// What is different.
+        what: String,
+    },
+    /// A device that is written to without having been taken.
+    #[error("{} was not taken for this", device.display())]
+    NotHeld {
+        /// The device.
+        device: PathBuf,
+    },
     /// A killed process did not end.
     #[error("process {pid} was killed but is still there after {seconds:.1} s")]
     Unkillable {
@@ -103,7 +117,9 @@ impl HostError {
         }
     }
 
-    fn kind(&self) -> FailureKind {
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> FailureKind {
         let denied = |source: &std::io::Error| source.kind() == ErrorKind::PermissionDenied;
         match self {
             Self::NoProgram { .. } => FailureKind::Missing,
@@ -129,6 +145,10 @@ impl HostError {
                 "run it as root".to_owned()
             }
             Self::Busy { .. } => "close what uses it, then run `fsage clean`".to_owned(),
+            Self::Replaced { .. } | Self::NotHeld { .. } => {
+                "nothing was written; see what uses it (`losetup --list`, `findmnt`), then start again"
+                    .to_owned()
+            }
             Self::Unkillable { .. } => "look at dmesg: a device may not answer".to_owned(),
             _ => String::new(),
         }

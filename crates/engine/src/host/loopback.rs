@@ -1,26 +1,28 @@
 //! Loop devices over files.
 
 use std::fs::OpenOptions;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fsage_sys::loopdev::{self, AttachOptions};
 
 use super::HostError;
+use crate::protocol::BackingFile;
 
 /// How long a detached device may be kept by someone who looks at it (udev does).
 const DETACH_WAIT: Duration = Duration::from_secs(5);
 
-/// Attaches `file`, made sparse with `size_bytes` when that is given.
+/// Attaches `file`, made sparse with `size_bytes` when that is given, and gives the device and a descriptor that keeps it the one it is.
 ///
 /// # Errors
 /// The file cannot be made, or the kernel refuses (no direct I/O there, for one).
-pub fn attach(
+pub fn attach_held(
     file: &Path,
     size_bytes: Option<u64>,
     sector_bytes: u32,
     direct_io: bool,
-) -> Result<PathBuf, HostError> {
+) -> Result<(PathBuf, OwnedFd), HostError> {
     if let Some(size) = size_bytes {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
@@ -28,7 +30,7 @@ pub fn attach(
         made.set_len(size).map_err(HostError::file("set the size of", file))?;
     }
     let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io };
-    loopdev::attach(&options)
+    loopdev::attach_held(&options)
         .map_err(HostError::kernel(format!("attach {} as a loop device", file.display())))
 }
 
@@ -36,7 +38,7 @@ pub fn attach(
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn attach_read_only(file: &Path, sector_bytes: u32) -> Result<PathBuf, HostError> {
+pub fn attach_read_only(file: &Path, sector_bytes: u32) -> Result<(PathBuf, OwnedFd), HostError> {
     let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io: true };
     let refused = rustix::io::Errno::INVAL.raw_os_error();
     match loopdev::attach_read_only(&options) {
@@ -48,37 +50,48 @@ pub fn attach_read_only(file: &Path, sector_bytes: u32) -> Result<PathBuf, HostE
     .map_err(HostError::kernel(format!("attach {} as a read-only loop device", file.display())))
 }
 
+/// As [`attach_held`], without the descriptor.
+///
+/// # Errors
+/// As there.
+pub fn attach(
+    file: &Path,
+    size_bytes: Option<u64>,
+    sector_bytes: u32,
+    direct_io: bool,
+) -> Result<PathBuf, HostError> {
+    attach_held(file, size_bytes, sector_bytes, direct_io).map(|(device, _)| device)
+}
+
 /// Detaches every device over `file` (also when the file was removed) and waits until they are free; none is fine.
 ///
 /// # Errors
 /// A device stays in use, or the kernel refuses.
 pub fn detach(file: &Path) -> Result<(), HostError> {
+    // Devices whose file of this name was removed while it was attached: the kernel then adds ` (deleted)`.
+    let removed = format!("{} (deleted)", file.display());
+    wait(file, || Ok(loopdev::detach_file(file)? + loopdev::detach_named(&removed)?))
+}
+
+/// As [`detach`], of the file with these numbers, which was attached as `file`.
+///
+/// # Errors
+/// As there.
+pub fn detach_backing(file: &Path, backing: BackingFile) -> Result<(), HostError> {
+    wait(file, || loopdev::detach_backing((backing.device, backing.inode)))
+}
+
+/// Until `detach` finds no device any more.
+fn wait(file: &Path, detach: impl Fn() -> fsage_sys::Result<usize>) -> Result<(), HostError> {
     let started = Instant::now();
     let what = || format!("detach the loop devices of {}", file.display());
-    loop {
-        let mut devices = loopdev::by_backing_file(file).map_err(HostError::kernel(what()))?;
-        devices.extend(over_removed_file(file).map_err(HostError::kernel(what()))?);
-        if devices.is_empty() {
-            return Ok(());
-        }
-        for device in &devices {
-            let gone =
-                [rustix::io::Errno::NXIO, rustix::io::Errno::NOENT].map(rustix::io::Errno::raw_os_error);
-            match loopdev::detach(device) {
-                Ok(()) => {}
-                Err(error) if gone.contains(&error.errno()) => {}
-                Err(source) => return Err(HostError::Kernel { what: what(), source }),
-            }
-        }
+    while detach().map_err(HostError::kernel(what()))? > 0 {
         if started.elapsed() > DETACH_WAIT {
-            let users = devices.iter().map(|device| device.display().to_string()).collect::<Vec<_>>();
+            let users = loopdev::by_backing_file(file).unwrap_or_default();
+            let users = users.iter().map(|device| device.display().to_string()).collect::<Vec<_>>();
             return Err(HostError::Busy { point: file.to_owned(), users: users.join(", ") });
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Devices whose file of this name was removed while it was attached: the kernel then adds ` (deleted)`.
-fn over_removed_file(file: &Path) -> fsage_sys::Result<Vec<PathBuf>> {
-    loopdev::by_backing_name(&format!("{} (deleted)", file.display()))
+    Ok(())
 }

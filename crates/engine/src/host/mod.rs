@@ -7,6 +7,8 @@ pub mod disk;
 mod error;
 pub mod facts;
 pub mod file;
+pub mod held;
+pub mod identifier;
 pub mod loopback;
 pub mod mount;
 pub mod process;

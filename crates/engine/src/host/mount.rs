@@ -94,6 +94,13 @@ pub fn is_mount_point(path: &Path) -> bool {
     table().iter().any(|entry| entry.point == path)
 }
 
+/// What is mounted last exactly at `path`.
+#[must_use]
+pub fn top(path: &Path) -> Option<MountEntry> {
+    let path = resolved(path);
+    table().into_iter().rfind(|entry| entry.point == path)
+}
+
 /// The path as mountinfo has it. Only the folder is resolved, not the last part: asking a mounted file
 /// system about itself fails when its device is gone.
 fn resolved(path: &Path) -> PathBuf {

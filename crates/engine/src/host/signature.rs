@@ -11,6 +11,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use super::identifier;
+
 /// Bytes looked at from the beginning: past the last magic of the table (VMFS' at 2 MiB).
 pub const HEAD_BYTES: usize = 4 << 20;
 
@@ -47,6 +49,8 @@ pub struct Signature {
     pub name: String,
     /// Label (ext*, xfs, btrfs), empty when there is none.
     pub label: String,
+    /// Identifier that it carries ([`identifier`]), empty when it has none or none is known.
+    pub uuid: String,
 }
 
 /// Magics at fixed offsets from the beginning, in the order they are tried: what stands on top of other
@@ -224,7 +228,7 @@ pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
         "btrfs" => label(head, 65536 + 299, 256),
         _ => String::new(),
     };
-    Signature { name: name.to_owned(), label }
+    Signature { name: name.to_owned(), label, uuid: identifier::of(name, head) }
 }
 
 /// Reads what [`identify`] needs: the beginning and the end, or [`UNREADABLE`] where the volume does not give them.
@@ -233,7 +237,7 @@ pub fn of_file(file: &File, size_bytes: u64) -> Signature {
     let (head_bytes, tail_bytes) = (size_bytes.min(HEAD_BYTES as u64), size_bytes.min(TAIL_BYTES as u64));
     match (read(file, 0, head_bytes), read(file, size_bytes - tail_bytes, tail_bytes)) {
         (Ok(head), Ok(tail)) => identify(&head, &tail, size_bytes),
-        _ => Signature { name: UNREADABLE.to_owned(), label: String::new() },
+        _ => Signature { name: UNREADABLE.to_owned(), ..Signature::default() },
     }
 }
 
@@ -279,6 +283,7 @@ mod tests {
         for (argv, name, label) in cases {
             if let Some(found) = made_by(argv) {
                 assert_eq!((found.name.as_str(), found.label.as_str()), (name, label), "{argv:?}");
+                assert!(found.uuid.len() >= 9, "{argv:?}: {found:?}");
             }
         }
     }

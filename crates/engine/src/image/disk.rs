@@ -2,13 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::{BLOCK_BYTES, ImageError, as_u64};
+use crate::host::{HostError, block, held};
+use crate::protocol::DeviceIdentity;
 
 /// A block device, or a file that holds a volume.
 #[derive(Debug)]
@@ -48,8 +50,6 @@ impl Disk {
         let exclusively = if exclusive && is_device { OFlags::EXCL } else { OFlags::empty() };
         let mut options = OpenOptions::new();
         options.read(true).write(write);
-        // Two descriptors cannot both be exclusive; one is enough.
-        let plain = options.open(path).map_err(error())?;
         let direct = match options.custom_flags(flags(exclusively | OFlags::DIRECT)).open(path) {
             Ok(file) => file,
             // File systems without direct I/O (older tmpfs).
@@ -58,6 +58,9 @@ impl Disk {
             }
             Err(refused) => return Err(error()(refused)),
         };
+        // The same file, whatever the path leads to now. Two descriptors cannot both be exclusive; one is enough.
+        let again = format!("/proc/self/fd/{}", direct.as_raw_fd());
+        let plain = OpenOptions::new().read(true).write(write).open(again).map_err(error())?;
         let size_bytes = if is_device {
             fsage_sys::block::size_bytes(direct.as_fd())
                 .map_err(|source| error()(io::Error::from_raw_os_error(source.errno())))?
@@ -65,6 +68,19 @@ impl Disk {
             direct.metadata().map_err(error())?.len()
         };
         Ok(Self { path: path.to_owned(), direct, plain, size_bytes, is_device })
+    }
+
+    /// Refuses a block device that is not the one of `expected`, and any where none is.
+    pub(super) fn check(&self, expected: Option<&DeviceIdentity>) -> Result<(), ImageError> {
+        let kind = self.direct.metadata().map_err(ImageError::file("stat", &self.path))?.file_type();
+        if !kind.is_block_device() {
+            return Ok(());
+        }
+        let not_held = || ImageError::Device(HostError::NotHeld { device: self.path.clone() });
+        let expected = expected.ok_or_else(not_held)?;
+        block::identity(&self.direct, &self.path)
+            .and_then(|found| held::same(&self.path, expected, &found))
+            .map_err(ImageError::Device)
     }
 
     pub(super) const fn size_bytes(&self) -> u64 {

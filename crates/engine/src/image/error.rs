@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::host::HostError;
 use crate::protocol::{Failure, FailureKind};
 
 /// An image that was not saved, restored or read.
@@ -104,6 +105,9 @@ pub enum ImageError {
         /// What it must have.
         needed: u64,
     },
+    /// The volume is not the device that was taken for this.
+    #[error(transparent)]
+    Device(HostError),
     /// Pause, resume and stop: it was asked to end.
     #[error("it was stopped")]
     Stopped,
@@ -150,6 +154,7 @@ impl ImageError {
                 "freeze it with `fsfreeze -f` and leave it frozen until the image is saved".to_owned()
             }
             Self::Used { .. } => "`--all-blocks` saves every block, used or not".to_owned(),
+            Self::Device(error) => error.hint(),
             Self::TooSmall { .. } => "restore on a volume of at least that size".to_owned(),
             _ => String::new(),
         }
@@ -171,6 +176,7 @@ impl ImageError {
             | Self::TooSmall { .. } => FailureKind::Usage,
             Self::Damaged { .. } => FailureKind::Damage,
             Self::Thread(_) => FailureKind::Internal,
+            Self::Device(error) => error.kind(),
             Self::File { .. } | Self::Busy { .. } | Self::Used { .. } | Self::Stopped => FailureKind::Failed,
         }
     }
@@ -181,6 +187,7 @@ impl ImageError {
         match self {
             Self::File { source, .. } | Self::Thread(source) => source.raw_os_error(),
             Self::Used { source, .. } => Some(source.errno()),
+            Self::Device(error) => error.errno(),
             _ => None,
         }
     }

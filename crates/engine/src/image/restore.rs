@@ -25,6 +25,7 @@ use super::{
 };
 use crate::host::signature;
 use crate::load::Control;
+use crate::protocol::DeviceIdentity;
 
 /// Blocks written last: ext* has its superblock at 1 KiB, xfs at 0, btrfs and reiserfs at 64 KiB.
 const HEAD_BLOCKS: u32 = 32;
@@ -39,6 +40,8 @@ pub struct RestoreOptions {
     pub file: PathBuf,
     /// The volume: a block device, or a file, which is made when it is not there. What it has is lost.
     pub device: PathBuf,
+    /// Which block device that is; a file has none, and without one no block device is written to.
+    pub identity: Option<DeviceIdentity>,
     /// Discard the volume first.
     pub trim: bool,
     /// 0: see `super::threads`.
@@ -58,7 +61,7 @@ pub fn restore(
     let image = Image::open(&options.file)?;
     check_chunks(&image, options.threads, control)?;
     let made = make(&options.device, image.header.volume_bytes)?;
-    let outcome = open(&options.device, image.header.volume_bytes)
+    let outcome = open(options, image.header.volume_bytes)
         .and_then(|disk| write(&image, &disk, options, control, progress));
     if outcome.is_err() && made {
         // Nobody had it before.
@@ -140,12 +143,15 @@ fn check_chunks(image: &Image, threads_asked: u32, control: &Control) -> Result<
     )
 }
 
-fn open(device: &Path, needed: u64) -> Result<Disk, ImageError> {
+fn open(options: &RestoreOptions, needed: u64) -> Result<Disk, ImageError> {
+    let device = &options.device;
     let path = device.canonicalize().map_err(ImageError::file("find", device))?;
     if let Some(point) = mounted_at(&path, None) {
         return Err(ImageError::Mounted { device: device.to_owned(), point });
     }
     let disk = Disk::write(&path)?;
+    // Of the descriptor that is written through, which nobody can exchange.
+    disk.check(options.identity.as_ref())?;
     let have = disk.size_bytes();
     if have < needed {
         return Err(ImageError::TooSmall { device: device.to_owned(), have, needed });

@@ -158,8 +158,13 @@ impl Rig {
     }
 
     fn restore(&self, file: &str, device: &str) -> Result<ImageSummary, ImageError> {
-        let options =
-            RestoreOptions { file: self.path(file), device: self.path(device), trim: true, threads: 2 };
+        let options = RestoreOptions {
+            file: self.path(file),
+            device: self.path(device),
+            identity: None,
+            trim: true,
+            threads: 2,
+        };
         restore(&options, &Control::new(), &mut |_, _, _| {})
     }
 
@@ -328,8 +333,13 @@ fn a_restore_that_is_stopped_leaves_no_beginning() {
     rig.save();
     fs::write(rig.path("other"), vec![0x55; 2300 * 4096]).unwrap();
     let control = Control::new();
-    let options =
-        RestoreOptions { file: rig.path("image"), device: rig.path("other"), trim: false, threads: 1 };
+    let options = RestoreOptions {
+        file: rig.path("image"),
+        device: rig.path("other"),
+        identity: None,
+        trim: false,
+        threads: 1,
+    };
     let stopped = restore(&options, &control, &mut |done, _, _| {
         if done == 0 {
             control.stop();

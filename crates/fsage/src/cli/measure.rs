@@ -167,8 +167,13 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
         return Err(refused("it is not a whole file system of a device"));
     }
     // `mount -o loop` makes loop devices that go when nobody has them open any more: it must not go in between.
+    // The agent holds it too, so that what is mounted is what was unmounted.
     let held = std::fs::File::open(&entry.source);
     let held = held.map_err(|error| refused("its device cannot be opened").because(&error))?;
+    let identity = fsage_engine::host::block::identity(&held, &entry.source)
+        .map_err(|error| refused("it is not on a block device").because(&error))?;
+    let device = entry.source.clone();
+    session.call(Request::HoldDevice { device: device.clone(), identity }, &mut |_| {})?;
     session.call(Request::Unmount { point: entry.point.clone() }, &mut |_| {})?;
     let request = Request::Mount {
         device: entry.source.clone(),
@@ -177,11 +182,13 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
         options: entry.options.clone(),
     };
     let mounted = session.call(request, &mut |_| {});
+    let let_go = session.call(Request::LetDeviceGo { device }, &mut |_| {});
     drop(held);
     mounted.map_err(|error| {
         let line = format!("mount {} {}", entry.source.display(), entry.point.display());
         Problem::from(error).hint(format!("it is unmounted now: mount it again with `{line}`"))
     })?;
+    let_go?;
     Ok(())
 }
 

@@ -41,9 +41,9 @@ pub struct RunArgs {
     /// device (as root; the exit code stays 0)
     #[arg(long)]
     pub dry_run: bool,
-    /// Allow this block device, named by the study, to be erased; `PATH=SERIAL` even if it carries a
-    /// foreign signature; may be repeated
-    #[arg(long, value_name = "PATH[=SERIAL]")]
+    /// Allow this block device, named by the study, to be erased; `PATH=UUID` also the file system of that UUID on it;
+    /// may be repeated
+    #[arg(long, value_name = "PATH[=UUID]")]
     pub erase: Vec<String>,
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_engine::disk::ControlError;
+use fsage_engine::host::HostError;
 
 use super::LONGEST_NAME;
 use crate::cli::explain::{EXIT_FAILED, EXIT_USAGE, Explain, exit_code_of};
@@ -41,6 +42,15 @@ pub enum DiskError {
     Dead {
         /// Its name.
         name: String,
+    },
+    /// Its device is another's by now.
+    #[error("the disk `{name}` has lost its device")]
+    Lost {
+        /// Its name.
+        name: String,
+        /// What is there now.
+        #[source]
+        source: HostError,
     },
     /// Something uses it.
     #[error("the disk `{name}` ({}) is in use: {users}", .device.display())]
@@ -96,7 +106,7 @@ impl Explain for DiskError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Name { .. } | Self::Unknown { .. } | Self::Taken { .. } | Self::InUse { .. } => EXIT_USAGE,
-            Self::Dead { .. } | Self::Stuck { .. } | Self::File { .. } => EXIT_FAILED,
+            Self::Dead { .. } | Self::Lost { .. } | Self::Stuck { .. } | Self::File { .. } => EXIT_FAILED,
             Self::Volume(error) => error.exit_code(),
             Self::Control(error) => exit_code_of(error.kind()),
             Self::Lease(error) => error.exit_code(),
@@ -118,6 +128,9 @@ impl Explain for DiskError {
                 Some(format!("use it, take it down (`fsage disk down {name}`), or choose another name"))
             }
             Self::Dead { name } => Some(format!("`fsage disk down {name}` removes what is left of it")),
+            Self::Lost { name, .. } => {
+                Some(format!("nothing was written; `fsage disk down {name}` takes the disk down"))
+            }
             Self::InUse { device, .. } => Some(format!("unmount it first: `umount {}`", device.display())),
             Self::Stuck { .. } => Some("try `fsage clean` when nothing uses it any more".to_owned()),
             Self::File { .. } => None,

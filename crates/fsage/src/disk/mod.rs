@@ -7,10 +7,12 @@
 mod error;
 mod record;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::disk::VirtualDisk;
-use fsage_engine::host::disk as server;
+use fsage_engine::disk::{FILE, VirtualDisk};
+use fsage_engine::host::held::same;
+use fsage_engine::host::{block, disk as server};
 use serde_json::Value;
 
 pub use error::DiskError;
@@ -169,7 +171,11 @@ impl NamedDisk {
     /// It is in use, or not up.
     pub fn refuse_in_use(&self) -> Result<(), DiskError> {
         let record = self.find()?;
-        let mut users = fsage_engine::host::block::users(&record.device).unwrap_or_default();
+        // By the disk's own file: what has the device's name may be another's by now.
+        let devices = fsage_sys::loopdev::by_backing_file(&record.directory.join(FILE));
+        let devices = devices.unwrap_or_else(|_| vec![record.device.clone()]);
+        let mut users: Vec<String> =
+            devices.iter().flat_map(|device| block::users(device).unwrap_or_default()).collect();
         if record.nbd.is_some() {
             let clients = self.ask(&serde_json::json!({"command": "stat"}))?["nbd_clients"].as_u64();
             users.extend(clients.filter(|count| *count > 0).map(|count| format!("{count} NBD clients")));
@@ -178,6 +184,17 @@ impl NamedDisk {
             return Ok(());
         }
         Err(DiskError::InUse { name: self.name.clone(), device: record.device, users: users.join(", ") })
+    }
+
+    /// Refuses an open device that is not the disk's any more: who detaches it frees its name for any other file. What is open cannot
+    /// become another's afterwards.
+    ///
+    /// # Errors
+    /// [`DiskError::Lost`].
+    pub fn check_device(&self, record: &DiskRecord, opened: &File) -> Result<(), DiskError> {
+        block::identity(opened, &record.device)
+            .and_then(|found| same(&record.device, &record.identity, &found))
+            .map_err(|source| DiskError::Lost { name: self.name.clone(), source })
     }
 
     fn remove_folder(&self) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_engine::disk::DiskTime;
+use fsage_engine::protocol::DeviceIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::DiskError;
@@ -16,6 +17,9 @@ pub struct DiskRecord {
     pub name: String,
     /// The block device.
     pub device: PathBuf,
+    /// What tells the device from a later one of its name.
+    #[serde(default)]
+    pub identity: DeviceIdentity,
     /// Size.
     pub size_bytes: u64,
     /// Medium, as a flag says it.
@@ -46,6 +50,7 @@ impl DiskRecord {
         Self {
             name: name.to_owned(),
             device: acquired.device.clone(),
+            identity: acquired.facts.identity,
             size_bytes: options.size.0,
             medium: options.medium.clone(),
             time: options.time,
@@ -82,6 +87,7 @@ mod tests {
         let record = DiskRecord {
             name: "a".to_owned(),
             device: "/dev/loop3".into(),
+            identity: DeviceIdentity::default(),
             size_bytes: 1 << 30,
             medium: "hdd-7200".to_owned(),
             time: DiskTime::Real,

@@ -51,7 +51,7 @@ pub struct RunOptions {
     pub store: Option<PathBuf>,
     /// Print every command and write, take nothing.
     pub dry_run: bool,
-    /// Devices (or serial numbers, `PATH=SERIAL`) that may be erased, as given with `--erase`.
+    /// Devices that may be erased, as given with `--erase`: `PATH` or `PATH=IDENTIFIER`.
     pub erase: Vec<String>,
 }
 

@@ -59,6 +59,8 @@ impl DeviceVolume {
     pub(super) fn take(&self, taking: &mut Taking<'_>) -> Result<BlockFacts, VolumeError> {
         let facts = taking.facts(&self.path)?;
         self.decide(&facts)?;
+        taking.hold(&facts)?;
+        self.consent.give_up(&self.path, &facts.identity);
         Ok(facts)
     }
 
@@ -71,7 +73,8 @@ impl DeviceVolume {
     fn decide(&self, facts: &BlockFacts) -> Result<(), VolumeError> {
         let consent = self.consent.for_path(&self.path);
         let store_mount = mount_point_of(&self.store_directory);
-        safety::decide(&self.path, facts, consent, &store_mount)
+        let given_up = self.consent.has_given_up(&self.path, &facts.identity);
+        safety::decide(&self.path, facts, consent, given_up, &store_mount)
             .map_err(|refusal| VolumeError::Refused { path: self.path.clone(), refusal })
     }
 }

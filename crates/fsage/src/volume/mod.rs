@@ -6,7 +6,7 @@
 //!
 //! - A real device keeps the last file system that was made on it; its label `fsage` is how a later run, also
 //!   after a crash, recognises it as its own to overwrite ([`safety`]). Described file systems have no label
-//!   that we know of: their devices need `--erase PATH=SERIAL` every time.
+//!   that we know of: their devices need the identifier of what is on them, or their own, every time.
 //! - Of a loop file or a real device `queue/wbt_lat_usec` and other queue settings but the scheduler are left alone: the volume is
 //!   measured as the host would use it. A virtual disk is the medium's model: what the kernel would set up for such a medium is set.
 
@@ -168,7 +168,7 @@ pub struct Acquired {
     pub facts: BlockFacts,
     /// What was done, as a shell would read it.
     pub commands: Vec<String>,
-    taken: Vec<(LeaseId, Request)>,
+    taken: Vec<(Option<LeaseId>, Request)>,
 }
 
 impl Acquired {
@@ -307,7 +307,8 @@ impl Volume {
 struct Taking<'a> {
     session: &'a mut Session,
     journal: &'a mut Journal,
-    taken: Vec<(LeaseId, Request)>,
+    /// What undoes each, and its lease; what ends with the agent has none.
+    taken: Vec<(Option<LeaseId>, Request)>,
     commands: Vec<String>,
 }
 
@@ -323,7 +324,7 @@ impl Taking<'_> {
 
     fn lease(&mut self, lease: Lease, undo: Request) -> Result<(), VolumeError> {
         let id = self.journal.take(lease)?;
-        self.taken.push((id, undo));
+        self.taken.push((Some(id), undo));
         Ok(())
     }
 
@@ -332,6 +333,14 @@ impl Taking<'_> {
             Reply::BlockFacts { facts } => Ok(*facts),
             other => Err(unexpected("block-facts", &other).into()),
         }
+    }
+
+    /// Has the agent hold a device, if it still is the one of `facts`.
+    fn hold(&mut self, facts: &BlockFacts) -> Result<(), VolumeError> {
+        let device = facts.path.clone();
+        self.call(Request::HoldDevice { device: device.clone(), identity: facts.identity })?;
+        self.taken.push((None, Request::LetDeviceGo { device }));
+        Ok(())
     }
 
     /// Sets a setting of the queue; one that this kernel does not have, or not for this device, is left alone.
@@ -384,12 +393,12 @@ impl Taking<'_> {
 fn give_back(
     session: &mut Session,
     journal: &mut Journal,
-    taken: Vec<(LeaseId, Request)>,
+    taken: Vec<(Option<LeaseId>, Request)>,
 ) -> Result<(), VolumeError> {
     let mut first = Ok(());
     for (id, undo) in taken.into_iter().rev() {
         let undone = session.call(undo, &mut |_| {}).map(|_| ()).map_err(VolumeError::from);
-        let released = undone.and_then(|()| Ok(journal.release(id)?));
+        let released = undone.and_then(|()| Ok(id.map_or(Ok(()), |id| journal.release(id))?));
         if first.is_ok() {
             first = released;
         }

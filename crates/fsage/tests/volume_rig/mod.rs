@@ -10,6 +10,7 @@ use std::process::Command;
 
 pub use skip::skip;
 
+use fsage::filesystem::FileSystem;
 use fsage::lease::record::Lease;
 use fsage::lease::{Journal, LeaseId};
 use fsage::study::spec::VolumeSpec;
@@ -48,6 +49,27 @@ impl Rig {
 
     pub fn call(&mut self, request: Request) -> Reply {
         self.session.call(request, &mut |_| {}).expect("a reply")
+    }
+
+    /// Has the agent hold a device that was not acquired.
+    pub fn hold(&mut self, device: &Path) {
+        let identity = fsage_engine::host::block::facts(device).expect("facts").identity;
+        self.call(Request::HoldDevice { device: device.to_owned(), identity });
+    }
+
+    /// Makes a file system on a device that was not acquired.
+    pub fn make(&mut self, file_system: &FileSystem, device: &Path) {
+        self.hold(device);
+        file_system.make(&mut self.session, device).expect("made");
+        self.call(Request::LetDeviceGo { device: device.to_owned() });
+    }
+
+    /// Mounts a device that was not acquired at the point.
+    pub fn mount(&mut self, file_system: &FileSystem, device: &Path) {
+        self.hold(device);
+        let point = self.point.clone();
+        file_system.mount(&mut self.session, device, &point).expect("mounted");
+        self.call(Request::LetDeviceGo { device: device.to_owned() });
     }
 
     /// Makes the mount point and leases the mount.

@@ -174,6 +174,7 @@ fn on_disk(args: &ReplayArgs, requests: &mut Requests, name: &str) -> Result<Sum
     disk.refuse_in_use()?;
     requests.size_bytes = record.size_bytes;
     let mut device = Device::open(&record.device)?;
+    disk.check_device(&record, &device.file)?;
     let mut collector = Collector::default();
     let (start, mut first_ns, mut version) = (Instant::now(), None, 0);
     while let Some(entry) = requests.next()? {

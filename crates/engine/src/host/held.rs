@@ -1,0 +1,291 @@
+//! Block devices that the agent holds open, so that none becomes another under its name.
+//!
+//! While a descriptor of a loop device is open, the kernel gives its number to no other file: who detaches it meanwhile only marks
+//! it, and it goes with the last descriptor. A disk that is pulled out or gets another medium keeps its name, and is known by
+//! [`DeviceIdentity`]: a device is compared with what it was when it was taken before every tool, mount, image, setting of its queue and
+//! detaching. Descriptors are for reading and not exclusive: mkfs and mount(2) claim the device themselves.
+//!
+//! Whoever closes a device last makes the kernel write back and drop its page cache, on which programs rely that go past it. Here nobody
+//! is last, so that is done before and after each use of one that is not mounted ([`HeldDevices::used`]).
+//!
+//! Limit: root can still swap the file below a read-only loop device (`LOOP_CHANGE_FD`) between a check and what follows it.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{HostError, block, loopback, mount};
+use crate::protocol::{BackingFile, DeviceIdentity};
+
+/// What the agent holds, and what it mounted from it.
+#[derive(Debug, Default)]
+pub struct HeldDevices {
+    devices: Mutex<Vec<Held>>,
+    mounts: Mutex<Vec<Mounted>>,
+}
+
+/// One device.
+#[derive(Debug)]
+struct Held {
+    /// Canonical.
+    path: PathBuf,
+    device: File,
+    identity: DeviceIdentity,
+    /// The file that it was attached over, as that was named then.
+    file: Option<PathBuf>,
+}
+
+/// One mount that the agent made.
+#[derive(Debug)]
+struct Mounted {
+    point: PathBuf,
+    /// As mountinfo has it: btrfs has numbers of its own.
+    device_number: String,
+}
+
+impl HeldDevices {
+    /// Holds a device that was taken before, if it still is the one of `expected`.
+    ///
+    /// # Errors
+    /// It is another, or cannot be opened.
+    pub fn hold(&self, device: &Path, expected: &DeviceIdentity) -> Result<(), HostError> {
+        let (path, opened, found) = open(device)?;
+        same(&path, expected, &found)?;
+        self.keep(Held { path, device: opened, identity: found, file: None });
+        Ok(())
+    }
+
+    /// Holds the loop device that `attach` gives, over `file`.
+    ///
+    /// # Errors
+    /// What `attach` says, or the device does not answer.
+    pub fn attach(
+        &self,
+        file: &Path,
+        attach: impl FnOnce() -> Result<(PathBuf, OwnedFd), HostError>,
+    ) -> Result<PathBuf, HostError> {
+        let (path, device) = attach()?;
+        let device = File::from(device);
+        let identity = block::identity(&device, &path)?;
+        self.keep(Held { path: path.clone(), device, identity, file: Some(file.to_owned()) });
+        Ok(path)
+    }
+
+    /// Does `work` on a device that is held.
+    ///
+    /// # Errors
+    /// It is not held, or not what it was, and nothing was done; or what `work` says.
+    pub fn used<T, E: From<HostError>>(
+        &self,
+        device: &Path,
+        work: impl FnOnce(&DeviceIdentity) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (path, held, identity) = self.check(device)?;
+        flush(&path, &held);
+        let done = work(&identity);
+        flush(&path, &held);
+        done
+    }
+
+    /// As [`HeldDevices::used`], where anything that is no held device is used as it is.
+    ///
+    /// # Errors
+    /// As there, but for one that is not held.
+    pub fn used_if_held<T, E: From<HostError>>(
+        &self,
+        device: Option<&Path>,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        match device.filter(|device| self.holds(device)) {
+            Some(device) => self.used(device, |_| work()),
+            None => work(),
+        }
+    }
+
+    /// The device that a command line names, if any.
+    ///
+    /// # Errors
+    /// It names a block device that is not held: no program is let at one.
+    pub fn device_in(&self, argv: &[String]) -> Result<Option<PathBuf>, HostError> {
+        let is_device = |word: &&Path| {
+            let device = || word.metadata().is_ok_and(|found| found.file_type().is_block_device());
+            word.starts_with("/dev") && device()
+        };
+        let words = argv.iter().skip(1).map(Path::new);
+        let devices: Vec<&Path> = words.filter(is_device).collect();
+        match devices.iter().find(|device| !self.holds(device)) {
+            Some(device) => Err(HostError::NotHeld { device: device.to_path_buf() }),
+            None => Ok(devices.first().map(|device| device.to_path_buf())),
+        }
+    }
+
+    /// Checks the device whose queue a setting in /sys belongs to; other settings are nobody's device.
+    ///
+    /// # Errors
+    /// The device is not held, or not what it was.
+    pub fn check_setting(&self, setting: &Path) -> Result<(), HostError> {
+        let path = setting.canonicalize().map_err(HostError::file("find setting", setting))?;
+        let is_device = |folder: &&Path| folder.join("queue").is_dir() && folder.join("dev").is_file();
+        let Some(folder) = path.ancestors().find(is_device) else { return Ok(()) };
+        // The queue of a partition is its disk's.
+        let below = |held: &Held| {
+            let number = format!("{}:{}", held.identity.major, held.identity.minor);
+            let own = Path::new("/sys/dev/block").join(number).canonicalize();
+            own.is_ok_and(|own| own.starts_with(folder))
+        };
+        let held = self.devices().iter().find(|held| below(held)).map(|held| held.path.clone());
+        let device = held.ok_or_else(|| HostError::NotHeld { device: folder.to_owned() })?;
+        self.check(&device).map(drop)
+    }
+
+    /// Mounts a held device, and remembers what is mounted there.
+    ///
+    /// # Errors
+    /// As [`HeldDevices::used`] and [`mount::mount`].
+    pub fn mount(
+        &self,
+        device: &Path,
+        point: &Path,
+        file_system: &str,
+        options: &[String],
+    ) -> Result<(), HostError> {
+        self.used(device, |_| mount::mount(device, point, file_system, options))?;
+        if let Some(entry) = mount::top(point) {
+            let mounted = Mounted { point: entry.point, device_number: entry.device_number };
+            self.mounts().push(mounted);
+        }
+        Ok(())
+    }
+
+    /// Unmounts what this agent mounted at `point`; where it mounted nothing, whatever is there.
+    ///
+    /// # Errors
+    /// Something else is mounted there by now, which stays; or as [`mount::unmount`].
+    pub fn unmount(&self, point: &Path) -> Result<(), HostError> {
+        let Some(entry) = mount::top(point) else {
+            self.forget_mount(point);
+            return Ok(());
+        };
+        match self.known_mount(&entry.point) {
+            Some(number) if number != entry.device_number => Err(HostError::Replaced {
+                device: entry.point,
+                what: format!(
+                    "{number} was mounted there, and now {} ({}, {}) is, which stays",
+                    entry.device_number,
+                    entry.source.display(),
+                    entry.file_system
+                ),
+            }),
+            _ => {
+                mount::unmount(point)?;
+                self.forget_mount(&entry.point);
+                Ok(())
+            }
+        }
+    }
+
+    /// Detaches every loop device over `file`: over the very file that was attached under this name, where this agent did that, whatever
+    /// has the name now.
+    ///
+    /// # Errors
+    /// As [`loopback::detach`].
+    pub fn detach(&self, file: &Path) -> Result<(), HostError> {
+        let backing = self.detach_where(|held| held == file);
+        if backing.is_empty() {
+            return loopback::detach(file);
+        }
+        backing.into_iter().try_for_each(|backing| loopback::detach_backing(file, backing))
+    }
+
+    /// Detaches what is held over a file below `directory`, at once or when its last user goes.
+    pub fn detach_below(&self, directory: &Path) {
+        self.detach_where(|held| held.starts_with(directory));
+    }
+
+    /// Closes a device; one that is not held is fine.
+    pub fn let_go(&self, device: &Path) {
+        let device = device.canonicalize().unwrap_or_else(|_| device.to_owned());
+        self.devices().retain(|held| held.path != device);
+    }
+
+    /// The files behind those that were held.
+    fn detach_where(&self, is_meant: impl Fn(&Path) -> bool) -> Vec<BackingFile> {
+        let is_meant = |held: &Held| held.file.as_deref().is_some_and(&is_meant);
+        let meant: Vec<Held> = self.devices().extract_if(.., |held| is_meant(held)).collect();
+        let mut files = Vec::new();
+        for held in meant {
+            // Through the descriptor that was open all the time: no other file can be behind it. Who asks next says what went wrong.
+            let _ = fsage_sys::loopdev::detach_open(OwnedFd::from(held.device), &held.path);
+            files.extend(held.identity.backing);
+        }
+        files
+    }
+
+    fn keep(&self, new: Held) {
+        let mut devices = self.devices();
+        devices.retain(|held| held.path != new.path);
+        devices.push(new);
+    }
+
+    fn holds(&self, device: &Path) -> bool {
+        let device = device.canonicalize().unwrap_or_else(|_| device.to_owned());
+        self.devices().iter().any(|held| held.path == device)
+    }
+
+    /// The descriptor of a device whose name still leads to it.
+    fn check(&self, device: &Path) -> Result<(PathBuf, File, DeviceIdentity), HostError> {
+        let (path, _opened, found) = open(device)?;
+        let devices = self.devices();
+        let held = devices.iter().find(|held| held.path == path);
+        let held = held.ok_or_else(|| HostError::NotHeld { device: path.clone() })?;
+        same(&path, &held.identity, &found)?;
+        let copy = held.device.try_clone().map_err(HostError::file("open", &path))?;
+        Ok((path, copy, held.identity))
+    }
+
+    fn devices(&self) -> MutexGuard<'_, Vec<Held>> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mounts(&self) -> MutexGuard<'_, Vec<Mounted>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_mount(&self, point: &Path) -> Option<String> {
+        let mounts = self.mounts();
+        mounts.iter().rev().find(|known| known.point == point).map(|known| known.device_number.clone())
+    }
+
+    fn forget_mount(&self, point: &Path) {
+        self.mounts().retain(|known| known.point != point);
+    }
+}
+
+/// The canonical path, a descriptor and what it is of.
+fn open(device: &Path) -> Result<(PathBuf, File, DeviceIdentity), HostError> {
+    let path = device.canonicalize().map_err(HostError::file("find device", device))?;
+    let opened = File::open(&path).map_err(HostError::file("open", &path))?;
+    let identity = block::identity(&opened, &path)?;
+    Ok((path, opened, identity))
+}
+
+/// Refuses a device that is not what it was.
+///
+/// # Errors
+/// [`HostError::Replaced`].
+pub fn same(path: &Path, expected: &DeviceIdentity, found: &DeviceIdentity) -> Result<(), HostError> {
+    match expected.difference(found) {
+        None => Ok(()),
+        Some(what) => Err(HostError::Replaced { device: path.to_owned(), what }),
+    }
+}
+
+/// As the last to close it would; not of one that is mounted, whose file system has it open.
+fn flush(path: &Path, device: &File) {
+    if block::opens_exclusively(path) {
+        // Without the right to, nothing of ours went through the cache either.
+        let _ = fsage_sys::block::flush_buffers(device.as_fd());
+    }
+}
