@@ -9,10 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use fsage::lease::record::Lease;
+use fsage::target::TargetError;
 use fsage_engine::protocol::{Reply, Request};
 use volume_rig::{Disk, Rig, installed, run, skip};
 
 const UUID: &str = "0123abcd-1111-4222-8333-0123456789ab";
+
+/// The exit code of a run whose trial failed.
+const REFUSED: i32 = 4;
 
 /// A folder, or `None` and a word why there is none.
 fn folder() -> Option<tempfile::TempDir> {
@@ -63,7 +67,7 @@ fn a_size_does_not_identify_a_device() {
     for path in [&disk.device, &disk.link] {
         let output = study(folder.path(), path, &format!("{}={}", path.display(), disk.size_bytes));
         assert_eq!(disk.digest(), before, "it was written to: {}", said(&output));
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(REFUSED), "{}", said(&output));
         assert!(said(&output).contains(&format!("`--erase {}={UUID}`", path.display())), "{}", said(&output));
     }
     // Nor does it identify one that is empty.
@@ -71,7 +75,7 @@ fn a_size_does_not_identify_a_device() {
     let before = disk.digest();
     let output =
         study(folder.path(), &disk.device, &format!("{}={}", disk.device.display(), disk.size_bytes));
-    assert!(output.status.code() == Some(2) && disk.digest() == before, "{}", said(&output));
+    assert!(output.status.code() == Some(REFUSED) && disk.digest() == before, "{}", said(&output));
 }
 
 #[test]
@@ -83,7 +87,11 @@ fn the_uuid_of_what_will_be_lost_allows_its_loss_and_another_does_not() {
     let other = UUID.replace("0123", "9999");
     for wrong in [other.as_str(), "", "0123abcd", "precious", "ext4", "0"] {
         let output = study(folder.path(), &disk.device, &format!("{}={wrong}", disk.device.display()));
-        assert!(output.status.code() == Some(2) && disk.digest() == before, "{wrong}: {}", said(&output));
+        assert!(
+            output.status.code() == Some(REFUSED) && disk.digest() == before,
+            "{wrong}: {}",
+            said(&output)
+        );
     }
     let output = study(folder.path(), &disk.device, &format!("{}={UUID}", disk.device.display()));
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -123,7 +131,11 @@ fn a_partition_is_identified_by_itself_and_not_by_its_disk() {
     assert_eq!(facts.serial, "", "a partition has no serial number");
     for wrong in [(300_u64 << 20).to_string(), disk.size_bytes.to_string(), "1badcafe".to_owned()] {
         let output = study(folder.path(), &partition, &format!("{}={wrong}", partition.display()));
-        assert!(output.status.code() == Some(2) && disk.digest() == before, "{wrong}: {}", said(&output));
+        assert!(
+            output.status.code() == Some(REFUSED) && disk.digest() == before,
+            "{wrong}: {}",
+            said(&output)
+        );
         assert!(said(&output).contains(UUID), "{}", said(&output));
     }
     let output = study(folder.path(), &partition, &format!("{}={UUID}", partition.display()));
@@ -228,7 +240,10 @@ fn mkfs(device: &Path) -> Request {
 }
 
 fn refusal(rig: &mut Rig, request: Request) -> String {
-    rig.session.call(request, &mut |_| {}).expect_err("refused").to_string()
+    match rig.session.call(request, &mut |_| {}) {
+        Err(TargetError::Failed { failure, .. }) => failure.message,
+        other => panic!("not refused: {other:?}"),
+    }
 }
 
 #[test]

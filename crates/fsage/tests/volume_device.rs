@@ -288,7 +288,7 @@ fn a_dry_run_says_which_rule_would_refuse_a_device() {
     let consent = EraseConsent::parse(&[disk.link.display().to_string()]);
     let volume = resolve(&device_volume(&disk.link), &consent, &rig.store).expect("consented");
     assert!(volume.look().is_ok());
-    ext4(Some("family")).make(&mut rig.session, &disk.device).expect("made");
+    rig.make(&ext4(Some("family")), &disk.device);
     let before = disk.digest();
     let study = rig.store.join("../dry.toml");
     let text = include_str!("data/tiny.toml");
@@ -339,7 +339,7 @@ fn a_device_opened_exclusively_by_others_is_refused() {
     let Some(mut rig) = Rig::new() else { return };
     let disk = disk(&rig);
     let _theirs = fsage_sys::block::open_exclusive(&disk.device).expect("opened");
-    assert_refused(&mut rig, &disk, true, |refusal| matches!(refusal, Refusal::InUse));
+    assert_refused(&mut rig, &disk, false, |refusal| matches!(refusal, Refusal::InUse));
 }
 
 #[test]
