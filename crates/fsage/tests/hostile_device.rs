@@ -55,7 +55,9 @@ fn study(folder: &Path, path: &Path, erase: &str) -> Output {
     let (rest, _) = rest.split_once("\n[").unwrap().1.split_once("[matrix]").unwrap();
     let text = format!("{head}[volume]\nkind = \"device\"\npath = \"{}\"\n[{rest}", path.display());
     std::fs::write(folder.join("study.toml"), text).unwrap();
-    fsage(folder, &["run", "study.toml", "--store", "store", "--erase", erase])
+    // Another device is another study.
+    let store = format!("store-{}", path.file_name().unwrap().display());
+    fsage(folder, &["run", "study.toml", "--store", &store, "--erase", erase])
 }
 
 #[test]
@@ -221,17 +223,36 @@ fn a_replay_does_not_write_to_a_file_that_got_the_disks_number() {
     assert!(said(&replay).contains("was behind it, and now inode"), "{}", said(&replay));
 }
 
-/// A file that the agent attaches.
-fn attached(rig: &mut Rig, name: &str) -> (PathBuf, PathBuf) {
-    let file = rig.store.parent().unwrap().join(name);
-    let attach = Request::LoopAttach {
-        file: file.clone(),
-        size_bytes: Some(64 << 20),
-        sector_bytes: 512,
-        direct_io: false,
-    };
-    let Reply::Device { device } = rig.call(attach) else { panic!("no device") };
-    (file, device)
+/// A file that the agent attached. Detached when it goes, or when the agent does.
+struct Ours {
+    file: PathBuf,
+    device: PathBuf,
+}
+
+impl Ours {
+    fn attached(rig: &mut Rig) -> Self {
+        let file = rig.store.parent().unwrap().join("ours");
+        let (size_bytes, sector_bytes) = (Some(64 << 20), 512);
+        let attach = Request::LoopAttach { file: file.clone(), size_bytes, sector_bytes, direct_io: false };
+        let Reply::Device { device } = rig.call(attach) else { panic!("no device") };
+        Self { file, device }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = fsage_sys::loopdev::detach_file(&self.file);
+        let _ = fsage_sys::loopdev::detach_file(&self.file.with_extension("moved"));
+    }
+}
+
+/// Unmounts all that is mounted there when it goes.
+struct Unmounted(PathBuf);
+
+impl Drop for Unmounted {
+    fn drop(&mut self) {
+        let _ = fsage_engine::host::mount::unmount(&self.0);
+    }
 }
 
 fn mkfs(device: &Path) -> Request {
@@ -250,19 +271,19 @@ fn refusal(rig: &mut Rig, request: Request) -> String {
 fn the_number_of_a_device_in_use_does_not_become_anothers() {
     let Some(mut rig) = Rig::new() else { return };
     let folder = rig.store.parent().unwrap().to_owned();
-    let (ours, device) = attached(&mut rig, "ours");
+    let Ours { file: ours, device } = &Ours::attached(&mut rig);
     let theirs = foreign_file(&folder);
     let before = digest(&theirs);
-    let foreign = reused(&device, &theirs);
-    rig.call(mkfs(&device));
+    let foreign = reused(device, &theirs);
+    rig.call(mkfs(device));
     assert_eq!(digest(&theirs), before, "a foreign file was written to");
     assert!(foreign.is_none(), "the number is still ours");
-    let found = fsage_engine::host::signature::of_file(&std::fs::File::open(&ours).unwrap(), 64 << 20);
+    let found = fsage_engine::host::signature::of_file(&std::fs::File::open(ours).unwrap(), 64 << 20);
     assert_eq!((found.name.as_str(), found.label.as_str()), ("ext4", "ours"));
     rig.call(Request::LoopDetach { file: ours.clone() });
-    assert!(fsage_sys::loopdev::by_backing_file(&ours).unwrap().is_empty());
+    assert!(fsage_sys::loopdev::by_backing_file(ours).unwrap().is_empty());
     // Free now: for anyone.
-    drop(Foreign::on(&device, &theirs));
+    drop(Foreign::on(device, &theirs));
 }
 
 #[test]
@@ -282,6 +303,7 @@ fn what_was_not_taken_or_is_another_by_now_is_not_touched() {
     let name = device.file_name().unwrap().to_str().unwrap().to_owned();
     let point = folder.join("point");
     std::fs::create_dir(&point).unwrap();
+    let _unmounted = Unmounted(point.clone());
     let setting = PathBuf::from(format!("/sys/block/{name}/queue/read_ahead_kb"));
     let (file_system, options) = ("ext4".to_owned(), Vec::new());
     for request in [
@@ -300,15 +322,15 @@ fn what_was_not_taken_or_is_another_by_now_is_not_touched() {
 #[test]
 fn a_file_that_got_the_name_of_ours_keeps_its_device() {
     let Some(mut rig) = Rig::new() else { return };
-    let (ours, device) = attached(&mut rig, "ours");
-    std::fs::rename(&ours, ours.with_extension("moved")).unwrap();
-    std::fs::File::create(&ours).unwrap().set_len(1 << 20).unwrap();
+    let Ours { file: ours, device } = &Ours::attached(&mut rig);
+    std::fs::rename(ours, ours.with_extension("moved")).unwrap();
+    std::fs::File::create(ours).unwrap().set_len(1 << 20).unwrap();
     let theirs = PathBuf::from(run(&["losetup", "--find", "--show", ours.to_str().unwrap()]));
-    let foreign = Foreign { device: theirs, file: ours.clone(), before: digest(&ours) };
+    let foreign = Foreign { device: theirs, file: ours.clone(), before: digest(ours) };
     rig.call(Request::LoopDetach { file: ours.clone() });
     foreign.assert_unchanged("detached by name");
     let left = fsage_sys::loopdev::by_backing_file(&ours.with_extension("moved")).unwrap();
-    assert!(!left.contains(&device), "ours is still attached");
+    assert!(!left.contains(device), "ours is still attached");
 }
 
 #[test]
@@ -317,13 +339,13 @@ fn the_lease_of_a_device_does_not_detach_who_has_its_number_now() {
     let folder = rig.store.parent().unwrap().to_owned();
     let theirs = foreign_file(&folder);
     let lease = rig.journal.take(Lease::Loop { file: folder.join("ours") }).unwrap();
-    let (_, device) = attached(&mut rig, "ours");
+    let Ours { device, .. } = &Ours::attached(&mut rig);
     // Its agent dies, and with it the descriptor that kept the number.
     let pid = rig.session.identity().pid.to_string();
     run(&["kill", "-9", &pid]);
     let _ = rig.session.call(Request::DropCaches, &mut |_| {}).expect_err("killed");
     rig.session = fsage::target::Target::local().expect("another agent");
-    let Some(foreign) = reused(&device, &theirs) else {
+    let Some(foreign) = reused(device, &theirs) else {
         skip("the number was taken by another");
         return;
     };
@@ -336,10 +358,12 @@ fn the_lease_of_a_device_does_not_detach_who_has_its_number_now() {
 #[test]
 fn what_others_mounted_over_ours_stays() {
     let Some(mut rig) = Rig::new() else { return };
-    let (ours, device) = attached(&mut rig, "ours");
-    rig.call(mkfs(&device));
+    let Ours { file: ours, device } = &Ours::attached(&mut rig);
+    let _unmounted = Unmounted(rig.point.clone());
+    rig.call(mkfs(device));
     let leases = rig.lease_mount();
     let (point, file_system) = (rig.point.clone(), "ext4".to_owned());
+    let device = device.clone();
     rig.call(Request::Mount { device, point: point.clone(), file_system, options: Vec::new() });
     run(&["mount", "-t", "tmpfs", "-o", "size=1m", "theirs", point.to_str().unwrap()]);
     std::fs::write(point.join("precious"), "precious").unwrap();
@@ -348,6 +372,6 @@ fn what_others_mounted_over_ours_stays() {
     assert!(said.contains("is not what it was") && said.contains("theirs, tmpfs"), "{said}");
     run(&["umount", point.to_str().unwrap()]);
     rig.release_mount(leases);
-    rig.call(Request::LoopDetach { file: ours });
+    rig.call(Request::LoopDetach { file: ours.clone() });
     rig.assert_nothing_left();
 }

@@ -410,6 +410,7 @@ mod tests {
             controls: Mutex::default(),
             lockstep: Mutex::default(),
             children: Children::default(),
+            held: HeldDevices::default(),
             ending: AtomicBool::new(false),
         };
         // Nobody to ask: nothing is kept for later loads.
