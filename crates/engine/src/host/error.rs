@@ -58,6 +58,12 @@ pub enum HostError {
         /// Who uses it.
         users: String,
     },
+    /// Others could reach what is about to be mounted.
+    #[error("nothing is mounted in {}, which others may enter or which is not this user's", folder.display())]
+    Exposed {
+        /// The folder of the mount point.
+        folder: PathBuf,
+    },
     /// A killed process did not end.
     #[error("process {pid} was killed but is still there after {seconds:.1} s")]
     Unkillable {
@@ -129,6 +135,9 @@ impl HostError {
                 "run it as root".to_owned()
             }
             Self::Busy { .. } => "close what uses it, then run `fsage clean`".to_owned(),
+            Self::Exposed { folder } => {
+                format!("remove `{}`, or make it yours and private: chmod 700", folder.display())
+            }
             Self::Unkillable { .. } => "look at dmesg: a device may not answer".to_owned(),
             _ => String::new(),
         }

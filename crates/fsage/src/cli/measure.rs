@@ -123,7 +123,7 @@ fn measured(
     }
     let order = MeasureOrder {
         measure: measure_spec,
-        directory: directory.to_owned(),
+        directory: directory.into(),
         device: None,
         seed: args.seed,
         requests: !args.no_requests,
@@ -170,7 +170,7 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
     let held = std::fs::File::open(&entry.source);
     let held = held.map_err(|error| refused("its device cannot be opened").because(&error))?;
     session.call(Request::Unmount { point: entry.point.clone() }, &mut |_| {})?;
-    let request = Request::Mount {
+    let request = Request::MountAgain {
         device: entry.source.clone(),
         point: entry.point.clone(),
         file_system: entry.file_system.clone(),
