@@ -81,8 +81,6 @@ pub enum Request {
     /// Kill a process an earlier agent was (and everything that agent started), if `start_ticks` says that
     /// it is still that one, and wait until it is gone; a missing one is not an error.
     EndProcess { pid: u32, start_ticks: u64, timeout_ms: u64 },
-    /// Kill what is in a control group and remove it; a missing one is not an error.
-    RemoveControlGroup { path: PathBuf },
     /// Keep the agent, and all that it starts from now on, on one processor.
     Pin,
     /// Bring the virtual disk that holds a directory to rest, where there is one in model time.

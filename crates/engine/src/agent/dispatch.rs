@@ -109,7 +109,6 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
         Request::EndProcess { pid, start_ticks, timeout_ms } => {
             process::end(Identity { pid, start_ticks }, Duration::from_millis(timeout_ms))?;
         }
-        Request::RemoveControlGroup { path } => process::remove_control_group(&path)?,
         Request::DropCaches => cache::drop_caches()?,
         Request::Sync { directory } => cache::sync(&directory)?,
         other => return Err(HostError::Senseless { what: format!("nobody does {other:?}") }),

@@ -29,10 +29,10 @@ pub(super) fn run(
     }
     let mut say = |line: String| observer.event(RunEvent::DryRun { line });
     say(format!("# store: {}", root.display()));
-    for name in ["lock", "leases.jsonl", "study.toml", "plan.json"] {
+    for name in ["lock", "study.toml", "plan.json"] {
         say(format!("write {}", root.join(name).display()));
     }
-    say("write /run/fsage/stores".to_owned());
+    say("write /var/lib/fsage".to_owned());
     for line in refusals(study, consent, root)? {
         say(line);
     }

@@ -113,6 +113,10 @@ pub fn run_study_with(
         complete: summary.kept,
         damaged: summary.damaged.clone(),
     });
+    if let Some(ignored) = crate::lease::ignored(&lab.root) {
+        let text = format!("{} is ignored: leases are not kept in stores", ignored.display());
+        observer.event(RunEvent::Note { text });
+    }
     clean_left_over(&mut lab, "an earlier run", observer)?;
     let outcome = every_trial(&mut lab, &writer, &study, &plan, &mut summary, observer);
     // Agents that were lost while they gave back: once more, before the user has to.
