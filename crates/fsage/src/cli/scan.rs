@@ -10,6 +10,7 @@ use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::quantity::{as_f64, share};
 use serde::Serialize;
 
+use super::escape;
 use super::explain::{EXIT_OK, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
@@ -135,7 +136,7 @@ fn show(report: &ScanReport, path: &Path, terminal: &Terminal) -> String {
     let layout = &report.layout;
     let mut text = format!(
         "{} {}\n\n",
-        terminal.bold(&path.display().to_string()),
+        terminal.bold(&escape::line(&path.display().to_string())),
         terminal.dim(&format!(
             "{}, {} of {} in use ({}), looked at in {}",
             report.file_system,
@@ -240,7 +241,7 @@ fn worst(layout: &LayoutSummary) -> String {
             "    {:>7} extents  {:>9}  {}",
             text::count(file.extents),
             text::size(file.bytes),
-            file.path
+            escape::line(&file.path)
         );
     }
     text

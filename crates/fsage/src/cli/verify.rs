@@ -7,6 +7,7 @@ use clap::Args;
 
 use fsage_engine::protocol::{Reply, Request, VerifyResult};
 
+use super::escape;
 use super::explain::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use super::{session, text};
@@ -69,7 +70,8 @@ fn show(result: &VerifyResult, directory: &Path, terminal: &Terminal) -> String 
     } else {
         terminal.paint("1;32", "every block is right")
     };
-    let mut text = format!("{} {verdict}\n\n", terminal.bold(&format!("{}:", directory.display())));
+    let mut text =
+        format!("{} {verdict}\n\n", terminal.bold(&escape::line(&format!("{}:", directory.display()))));
     let _ = writeln!(
         text,
         "  read         {}, {}",
@@ -87,7 +89,8 @@ fn show(result: &VerifyResult, directory: &Path, terminal: &Terminal) -> String 
         text.push('\n');
     }
     for finding in result.findings.iter().take(SHOWN) {
-        let _ = writeln!(text, "  {} at {}: {}", finding.path, finding.offset, finding.what);
+        let line = format!("{} at {}: {}", finding.path, finding.offset, finding.what);
+        let _ = writeln!(text, "  {}", escape::line(&line));
     }
     if result.bad_blocks.contains_key("unwritten") {
         let _ = writeln!(text, "\n  {}", terminal.dim(UNWRITTEN));
