@@ -410,6 +410,13 @@ impl FileSystem {
         tools
     }
 
+    /// Its commands, with `{device}` and `{point}` where a device and a mount point will stand.
+    #[must_use]
+    pub fn commands(&self) -> Vec<String> {
+        let all = std::iter::once(&self.mkfs).chain(&self.fsck).chain(&self.mount).chain(&self.after_mount);
+        all.map(ToString::to_string).collect()
+    }
+
     /// Checks that it fits on a volume.
     ///
     /// # Errors

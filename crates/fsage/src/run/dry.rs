@@ -19,6 +19,7 @@ pub(super) fn run(
     plan: &Plan,
     root: &Path,
     consent: &EraseConsent,
+    foreign: &BTreeSet<String>,
     observer: &mut dyn RunObserver,
 ) -> Result<RunSummary, RunError> {
     let mut summary = RunSummary::new(study, plan, root);
@@ -33,6 +34,9 @@ pub(super) fn run(
         say(format!("write {}", root.join(name).display()));
     }
     say("write /run/fsage/stores".to_owned());
+    for command in foreign {
+        say(format!("# a command of the study itself, run as root only with --allow-commands: {command}"));
+    }
     for line in refusals(study, consent, root)? {
         say(line);
     }

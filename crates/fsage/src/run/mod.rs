@@ -53,6 +53,8 @@ pub struct RunOptions {
     pub dry_run: bool,
     /// Devices (or serial numbers, `PATH=SERIAL`) that may be erased, as given with `--erase`.
     pub erase: Vec<String>,
+    /// Whether commands that a study brings itself may run.
+    pub allow_commands: bool,
 }
 
 impl RunOptions {
@@ -93,8 +95,12 @@ pub fn run_study_with(
     for cell in &study.cells {
         trial::resolve(&cell.spec, cell.spec.seed, &consent, &root)?;
     }
+    let foreign = study.foreign_commands()?;
     if options.dry_run {
-        return dry::run(&study, &plan, &root, &consent, observer);
+        return dry::run(&study, &plan, &root, &consent, &foreign, observer);
+    }
+    if !foreign.is_empty() && !options.allow_commands {
+        return Err(RunError::Commands { study: study.path, commands: foreign.into_iter().collect() });
     }
     let interrupt = Interrupt::listen()?;
     let writer = Store::create(&root, &plan, &study.text)?;
