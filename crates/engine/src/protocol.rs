@@ -134,7 +134,7 @@ pub enum Request {
     LoopAttachReadOnly { file: PathBuf, sector_bytes: u32 },
     /// Save a volume as an image: `Event::Progress` (blocks), then `Reply::Image`. `point` is where its file system is mounted
     /// from a read-only loop device over it, or, with `frozen`, itself; without it, or with `all_blocks`, every block is saved. `level` is zstd's,
-    /// `threads` 0 takes what suits. Until it is complete the image is called `FILE.partial`.
+    /// `threads` 0 takes what suits. It has no name until it is complete.
     ImageSave {
         device: PathBuf,
         point: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! Loop devices over files.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,9 @@ use super::HostError;
 
 /// How long a detached device may be kept by someone who looks at it (udev does).
 const DETACH_WAIT: Duration = Duration::from_secs(5);
+
+/// Links are not followed: a volume's file is made by us.
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Attaches `file`, made sparse with `size_bytes` when that is given.
 ///
@@ -23,7 +27,8 @@ pub fn attach(
 ) -> Result<PathBuf, HostError> {
     if let Some(size) = size_bytes {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
+        // It will hold what files hold that only their owners may read.
+        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
         let made = options.open(file).map_err(HostError::file("make", file))?;
         made.set_len(size).map_err(HostError::file("set the size of", file))?;
     }

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_sys::new_file;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, Access, AtFlags, CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -109,15 +110,16 @@ fn check_age(age: &AgeTarget) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a write mode that the file system cannot do, by trying it on a file without a name (or a short-lived one).
+/// Refuses a write mode that the file system cannot do, by trying it on a short-lived file that nobody could have put there.
 pub fn check_write_mode(ground: &Ground, mode: WriteMode) -> Result<(), LoadError> {
     let (flags, call) = match mode {
         WriteMode::Buffered => return Ok(()),
         WriteMode::Direct => (OFlags::DIRECT, "open with O_DIRECT"),
         WriteMode::Fast => (OFlags::empty(), "fallocate"),
     };
-    let name = ".fsage-write-mode";
-    let flags = flags | OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+    let name = new_file::temporary_name("fsage-write-mode".as_ref());
+    let name = name.as_os_str();
+    let flags = flags | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let tried =
         fs::openat(ground.fd(), name, flags, Mode::from_raw_mode(0o600)).and_then(|file| match mode {
             WriteMode::Fast => fs::fallocate(file, FallocateFlags::empty(), 0, 4096),
