@@ -284,7 +284,9 @@ fn named(folder: &Folder, name: &OsStr, mode: Mode) -> io::Result<(rustix::fd::O
 
 /// Removes what killed writers of the same target left: ordinary files of this user that nobody holds locked.
 fn sweep(folder: &Folder, name: &OsStr) {
-    let Ok(entries) = Dir::read_from(folder) else { return };
+    // The folder's own descriptor is for looking names up, not for reading.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(entries) = fs::openat(folder, ".", flags, Mode::empty()).and_then(Dir::new) else { return };
     let prefix = prefix(name);
     for entry in entries.flatten() {
         let found = OsStr::from_bytes(entry.file_name().to_bytes());
