@@ -23,6 +23,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
+use fsage_sys::new_file::{NewFile, Readers};
 use serde::{Deserialize, Serialize};
 
 use crate::load::{LoadSpec, StopSpec, WriteMode};
@@ -112,8 +113,10 @@ pub fn import(
         origin: Some(origin.clone()),
     };
     let io = |source| ImportError::Write { path: output.to_owned(), what: source };
-    let file = File::create(output).map_err(|error| io(error.to_string()))?;
-    let writer = TraceWriter::new(BufWriter::new(file), &preamble).map_err(|error| io(error.to_string()))?;
+    let file = NewFile::create(output, Readers::All).map_err(|error| io(error.to_string()))?;
+    let written = file.file().try_clone().map_err(|error| io(error.to_string()))?;
+    let writer =
+        TraceWriter::new(BufWriter::new(written), &preamble).map_err(|error| io(error.to_string()))?;
     let mut rows = Rows {
         writer,
         model: Model::new(0, &directories),
@@ -129,6 +132,7 @@ pub fn import(
     (origin.left_out, origin.changed) = (left_out, changed);
     let (operations, span_ns) = (rows.written, rows.last_ns);
     rows.finish(&origin).map_err(io)?;
+    file.commit().map_err(|error| io(error.to_string()))?;
     Ok(ImportReport {
         operations,
         prelude: preamble.prelude,

@@ -1,4 +1,4 @@
-//! What the agent does to devices, mounts and groups, on real ones made for the test.
+//! What the agent does to devices and mounts, on real ones made for the test.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use fsage_engine::host::{HostError, block, cache, loopback, mount, process, setting};
+use fsage_engine::host::{HostError, block, cache, loopback, mount, setting};
 use fsage_engine::protocol::{Failure, FailureKind};
 
 const SIZE: u64 = 48 << 20;
@@ -120,9 +120,11 @@ fn a_busy_mount_says_who_uses_it() {
 #[test]
 fn a_file_system_that_the_kernel_lacks_is_missing_not_failed() {
     let Some(disk) = Disk::new() else { return };
-    let error = mount::mount(&disk.device, disk.folder.path(), "no-such-fs", &[]).unwrap_err();
+    let point = disk.folder.path().join("mount point");
+    mount::make_point(&point).unwrap();
+    let error = mount::mount(&disk.device, &point, "no-such-fs", &[]).unwrap_err();
     assert_eq!(Failure::from(error).kind, FailureKind::Missing);
-    let error = mount::mount(&disk.device, disk.folder.path(), "ext4", &[]).unwrap_err();
+    let error = mount::mount(&disk.device, &point, "ext4", &[]).unwrap_err();
     let failure = Failure::from(error);
     assert_eq!((failure.kind, failure.errno), (FailureKind::Failed, Some(22)), "{failure:?}");
 }
@@ -161,28 +163,4 @@ fn a_setting_changed_by_someone_else_stays() {
     assert_eq!(now(), "32");
     setting::restore(&path, &old, "32").unwrap();
     assert_eq!(now(), old);
-}
-
-#[test]
-fn a_control_group_goes_with_what_is_in_it() {
-    let root = mount::table().into_iter().find(|entry| entry.file_system == "cgroup2");
-    let Some(root) = root else {
-        skip::skip("no control groups, version 2");
-        return;
-    };
-    let group = root.point.join(format!("fsage-test-{}", std::process::id()));
-    if let Err(error) = std::fs::create_dir(&group) {
-        skip::skip(format!("cannot make a control group: {error}"));
-        return;
-    }
-    if !group.starts_with("/sys/fs/cgroup") {
-        std::fs::remove_dir(&group).unwrap();
-        skip::skip(format!("control groups are at {}", root.point.display()));
-        return;
-    }
-    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-    std::fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
-    process::remove_control_group(&group).unwrap();
-    assert!(!group.exists());
-    assert!(!child.wait().unwrap().success());
 }

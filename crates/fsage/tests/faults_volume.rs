@@ -85,7 +85,7 @@ impl Fault {
 
     fn run(&self) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_fsage"));
-        command.arg("run").arg(&self.study).arg("--store").arg(&self.store);
+        command.arg("run").arg(&self.study).arg("--store").arg(&self.store).arg("--allow-commands");
         command
     }
 

@@ -5,6 +5,7 @@
 mod cli_support;
 mod image_rig;
 
+use std::io::{BufRead as _, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::process::{Command, Stdio};
 
@@ -244,6 +245,13 @@ fn a_save_with_its_arguments_swapped_loses_nothing() {
     rig.assert_nothing_left();
 }
 
+/// Whether a process, or one of its threads, does something of its own at SIGINT (number 2).
+fn hears_interrupts(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << 1 != 0
+}
+
 #[test]
 fn a_save_that_is_interrupted_says_so_and_leaves_nothing() {
     if !root() {
@@ -254,14 +262,18 @@ fn a_save_that_is_interrupted_says_so_and_leaves_nothing() {
     let arguments =
         ["image", "save", &rig.text("volume"), &rig.text("image"), "--all-blocks", "--threads", "1"];
     let mut command = rig.command(&arguments);
-    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // Until the save has begun.
-    while !rig.path("image.partial").exists() {
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // Until it says that the save begins.
+    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = String::new();
+    said.read_line(&mut stderr).unwrap();
+    assert!(stderr.starts_with("saving "), "{stderr}");
+    while !hears_interrupts(child.id()) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     Run::of(Command::new("kill").args(["-INT", &child.id().to_string()]));
+    said.read_to_string(&mut stderr).unwrap();
     let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
     if output.status.code() == Some(0) {
         assert!(rig.path("image").exists(), "{stderr}");
     } else {

@@ -82,6 +82,28 @@ fn the_page_opens_without_a_complaint_and_draws_its_charts() {
 }
 
 #[test]
+fn markup_in_a_value_blanks_no_chart() {
+    let Some(browser) = browser() else {
+        skip::skip("no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut trials = sample::trials(Size { ticks: 60, ..Size::QUICK });
+    for trial in &mut trials {
+        // The first begins what ends only with the page, the second what ends the island.
+        trial.factors.insert("a".to_owned(), "<!--<script>".into());
+        trial.factors.insert("file_system.kind".to_owned(), "</script><!--<script>\u{2028}".into());
+    }
+    let page = write_page(folder.path(), &trials);
+    let output = open(&browser, folder.path(), &page, &["--window-size=1400,12000", "--dump-dom"]);
+    assert_eq!(console(&output), Vec::<String>::new());
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let begin = dom.find("<figure class=\"chart\" id=\"latency-chart\"").unwrap();
+    let tag = &dom[begin..begin + dom[begin..].find('>').unwrap()];
+    assert!(tag.contains("data-drawn=\"yes\""), "not drawn: {tag}");
+}
+
+#[test]
 fn a_page_with_one_trial_or_none_opens_too() {
     let Some(browser) = browser() else {
         skip::skip("no chromium in PATH");

@@ -129,7 +129,8 @@ fn what_was_changed_is_given_back_also_after_a_kill() {
     }
     let mut lab = study(&scratch, "store").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for("the timers to be put off", || settings()[1].trim() == "0");
-    let journal = std::fs::read_to_string(scratch.path().join("store/leases.jsonl")).unwrap();
+    let journals = std::fs::read_dir(scratch.path().join("runtime/state")).unwrap().flatten();
+    let journal: String = journals.map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect();
     assert!(journal.contains("dirty_writeback_centisecs"), "it was changed before it was leased");
     lab.kill().unwrap();
     lab.wait().unwrap();

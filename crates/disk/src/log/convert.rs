@@ -1,10 +1,11 @@
 //! Logs in files of any format: open, select, sum up, write in another format. What `fsage disk log` does.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
+use fsage_sys::new_file::{NewFile, Readers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -236,26 +237,12 @@ pub fn save(
     options: &Options,
 ) -> Result<Converted, FileError> {
     let io = |what| move |source| FileError::Io { what, path: path.to_owned(), source };
-    let part = part_of(path);
-    let file = File::create(&part).map_err(io("make"))?;
-    let written = write(source, filter, &file, format, options)
-        .map_err(|source| FileError::Write { path: path.to_owned(), source })
-        .and_then(|converted| {
-            file.sync_all().map_err(io("write"))?;
-            fs::rename(&part, path).map_err(io("make"))?;
-            Ok(converted)
-        });
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    written
-}
-
-/// Where a file is written before it is whole.
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
+    // It may hold what was written to the disk.
+    let file = NewFile::create(path, Readers::Owner).map_err(io("make"))?;
+    let converted = write(source, filter, file.file(), format, options)
+        .map_err(|source| FileError::Write { path: path.to_owned(), source })?;
+    file.commit().map_err(io("write"))?;
+    Ok(converted)
 }
 
 fn write(
@@ -286,6 +273,8 @@ pub(crate) fn salt() -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::log::Entry;
     use crate::request::{Operation, Request};

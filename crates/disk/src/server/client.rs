@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command as Program, Stdio};
@@ -142,10 +143,21 @@ pub fn up(program: &Path, settings: &Settings) -> Result<Ready, ClientError> {
 }
 
 fn start(program: &Path, settings: &Settings, place: &Place) -> Result<Ready, ClientError> {
-    let log = File::create(place.log()).map_err(ClientError::file("make", &place.log()))?;
+    // An earlier server's messages, or a link that somebody put there, are not written through.
+    let path = place.log();
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(ClientError::file("remove", &path)(error));
+        }
+        _ => {}
+    }
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o600);
+    let log = options.open(&path).map_err(ClientError::file("make", &path))?;
     let mut command = Program::new(program);
     command.arg("serve").arg("--directory").arg(&settings.directory).current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+    fsage_sys::new_file::hand_over(&mut command);
     process::own_session(&mut command);
     let mut child = command.spawn().map_err(ClientError::file("start", program))?;
     let line = tell(&mut child, settings).and_then(|()| hear(&mut child));

@@ -1,9 +1,10 @@
 //! Writing the log to a file while the disk serves: a little at a time, so that no request waits for long.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+
+use fsage_sys::new_file::{ForeignFolder, NewFile, Readers};
 
 use crate::disk::{Disk, DiskError};
 use crate::export::Gate;
@@ -41,6 +42,7 @@ impl SaveError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Disk(source) => source.hint(),
+            Self::Make { source, .. } if ForeignFolder::is(source) => Some(ForeignFolder::HINT.to_owned()),
             Self::Make { .. } => Some("name a file that does not exist, in a directory that does".to_owned()),
             Self::Write { source, .. } => source.hint(),
         }
@@ -51,17 +53,17 @@ impl SaveError {
 pub(super) fn save(gate: &Gate<Disk>, path: &Path, with_data: bool) -> Result<Converted, SaveError> {
     let mut source = Pieces::new(gate, with_data)?;
     let make = |source| SaveError::Make { path: path.to_owned(), source };
-    let made = File::create_new(path).map_err(make)?;
-    let saved = file::Writer::new(BufWriter::new(&made), source.geometry, salt())
-        .and_then(|writer| copy(&mut source, writer))
-        .and_then(|converted| {
-            made.sync_all().map_err(|source| LogError::Io { what: "write", source })?;
-            Ok(converted)
-        });
-    saved.map_err(|source| {
-        let _ = std::fs::remove_file(path);
-        SaveError::Write { path: path.to_owned(), source }
-    })
+    if path.symlink_metadata().is_ok() {
+        return Err(make(std::io::ErrorKind::AlreadyExists.into()));
+    }
+    let made = NewFile::create(path, Readers::Owner).map_err(make)?;
+    let saved = file::Writer::new(BufWriter::new(made.file()), source.geometry, salt())
+        .and_then(|writer| copy(&mut source, writer));
+    let saved = saved.and_then(|converted| {
+        made.commit_new().map_err(|source| LogError::Io { what: "write", source })?;
+        Ok(converted)
+    });
+    saved.map_err(|source| SaveError::Write { path: path.to_owned(), source })
 }
 
 /// Entries that are taken under one lock, and bytes after which there are no more.

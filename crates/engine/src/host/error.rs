@@ -58,6 +58,12 @@ pub enum HostError {
         /// Who uses it.
         users: String,
     },
+    /// Others could reach what is about to be mounted.
+    #[error("nothing is mounted in {}, which others may enter or which is not this user's", folder.display())]
+    Exposed {
+        /// The folder of the mount point.
+        folder: PathBuf,
+    },
     /// Something is not what was taken under this name.
     #[error("{} is not what it was: {what}", device.display())]
     Replaced {
@@ -145,6 +151,9 @@ impl HostError {
                 "run it as root".to_owned()
             }
             Self::Busy { .. } => "close what uses it, then run `fsage clean`".to_owned(),
+            Self::Exposed { folder } => {
+                format!("remove `{}`, or make it yours and private: chmod 700", folder.display())
+            }
             Self::Replaced { .. } | Self::NotHeld { .. } => {
                 "nothing was written; see what uses it (`losetup --list`, `findmnt`), then start again"
                     .to_owned()

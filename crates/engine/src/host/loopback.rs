@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,9 @@ use crate::protocol::BackingFile;
 
 /// How long a detached device may be kept by someone who looks at it (udev does).
 const DETACH_WAIT: Duration = Duration::from_secs(5);
+
+/// Links are not followed: a volume's file is made by us.
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Attaches `file`, made sparse with `size_bytes` when that is given, and gives the device and a descriptor that keeps it the one it is.
 ///
@@ -25,7 +29,8 @@ pub fn attach_held(
 ) -> Result<(PathBuf, OwnedFd), HostError> {
     if let Some(size) = size_bytes {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
+        // It will hold what files hold that only their owners may read.
+        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
         let made = options.open(file).map_err(HostError::file("make", file))?;
         made.set_len(size).map_err(HostError::file("set the size of", file))?;
     }

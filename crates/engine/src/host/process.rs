@@ -1,11 +1,10 @@
-//! Processes of an earlier agent, and control groups: finding and ending them.
+//! Processes of an earlier agent: finding and ending them.
 //!
 //! A process is named by pid **and** start time (field 22 of /proc/PID/stat), so that a later process with
 //! the same number is never touched; signals go through a pidfd opened before that is checked. What an
 //! agent started is found by [`MARKER`] in its environment, which is inherited however often it forks.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -15,9 +14,6 @@ use super::HostError;
 
 /// Environment variable that names the agent a program was started by: [`Identity`] as text.
 pub const MARKER: &str = "FSAGE_AGENT_PROCESS";
-
-/// How long a control group may stay busy after everything in it was killed.
-const GROUP_EMPTIES: Duration = Duration::from_secs(5);
 
 /// A process that cannot be mistaken for a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,30 +162,6 @@ fn environment(pid: u32) -> Vec<u8> {
     found
 }
 
-/// Kills everything in a control group (version 2) and removes it; a missing one is fine.
-///
-/// # Errors
-/// The path is no control group; it stays busy; no right to.
-pub fn remove_control_group(path: &Path) -> Result<(), HostError> {
-    if !path.starts_with("/sys/fs/cgroup") {
-        return Err(HostError::Senseless { what: format!("{} is no control group", path.display()) });
-    }
-    if !path.exists() {
-        return Ok(());
-    }
-    // Kernels before 5.14 have no cgroup.kill: then removing says that it is busy.
-    let _ = std::fs::write(path.join("cgroup.kill"), "1");
-    let started = Instant::now();
-    loop {
-        match std::fs::remove_dir(path) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(_) if started.elapsed() < GROUP_EMPTIES => std::thread::sleep(Duration::from_millis(5)),
-            Err(error) => return Err(HostError::file("remove control group", path)(error)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::process::Command;
@@ -232,11 +204,5 @@ mod tests {
         }
         end(identity, Duration::from_secs(5)).unwrap();
         assert!(started_by(identity).is_empty());
-    }
-
-    #[test]
-    fn only_control_groups_are_removed() {
-        assert!(matches!(remove_control_group(Path::new("/tmp")), Err(HostError::Senseless { .. })));
-        remove_control_group(Path::new("/sys/fs/cgroup/no-such-group")).unwrap();
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use fsage_sys::new_file::ForeignFolder;
+
 use crate::host::HostError;
 use crate::protocol::{Failure, FailureKind};
 
@@ -18,12 +20,6 @@ pub enum ImageError {
         path: PathBuf,
         /// Why.
         source: io::Error,
-    },
-    /// Another save writes to the same place.
-    #[error("{} is being written by another process", path.display())]
-    Busy {
-        /// The partial image.
-        path: PathBuf,
     },
     /// The image would come into the file system that is frozen for it.
     #[error("{} is in the file system at {}, which is frozen: writing it would wait for ever", path.display(), point.display())]
@@ -126,14 +122,12 @@ impl ImageError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
+            Self::File { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run it as root".to_owned()
             }
             Self::File { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
                 "something uses it: see `lsblk` and `fuser -v`".to_owned()
-            }
-            Self::Busy { path } => {
-                format!("wait for it; if no save is under way remove {}", path.display())
             }
             Self::Inside { .. } => "name a file in another file system".to_owned(),
             Self::Place { path, .. } => format!(
@@ -164,6 +158,7 @@ impl ImageError {
     #[must_use]
     pub fn kind(&self) -> FailureKind {
         match self {
+            Self::File { source, .. } if ForeignFolder::is(source) => FailureKind::Usage,
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 FailureKind::Missing
             }
@@ -177,7 +172,7 @@ impl ImageError {
             Self::Damaged { .. } => FailureKind::Damage,
             Self::Thread(_) => FailureKind::Internal,
             Self::Device(error) => error.kind(),
-            Self::File { .. } | Self::Busy { .. } | Self::Used { .. } | Self::Stopped => FailureKind::Failed,
+            Self::File { .. } | Self::Used { .. } | Self::Stopped => FailureKind::Failed,
         }
     }
 

@@ -5,8 +5,8 @@
 //! volume, [`verify`] checks every byte and every block of it, [`info`] says what it holds. [`format`](mod@format) is
 //! the file, byte by byte; docs/image.md tells users the same.
 //!
-//! - An image comes about whole or not at all: it is written beside its place as `NAME.partial`, synced, renamed. It replaces an
-//!   older image, and nothing else.
+//! - An image comes about whole or not at all ([`fsage_sys::new_file`]), for its owner alone to read. It replaces an older image,
+//!   and nothing else.
 //! - A damaged image is refused before the first write to a volume, naming the part that is damaged.
 //! - A volume that is being restored does not look like a file system: its first 128 KiB, where all that are known have
 //!   their superblock, are wiped first and written last. Meanwhile its first block says that it is ours and unfinished.
@@ -38,7 +38,7 @@ pub use info::{VolumeRun, info, used_runs};
 pub use materialise::materialise;
 pub use place::{check_outside, check_place};
 pub use restore::{RestoreOptions, restore};
-pub use save::{SaveOptions, partial, save};
+pub use save::{SaveOptions, save};
 pub(crate) use used::shares as used_shares;
 pub use verify::verify;
 

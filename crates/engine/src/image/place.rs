@@ -58,7 +58,7 @@ pub fn check_outside(file: &Path, point: &Path) -> Result<(), ImageError> {
 }
 
 /// The folder that a file is in.
-pub(super) fn folder_of(file: &Path) -> &Path {
+fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -15,6 +15,10 @@ use super::format::{
 use super::{BLOCK_BYTES, ImageError, as_u64, as_usize, go_on};
 use crate::load::Control;
 
+/// Entries of the index that are read at once. Each piece is checked before the next is read: memory grows with what the file
+/// really holds, not with a length that a sparse file only claims.
+const PIECE_ENTRIES: u64 = 1 << 15;
+
 /// An image whose header, index and footer are right.
 #[derive(Debug)]
 pub(super) struct Image {
@@ -56,17 +60,31 @@ impl Image {
         if index_bytes.is_none() || index_bytes != fits || totals_bytes > DESCRIPTION_LIMIT {
             return Err(damaged("footer", "it names an index of another length"));
         }
-        let mut index = vec![0; as_usize(index_bytes.unwrap_or(0))];
-        file.read_exact_at(&mut index, footer.index_offset).map_err(error())?;
-        if blake3::hash(&index).as_bytes() != &footer.index_hash {
+        if footer.chunks > header.volume_blocks().div_ceil(u64::from(header.span_blocks)) {
+            return Err(damaged("footer", "it names more chunks than the volume has places for"));
+        }
+        let mut hasher = blake3::Hasher::new();
+        let mut check = IndexCheck { header: &header, offset: header_bytes, block: 0, entries: Vec::new() };
+        let mut at = footer.index_offset;
+        let mut piece = Vec::new();
+        let mut left = footer.chunks;
+        while left > 0 {
+            let count = left.min(PIECE_ENTRIES);
+            piece.resize(as_usize(count) * ENTRY_BYTES, 0);
+            file.read_exact_at(&mut piece, at).map_err(error())?;
+            hasher.update(&piece);
+            check.take(&piece).map_err(|what| damaged("index", what))?;
+            (at, left) = (at + as_u64(piece.len()), left - count);
+        }
+        let entries = check.end(footer.index_offset).map_err(|what| damaged("index", what))?;
+        let mut totals = vec![0; totals_bytes];
+        file.read_exact_at(&mut totals, at).map_err(error())?;
+        hasher.update(&totals);
+        if hasher.finalize().as_bytes() != &footer.index_hash {
             return Err(damaged("index", "its hash does not agree"));
         }
-        let (entries, totals) = index.split_at(index.len() - totals_bytes);
         let totals =
-            serde_json::from_slice(totals).map_err(|_| damaged("index", "its totals make no sense"))?;
-        let entries: Vec<Entry> = entries.chunks_exact(ENTRY_BYTES).filter_map(Entry::decode).collect();
-        check_index(&header, &entries, header_bytes, footer.index_offset)
-            .map_err(|what| damaged("index", what))?;
+            serde_json::from_slice(&totals).map_err(|_| damaged("index", "its totals make no sense"))?;
         Ok(Self { path: path.to_owned(), file, header, header_hash, totals, entries, bytes })
     }
 
@@ -231,19 +249,37 @@ fn read_header(path: &Path, file: &File, bytes: u64) -> Result<(Header, [u8; HAS
 }
 
 /// Chunks follow each other without gaps, in order of the volume.
-fn check_index(header: &Header, entries: &[Entry], first: u64, end: u64) -> Result<(), &'static str> {
-    let mut offset = first;
-    let mut block = 0;
-    for entry in entries {
-        if entry.offset != offset || as_usize(u64::from(entry.length)) < FRAME_BYTES {
-            return Err("its chunks do not follow each other");
+struct IndexCheck<'a> {
+    header: &'a Header,
+    /// Where the next chunk must be in the image.
+    offset: u64,
+    /// The first block that the next chunk may have.
+    block: u64,
+    entries: Vec<Entry>,
+}
+
+impl IndexCheck<'_> {
+    /// Takes whole entries in.
+    fn take(&mut self, piece: &[u8]) -> Result<(), &'static str> {
+        for entry in piece.chunks_exact(ENTRY_BYTES).filter_map(Entry::decode) {
+            if entry.offset != self.offset || as_usize(u64::from(entry.length)) < FRAME_BYTES {
+                return Err("its chunks do not follow each other");
+            }
+            let next = self.offset.checked_add(u64::from(entry.length));
+            self.offset = next.ok_or("its chunks do not follow each other")?;
+            let span = u64::from(self.header.span_blocks);
+            let aligned = entry.first_block.is_multiple_of(span);
+            if entry.first_block < self.block || !aligned || entry.first_block >= self.header.volume_blocks()
+            {
+                return Err("its chunks are not in order of the volume");
+            }
+            self.block = entry.first_block + span;
+            self.entries.push(entry);
         }
-        offset = offset.checked_add(u64::from(entry.length)).ok_or("its chunks do not follow each other")?;
-        let aligned = entry.first_block.is_multiple_of(u64::from(header.span_blocks));
-        if entry.first_block < block || !aligned || entry.first_block >= header.volume_blocks() {
-            return Err("its chunks are not in order of the volume");
-        }
-        block = entry.first_block + u64::from(header.span_blocks);
+        Ok(())
     }
-    if offset == end { Ok(()) } else { Err("its chunks do not fill the image") }
+
+    fn end(self, end: u64) -> Result<Vec<Entry>, &'static str> {
+        if self.offset == end { Ok(self.entries) } else { Err("its chunks do not fill the image") }
+    }
 }

@@ -10,11 +10,11 @@
 //! 5. After a sync the first 128 KiB are written all but the first block, and synced; last the first block, in the mark's place
 //!    (zeros where the image has none), and synced.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fsage_sys::aligned::AlignedBuffer;
+use fsage_sys::new_file::{NewFile, Readers};
 
 use super::disk::Disk;
 use super::encode::{Run, bytes_of};
@@ -76,8 +76,10 @@ fn make(path: &Path, bytes: u64) -> Result<bool, ImageError> {
         return Ok(false);
     }
     let error = || ImageError::file("make", path);
-    let file = File::create_new(path).map_err(error())?;
-    file.set_len(bytes).map_err(error())?;
+    // With this length and nothing in it, before anyone can see it; and for its owner alone, as the image is.
+    let file = NewFile::create(path, Readers::Owner).map_err(error())?;
+    file.file().set_len(bytes).map_err(error())?;
+    file.commit_new().map_err(error())?;
     Ok(true)
 }
 

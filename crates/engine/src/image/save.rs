@@ -6,7 +6,7 @@
 //! takes a stretch, so that the chunk that is waited for always has its room, and no more than two chunks a thread wait.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,11 +14,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use fsage_sys::aligned::AlignedBuffer;
+use fsage_sys::new_file::{NewFile, Readers};
 
 use super::disk::Disk;
 use super::encode::{self, Run, plain_limit};
 use super::format::{Blocks, Entry, FRAME_BYTES, Footer, Frame, HASH, Header, Totals};
-use super::place::{check_outside, check_place, folder_of};
+use super::place::{check_outside, check_place};
 use super::used::{self, UsedMap};
 use super::{
     BLOCK_BYTES, ImageError, ImageSummary, Meter, Progress, as_u64, as_usize, elapsed_ns, go_on, threads,
@@ -51,18 +52,10 @@ pub struct SaveOptions {
     pub facts: BTreeMap<String, String>,
 }
 
-/// The name that an image has until it is complete.
-#[must_use]
-pub fn partial(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".partial");
-    PathBuf::from(name)
-}
-
 /// Saves a volume.
 ///
 /// # Errors
-/// See [`ImageError`]; then the partial image is removed and an older one of the same name is still there.
+/// See [`ImageError`]; then there is no new image, and an older one of the same name is still there.
 pub fn save(
     options: &SaveOptions,
     control: &Control,
@@ -84,47 +77,20 @@ pub fn save(
             UsedMap::all(header.volume_blocks())
         }
     };
-    let partial = partial(&options.file);
-    let file = create(&partial)?;
+    // It holds what files hold that only their owners may read.
+    let file =
+        NewFile::create(&options.file, Readers::Owner).map_err(ImageError::file("write", &options.file))?;
     let job = Job { options, disk: &disk, header: &header, map: &map, control };
-    let mut summary = job.run(&file, progress).and_then(|summary| {
-        if options.frozen {
-            check_frozen(options)?;
-        }
-        // It took a while: something else may be there by now.
-        check_place(&options.file, &options.device)?;
-        publish(&file, &partial, &options.file)?;
-        Ok(summary)
-    });
-    match &mut summary {
-        Ok(summary) => {
-            summary.header = header;
-            summary.elapsed_ns = elapsed_ns(started);
-        }
-        // Nothing more can be done about a file that cannot be removed: its name and its missing footer say what it is.
-        Err(_) => drop(std::fs::remove_file(&partial)),
+    let mut summary = job.run(file.file(), progress)?;
+    if options.frozen {
+        check_frozen(options)?;
     }
-    summary
-}
-
-fn create(partial: &Path) -> Result<File, ImageError> {
-    let error = || ImageError::file("write", partial);
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).open(partial).map_err(error())?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(ImageError::Busy { path: partial.to_owned() }),
-        Err(TryLockError::Error(source)) => return Err(error()(source)),
-    }
-    file.set_len(0).map_err(error())?;
-    Ok(file)
-}
-
-fn publish(file: &File, partial: &Path, target: &Path) -> Result<(), ImageError> {
-    file.sync_all().map_err(ImageError::file("sync", partial))?;
-    std::fs::rename(partial, target).map_err(ImageError::file("rename to", target))?;
-    let folder = folder_of(target);
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(ImageError::file("sync", folder))
+    // It took a while: something else may be there by now.
+    check_place(&options.file, &options.device)?;
+    file.commit().map_err(ImageError::file("write", &options.file))?;
+    summary.header = header;
+    summary.elapsed_ns = elapsed_ns(started);
+    Ok(summary)
 }
 
 /// A volume may be mounted only when frozen; `point` must show this volume and nothing else.

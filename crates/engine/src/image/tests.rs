@@ -354,12 +354,52 @@ fn a_restore_that_is_stopped_leaves_no_beginning() {
 #[test]
 fn two_saves_to_one_place_do_not_mix() {
     let rig = Rig::new();
-    let held = fs::File::create(rig.path("image.partial")).unwrap();
-    held.lock().unwrap();
-    let busy = save(&rig.options(), &Control::new(), &mut |_, _, _| {}).unwrap_err();
-    assert!(matches!(busy, ImageError::Busy { .. }), "{busy}");
-    drop(held);
-    // What a killed save left is no hindrance.
     rig.save();
+    let image = fs::read(rig.path("image")).unwrap();
+    fs::remove_file(rig.path("image")).unwrap();
+    // Another save, from the first report of the first one on.
+    let mut second = None;
+    save(&rig.options(), &Control::new(), &mut |_, _, _| {
+        second.get_or_insert_with(|| save(&rig.options(), &Control::new(), &mut |_, _, _| {}).unwrap());
+    })
+    .unwrap();
+    assert!(second.is_some());
+    assert_eq!(fs::read(rig.path("image")).unwrap().len(), image.len());
+    verify(&rig.path("image"), 0, &Control::new(), &mut |_, _, _| {}).unwrap();
     assert_eq!(rig.names(), ["image", "volume"]);
+}
+
+/// Most memory that this process had at once, in bytes.
+fn peak_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn an_index_that_is_only_claimed_takes_no_memory() {
+    use std::os::unix::fs::FileExt as _;
+
+    let rig = Rig::new();
+    rig.save();
+    let saved = info(&rig.path("image")).unwrap().header;
+    // 2^26 chunks: 2 GiB of index in a file that holds some kilobytes.
+    let chunks = 1_u64 << 26;
+    let claim = |volume_bytes: u64| {
+        let (header, hash) = Header { volume_bytes, ..saved.clone() }.encode().unwrap();
+        let index_offset = as_u64(header.len());
+        let footer = format::Footer { index_offset, chunks, totals_bytes: 2, index_hash: [0; format::HASH] };
+        let file = fs::File::create(rig.path("claim")).unwrap();
+        file.write_all_at(&header, 0).unwrap();
+        file.write_all_at(&footer.encode(&hash), index_offset + chunks * 32 + 2).unwrap();
+        let before = peak_bytes();
+        let refused = info(&rig.path("claim")).unwrap_err();
+        let grown = peak_bytes() - before;
+        assert!(grown < 256 << 20, "{grown} bytes for an index of nothing");
+        refused.to_string()
+    };
+    let small = claim(saved.volume_bytes);
+    assert!(small.contains("more chunks than the volume has places for"), "{small}");
+    let large = claim(1 << 60);
+    assert!(large.contains("its chunks do not follow each other"), "{large}");
 }

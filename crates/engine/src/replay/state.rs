@@ -5,12 +5,13 @@
 //! true to within the one operation that was under way. After a crash of the host it may be anything, which is why the
 //! header names the boot, and why the tree is compared with the model before anything goes on ([`super::resume`]).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fsage_sys::new_file::{NewFile, Readers};
 use serde::{Deserialize, Serialize};
 
 use crate::host::facts::boot_id;
@@ -89,10 +90,8 @@ pub struct Kept {
 impl State {
     /// Makes the file: whole and in its place, or not at all.
     pub fn create(path: &Path, header: &Header, done: &[u64]) -> io::Result<Self> {
-        let mut new = path.as_os_str().to_owned();
-        new.push(".new");
-        let new = PathBuf::from(new);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+        let new = NewFile::create(path, Readers::All)?;
+        let file = new.file();
         let mut line = serde_json::to_vec(header)?;
         line.resize(usize::try_from(HEADER_BYTES).unwrap_or(line.len()).max(line.len()), b' ');
         file.write_all_at(&line, 0)?;
@@ -101,8 +100,7 @@ impl State {
             slot[..8].copy_from_slice(&done.to_le_bytes());
             file.write_all_at(&slot, HEADER_BYTES + thread * SLOT_BYTES)?;
         }
-        std::fs::rename(&new, path)?;
-        Ok(Self { path: path.to_owned(), file: Arc::new(file) })
+        Ok(Self { path: path.to_owned(), file: Arc::new(new.commit()?) })
     }
 
     /// Reads a file; nothing where there is none, an error where it is something else.

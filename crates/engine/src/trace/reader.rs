@@ -21,7 +21,7 @@ use crate::tree::Directory;
 /// Largest row group accepted: the writer makes them of 65,536 rows and a little.
 const GROUP_LIMIT: usize = 1 << 22;
 
-/// Largest directory number accepted, and most levels of directories.
+/// Largest directory number accepted, all threads' added up too (tables are as long as the largest); most levels of directories.
 const DIRECTORY_LIMIT: u32 = 1 << 24;
 const DEPTH_LIMIT: u32 = 4096;
 
@@ -34,6 +34,7 @@ pub struct Reader {
     next_group: usize,
     records: std::vec::IntoIter<Record>,
     followed: Followed,
+    numbers: DirectoryNumbers,
 }
 
 impl std::fmt::Debug for Reader {
@@ -71,8 +72,17 @@ pub fn read(path: &Path) -> Result<Reader, TraceError> {
     check_columns(&file).map_err(damaged)?;
     let preamble = preamble(&file).map_err(damaged)?;
     let checkpoints = checkpoints(&file, preamble.directories.len()).map_err(damaged)?;
-    let (records, followed) = (Vec::new().into_iter(), Followed::default());
-    Ok(Reader { path: path.to_owned(), file, preamble, checkpoints, next_group: 0, records, followed })
+    let numbers = DirectoryNumbers::of(&preamble.directories).map_err(damaged)?;
+    Ok(Reader {
+        path: path.to_owned(),
+        file,
+        preamble,
+        checkpoints,
+        next_group: 0,
+        records: Vec::new().into_iter(),
+        followed: Followed::default(),
+        numbers,
+    })
 }
 
 impl Reader {
@@ -110,8 +120,8 @@ impl Reader {
         let number = self.next_group;
         self.next_group += 1;
         let file = &self.file;
-        let followed = &mut self.followed;
-        let records = guard(&self.path, || read_records(&*file.get_row_group(number)?, followed))?;
+        let (followed, numbers) = (&mut self.followed, &mut self.numbers);
+        let records = guard(&self.path, || read_records(&*file.get_row_group(number)?, followed, numbers))?;
         self.records = records.into_iter();
         Ok(())
     }
@@ -236,6 +246,35 @@ fn check_tree(directories: &[Directory]) -> Result<(), String> {
     Ok(())
 }
 
+/// The largest directory number of each thread. Each tree has a table of that length, so their sum is bounded.
+#[derive(Debug, Default)]
+struct DirectoryNumbers {
+    largest: Vec<u32>,
+    sum: u64,
+}
+
+impl DirectoryNumbers {
+    fn of(trees: &[Vec<Directory>]) -> Result<Self, String> {
+        let mut numbers = Self { largest: vec![0; trees.len()], sum: 0 };
+        for (thread, tree) in (0_u32..).zip(trees) {
+            tree.iter().try_for_each(|directory| numbers.take(thread, directory.number))?;
+        }
+        Ok(numbers)
+    }
+
+    fn take(&mut self, thread: u32, number: u32) -> Result<(), String> {
+        let place = usize::try_from(thread).ok().and_then(|thread| self.largest.get_mut(thread));
+        // A thread that never began has no tree.
+        let Some(largest) = place.filter(|largest| **largest < number) else { return Ok(()) };
+        self.sum += u64::from(number - *largest);
+        *largest = number;
+        if self.sum > u64::from(DIRECTORY_LIMIT) {
+            return Err(format!("its threads number more than {DIRECTORY_LIMIT} directories in all"));
+        }
+        Ok(())
+    }
+}
+
 fn check_directory(Directory { number, parent }: Directory) -> Result<(), String> {
     if number == 0 || number == parent || number > DIRECTORY_LIMIT || parent > DIRECTORY_LIMIT {
         return Err(format!("no load has a directory {number} in {parent}"));
@@ -254,7 +293,11 @@ fn check_row(operation: &Operation) -> Result<(), String> {
     }
 }
 
-fn read_records(group: &dyn RowGroupReader, followed: &mut Followed) -> Result<Vec<Record>, ParquetError> {
+fn read_records(
+    group: &dyn RowGroupReader,
+    followed: &mut Followed,
+    numbers: &mut DirectoryNumbers,
+) -> Result<Vec<Record>, ParquetError> {
     let wrong = |what: &str| ParquetError::General(what.to_owned());
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(usize::MAX);
     if rows > GROUP_LIMIT {
@@ -294,6 +337,9 @@ fn read_records(group: &dyn RowGroupReader, followed: &mut Followed) -> Result<V
         }
         followed.take(&record.operation, record.outcome.errno);
         check_row(&record.operation).map_err(ParquetError::General)?;
+        if record.operation.kind == OperationKind::Mkdir {
+            numbers.take(record.thread, record.operation.place.directory).map_err(ParquetError::General)?;
+        }
     }
     Ok(records)
 }
@@ -384,6 +430,19 @@ mod tests {
         }
         let deep: Vec<[u32; 2]> = (0..10_000).map(|number| [number + 1, number]).collect();
         assert!(tree(&deep).is_err());
+    }
+
+    #[test]
+    fn the_directories_of_all_threads_are_bounded_together() {
+        let tree = |number| vec![Directory { number, parent: 0 }];
+        assert!(DirectoryNumbers::of(&vec![tree(DIRECTORY_LIMIT / 64); 64]).is_ok());
+        let many = DirectoryNumbers::of(&vec![tree(DIRECTORY_LIMIT); 64]).unwrap_err();
+        assert!(many.contains("16777216 directories in all"), "{many}");
+        let mut numbers = DirectoryNumbers::of(&[tree(5), tree(DIRECTORY_LIMIT - 10)]).unwrap();
+        assert!(
+            numbers.take(0, 10).is_ok() && numbers.take(0, 3).is_ok() && numbers.take(7, 1 << 24).is_ok()
+        );
+        assert!(numbers.take(0, 11).is_err());
     }
 
     #[test]

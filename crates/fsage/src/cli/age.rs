@@ -1,16 +1,17 @@
 //! `fsage age`: a workload in a directory of any mounted file system.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fsage_engine::load::{AgeTarget, LoadResult, LoadSpec, StopSpec, WriteMode};
 use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::size::Bytes;
+use fsage_sys::new_file::{NewFile, Readers};
 
 use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
+use super::report::unwritten;
 use super::terminal::Terminal;
 use super::{load, session, text, workload};
 use crate::target::Incoming;
@@ -114,7 +115,7 @@ pub(crate) fn run(args: &AgeArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let mut progress = Progress::new(terminal);
     progress.stage(&format!("ageing {}", args.directory.display()));
     let fast = spec.write_mode == WriteMode::Fast;
-    let request = Request::Load { load: Box::new(spec) };
+    let request = Request::Load { load: Box::new(spec), mount: None };
     let reply = session::ask_interruptible(request, fast, terminal, &mut |incoming| match incoming {
         Incoming::Event(event) => progress.event(&event),
         Incoming::Chunk(bytes) => {
@@ -223,16 +224,15 @@ fn age_target(until: &[String]) -> Result<Option<AgeTarget>, Problem> {
 #[derive(Debug)]
 struct TraceFile {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<NewFile>,
     bytes: u64,
     error: Option<std::io::Error>,
 }
 
 impl TraceFile {
     fn create(path: &Path) -> Result<Self, Problem> {
-        let file = File::create(path).map_err(|error| {
-            Problem::new(EXIT_USAGE, format!("cannot write trace `{}`", path.display())).because(&error)
-        })?;
+        let file = NewFile::create(path, Readers::All)
+            .map_err(|error| unwritten(EXIT_USAGE, "trace", path, &error))?;
         Ok(Self { path: path.to_owned(), file: BufWriter::new(file), bytes: 0, error: None })
     }
 
@@ -244,15 +244,16 @@ impl TraceFile {
     }
 
     fn finish(mut self) -> Result<(), Problem> {
-        let end = self.file.flush().and_then(|()| self.file.get_ref().sync_all()).err();
-        match self.error.or(end) {
-            None => Ok(()),
-            Some(error) => Err(Problem::new(
-                EXIT_FAILED,
-                format!("the trace `{}` broke off after {}", self.path.display(), text::size(self.bytes)),
-            )
-            .because(&error)),
-        }
+        let kept = match self.error.take() {
+            Some(error) => Err(error),
+            None => self.file.into_inner().map_err(IntoInnerError::into_error).and_then(NewFile::commit),
+        };
+        kept.map(drop).map_err(|error| {
+            let written = text::size(self.bytes);
+            let what =
+                format!("the trace `{}` broke off after {written} and is not there", self.path.display());
+            Problem::new(EXIT_FAILED, what).because(&error)
+        })
     }
 }
 

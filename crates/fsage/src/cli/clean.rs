@@ -26,7 +26,7 @@ pub struct CleanArgs {
 
 /// Cleans.
 pub(crate) fn run(args: &CleanArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    if !crate::lease::are_own(&args.stores) {
+    if !crate::lease::are_own(&args.stores)? {
         super::require_root("giving back mounts and devices")?;
     }
     let report = clean_stores(&args.stores)?;
@@ -52,6 +52,17 @@ fn show(report: &CleanReport) -> String {
             StoreOutcome::Failed(why) => writeln!(text, "{}: {why}", store.store.display()),
         };
         let StoreOutcome::Cleaned(summary) = &store.outcome else { continue };
+        if let Some(damage) = &summary.damaged {
+            let lines = text::plural(u64::try_from(damage.lines).unwrap_or(u64::MAX), "line", "lines");
+            let _ = writeln!(
+                text,
+                "  {lines} of {} cannot be read: inspect it, then remove it",
+                damage.journal.display()
+            );
+        }
+        if let Some(ignored) = &summary.ignored {
+            let _ = writeln!(text, "  {} is ignored: leases are not kept in stores", ignored.display());
+        }
         for lease in &summary.released {
             let _ = writeln!(text, "  gave back {}", name(lease));
         }
@@ -85,7 +96,6 @@ fn name(lease: &Lease) -> String {
         Lease::Mount { point } => format!("mount {}", point.display()),
         Lease::Setting { path, old, .. } => format!("setting {} = {old}", path.display()),
         Lease::Process { pid, .. } => format!("process {pid}"),
-        Lease::ControlGroup { path } => format!("control group {}", path.display()),
         Lease::TraceInstance { name } => format!("trace instance {name}"),
         Lease::Disk { directory } => format!("virtual disk {}", directory.display()),
     }
@@ -101,7 +111,7 @@ fn as_json(report: &CleanReport) -> serde_json::Value {
                     summary.failed.iter().map(|(lease, why)| json!({"lease": lease, "why": why})).collect();
                 json!({
                     "store": store.store, "outcome": "cleaned", "released": summary.released,
-                    "expired": summary.expired, "failed": failed, "damaged_lines": summary.damaged_lines,
+                    "expired": summary.expired, "failed": failed, "damaged_lines": summary.damaged.as_ref().map_or(0, |damage| damage.lines), "ignored": summary.ignored,
                 })
             }
             StoreOutcome::InUse(by) => json!({"store": store.store, "outcome": "in-use", "by": by}),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::explain::{EXIT_FAILED, EXIT_GATE, EXIT_OK, Problem};
+use super::explain::{EXIT_GATE, EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::{report, text};
 use crate::compare::gate::{Fired, Gate, Outcome, outcomes};
@@ -58,9 +58,7 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<u8, Problem
     let gates = outcomes(&gates, &comparison)?;
     let fired: Vec<&Fired> = gates.iter().flat_map(|gate| &gate.fired).collect();
     if let Some(path) = &args.output {
-        report::save(path, page(&comparison).as_bytes()).map_err(|error| {
-            Problem::new(EXIT_FAILED, format!("cannot write the page `{}`", path.display())).because(&error)
-        })?;
+        report::save("page", path, page(&comparison).as_bytes())?;
     }
     if terminal.json {
         terminal.json(&Shown { comparison: &comparison, fired: fired.clone(), gates: &gates })?;

@@ -19,6 +19,6 @@ pub struct CompletionsArgs {
 pub(crate) fn run(args: &CompletionsArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::command(), "fsage", &mut script);
-    terminal.result(&String::from_utf8_lossy(&script))?;
+    terminal.content(&String::from_utf8_lossy(&script))?;
     Ok(EXIT_OK)
 }

@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 use fsage_engine::protocol::{Failure, FailureKind};
 use serde::Serialize;
 
+use super::escape;
+
 /// It worked.
 pub const EXIT_OK: u8 = 0;
 /// A bug, or something unforeseen.
@@ -108,12 +110,12 @@ impl Problem {
         let paint = |code: &str, text: &str| {
             if color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
         };
-        let mut text = format!("{} {}\n", paint("1;31", "error:"), self.message);
+        let mut text = format!("{} {}\n", paint("1;31", "error:"), escape::indented(&self.message));
         for cause in &self.causes {
-            let _ = writeln!(text, "  {} {cause}", paint("31", "caused by:"));
+            let _ = writeln!(text, "  {} {}", paint("31", "caused by:"), escape::indented(cause));
         }
         if let Some(hint) = &self.hint {
-            let _ = writeln!(text, "{} {hint}", paint("1;36", "hint:"));
+            let _ = writeln!(text, "{} {}", paint("1;36", "hint:"), escape::indented(hint));
         }
         text
     }
@@ -123,7 +125,7 @@ impl Problem {
     pub fn render_json(&self) -> String {
         let mut line = serde_json::json!({ "error": self }).to_string();
         line.push('\n');
-        line
+        escape::json(&line).into_owned()
     }
 }
 

@@ -10,6 +10,7 @@ use fsage_engine::protocol::{Event, Request};
 use fsage_engine::quantity::{as_f64, share, to_u64};
 use serde::Serialize;
 
+use super::escape;
 use super::explain::{EXIT_OK, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
@@ -344,7 +345,7 @@ fn words(
     let used = totals.used_blocks * BLOCK_BYTES;
     let kind = if header.file_system.is_empty() { "unknown" } else { &header.file_system };
     let name = if header.label.is_empty() { String::new() } else { format!(" `{}`", header.label) };
-    let mut text = terminal.bold(&file.display().to_string());
+    let mut text = terminal.bold(&escape::line(&file.display().to_string()));
     if !done.is_empty() {
         let rate = to_u64(as_f64(used) / (as_f64(summary.elapsed_ns) / 1e9).max(1e-6));
         let time = text::duration(as_f64(summary.elapsed_ns));
@@ -353,7 +354,10 @@ fn words(
     }
     text.push_str("\n\n");
     let blocks = |count: u64| text::size(count * BLOCK_BYTES);
-    let mut row = |what: &str, value: String| text.push_str(&format!("  {what:<12} {value}\n"));
+    // Label, identity and facts are whatever the image says.
+    let mut row = |what: &str, value: String| {
+        text.push_str(&format!("  {:<12} {}\n", escape::line(what), escape::line(&value)));
+    };
     row("volume", format!("{kind}{name}, {}", text::size(header.volume_bytes)));
     if !header.uuid.is_empty() {
         row("uuid", header.uuid.clone());

@@ -11,6 +11,7 @@ pub mod completions;
 pub mod disk;
 pub mod doctor;
 mod error;
+pub mod escape;
 pub mod explain;
 pub mod histogram;
 pub mod image;
@@ -73,6 +74,9 @@ pub struct Global {
     /// When to use colours; `auto` also honours NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
     pub color: ColorChoice,
+    /// As root, also write into folders that another user owns, or that everyone may write to
+    #[arg(long, global = true, help_heading = "Safety")]
+    pub allow_foreign_owner: bool,
 }
 
 /// The commands.
@@ -126,6 +130,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return ExitCode::from(parse_failed(&error, &args)),
     };
     let terminal = Terminal::new(cli.global.json, cli.global.quiet, cli.global.color);
+    if cli.global.allow_foreign_owner {
+        fsage_sys::new_file::allow_foreign();
+    }
     match dispatch(cli.command, &terminal) {
         Ok(code) => ExitCode::from(code),
         Err(problem) => {

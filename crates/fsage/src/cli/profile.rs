@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fsage_engine::profile::{Profile, Source};
 use fsage_engine::protocol::{Reply, Request};
+use fsage_sys::new_file::{self, Readers};
 
 use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
+use super::report::unwritten;
 use super::terminal::Terminal;
 use super::{session, text, verify};
+use crate::profile;
 use crate::target::{Session, Target, TargetError};
-use crate::{profile, store};
 
 /// Arguments of `fsage profile`.
 #[derive(Debug, Args)]
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &ProfileArgs, terminal: &Terminal) -> Result<u8, Problem
     if terminal.json {
         terminal.json(&found)?;
     } else if to_output {
-        terminal.result(&profile::to_toml(&found))?;
+        terminal.content(&profile::to_toml(&found))?;
     }
     Ok(EXIT_OK)
 }
@@ -79,13 +81,13 @@ fn look(session: &mut Session, directory: &Path, args: &ProfileArgs) -> Result<(
         return Err(session::unexpected(&usage));
     };
     let walked = ask(Request::Scan {
-        directory: directory.to_owned(),
+        directory: directory.into(),
         threads: args.threads,
         one_file_system: !args.cross_mounts,
         detail: true,
     })?;
     let Reply::Layout { layout, .. } = walked else { return Err(session::unexpected(&walked)) };
-    let (free, unknown) = match ask(Request::FreeSpace { directory: directory.to_owned() }) {
+    let (free, unknown) = match ask(Request::FreeSpace { directory: directory.into() }) {
         Ok(Reply::FreeSpace { free_space, .. }) => (Some(free_space), String::new()),
         Ok(other) => return Err(session::unexpected(&other)),
         Err(TargetError::Failed { failure, .. }) => (None, failure.message),
@@ -102,9 +104,8 @@ fn look(session: &mut Session, directory: &Path, args: &ProfileArgs) -> Result<(
 
 /// Whole or not at all.
 fn write(path: &Path, found: &Profile) -> Result<(), Problem> {
-    let problem = || Problem::new(EXIT_USAGE, format!("cannot write profile `{}`", path.display()));
-    let path = std::path::absolute(path).map_err(|error| problem().because(&error))?;
-    store::file::write(&path, profile::to_toml(found).as_bytes()).map_err(|error| problem().because(&error))
+    new_file::write(path, profile::to_toml(found).as_bytes(), Readers::All)
+        .map_err(|error| unwritten(EXIT_USAGE, "profile", path, &error))
 }
 
 fn in_words(found: &Profile, path: &Path) -> String {

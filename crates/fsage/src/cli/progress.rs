@@ -7,6 +7,7 @@ use fsage_engine::protocol::{Event, Warning};
 use fsage_engine::quantity::{as_f64, to_u64};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::escape;
 use super::terminal::Terminal;
 use super::text;
 
@@ -43,7 +44,7 @@ impl Progress {
         match &self.bar {
             Some(bar) => {
                 bar.set_style(style(false));
-                bar.set_prefix(text.to_owned());
+                bar.set_prefix(escape::line(text).into_owned());
                 bar.set_message("");
                 bar.enable_steady_tick(Duration::from_millis(100));
             }
@@ -97,7 +98,7 @@ impl Progress {
             message.push_str(&format!(", {} to go", text::duration(eta_s.max(1.0).round() * 1e9)));
         }
         if !note.is_empty() {
-            message.push_str(&format!(" ({note})"));
+            message.push_str(&format!(" ({})", escape::line(note)));
         }
         bar.set_message(message);
     }

@@ -1,13 +1,12 @@
 //! `fsage report`: the page that shows a store.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-
+use fsage_sys::new_file::{self, ForeignFolder, Readers};
 use serde::Serialize;
 
-use super::explain::{EXIT_FAILED, EXIT_OK, Problem};
+use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::report::{ReportOptions, render};
@@ -37,9 +36,7 @@ struct Written<'a> {
 pub(crate) fn run(args: &ReportArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let page = render(&args.store, &ReportOptions::default())?;
     let path = args.output.clone().unwrap_or_else(|| args.store.join("report.html"));
-    save(&path, page.as_bytes()).map_err(|error| {
-        Problem::new(EXIT_FAILED, format!("cannot write the report `{}`", path.display())).because(&error)
-    })?;
+    save("report", &path, page.as_bytes())?;
     if terminal.json {
         terminal.json(&Written { report: &path, bytes: page.len() })?;
     } else {
@@ -50,14 +47,19 @@ pub(crate) fn run(args: &ReportArgs, terminal: &Terminal) -> Result<u8, Problem>
     Ok(EXIT_OK)
 }
 
-/// Writes beside the goal and renames, so that a page is never half there.
-pub(super) fn save(path: &Path, page: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".report").suffix(".html.tmp").tempfile_in(folder)?;
-    file.write_all(page)?;
-    file.as_file().sync_all()?;
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(permissions)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+/// Writes a page, whole or not at all.
+///
+/// # Errors
+/// What the user sees, with the `what` of the page (`report`, `map`).
+pub(super) fn save(what: &str, path: &Path, page: &[u8]) -> Result<(), Problem> {
+    new_file::write(path, page, Readers::All).map_err(|error| unwritten(EXIT_FAILED, what, path, &error))
+}
+
+/// What says that a file named by the user was not written.
+pub(super) fn unwritten(exit_code: u8, what: &str, path: &Path, error: &std::io::Error) -> Problem {
+    let foreign = ForeignFolder::is(error);
+    let exit_code = if foreign { EXIT_USAGE } else { exit_code };
+    let problem = Problem::new(exit_code, format!("cannot write the {what} `{}`", path.display()));
+    let problem = problem.because(error);
+    if foreign { problem.hint(ForeignFolder::HINT) } else { problem }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fsage_engine::quantity::as_f64;
 
+use super::escape;
 use super::explain::Problem;
 use super::progress::Progress;
 use super::terminal::Terminal;
@@ -16,6 +17,7 @@ use crate::run::{DigestGroup, RunEvent, RunObserver, RunOptions, RunSummary, Tri
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Running again resumes: complete trials are kept, the others are tried again.
+A study of someone else is like a script: commands under its [driver] run as root, once allowed.
 
 Examples:
   sudo fsage run studies/aging.toml --quick
@@ -41,6 +43,9 @@ pub struct RunArgs {
     /// device (as root; the exit code stays 0)
     #[arg(long)]
     pub dry_run: bool,
+    /// Run the commands that the study brings itself (`[driver]`), as root: only of an author you trust
+    #[arg(long)]
+    pub allow_commands: bool,
     /// Allow this block device, named by the study, to be erased; `PATH=UUID` also the file system of that UUID on it;
     /// may be repeated
     #[arg(long, value_name = "PATH[=UUID]")]
@@ -60,6 +65,7 @@ pub(crate) fn run(args: &RunArgs, terminal: &Terminal) -> Result<u8, Problem> {
         store: args.store.clone(),
         dry_run: args.dry_run,
         erase: args.erase.clone(),
+        allow_commands: args.allow_commands,
     };
     let mut screen = Screen::new(terminal);
     let summary = run_study(&options, &mut screen);
@@ -68,10 +74,15 @@ pub(crate) fn run(args: &RunArgs, terminal: &Terminal) -> Result<u8, Problem> {
     match (terminal.json, args.dry_run) {
         (true, true) => terminal.json(&serde_json::json!({"commands": commands, "summary": summary}))?,
         (true, false) => terminal.json(&summary)?,
-        (false, true) => terminal.result(&format!("{}\n", commands.join("\n")))?,
+        (false, true) => terminal.result(&one_a_line(&commands))?,
         (false, false) => terminal.result(&show(&summary, terminal))?,
     }
     Ok(summary.exit_code())
+}
+
+/// Each command in a line of its own, whatever it holds.
+fn one_a_line(commands: &[String]) -> String {
+    commands.iter().map(|command| format!("{}\n", escape::line(command))).collect()
 }
 
 /// Shows events as they come.
@@ -175,7 +186,8 @@ fn show(summary: &RunSummary, terminal: &Terminal) -> String {
     }
     for trial in summary.trials.iter().filter(|t| t.state == TrialState::Failed) {
         let factors: Vec<String> = trial.factors.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        let _ = writeln!(text, "       {} ({}): {}", trial.id, factors.join(", "), trial.error);
+        let line = format!("{} ({}): {}", trial.id, factors.join(", "), trial.error);
+        let _ = writeln!(text, "       {}", escape::line(&line));
     }
     text.push_str(&digests(&summary.digest_groups, terminal));
     let _ = match summary.interrupted_by {

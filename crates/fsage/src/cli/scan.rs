@@ -10,6 +10,7 @@ use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::quantity::{as_f64, share};
 use serde::Serialize;
 
+use super::escape;
 use super::explain::{EXIT_OK, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
@@ -97,13 +98,13 @@ fn scan(session: &mut Session, directory: &Path, args: &ScanArgs) -> Result<Scan
         return Err(session::unexpected(&usage));
     };
     let walked = ask(Request::Scan {
-        directory: directory.to_owned(),
+        directory: directory.into(),
         threads: args.threads,
         one_file_system: !args.cross_mounts,
         detail: false,
     })?;
     let Reply::Layout { layout, elapsed_ns } = walked else { return Err(session::unexpected(&walked)) };
-    let (free_space, free_space_unknown) = match ask(Request::FreeSpace { directory: directory.to_owned() }) {
+    let (free_space, free_space_unknown) = match ask(Request::FreeSpace { directory: directory.into() }) {
         Ok(Reply::FreeSpace { free_space, .. }) => (Some(free_space), String::new()),
         Ok(other) => return Err(session::unexpected(&other)),
         Err(TargetError::Failed { failure, .. }) => (None, unknown(&failure.message)),
@@ -135,7 +136,7 @@ fn show(report: &ScanReport, path: &Path, terminal: &Terminal) -> String {
     let layout = &report.layout;
     let mut text = format!(
         "{} {}\n\n",
-        terminal.bold(&path.display().to_string()),
+        terminal.bold(&escape::line(&path.display().to_string())),
         terminal.dim(&format!(
             "{}, {} of {} in use ({}), looked at in {}",
             report.file_system,
@@ -240,7 +241,7 @@ fn worst(layout: &LayoutSummary) -> String {
             "    {:>7} extents  {:>9}  {}",
             text::count(file.extents),
             text::size(file.bytes),
-            file.path
+            escape::line(&file.path)
         );
     }
     text

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::escape;
 use super::explain::{EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use crate::study::{self, StudyCheck};
@@ -96,8 +97,8 @@ fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> {
         .iter()
         .map(|study| {
             vec![
-                study.name.clone(),
-                if study.error.is_empty() { study.title.clone() } else { study.error.clone() },
+                escape::line(&study.name).into_owned(),
+                escape::line(if study.error.is_empty() { &study.title } else { &study.error }).into_owned(),
             ]
         })
         .collect();

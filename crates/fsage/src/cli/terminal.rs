@@ -1,11 +1,12 @@
 //! Where output goes: results to standard output, everything else to standard error, each with colour only
-//! when its reader wants it.
+//! when its reader wants it. Whatever is written here passes [`escape`]: text from elsewhere cannot command a terminal.
 
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::escape;
 use super::explain::{EXIT_INTERNAL, Problem};
 
 /// When to colour.
@@ -59,19 +60,28 @@ impl Terminal {
         }
     }
 
-    /// Writes a result to standard output.
+    /// Writes a result to standard output: lines of text, each of which its maker has put together with [`escape::line`].
     ///
     /// # Errors
     /// When it cannot be written; a closed pipe ends the program quietly.
     pub fn result(&self, text: &str) -> Result<(), Problem> {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
-            if error.kind() == io::ErrorKind::BrokenPipe {
-                Problem::reader_gone()
-            } else {
-                Problem::new(EXIT_INTERNAL, "cannot write to standard output").because(&error)
-            }
-        })
+        write_out(&escape::shown(text))
+    }
+
+    /// Writes a file's content that other programs read to standard output, as it is.
+    ///
+    /// # Errors
+    /// As [`Terminal::result`].
+    pub fn content(&self, text: &str) -> Result<(), Problem> {
+        write_out(text)
+    }
+
+    /// Writes a result as one line of JSON.
+    ///
+    /// # Errors
+    /// As [`Terminal::result`].
+    pub fn json_line(&self, value: &serde_json::Value) -> Result<(), Problem> {
+        write_out(&escape::json(&format!("{value}\n")))
     }
 
     /// Writes a result as indented JSON.
@@ -83,11 +93,15 @@ impl Terminal {
             Problem::new(EXIT_INTERNAL, "cannot write the result as JSON").because(&error)
         })?;
         text.push('\n');
-        self.result(&text)
+        write_out(&escape::json(&text))
     }
 
-    /// Tells the user something on standard error, unless `--quiet`.
+    /// Tells the user something in one line on standard error, unless `--quiet`.
     pub fn note(&self, text: &str) {
+        self.say(&escape::line(text));
+    }
+
+    fn say(&self, text: &str) {
         if !self.quiet {
             let _ = writeln!(io::stderr().lock(), "{text}");
         }
@@ -96,7 +110,7 @@ impl Terminal {
     /// Tells the user that something may be wrong, unless `--quiet`.
     pub fn warn(&self, text: &str) {
         let label = if self.color_err { "\x1b[1;33mwarning:\x1b[0m" } else { "warning:" };
-        self.note(&format!("{label} {text}"));
+        self.say(&format!("{label} {}", escape::line(text)));
     }
 
     /// Shows an error; never silenced.
@@ -108,10 +122,10 @@ impl Terminal {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
-    /// Wraps text of a result in an ANSI style, when colours are on.
+    /// Wraps text of a result in an ANSI style, when colours are on. For [`Terminal::result`] only.
     #[must_use]
     pub fn paint(&self, code: &str, text: &str) -> String {
-        if self.color_out { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.color_out { escape::styled(code, text) } else { text.to_owned() }
     }
 
     /// Text in bold.
@@ -125,6 +139,17 @@ impl Terminal {
     pub fn dim(&self, text: &str) -> String {
         self.paint("2", text)
     }
+}
+
+fn write_out(text: &str) -> Result<(), Problem> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Problem::reader_gone()
+        } else {
+            Problem::new(EXIT_INTERNAL, "cannot write to standard output").because(&error)
+        }
+    })
 }
 
 /// Whether the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set names UTF-8.

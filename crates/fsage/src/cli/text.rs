@@ -2,6 +2,8 @@
 
 use fsage_engine::quantity::{as_f64, to_u64};
 
+use super::escape;
+
 /// A whole number with thousands separated by commas: `1,234,567`.
 #[must_use]
 pub fn count(value: u64) -> String {
@@ -85,15 +87,18 @@ fn significant(value: f64) -> String {
     text
 }
 
-/// Rows of cells in aligned columns, the first column left, the others right; no trailing blanks.
+/// Rows of cells in aligned columns, the first column left, the others right; no trailing blanks. A row is one line whatever its
+/// cells hold ([`escape`]).
 #[must_use]
 pub fn table(rows: &[Vec<String>], indent: usize) -> String {
+    let cell = |cell: &String| escape::line(cell).into_owned();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width: Vec<usize> = (0..columns)
         .map(|c| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0))
         .collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = " ".repeat(indent);
         for (column, cell) in row.iter().enumerate() {
             let blanks = " ".repeat(width[column].saturating_sub(cell.chars().count()));

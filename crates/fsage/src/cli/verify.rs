@@ -7,6 +7,7 @@ use clap::Args;
 
 use fsage_engine::protocol::{Reply, Request, VerifyResult};
 
+use super::escape;
 use super::explain::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use super::{session, text};
@@ -34,7 +35,8 @@ pub struct VerifyArgs {
 /// Verifies.
 pub(crate) fn run(args: &VerifyArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let directory = existing(&args.directory)?;
-    let reply = session::ask(Request::Verify { directory, cross_mounts: args.cross_mounts }, &mut |_| {})?;
+    let request = Request::Verify { directory: directory.into(), cross_mounts: args.cross_mounts };
+    let reply = session::ask(request, &mut |_| {})?;
     let Reply::Verified { result } = reply else { return Err(session::unexpected(&reply)) };
     if terminal.json {
         terminal.json(&*result)?;
@@ -69,7 +71,8 @@ fn show(result: &VerifyResult, directory: &Path, terminal: &Terminal) -> String 
     } else {
         terminal.paint("1;32", "every block is right")
     };
-    let mut text = format!("{} {verdict}\n\n", terminal.bold(&format!("{}:", directory.display())));
+    let mut text =
+        format!("{} {verdict}\n\n", terminal.bold(&escape::line(&format!("{}:", directory.display()))));
     let _ = writeln!(
         text,
         "  read         {}, {}",
@@ -87,7 +90,8 @@ fn show(result: &VerifyResult, directory: &Path, terminal: &Terminal) -> String 
         text.push('\n');
     }
     for finding in result.findings.iter().take(SHOWN) {
-        let _ = writeln!(text, "  {} at {}: {}", finding.path, finding.offset, finding.what);
+        let line = format!("{} at {}: {}", finding.path, finding.offset, finding.what);
+        let _ = writeln!(text, "  {}", escape::line(&line));
     }
     if result.bad_blocks.contains_key("unwritten") {
         let _ = writeln!(text, "\n  {}", terminal.dim(UNWRITTEN));

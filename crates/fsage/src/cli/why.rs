@@ -10,6 +10,7 @@ use fsage_disk::media::Spec;
 use fsage_engine::protocol::Request;
 use fsage_engine::quantity::as_f64;
 
+use super::escape;
 use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
     // What was just written would have no place yet.
     session.call(Request::Sync { directory: directory.clone() }, &mut |_| {})?;
     let worst = usize::try_from(args.worst).unwrap_or(usize::MAX);
-    let found = explain(&mut session, &directory, &medium, worst);
+    let found = explain(&mut session, &directory.clone().into(), &medium, worst);
     progress.finish();
     let found = found?;
     if let Some(path) = &args.output {
@@ -110,14 +111,12 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
 }
 
 fn save(path: &Path, page: &str) -> Result<(), Problem> {
-    report::save(path, page.as_bytes()).map_err(|error| {
-        Problem::new(EXIT_FAILED, format!("cannot write the page `{}`", path.display())).because(&error)
-    })
+    report::save("page", path, page.as_bytes())
 }
 
 /// An explanation of what is called `name`, of which there may be a copy that takes `copy_ns` to read.
 fn show(found: &Explanation, name: &str, copy_ns: Option<u64>, terminal: &Terminal) -> String {
-    let mut out = format!("{}: {}\n", terminal.bold(name), in_short(found));
+    let mut out = format!("{}: {}\n", terminal.bold(&escape::line(name)), in_short(found));
     let remedies = remedies(&found.tree, copy_ns);
     out.push_str("\nWhat would mend it\n");
     if remedies.is_empty() {
@@ -125,6 +124,7 @@ fn show(found: &Explanation, name: &str, copy_ns: Option<u64>, terminal: &Termin
     }
     for (what, ns) in remedies {
         let share = as_f64(ns) / as_f64(found.tree.now_ns.max(1)) * 100.0;
+        let what = escape::line(&what);
         let _ = writeln!(out, "  {what}: {} instead of {} ({share:.0} %)", time(ns), time(found.tree.now_ns));
     }
     for (title, items) in [("Worst directories", &found.directories), ("Worst files", &found.files)] {
@@ -133,7 +133,7 @@ fn show(found: &Explanation, name: &str, copy_ns: Option<u64>, terminal: &Termin
         }
     }
     for item in found.directories.iter().take(MAPS) {
-        let _ = writeln!(out, "\nWhere {} lies on the volume", item.path);
+        let _ = writeln!(out, "\nWhere {} lies on the volume", escape::line(&item.path));
         for row in Map::new(item, &found.used).text(terminal.unicode) {
             let _ = writeln!(out, "  {row}");
         }

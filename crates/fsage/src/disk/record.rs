@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_engine::disk::DiskTime;
 use fsage_engine::protocol::DeviceIdentity;
+use fsage_sys::new_file::{self, Readers};
 use serde::{Deserialize, Serialize};
 
 use super::DiskError;
@@ -69,11 +70,10 @@ impl DiskRecord {
 
     /// Writes it, whole or not at all.
     pub(super) fn write(&self, folder: &Path) -> Result<(), DiskError> {
-        let (target, partial) = (path(folder), folder.join("disk.json.partial"));
+        let target = path(folder);
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| DiskError::file("write", &target)(error.into()))?;
-        std::fs::write(&partial, text).map_err(DiskError::file("write", &partial))?;
-        std::fs::rename(&partial, &target).map_err(DiskError::file("write", &target))
+        new_file::write(&target, &text, Readers::All).map_err(DiskError::file("write", &target))
     }
 }
 

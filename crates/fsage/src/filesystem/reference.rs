@@ -67,8 +67,14 @@ default column shows a value: that is always passed. Every mkfs parameter can al
 as in `--set file_system.options.xfs.mkfs.agcount=8`. A file system that is not listed here can be described in
 the study itself: see [adding a file system](adding-a-file-system.md).
 
+**A study with a `[driver]` is a program that runs as root**: its commands are whatever its author wrote. `fsage run`
+shows them and stops (exit code 2) unless `--allow-commands` is given; `--dry-run` shows them among all others. Studies
+that come with fsage, unchanged, need no permission, nor do drivers given with `--set` to one of them. Everything else
+that a study can name is checked: jobs of fio by a list of harmless keys, git without hooks, filters or anything else
+that a repository's settings name.
+
 Mount options are passed to the kernel as they are, one text each. `remount`, `bind`, `move`, `ro` and those that
-only mount(8) knows are refused.
+only mount(8) knows are refused. Every volume is mounted `nosuid`, `nodev` and `noexec`: `suid`, `dev` and `exec` are refused, too.
 ";
 
 /// The text of docs/file-systems.md.

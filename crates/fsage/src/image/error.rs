@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use fsage_sys::new_file::ForeignFolder;
+
 use crate::cli::explain::{EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain, exit_code_of};
 use crate::filesystem::FileSystemError;
 use crate::lease::LeaseError;
@@ -53,12 +55,6 @@ pub enum ImageError {
     /// An image cannot be where it is to be.
     #[error(transparent)]
     Place(#[from] fsage_engine::image::ImageError),
-    /// A part of an image is where the next one would be written.
-    #[error("{} is there: a save is under way, or was killed", path.display())]
-    Unfinished {
-        /// The partial image.
-        path: PathBuf,
-    },
     /// Data cannot be materialised in this file system.
     #[error("data cannot be materialised in {file_system}: {why}")]
     Materialise {
@@ -105,7 +101,7 @@ impl Explain for ImageError {
             | Self::Exists { .. }
             | Self::Materialise { .. }
             | Self::Format { .. } => EXIT_USAGE,
-            Self::Dirty { .. } | Self::Unfinished { .. } => EXIT_FAILED,
+            Self::Dirty { .. } => EXIT_FAILED,
             Self::Loops { .. } => EXIT_MISSING,
             Self::Volume(error) => error.exit_code(),
             Self::Lease(error) => error.exit_code(),
@@ -118,6 +114,7 @@ impl Explain for ImageError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            Self::Path { source, .. } if ForeignFolder::is(source) => Some(ForeignFolder::HINT.to_owned()),
             Self::Path { .. } | Self::Format { .. } => None,
             Self::Attached { device, .. } => Some(format!(
                 "name {device} instead, or detach it: `losetup -d {device}`",
@@ -131,9 +128,6 @@ impl Explain for ImageError {
             )),
             Self::Exists { path } => {
                 Some(format!("name another file; or, if what it holds can be lost, add `--erase {}`", path.display()))
-            }
-            Self::Unfinished { path } => {
-                Some(format!("`fsage clean` removes what a killed run left; or `rm {}`", path.display()))
             }
             Self::Place(error) => Some(error.hint()).filter(|hint| !hint.is_empty()),
             Self::Materialise { .. } => Some(

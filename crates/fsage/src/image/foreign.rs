@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use fsage_engine::image::{ImageSummary, check_place};
 use fsage_engine::protocol::Request;
+use fsage_sys::folder::Folder;
+use fsage_sys::new_file;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{Hold, ImageError, Save, Saved, ask, save};
 use crate::lease::Journal;
@@ -64,7 +67,7 @@ pub struct Import {
     pub format: Format,
     /// The image of others.
     pub source: PathBuf,
-    /// Ours. A volume of the full size, sparse, lies beside it meanwhile.
+    /// Ours. A folder with a volume of the full size, sparse, lies beside it meanwhile.
     pub file: PathBuf,
     /// Write data into the files' blocks.
     pub materialise: bool,
@@ -96,14 +99,13 @@ pub fn import(
     let source = import.source.canonicalize().map_err(ImageError::path(&import.source))?;
     let file = std::path::absolute(&import.file).map_err(ImageError::path(&import.file))?;
     check_place(&file, &source)?;
-    let volume = beside(&file);
+    let place = place_beside(&file)?;
+    let volume = place.join("volume");
     let mut hold = Hold::default();
     let outcome = (|| {
-        let summary = made(session, journal, &mut hold, &volume, |session| {
-            import.format.restore(&text(&source), &text(&volume)).run_checked(session)?;
-            Ok(())
-        });
-        summary?;
+        hold.directory(session, journal, &place)?;
+        hold.file(journal, &volume)?;
+        import.format.restore(&text(&source), &text(&volume)).run_checked(session)?;
         if import.materialise {
             materialise(session, journal, &mut hold, import, &volume)?;
         }
@@ -131,7 +133,7 @@ pub fn import(
 pub struct Export {
     /// Ours.
     pub file: PathBuf,
-    /// The image of others, which must not be there. A volume of the full size, sparse, lies beside it meanwhile.
+    /// The image of others, which must not be there. A folder with a volume of the full size, sparse, lies beside it meanwhile.
     pub target: PathBuf,
     /// Its format; nothing: that of the file system.
     pub format: Option<Format>,
@@ -162,44 +164,34 @@ pub fn export(
             what: format!("{} is of {kind}, which that format does not hold", export.file.display()),
         });
     };
-    let volume = beside(&target);
+    let place = place_beside(&target)?;
+    let (volume, written) = (place.join("volume"), place.join("image"));
     let mut hold = Hold::default();
     let outcome = (|| {
+        hold.directory(session, journal, &place)?;
+        hold.file(journal, &volume)?;
         let request =
             Request::ImageRestore { file, device: volume.clone(), trim: false, threads: export.threads };
-        made(session, journal, &mut hold, &volume, |session| ask(session, request, incoming).map(drop))?;
-        hold.file(journal, &target)?;
-        format.dump(&text(&volume), &text(&target)).run_checked(session)?;
-        hold.keep_last(journal)?;
+        ask(session, request, incoming)?;
+        hold.file(journal, &written)?;
+        format.dump(&text(&volume), &text(&written)).run_checked(session)?;
+        renameat_with(CWD, &written, CWD, &target, RenameFlags::NOREPLACE)
+            .map_err(|error| ImageError::path(&export.target)(error.into()))?;
         Ok(summary)
     })();
     hold.give_back(session, journal, outcome)
 }
 
-/// The temporary volume of a file.
-fn beside(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".volume");
-    PathBuf::from(name)
+/// A folder beside a file for what is made on the way. Programs that follow links write into it, so nobody may know its name
+/// before it is there.
+fn place_beside(file: &Path) -> Result<PathBuf, ImageError> {
+    let (folder, name) = Folder::of(file).map_err(ImageError::path(file))?;
+    new_file::check_owner(&folder).map_err(ImageError::path(file))?;
+    Ok(file.with_file_name(new_file::temporary_name(&name)))
 }
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// Leases the volume before `make` makes it.
-fn made(
-    session: &mut Session,
-    journal: &mut Journal,
-    hold: &mut Hold,
-    volume: &Path,
-    make: impl FnOnce(&mut Session) -> Result<(), ImageError>,
-) -> Result<(), ImageError> {
-    if volume.symlink_metadata().is_ok() {
-        return Err(ImageError::Unfinished { path: volume.to_owned() });
-    }
-    hold.file(journal, volume)?;
-    make(session)
 }
 
 fn materialise(

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::image::{ImageSummary, check_outside, check_place, partial};
+use fsage_engine::image::{ImageSummary, check_outside, check_place};
 use fsage_engine::protocol::{BlockFacts, Reply, Request};
+use fsage_sys::folder::Folder;
+use fsage_sys::new_file;
 
 use super::{Hold, ImageError, ask, check_detached};
 use crate::lease::Journal;
@@ -83,6 +85,9 @@ pub fn save(
         check_outside(&file, point)?;
     }
     check_place(&file, &volume)?;
+    // Before hours of work, not after.
+    let folder = Folder::of(&file).map_err(ImageError::path(&save.file))?.0;
+    new_file::check_owner(&folder).map_err(ImageError::path(&save.file))?;
     let mut hold = Hold::default();
     let outcome = (|| {
         let (point, used_by) = match &save.frozen {
@@ -90,11 +95,6 @@ pub fn save(
             Some(point) => (Some(point.clone()), UsedBy::FileSystem),
             None => look(session, journal, &mut hold, save, &volume)?,
         };
-        let unfinished = partial(&file);
-        if unfinished.symlink_metadata().is_ok() {
-            return Err(ImageError::Unfinished { path: unfinished });
-        }
-        hold.file(journal, &unfinished)?;
         let request = Request::ImageSave {
             device: volume.clone(),
             point,

@@ -27,7 +27,7 @@ impl Workplace {
     pub fn open(file: &Path) -> Result<Self, ImageError> {
         let hash = blake3::hash(file.as_os_str().as_bytes()).to_hex();
         let name = Path::new("image").join(hash.as_str().get(..16).unwrap_or("image"));
-        let folder = runtime::make(&name).map_err(|(path, source)| ImageError::Path { path, source })?;
+        let folder = runtime::make(&name)?;
         let mut session = Target::local()?;
         let mut journal = Journal::open(&folder)?;
         let agent = journal.attach(&session)?;

@@ -1,6 +1,6 @@
 //! Gives back what a killed run left behind.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fsage_engine::protocol::{FailureKind, Reply, Request};
@@ -8,7 +8,7 @@ use fsage_engine::protocol::{FailureKind, Reply, Request};
 use super::error::LeaseError;
 use super::journal::Journal;
 use super::record::{Lease, LeaseRecord};
-use super::registry;
+use super::state;
 use crate::target::{Session, Target, TargetError};
 
 /// How long a process may take to leave a system call after it was killed.
@@ -23,8 +23,19 @@ pub struct CleanSummary {
     pub expired: Vec<Lease>,
     /// Leases that could not be given back and why; they stay in the journal.
     pub failed: Vec<(Lease, String)>,
-    /// Lines of the journal that could not be read.
-    pub damaged_lines: usize,
+    /// Lines of the journal that no fsage can have written.
+    pub damaged: Option<Damage>,
+    /// A journal in the store itself, where anybody may have put it: nothing of it was acted upon.
+    pub ignored: Option<PathBuf>,
+}
+
+/// What of a journal could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// How many lines.
+    pub lines: usize,
+    /// Of which file; it stays.
+    pub journal: PathBuf,
 }
 
 /// What became of one store.
@@ -52,6 +63,8 @@ pub struct StoreReport {
 pub struct CleanReport {
     /// Every store that was asked for, or that has open leases.
     pub stores: Vec<StoreReport>,
+    /// Whether no store was named: then one in use is no rest of anything.
+    pub everywhere: bool,
 }
 
 impl CleanReport {
@@ -60,7 +73,8 @@ impl CleanReport {
     pub fn is_clean(&self) -> bool {
         self.stores.iter().all(|store| match &store.outcome {
             StoreOutcome::Cleaned(summary) => summary.failed.is_empty(),
-            StoreOutcome::InUse(_) | StoreOutcome::Failed(_) => false,
+            StoreOutcome::InUse(_) => self.everywhere,
+            StoreOutcome::Failed(_) => false,
         })
     }
 }
@@ -72,7 +86,7 @@ impl CleanReport {
 /// # Errors
 /// The journal cannot be written, or the agent is lost; what was not reached is still outstanding.
 pub fn clean(session: &mut Session, journal: &mut Journal) -> Result<CleanSummary, LeaseError> {
-    let mut summary = CleanSummary { damaged_lines: journal.damaged_lines(), ..CleanSummary::default() };
+    let mut summary = CleanSummary { damaged: damage(journal), ..CleanSummary::default() };
     let own = session.identity().clone();
     let mut unended = String::new();
     let records: Vec<LeaseRecord> = journal.outstanding().to_vec();
@@ -120,7 +134,6 @@ fn give_back(session: &mut Session, lease: &Lease) -> Result<(), TargetError> {
         Lease::Process { pid, start_ticks } => {
             Request::EndProcess { pid, start_ticks, timeout_ms: END_PROCESS_MS }
         }
-        Lease::ControlGroup { path } => Request::RemoveControlGroup { path },
         Lease::TraceInstance { name } => Request::RemoveTraceInstance { name },
         Lease::Disk { directory } => Request::EndDisk { directory },
     };
@@ -138,66 +151,93 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Whether all that [`clean_stores`] would clean is in folders of this user's own, and so was made by this user. An ordinary user can
-/// give back what an ordinary user could take. Nothing at all is nobody's.
-#[must_use]
-pub fn are_own(stores: &[PathBuf]) -> bool {
-    let registered = if stores.is_empty() { registry::stores() } else { stores.to_vec() };
-    let user = rustix::process::geteuid().as_raw();
-    let own = |store: &PathBuf| match store.metadata() {
-        Ok(found) => found.uid() == user,
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    };
-    !registered.is_empty() && registered.iter().all(own)
+/// Whether all that [`clean_stores`] would clean was taken by this user, who can give back what an ordinary user could take. Nothing
+/// at all is nobody's.
+///
+/// # Errors
+/// The directory for journals can be changed by others.
+pub fn are_own(stores: &[PathBuf]) -> Result<bool, LeaseError> {
+    let own: Vec<PathBuf> = state::journals()?.into_iter().filter_map(|found| found.store()).collect();
+    let known = |store: &PathBuf| own.contains(&super::journal::spelled(store));
+    Ok(!own.is_empty() && stores.iter().all(known))
 }
 
 /// `fsage clean [STORE…]`: cleans each store, or with none every store that has open leases on this host, but for disks that are up.
 /// Agents are started only where there is something to release.
 ///
 /// # Errors
-/// No agent can be started.
+/// No agent can be started, or the directory for journals can be changed by others.
 pub fn clean_stores(stores: &[PathBuf]) -> Result<CleanReport, LeaseError> {
-    let mut stores = stores.to_vec();
+    let mut report = CleanReport { everywhere: stores.is_empty(), ..CleanReport::default() };
     if stores.is_empty() {
-        stores = registry::stores();
-        // What a disk that is up has taken is no rest of anything.
-        stores.retain(|store| !registry::forget_missing(store) && crate::disk::holds(store).is_none());
-        stores.sort();
-        stores.dedup();
-    }
-    let mut report = CleanReport::default();
-    for store in stores {
-        let outcome = match clean_store(&store) {
-            Ok(summary) => StoreOutcome::Cleaned(summary),
-            Err(LeaseError::Locked { by, .. }) => StoreOutcome::InUse(by),
-            Err(LeaseError::Target(error)) if error.kind() == FailureKind::Missing => {
-                return Err(error.into());
+        for found in state::journals()? {
+            let store = found.store().unwrap_or_else(|| found.path());
+            // What a disk that is up has taken is no rest of anything.
+            if crate::disk::holds(&store).is_some() {
+                continue;
             }
-            Err(error) => StoreOutcome::Failed(chain(&error)),
-        };
-        report.stores.push(StoreReport { store, outcome });
+            let summary = match found.open() {
+                Ok(mut journal) => clean_journal(&mut journal),
+                // Its user has just given everything back.
+                Err(LeaseError::Journal { source, .. }) if source.kind() == ErrorKind::NotFound => continue,
+                Err(error) => Err(error),
+            };
+            match outcome(summary)? {
+                StoreOutcome::Cleaned(summary) if summary == CleanSummary::default() => {}
+                outcome => report.stores.push(StoreReport { store, outcome }),
+            }
+        }
+        report.stores.sort_by(|one, other| one.store.cmp(&other.store));
+        return Ok(report);
+    }
+    for store in stores {
+        let outcome = outcome(clean_store(store))?;
+        report.stores.push(StoreReport { store: store.clone(), outcome });
     }
     Ok(report)
 }
 
-fn clean_store(store: &Path) -> Result<CleanSummary, LeaseError> {
-    let mut journal = Journal::open(store)?;
-    if let Some(by) = crate::disk::holds(journal.store()) {
-        return Err(LeaseError::Locked { store: store.to_owned(), by });
+fn outcome(summary: Result<CleanSummary, LeaseError>) -> Result<StoreOutcome, LeaseError> {
+    match summary {
+        Ok(summary) => Ok(StoreOutcome::Cleaned(summary)),
+        Err(LeaseError::Locked { by, .. }) => Ok(StoreOutcome::InUse(by)),
+        Err(LeaseError::Target(error)) if error.kind() == FailureKind::Missing => Err(error.into()),
+        Err(error @ LeaseError::Distrusted { .. }) => Err(error),
+        Err(error) => Ok(StoreOutcome::Failed(chain(&error))),
     }
+}
+
+fn clean_store(store: &Path) -> Result<CleanSummary, LeaseError> {
+    let mut summary = match Journal::find(store)? {
+        Some(mut journal) => clean_journal(&mut journal)?,
+        None => CleanSummary::default(),
+    };
+    summary.ignored = super::journal::ignored(store);
+    Ok(summary)
+}
+
+fn clean_journal(journal: &mut Journal) -> Result<CleanSummary, LeaseError> {
+    if let Some(by) = crate::disk::holds(journal.store()) {
+        return Err(LeaseError::Locked { store: journal.store().to_owned(), by });
+    }
+    let damaged = damage(journal);
     if journal.outstanding().is_empty() {
-        registry::remove(journal.store());
-        return Ok(CleanSummary { damaged_lines: journal.damaged_lines(), ..CleanSummary::default() });
+        return Ok(CleanSummary { damaged, ..CleanSummary::default() });
     }
     let mut session = Target::local()?;
     let own = journal.attach(&session)?;
-    let summary = clean(&mut session, &mut journal)?;
+    let summary = clean(&mut session, journal)?;
     drop(session);
     journal.release(own)?;
     if summary.failed.is_empty() {
         crate::disk::forget(journal.store());
     }
     Ok(summary)
+}
+
+fn damage(journal: &Journal) -> Option<Damage> {
+    let lines = journal.damaged_lines();
+    (lines > 0).then(|| Damage { lines, journal: journal.path().to_owned() })
 }
 
 #[cfg(test)]
@@ -230,15 +270,24 @@ mod tests {
             format!(r#"{{"number":1,{boot}:"process","pid":77,"start_ticks":5}}"#),
             format!(r#"{{"number":2,{boot}:"file","path":"/nowhere/volume"}}"#),
             format!(r#"{{"number":3,{boot}:"loop","file":"/nowhere/volume"}}"#),
-            format!(r#"{{"number":4,{boot}:"setting","path":"/sys/x","old":"a","new":"b"}}"#),
+            format!(
+                r#"{{"number":4,{boot}:"setting","path":"/sys/class/block/x/queue/scheduler","old":"a","new":"b"}}"#
+            ),
             format!(r#"{{"number":5,{boot}:"directory","path":"/nowhere/mnt"}}"#),
             format!(r#"{{"number":6,{boot}:"mount","point":"/nowhere/mnt"}}"#),
-            format!(r#"{{"number":7,{boot}:"control-group","path":"/sys/fs/cgroup/x"}}"#),
-            format!(r#"{{"number":8,{boot}:"trace-instance","name":"fsage-x"}}"#),
-            format!(r#"{{"number":9,{boot}:"disk","directory":"/nowhere/disk"}}"#),
+            format!(r#"{{"number":7,{boot}:"trace-instance","name":"fsage-7-1"}}"#),
+            format!(r#"{{"number":8,{boot}:"disk","directory":"/nowhere/disks/a/served"}}"#),
         ];
-        std::fs::write(store.join("leases.jsonl"), lines.join("\n") + "\n").unwrap();
+        let path = Journal::open(store).unwrap().path().to_owned();
+        std::fs::write(path, lines.join("\n") + "\n").unwrap();
         Journal::open(store).unwrap()
+    }
+
+    /// Nothing of it is really there.
+    fn discard(journal: Journal) {
+        let path = journal.path().to_owned();
+        drop(journal);
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -246,8 +295,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let summary = clean(&mut session(&asked, |_| false), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (9, 0));
-        let order = "end-process end-disk remove-trace-instance remove-control-group unmount remove-directory restore loop-detach remove-file";
+        assert_eq!((summary.released.len(), summary.failed.len()), (8, 0));
+        let order = "end-process end-disk remove-trace-instance unmount remove-directory restore loop-detach remove-file";
         assert_eq!(asked.lock().unwrap().join(" "), order);
         assert!(journal.outstanding().is_empty());
     }
@@ -258,12 +307,13 @@ mod tests {
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let busy = |request: &Request| matches!(request, Request::Unmount { .. });
         let summary = clean(&mut session(&asked, busy), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (8, 1));
-        assert_eq!(asked.lock().unwrap().len(), 9);
+        assert_eq!((summary.released.len(), summary.failed.len()), (7, 1));
+        assert_eq!(asked.lock().unwrap().len(), 8);
         drop(journal);
         let journal = Journal::open(folder.path()).unwrap();
         assert!(matches!(journal.outstanding()[0].lease, Lease::Mount { .. }));
         assert_eq!(journal.outstanding().len(), 1);
+        discard(journal);
     }
 
     #[test]
@@ -272,8 +322,9 @@ mod tests {
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let stuck = |request: &Request| matches!(request, Request::EndProcess { .. });
         let summary = clean(&mut session(&asked, stuck), &mut journal).unwrap();
-        assert_eq!((summary.released.len(), summary.failed.len()), (0, 9));
+        assert_eq!((summary.released.len(), summary.failed.len()), (0, 8));
         assert!(summary.failed[1].1.contains("process 77"), "{summary:?}");
-        assert_eq!((asked.lock().unwrap().len(), journal.outstanding().len()), (9, 9));
+        assert_eq!((asked.lock().unwrap().len(), journal.outstanding().len()), (8, 8));
+        discard(journal);
     }
 }

@@ -39,11 +39,27 @@ pub enum LeaseError {
         /// `there`, `mounted`.
         what: &'static str,
     },
-    /// A lease must name absolute paths: a cleaning process has another working directory.
-    #[error("{} is not an absolute path", path.display())]
-    Relative {
-        /// The path.
+    /// Not something that fsage takes.
+    #[error("this cannot be leased: {what}")]
+    NotOurs {
+        /// What and why.
+        what: String,
+    },
+    /// Others can change the directory, or something in it: what is there decides what is removed and ended.
+    #[error("cannot trust {}: {why}", path.display())]
+    Distrusted {
+        /// The directory or file.
         path: PathBuf,
+        /// Who can change it.
+        why: String,
+    },
+    /// The journal is of another store.
+    #[error("the journal {} is of {}", path.display(), store.display())]
+    OtherStore {
+        /// The journal.
+        path: PathBuf,
+        /// The store that it names.
+        store: PathBuf,
     },
     /// No agent could be started to clean with.
     #[error("nothing can be released without an agent")]
@@ -61,8 +77,14 @@ impl LeaseError {
                 Some(format!("unmount it first (umount {}), or use another store", path.display()))
             }
             Self::Present { path, .. } => Some(format!("move {} away, or use another store", path.display())),
+            Self::Distrusted { .. } => Some(
+                "make it, and every directory above it, the user's own or root's and writable by nobody else (chown, \
+                 chmod go-w), or name another directory with FSAGE_STATE_DIR or FSAGE_RUNTIME_DIR"
+                    .to_owned(),
+            ),
+            Self::OtherStore { path, .. } => Some(format!("inspect {}, then move it away", path.display())),
             Self::Target(error) => error.hint(),
-            Self::Journal { .. } | Self::Relative { .. } => None,
+            Self::Journal { .. } | Self::NotOurs { .. } => None,
         }
     }
 }
@@ -70,11 +92,13 @@ impl LeaseError {
 impl crate::cli::explain::Explain for LeaseError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Locked { .. } | Self::NoStore { .. } | Self::Present { .. } => {
-                crate::cli::explain::EXIT_USAGE
-            }
+            Self::Locked { .. }
+            | Self::NoStore { .. }
+            | Self::Present { .. }
+            | Self::Distrusted { .. }
+            | Self::OtherStore { .. } => crate::cli::explain::EXIT_USAGE,
             Self::Journal { .. } => crate::cli::explain::EXIT_FAILED,
-            Self::Relative { .. } => crate::cli::explain::EXIT_INTERNAL,
+            Self::NotOurs { .. } => crate::cli::explain::EXIT_INTERNAL,
             Self::Target(error) => crate::cli::explain::exit_code_of(error.kind()),
         }
     }

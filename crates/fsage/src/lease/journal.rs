@@ -1,22 +1,26 @@
-//! The journal: `leases.jsonl` in the store, one [`LeaseRecord`] a line, fsynced line by line.
+//! The journal of a store: one [`LeaseRecord`] a line, fsynced line by line, in a [directory](super::state) that only this user can change.
 //!
-//! A torn last line is the mark of a crash while it was written: its lease was not taken yet (or its
-//! release will be done again), so it is cut off, both when the journal is opened and when a write fails (a full
-//! disk): the next line must not be glued to it. Any other line that cannot be read is skipped and
-//! reported. Opening a journal without outstanding leases empties it, so that it does not grow for ever.
+//! What lies in the store itself is never believed: a store may have come from anywhere. A torn last line is the mark of a crash while
+//! it was written: its lease was not taken yet (or its release will be done again), so it is cut off, both when the journal is opened and
+//! when a write fails (a full disk): the next line must not be glued to it. Any other line that cannot be read, or that no fsage
+//! can have written, is skipped and reported. A journal without outstanding leases goes when it is closed.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use fsage_engine::host::process::Identity;
+use rustix::fs::{AtFlags, statat, unlinkat};
+
 use super::error::LeaseError;
-use super::record::{Lease, LeaseRecord, LeaseState};
-use super::registry;
+use super::place::Trusted;
+use super::record::{Lease, LeaseRecord, LeaseState, Opened};
+use super::state;
 use crate::target::Session;
 
-/// The journal's name in the store.
-pub const FILE_NAME: &str = "leases.jsonl";
+/// What journals were called that lay in stores.
+const IN_STORE: &str = "leases.jsonl";
 
 /// Names a lease within its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,6 +30,8 @@ pub struct LeaseId(u64);
 #[derive(Debug)]
 pub struct Journal {
     store: PathBuf,
+    directory: Trusted,
+    name: String,
     path: PathBuf,
     file: File,
     /// Bytes of whole lines.
@@ -36,11 +42,16 @@ pub struct Journal {
     next_number: u64,
     outstanding: Vec<LeaseRecord>,
     damaged_lines: usize,
-    registered: bool,
+    /// It says that the leases that follow are this process's.
+    claimed: bool,
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
+        // While it is locked: who opens it at this moment sees that it is gone, and makes another.
+        if self.outstanding.is_empty() && self.damaged_lines == 0 {
+            let _ = unlinkat(&self.directory, &self.name, AtFlags::empty());
+        }
         // Closing would not do while a child that was just forked still has the file open.
         let _ = self.file.unlock();
     }
@@ -50,46 +61,85 @@ impl Journal {
     /// Opens (or makes) the journal of `store`, an existing folder, and locks it until it is dropped.
     ///
     /// # Errors
-    /// Another process has it open; the folder is missing; reading or writing fails.
+    /// Another process has it open; the folder is missing; the directory for journals can be changed by others; reading or writing fails.
     pub fn open(store: &Path) -> Result<Self, LeaseError> {
         let store = store
             .canonicalize()
             .ok()
             .filter(|path| path.is_dir())
             .ok_or_else(|| LeaseError::NoStore { store: store.to_owned() })?;
-        let path = store.join(FILE_NAME);
+        let name = state::name_of(&store);
+        for directory in state::existing()? {
+            if statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+                return Self::open_in(directory, name, Some(&store));
+            }
+        }
+        Self::open_in(state::make()?, name, Some(&store))
+    }
+
+    /// The journal of a store, when it has one; the store itself may be gone.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub(super) fn find(store: &Path) -> Result<Option<Self>, LeaseError> {
+        let spelled = spelled(store);
+        let name = state::name_of(&spelled);
+        for directory in state::existing()? {
+            if statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+                return Self::open_in(directory, name, Some(&spelled)).map(Some);
+            }
+        }
+        if spelled.is_dir() { Ok(None) } else { Err(LeaseError::NoStore { store: store.to_owned() }) }
+    }
+
+    /// What a journal says at this moment, whoever has it open.
+    pub(super) fn peek(directory: &Trusted, name: &str) -> Result<Content, LeaseError> {
+        let mut file = state::open(directory, name, false)?;
+        let mut bytes = Vec::new();
+        let path = directory.path().join(name);
+        file.read_to_end(&mut bytes).map_err(|source| LeaseError::Journal { what: "read", path, source })?;
+        Ok(parse(&bytes))
+    }
+
+    /// Opens the journal of this name, of whatever it is; one that names no store has nothing in it.
+    pub(super) fn open_in(
+        directory: Trusted,
+        name: String,
+        store: Option<&Path>,
+    ) -> Result<Self, LeaseError> {
+        let path = directory.path().join(&name);
         let failed = |what| {
             let path = path.clone();
             move |source| LeaseError::Journal { what, path, source }
         };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&path).map_err(failed("open"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LeaseError::Locked { by: holder(&file), store });
-            }
-            Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
-        }
+        let mut file = lock(&directory, &name, store)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed("read"))?;
         let content = parse(&bytes);
+        let found = content.opened.as_ref().map(|opened| opened.store.clone());
+        let store = match (store, found) {
+            (Some(store), Some(found)) if found != store => {
+                return Err(LeaseError::OtherStore { path, store: found });
+            }
+            (Some(store), _) => store.to_owned(),
+            (None, found) => found.unwrap_or_else(|| path.clone()),
+        };
         let keep =
             if content.outstanding.is_empty() && content.damaged_lines == 0 { 0 } else { content.whole };
         if keep < bytes.len() {
             file.set_len(keep as u64).and_then(|()| file.sync_all()).map_err(failed("cut"))?;
         }
         file.seek(SeekFrom::Start(keep as u64)).map_err(failed("seek in"))?;
-        File::open(&store).and_then(|folder| folder.sync_all()).map_err(failed("sync the folder of"))?;
-        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        rustix::fs::fsync(&directory).map_err(|error| failed("sync the folder of")(error.into()))?;
         Ok(Self {
-            boot_id: boot_id.trim().to_owned(),
+            boot_id: boot_id(),
             next_number: content.last_number + 1,
             outstanding: content.outstanding,
             damaged_lines: content.damaged_lines,
-            registered: false,
+            claimed: false,
             store,
+            directory,
+            name,
             path,
             file,
             length: keep as u64,
@@ -113,13 +163,10 @@ impl Journal {
     ///
     /// # Errors
     /// The journal cannot be written (then nothing may be taken); a file that exists, or a mount point
-    /// where something is mounted, that no outstanding lease of this journal covers; a relative path.
+    /// where something is mounted, that no outstanding lease of this journal covers; something that fsage never takes.
     pub fn take(&mut self, lease: Lease) -> Result<LeaseId, LeaseError> {
         self.check(&lease)?;
-        if !self.registered {
-            registry::add(&self.store)?;
-            self.registered = true;
-        }
+        self.claim()?;
         let boot_id = self.boot_id.clone();
         let record = LeaseRecord { number: self.next_number, boot_id, state: LeaseState::Taken, lease };
         self.append(&record)?;
@@ -140,10 +187,6 @@ impl Journal {
         record.state = LeaseState::Released;
         self.append(&record)?;
         self.outstanding.retain(|record| record.number != id.0);
-        if self.outstanding.is_empty() {
-            registry::remove(&self.store);
-            self.registered = false;
-        }
         Ok(())
     }
 
@@ -165,36 +208,42 @@ impl Journal {
         &self.store
     }
 
+    /// The journal's own file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) const fn id_of(record: &LeaseRecord) -> LeaseId {
         LeaseId(record.number)
     }
 
     fn check(&self, lease: &Lease) -> Result<(), LeaseError> {
-        let path = match lease {
-            Lease::File { path }
-            | Lease::Directory { path }
-            | Lease::Loop { file: path }
-            | Lease::Mount { point: path }
-            | Lease::Setting { path, .. }
-            | Lease::ControlGroup { path }
-            | Lease::Disk { directory: path } => path,
-            Lease::Process { .. } | Lease::TraceInstance { .. } => return Ok(()),
-        };
-        if path.is_relative() {
-            return Err(LeaseError::Relative { path: path.clone() });
-        }
+        lease.check().map_err(|what| LeaseError::NotOurs { what })?;
         let ours = self.outstanding.iter().any(|record| record.lease == *lease);
-        let present = |what| LeaseError::Present { path: path.clone(), what };
+        let present = |path: &Path, what| LeaseError::Present { path: path.to_owned(), what };
         match lease {
-            Lease::File { .. } if !ours && path.symlink_metadata().is_ok() => Err(present("there")),
-            Lease::Mount { .. } if !ours && fsage_engine::host::mount::is_mount_point(path) => {
-                Err(present("mounted"))
+            Lease::File { path } if !ours && path.symlink_metadata().is_ok() => Err(present(path, "there")),
+            Lease::Mount { point } if !ours && fsage_engine::host::mount::is_mount_point(point) => {
+                Err(present(point, "mounted"))
             }
             _ => Ok(()),
         }
     }
 
-    fn append(&mut self, record: &LeaseRecord) -> Result<(), LeaseError> {
+    /// Says, before the first lease, what the journal is of and which process takes them.
+    fn claim(&mut self) -> Result<(), LeaseError> {
+        if self.claimed {
+            return Ok(());
+        }
+        let Identity { pid, start_ticks } = Identity::own();
+        let opened = Opened { store: self.store.clone(), pid, start_ticks, boot_id: boot_id() };
+        self.append(&opened)?;
+        self.claimed = true;
+        Ok(())
+    }
+
+    fn append(&mut self, record: &impl serde::Serialize) -> Result<(), LeaseError> {
         let failed = |what| {
             let path = self.path.clone();
             move |source| LeaseError::Journal { what, path, source }
@@ -225,14 +274,62 @@ impl Journal {
     }
 }
 
+/// Opens and locks a journal's file. Its last user may have removed it in between.
+fn lock(directory: &Trusted, name: &str, store: Option<&Path>) -> Result<File, LeaseError> {
+    let path = directory.path().join(name);
+    loop {
+        let file = state::open(directory, name, store.is_some())?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let store = store.map_or_else(|| store_of(&file, &path), Path::to_owned);
+                return Err(LeaseError::Locked { by: holder(&file), store });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(LeaseError::Journal { what: "lock", path, source });
+            }
+        }
+        let same = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|now| {
+            file.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (now.st_dev, now.st_ino))
+        });
+        if same {
+            return Ok(file);
+        }
+    }
+}
+
+/// The store that a journal names, or its own path.
+fn store_of(mut file: &File, path: &Path) -> PathBuf {
+    let mut bytes = Vec::new();
+    let read = file.read_to_end(&mut bytes);
+    let opened = read.ok().and_then(|_| parse(&bytes).opened);
+    opened.map_or_else(|| path.to_owned(), |opened| opened.store)
+}
+
+/// A journal that lies in the store itself, as those of earlier versions did: anybody may have put it there.
+pub(crate) fn ignored(store: &Path) -> Option<PathBuf> {
+    Some(store.join(IN_STORE)).filter(|path| path.symlink_metadata().is_ok())
+}
+
+/// A store's path as its journal has it.
+pub(super) fn spelled(store: &Path) -> PathBuf {
+    store.canonicalize().or_else(|_| std::path::absolute(store)).unwrap_or_else(|_| store.to_owned())
+}
+
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
 /// What a journal's bytes say.
 #[derive(Debug, Default)]
-struct Content {
-    outstanding: Vec<LeaseRecord>,
+pub(super) struct Content {
+    pub(super) outstanding: Vec<LeaseRecord>,
     last_number: u64,
     damaged_lines: usize,
     /// Bytes of whole lines.
     whole: usize,
+    /// The last line that says whose it is.
+    pub(super) opened: Option<Opened>,
 }
 
 fn parse(bytes: &[u8]) -> Content {
@@ -240,7 +337,12 @@ fn parse(bytes: &[u8]) -> Content {
     let mut content = Content { whole, ..Content::default() };
     let lines = bytes.get(..whole).unwrap_or_default().split(|&byte| byte == b'\n');
     for line in lines.filter(|line| !line.is_empty()) {
-        let Ok(record) = serde_json::from_slice::<LeaseRecord>(line) else {
+        if let Ok(opened) = serde_json::from_slice::<Opened>(line) {
+            content.opened = Some(opened);
+            continue;
+        }
+        let record = serde_json::from_slice::<LeaseRecord>(line).ok();
+        let Some(record) = record.filter(|record| record.lease.check().is_ok()) else {
             content.damaged_lines += 1;
             continue;
         };
@@ -304,8 +406,9 @@ mod tests {
             }
             after.push(held.iter().map(|(_, lease)| lease.clone()).collect());
         }
-        let bytes = std::fs::read(store.join(FILE_NAME)).unwrap();
-        registry::remove(store);
+        let (bytes, path) = (std::fs::read(&journal.path).unwrap(), journal.path.clone());
+        drop(journal);
+        let _ = std::fs::remove_file(path);
         (bytes, after)
     }
 
@@ -327,8 +430,10 @@ mod tests {
             let (bytes, after) = written(&steps, &store);
             let cut = cut.index(bytes.len() + 1);
             let kept = &bytes[..cut];
-            std::fs::write(store.join(FILE_NAME), kept).unwrap();
-            let lines = kept.iter().filter(|&&byte| byte == b'\n').count();
+            let path = Journal::open(&store).unwrap().path().to_owned();
+            std::fs::write(&path, kept).unwrap();
+            // The first line says whose it is.
+            let lines = kept.iter().filter(|&&byte| byte == b'\n').count().saturating_sub(1);
             let mut journal = Journal::open(&store).unwrap();
             prop_assert_eq!(outstanding(&journal), after[lines].clone());
             prop_assert_eq!(journal.damaged_lines(), 0);
@@ -343,7 +448,8 @@ mod tests {
                 journal.outstanding().iter().map(|record| (record.number, ())).collect();
             prop_assert_eq!(numbers.len(), journal.outstanding().len());
             journal.release(more).unwrap();
-            registry::remove(&store);
+            drop(journal);
+            let _ = std::fs::remove_file(path);
         }
 
         #[test]
@@ -360,9 +466,16 @@ mod tests {
         let (bytes, _) = written(&[(true, 0), (true, 0)], &store);
         let mut damaged = b"\x00\x00garbage\n".to_vec();
         damaged.extend(bytes);
-        std::fs::write(store.join(FILE_NAME), &damaged).unwrap();
+        let foreign = br#"{"number":9,"boot_id":"","state":"taken","lease":"setting","path":"/proc/sys/kernel/core_pattern","old":"|/x","new":"y"}"#;
+        damaged.extend(foreign);
+        damaged.push(b'\n');
+        let path = Journal::open(&store).unwrap().path().to_owned();
+        std::fs::write(&path, &damaged).unwrap();
         let journal = Journal::open(&store).unwrap();
-        assert_eq!((journal.damaged_lines(), journal.outstanding().len()), (1, 2));
+        assert_eq!((journal.damaged_lines(), journal.outstanding().len()), (2, 2));
+        drop(journal);
+        assert!(path.exists(), "what cannot be read is for the user to inspect");
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -376,19 +489,39 @@ mod tests {
     }
 
     #[test]
-    fn stores_with_open_leases_are_registered() {
+    fn a_journal_is_there_while_something_is_leased_and_lies_outside_of_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().canonicalize().unwrap();
+        let listed =
+            || state::journals().unwrap().into_iter().any(|found| found.store() == Some(store.clone()));
         let mut journal = Journal::open(&store).unwrap();
-        assert!(!registry::stores().contains(&store));
+        assert!(!listed());
         let id = journal.take(lease(1)).unwrap();
-        assert!(registry::stores().contains(&store));
-        journal.release(id).unwrap();
-        journal.release(id).unwrap();
-        assert!(!registry::stores().contains(&store));
+        let path = journal.path().to_owned();
+        assert!(listed() && !path.starts_with(&store));
         drop(journal);
-        assert!(std::fs::metadata(store.join(FILE_NAME)).unwrap().len() > 0);
-        Journal::open(&store).unwrap();
-        assert_eq!(std::fs::metadata(store.join(FILE_NAME)).unwrap().len(), 0);
+        assert!(listed());
+        let mut journal = Journal::open(&store).unwrap();
+        assert_eq!(outstanding(&journal), [lease(1)]);
+        journal.release(id).unwrap();
+        journal.release(id).unwrap();
+        drop(journal);
+        assert!(!listed() && !path.exists());
+        assert_eq!(std::fs::read_dir(&store).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_journal_of_another_store_is_not_taken_for_this_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path()).unwrap();
+        journal.take(lease(1)).unwrap();
+        let path = journal.path().to_owned();
+        drop(journal);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let store = folder.path().canonicalize().unwrap();
+        std::fs::write(&path, text.replace(store.to_str().unwrap(), "/nowhere")).unwrap();
+        let error = Journal::open(folder.path()).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(&error, LeaseError::OtherStore { store, .. } if store == Path::new("/nowhere")));
     }
 }

@@ -1,11 +1,15 @@
-//! What a lease is. The journal (`leases.jsonl` in the store) has one JSON record a line, fsynced before
-//! the thing is taken; a `released` record follows when it is given back.
+//! What a lease is, and what a journal says: one JSON record a line, fsynced before the thing is taken; a `released` record follows
+//! when it is given back.
+//!
+//! A lease that fsage itself could not have taken is none ([`Lease::check`]): it is neither written nor acted upon.
 
 #![allow(missing_docs, reason = "fields of leases are described on the variant")]
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use super::setting;
 
 /// Something taken from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,16 +23,89 @@ pub enum Lease {
     Loop { file: PathBuf },
     /// A mount we make; unmounted on release.
     Mount { point: PathBuf },
-    /// A sysfs or procfs setting; old value written back on release.
+    /// A sysfs or procfs setting, one of [`setting`]; old value written back on release.
     Setting { path: PathBuf, old: String, new: String },
     /// A process we started; `start_ticks` (field 22 of /proc/PID/stat) tells it from a later one.
     Process { pid: u32, start_ticks: u64 },
-    /// A control group we made; its processes are killed and it is removed on release.
-    ControlGroup { path: PathBuf },
     /// A virtual disk of ours, by its folder: its server is ended, its mount and the folder are removed on release.
     Disk { directory: PathBuf },
     /// A trace instance of ours in tracefs, by name; removed on release.
     TraceInstance { name: String },
+}
+
+impl Lease {
+    /// Whether fsage could take it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::File { path }
+            | Self::Directory { path }
+            | Self::Loop { file: path }
+            | Self::Mount { point: path } => plain(path),
+            Self::Setting { path, old, new } => {
+                plain(path)?;
+                setting::check(path, old)?;
+                setting::check(path, new)
+            }
+            Self::Process { pid, .. } if *pid < 2 => Err(format!("process {pid} is none of fsage's")),
+            Self::Process { .. } => Ok(()),
+            Self::Disk { directory } => {
+                plain(directory)?;
+                if is_disk(directory) {
+                    Ok(())
+                } else {
+                    Err(format!("{} is no virtual disk", directory.display()))
+                }
+            }
+            Self::TraceInstance { name } if is_instance(name) => Ok(()),
+            Self::TraceInstance { name } => Err(format!("`{name}` is no trace instance of fsage's")),
+        }
+    }
+
+    /// The path it names, where it does.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File { path }
+            | Self::Directory { path }
+            | Self::Loop { file: path }
+            | Self::Mount { point: path }
+            | Self::Setting { path, .. }
+            | Self::Disk { directory: path } => Some(path),
+            Self::Process { .. } | Self::TraceInstance { .. } => None,
+        }
+    }
+}
+
+/// Absolute and without `.` and `..`: a cleaning process has another working directory, and what is checked is what is meant.
+fn plain(path: &Path) -> Result<(), String> {
+    let mut components = path.components();
+    let rooted = components.next() == Some(Component::RootDir);
+    let as_written = path.components().collect::<PathBuf>().as_os_str() == path.as_os_str();
+    if rooted && as_written && components.all(|component| matches!(component, Component::Normal(_))) {
+        return Ok(());
+    }
+    Err(format!("{} is not an absolute path without `..`", path.display()))
+}
+
+/// `…/disks/NAME/served`, or `…/volumes/HASH` of a trial.
+fn is_disk(directory: &Path) -> bool {
+    let names: Vec<&str> =
+        directory.components().rev().take(3).filter_map(|name| name.as_os_str().to_str()).collect();
+    match names.as_slice() {
+        ["served", name, "disks"] => crate::disk::NamedDisk::new(name).is_ok(),
+        [hash, "volumes", ..] => hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        _ => false,
+    }
+}
+
+/// `fsage-PID-NUMBER`.
+fn is_instance(name: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = name.strip_prefix("fsage-").and_then(|rest| rest.split_once('-'));
+    numbers.is_some_and(|(pid, count)| number(pid) && number(count))
 }
 
 /// One line of the journal.
@@ -53,4 +130,62 @@ pub enum LeaseState {
     Taken,
     /// Given back.
     Released,
+}
+
+/// The line of a journal that says whose it is; another one follows whenever another process goes on with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Opened {
+    /// What the journal is of: a store, or the folder of other work.
+    pub store: PathBuf,
+    /// The process that takes the leases that follow.
+    pub pid: u32,
+    /// Its start, field 22 of /proc/PID/stat.
+    pub start_ticks: u64,
+    /// Boot id.
+    pub boot_id: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fsage_cannot_have_taken_is_no_lease() {
+        let path = PathBuf::from;
+        let setting = |path: &str, value: &str| Lease::Setting {
+            path: path.into(),
+            old: value.to_owned(),
+            new: "1".to_owned(),
+        };
+        for wrong in [
+            Lease::File { path: path("relative") },
+            Lease::File { path: path("/a/../b") },
+            Lease::File { path: path("/a/./b") },
+            Lease::Directory { path: path("/a//b") },
+            Lease::Mount { point: path("/").join("..") },
+            Lease::Process { pid: 1, start_ticks: 0 },
+            Lease::Process { pid: 0, start_ticks: 0 },
+            Lease::Disk { directory: path("/etc") },
+            Lease::Disk { directory: path("/run/fsage/disks/../served") },
+            Lease::Disk { directory: path("/run/fsage/volumes/not-a-hash") },
+            Lease::TraceInstance { name: "../events".to_owned() },
+            Lease::TraceInstance { name: "fsage-1-".to_owned() },
+            setting("/proc/sys/kernel/core_pattern", "1"),
+            setting("/proc/sys/vm/dirty_writeback_centisecs", "|/bin/sh"),
+            setting("/sys/class/block/../../kernel/x/queue/scheduler", "none"),
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+        for right in [
+            Lease::File { path: path("/a/b c") },
+            Lease::Process { pid: 77, start_ticks: 0 },
+            Lease::Disk { directory: path("/run/fsage/disks/old-hdd/served") },
+            Lease::Disk { directory: path("/run/fsage/volumes/0123456789abcdef") },
+            Lease::TraceInstance { name: "fsage-12-3".to_owned() },
+            setting("/proc/sys/vm/dirty_writeback_centisecs", "500"),
+        ] {
+            assert_eq!(right.check(), Ok(()), "{right:?}");
+        }
+    }
 }

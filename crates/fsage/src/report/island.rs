@@ -73,6 +73,14 @@ struct Comparison<'a> {
     zeros: usize,
 }
 
+/// JSON as it may stand in a `script` element. Within one, HTML takes `<!--` and `<script` for the beginning of something that reaches
+/// beyond the element's end (HTML Living Standard 13.2.5.4, script data states), and old JavaScript took two more characters for line
+/// breaks: each is written as an escape, which JSON reads as the same text. Outside of texts JSON has none of them.
+#[must_use]
+pub fn embedded(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
 /// The island of a view.
 pub fn island<'a>(view: &'a View, differences: &'a [Difference]) -> Island<'a> {
     let place = |name: &str| view.file_systems.iter().position(|known| known == name).unwrap_or(0);
@@ -134,5 +142,18 @@ fn comparison(difference: &Difference) -> Comparison<'_> {
         finding: difference.finding,
         survives: difference.survives,
         zeros: difference.estimate.zeros,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::embedded;
+
+    #[test]
+    fn no_text_of_an_island_reaches_beyond_it() {
+        let value = serde_json::json!({ "a<b": "<!--<script></script>\u{2028}\u{2029}" });
+        let text = embedded(&value.to_string());
+        assert!(!text.contains(['<', '\u{2028}', '\u{2029}']), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 }

@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::ReportError;
+use super::island::embedded;
 use super::section::{ALL, Content};
 
 const STYLE: &str = include_str!("assets/report.css");
@@ -64,7 +65,7 @@ pub fn page(content: &Content<'_>, island: &str) -> Result<String, ReportError> 
                     }
                     footer { "Made by fsage " (env!("CARGO_PKG_VERSION")) ". Everything on this page is in this one file." }
                 }
-                script #data type="application/json" { (PreEscaped(island.replace("</", "<\\/"))) }
+                script #data type="application/json" { (PreEscaped(embedded(island))) }
                 (PreEscaped(charts))
                 script { (PreEscaped(scripts)) }
             }

@@ -19,6 +19,7 @@ pub(super) fn run(
     plan: &Plan,
     root: &Path,
     consent: &EraseConsent,
+    foreign: &BTreeSet<String>,
     observer: &mut dyn RunObserver,
 ) -> Result<RunSummary, RunError> {
     let mut summary = RunSummary::new(study, plan, root);
@@ -29,10 +30,13 @@ pub(super) fn run(
     }
     let mut say = |line: String| observer.event(RunEvent::DryRun { line });
     say(format!("# store: {}", root.display()));
-    for name in ["lock", "leases.jsonl", "study.toml", "plan.json"] {
+    for name in ["lock", "study.toml", "plan.json"] {
         say(format!("write {}", root.join(name).display()));
     }
-    say("write /run/fsage/stores".to_owned());
+    say("write /var/lib/fsage".to_owned());
+    for command in foreign {
+        say(format!("# a command of the study itself, run as root only with --allow-commands: {command}"));
+    }
     for line in refusals(study, consent, root)? {
         say(line);
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use fsage_engine::protocol::VerifyResult;
 
 use crate::cause::in_one_line;
-use crate::cli::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, Explain};
+use crate::cli::escape;
+use crate::cli::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
 use crate::filesystem::FileSystemError;
 use crate::image::ImageError;
 use crate::lease::LeaseError;
@@ -39,6 +40,16 @@ pub enum RunError {
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Signal(String),
+    /// The study brings commands of its own, and nobody said that they may run.
+    #[error(
+        "{} brings commands of its own, which would run as root:\n{}", study.display(), one_a_line(commands)
+    )]
+    Commands {
+        /// Its file.
+        study: PathBuf,
+        /// Them, as a shell would be given them.
+        commands: Vec<String>,
+    },
     /// The folder of the store has no absolute path.
     #[error("cannot find {}", path.display())]
     Path {
@@ -47,6 +58,10 @@ pub enum RunError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+fn one_a_line(commands: &[String]) -> String {
+    commands.iter().map(|command| escape::line(command)).collect::<Vec<_>>().join("\n")
 }
 
 impl Explain for RunError {
@@ -58,6 +73,7 @@ impl Explain for RunError {
             Self::FileSystem(e) => e.exit_code(),
             Self::Lease(e) => e.exit_code(),
             Self::Target(e) => Explain::exit_code(e),
+            Self::Commands { .. } => EXIT_USAGE,
             Self::Signal(_) | Self::Path { .. } => EXIT_INTERNAL,
         }
     }
@@ -70,6 +86,9 @@ impl Explain for RunError {
             Self::FileSystem(e) => e.hint(),
             Self::Lease(e) => e.hint(),
             Self::Target(e) => Explain::hint(e),
+            Self::Commands { .. } => Some(
+                "read them; if you trust the study's author, run it again with --allow-commands".to_owned(),
+            ),
             Self::Signal(_) | Self::Path { .. } => None,
         }
     }

@@ -53,6 +53,8 @@ pub struct RunOptions {
     pub dry_run: bool,
     /// Devices that may be erased, as given with `--erase`: `PATH` or `PATH=IDENTIFIER`.
     pub erase: Vec<String>,
+    /// Whether commands that a study brings itself may run.
+    pub allow_commands: bool,
 }
 
 impl RunOptions {
@@ -93,8 +95,12 @@ pub fn run_study_with(
     for cell in &study.cells {
         trial::resolve(&cell.spec, cell.spec.seed, &consent, &root)?;
     }
+    let foreign = study.foreign_commands()?;
     if options.dry_run {
-        return dry::run(&study, &plan, &root, &consent, observer);
+        return dry::run(&study, &plan, &root, &consent, &foreign, observer);
+    }
+    if !foreign.is_empty() && !options.allow_commands {
+        return Err(RunError::Commands { study: study.path, commands: foreign.into_iter().collect() });
     }
     let interrupt = Interrupt::listen()?;
     let writer = Store::create(&root, &plan, &study.text)?;
@@ -113,6 +119,10 @@ pub fn run_study_with(
         complete: summary.kept,
         damaged: summary.damaged.clone(),
     });
+    if let Some(ignored) = crate::lease::ignored(&lab.root) {
+        let text = format!("{} is ignored: leases are not kept in stores", ignored.display());
+        observer.event(RunEvent::Note { text });
+    }
     clean_left_over(&mut lab, "an earlier run", observer)?;
     let outcome = every_trial(&mut lab, &writer, &study, &plan, &mut summary, observer);
     // Agents that were lost while they gave back: once more, before the user has to.

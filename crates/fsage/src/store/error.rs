@@ -53,6 +53,16 @@ pub enum StoreError {
         /// File.
         path: PathBuf,
     },
+    /// Root would write where an untrusted user could change what it writes.
+    #[error("cannot {action} {}", path.display())]
+    Foreign {
+        /// `create`, `write`…
+        action: &'static str,
+        /// File or folder.
+        path: PathBuf,
+        /// Whose it is.
+        source: std::io::Error,
+    },
     /// A file cannot be read or written.
     #[error("cannot {action} {}", path.display())]
     Io {
@@ -79,6 +89,7 @@ impl Explain for StoreError {
             Self::NotAStore { .. }
             | Self::NotEmpty { .. }
             | Self::OtherStudy { .. }
+            | Self::Foreign { .. }
             | Self::Version { .. } => 2,
             Self::Locked { .. } | Self::Full { .. } => 3,
             Self::Io { .. } => 1,
@@ -100,6 +111,7 @@ impl Explain for StoreError {
             }
             Self::Full { .. } => Some("free some space, then run the same command again: it resumes".into()),
             Self::Damaged { .. } => Some("run the study again: only what is damaged is redone".into()),
+            Self::Foreign { .. } => Some(fsage_sys::new_file::ForeignFolder::HINT.into()),
             Self::Io { .. } => None,
         }
     }

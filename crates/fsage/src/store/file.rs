@@ -1,33 +1,28 @@
-//! Files that appear whole or not at all: temporary name, fsync, rename, fsync of the folder.
+//! Files of a store appear whole or not at all ([`fsage_sys::new_file`]); its errors as the store's.
 
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+
+use fsage_sys::folder::Folder;
+use fsage_sys::new_file::{self, ForeignFolder, Readers};
 
 use super::StoreError;
 
-/// Ending of names of files being written; readers ignore them.
-const PARTIAL: &str = "partial";
-
-/// A file being written; without [`NewFile::commit`] it never appears and its temporary is removed.
+/// A file being written; without [`NewFile::commit`] it never appears.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
-    partial: PathBuf,
-    file: Option<File>,
+    file: new_file::NewFile,
 }
 
 impl NewFile {
-    /// Begins a file that will be `path`.
+    /// Begins a file that will be `path`, for everyone to read whom the umask lets.
     ///
     /// # Errors
     /// The folder cannot be written to.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        let mut name = path.file_name().map(ToOwned::to_owned).unwrap_or_default();
-        name.push(format!(".{PARTIAL}"));
-        let partial = path.with_file_name(name);
-        let file = File::create(&partial).map_err(|e| failed("create", &partial, e))?;
-        Ok(Self { path: path.to_owned(), partial, file: Some(file) })
+        let file = new_file::NewFile::create(path, Readers::All).map_err(|e| failed("create", path, e))?;
+        Ok(Self { path: path.to_owned(), file })
     }
 
     /// Writes more.
@@ -35,32 +30,16 @@ impl NewFile {
     /// # Errors
     /// [`StoreError::Full`] when there is no space.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        match &mut self.file {
-            Some(file) => file.write_all(bytes).map_err(|e| failed("write", &self.partial, e)),
-            None => Ok(()),
-        }
+        self.file.write_all(bytes).map_err(|e| failed("write", &self.path, e))
     }
 
     /// Makes it durable and gives it its name.
     ///
     /// # Errors
     /// [`StoreError::Full`] when there is no space.
-    pub fn commit(mut self) -> Result<(), StoreError> {
-        if let Some(file) = &self.file {
-            file.sync_all().map_err(|e| failed("sync", &self.partial, e))?;
-        }
-        std::fs::rename(&self.partial, &self.path).map_err(|e| failed("rename", &self.partial, e))?;
-        self.file = None;
-        sync_directory(self.path.parent().unwrap_or(Path::new(".")))
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // Nothing hangs on it: a left-over temporary is ignored and overwritten.
-            drop(std::fs::remove_file(&self.partial));
-        }
+    pub fn commit(self) -> Result<(), StoreError> {
+        let Self { path, file } = self;
+        file.commit().map(drop).map_err(|e| failed("write", &path, e))
     }
 }
 
@@ -74,18 +53,30 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     file.commit()
 }
 
-/// Makes names in a folder durable.
+/// Opens the folder `parts` below `root`, each part made where it is missing and durable then. Links are followed only on the way to
+/// `root`: in a store there are none.
 ///
 /// # Errors
-/// The folder cannot be opened or synced.
-pub fn sync_directory(path: &Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|d| d.sync_all()).map_err(|e| failed("sync", path, e))
+/// Something else has the name, it cannot be made, or root may not write there ([`StoreError::Foreign`]).
+pub fn folder(root: &Path, parts: &[&str]) -> Result<Folder, StoreError> {
+    let checked = |folder: Folder| {
+        new_file::check_owner(&folder).map_err(|e| failed("write to", folder.path(), e))?;
+        Ok(folder)
+    };
+    // Before anything is made in it.
+    let mut folder = checked(Folder::open(root).map_err(|e| failed("open", root, e))?)?;
+    for part in parts {
+        let path = folder.path().join(part);
+        folder = checked(folder.enter(part.as_ref()).map_err(|e| failed("make", &path, e))?)?;
+    }
+    Ok(folder)
 }
 
-/// The error for a failed file operation; lack of space is told apart.
+/// The error for a failed file operation; lack of space, and folders that root refuses, are told apart.
 pub fn failed(action: &'static str, path: &Path, source: std::io::Error) -> StoreError {
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full { path: path.to_owned() },
+        _ if ForeignFolder::is(&source) => StoreError::Foreign { action, path: path.to_owned(), source },
         _ => StoreError::Io { action, path: path.to_owned(), source },
     }
 }
@@ -110,11 +101,7 @@ mod tests {
 
     #[test]
     fn a_full_file_system_is_told_apart() {
-        let mut full = NewFile {
-            path: "/nowhere/x".into(),
-            partial: "/nowhere/x.partial".into(),
-            file: Some(File::options().write(true).open("/dev/full").unwrap()),
-        };
-        assert!(matches!(full.write(b"x"), Err(StoreError::Full { .. })));
+        let full = std::io::Error::from(ErrorKind::StorageFull);
+        assert!(matches!(failed("write", Path::new("x"), full), StoreError::Full { .. }));
     }
 }

@@ -14,6 +14,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fsage_engine::protocol::Warning;
+use fsage_sys::folder::Folder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -166,7 +167,7 @@ impl Images {
     /// # Errors
     /// It cannot be made.
     pub fn prepare(&self) -> Result<(), StoreError> {
-        fs::create_dir_all(&self.directory).map_err(|e| failed("make", &self.directory, e))
+        file::folder(self.directory.parent().unwrap_or(Path::new(".")), &[FOLDER]).map(drop)
     }
 
     /// Makes an image complete; its file has to be there.
@@ -204,10 +205,21 @@ impl Images {
     /// # Errors
     /// A file cannot be removed.
     pub fn remove(&self, key: &str) -> Result<(), StoreError> {
-        for path in [self.record_path(key), self.path(key)] {
-            remove(&path)?;
+        if let Some(folder) = self.folder()? {
+            for name in [format!("{key}.json"), format!("{key}.fsage")] {
+                remove(&folder, &name)?;
+            }
         }
         Ok(())
+    }
+
+    /// The folder, open; nothing when it is not there.
+    fn folder(&self) -> Result<Option<Folder>, StoreError> {
+        let root = self.directory.parent().unwrap_or(Path::new("."));
+        match self.directory.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            _ => file::folder(root, &[FOLDER]).map(Some),
+        }
     }
 
     /// Removes what no complete image needs: files without a record, records without a file, temporaries. Everything of an
@@ -217,6 +229,7 @@ impl Images {
     /// The folder cannot be read, or a file cannot be removed.
     pub fn sweep(&self) -> Result<u64, StoreError> {
         let mut freed = 0;
+        let Some(folder) = self.folder()? else { return Ok(0) };
         for name in self.names()? {
             let stem = stem(&name);
             let kept = match self.state(stem) {
@@ -225,9 +238,9 @@ impl Images {
                 State::Incomplete => false,
             };
             if !kept {
-                let path = self.directory.join(&name);
-                freed += fs::metadata(&path).map_or(0, |m| m.len());
-                remove(&path)?;
+                let found = folder.find(name.as_ref()).ok().flatten();
+                freed += found.and_then(|found| u64::try_from(found.st_size).ok()).unwrap_or(0);
+                remove(&folder, &name)?;
             }
         }
         Ok(freed)
@@ -256,11 +269,8 @@ fn stem(name: &str) -> &str {
     name.split('.').next().unwrap_or_default()
 }
 
-fn remove(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(failed("remove", path, e)),
-        _ => Ok(()),
-    }
+fn remove(folder: &Folder, name: &str) -> Result<(), StoreError> {
+    folder.remove(name.as_ref()).map_err(|e| failed("remove", &folder.path().join(name), e))
 }
 
 #[cfg(test)]

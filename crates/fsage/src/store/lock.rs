@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use super::file::failed;
+use super::file::{failed, folder};
 use super::time::now_rfc3339;
 
 /// Who holds a lock.
@@ -40,13 +40,9 @@ impl Lock {
     /// [`StoreError::Locked`] with the holder.
     pub fn take(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("lock");
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(|e| failed("open", &path, e))?;
+        let folder = folder(root, &[])?;
+        let mut file =
+            folder.open_own("lock".as_ref(), false, 0o666).map_err(|e| failed("open", &path, e))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -1,10 +1,13 @@
 //! Writing to a store, under its lock.
 
 use std::collections::BTreeSet;
-use std::fs::{File, create_dir_all};
+use std::fs::File;
 use std::io::Write;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+
+use fsage_sys::folder::Folder;
+use fsage_sys::new_file::{PARTIAL, is_temporary};
 
 use super::file::{self, NewFile, failed};
 use super::format::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
@@ -37,7 +40,8 @@ impl Writer {
         if !path.exists() {
             refuse_foreign(root)?;
         }
-        create_dir_all(root.join("trials")).map_err(|e| failed("make", root, e))?;
+        make(root)?;
+        file::folder(root, &["trials"])?;
         let lock = Lock::take(root)?;
         if path.exists() {
             match read_plan(&path) {
@@ -64,6 +68,8 @@ impl Writer {
     /// # Errors
     /// It cannot be renamed.
     pub fn set_aside(&self, damaged: &DamagedTrial) -> Result<(), StoreError> {
+        // A folder that is a link, or of someone else, is refused.
+        file::folder(self.root(), &["trials", &damaged.id])?;
         let aside = (0..1000)
             .map(|n| {
                 damaged.path.with_extension(if n == 0 {
@@ -83,19 +89,28 @@ impl Writer {
     /// The folder cannot be made or emptied.
     pub fn begin(&self, id: &str) -> Result<TrialFolder, StoreError> {
         let directory = self.trial_directory(id);
-        create_dir_all(&directory).map_err(|e| failed("make", &directory, e))?;
+        let folder = file::folder(self.root(), &["trials", id])?;
         for name in left_of_a_trial(&directory)? {
-            let path = directory.join(name);
-            match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", &path, e)),
-                _ => {}
-            }
+            folder.remove(name.as_ref()).map_err(|e| failed("remove", &directory.join(&name), e))?;
         }
         let path = directory.join("log.txt");
-        let log =
-            File::options().create(true).append(true).open(&path).map_err(|e| failed("open", &path, e))?;
+        let log = folder.open_own("log.txt".as_ref(), true, 0o666).map_err(|e| failed("open", &path, e))?;
         Ok(TrialFolder { directory, log, trace: None, traced: 0, places: Vec::new() })
     }
+}
+
+/// Makes the folder of a store, and those above it, each durable in the one above.
+fn make(root: &Path) -> Result<(), StoreError> {
+    match Folder::open(root) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        opened => return opened.map(drop).map_err(|e| failed("open", root, e)),
+    }
+    let (Some(above), Some(name)) = (root.parent(), root.file_name()) else {
+        return Err(failed("make", root, std::io::ErrorKind::NotFound.into()));
+    };
+    make(above)?;
+    let above = file::folder(above, &[])?;
+    above.enter(name).map(drop).map_err(|e| failed("make", root, e))
 }
 
 /// What an earlier attempt may have left in a trial's folder, its log left out.
@@ -104,7 +119,8 @@ fn left_of_a_trial(directory: &Path) -> Result<Vec<String>, StoreError> {
     for entry in std::fs::read_dir(directory).map_err(|e| failed("read", directory, e))? {
         let entry = entry.map_err(|e| failed("read", directory, e))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("trace") && name.ends_with(".parquet") {
+        let trace = name.starts_with("trace") && name.ends_with(".parquet");
+        if trace || is_temporary(name.as_ref()) {
             names.push(name);
         }
     }
@@ -116,7 +132,7 @@ fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
     let Ok(entries) = std::fs::read_dir(root) else { return Ok(()) };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if !OWN.contains(&name.as_str()) && !name.ends_with(".partial") {
+        if !OWN.contains(&name.as_str()) && !name.ends_with(PARTIAL) {
             return Err(StoreError::NotEmpty { path: root.to_owned(), found: name });
         }
     }

@@ -13,7 +13,7 @@ mod source;
 pub mod spec;
 mod validate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub use document::{Place, parse_value};
@@ -22,6 +22,8 @@ pub use schema::{nearest, schema};
 use serde::{Deserialize, Serialize};
 pub use source::{StudyEntry, list};
 use spec::StudySpec;
+
+use crate::filesystem::{FileSystemError, Registry};
 
 /// What the command line changes in a study.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +47,26 @@ pub struct Study {
     pub spec: StudySpec,
     /// One for each combination of factor values, in the order of the matrix.
     pub cells: Vec<Cell>,
+}
+
+impl Study {
+    /// The commands that this study's `[driver]` tables bring, as a shell would be given them: code that runs as root. None of a study
+    /// whose text is one of those shipped within the program, even with drivers from `--set`, which are the user's own words.
+    ///
+    /// # Errors
+    /// A file system of it cannot be resolved.
+    pub fn foreign_commands(&self) -> Result<BTreeSet<String>, FileSystemError> {
+        let mut commands = BTreeSet::new();
+        if source::is_shipped(&self.text) {
+            return Ok(commands);
+        }
+        for spec in self.cells.iter().map(|cell| &cell.spec) {
+            if spec.driver.contains_key(&spec.file_system.kind) {
+                commands.extend(Registry::new(&spec.driver).resolve(&spec.file_system)?.commands());
+            }
+        }
+        Ok(commands)
+    }
 }
 
 /// One combination of factor values.

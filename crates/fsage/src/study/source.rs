@@ -53,6 +53,11 @@ fn shipped(path: &Path) -> Option<(&'static str, &'static str)> {
         .find(|(name, _)| path == Path::new(name) || path == Path::new(&format!("studies/{name}.toml")))
 }
 
+/// Whether a study's text is one that comes with this program, unchanged.
+pub fn is_shipped(text: &str) -> bool {
+    SHIPPED.iter().any(|(_, shipped)| *shipped == text)
+}
+
 fn not_found_hint(path: &Path) -> String {
     let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     super::schema::nearest(&stem, SHIPPED.iter().map(|(name, _)| *name)).map_or_else(

@@ -95,6 +95,7 @@ pub(super) fn start() -> Result<Session, TargetError> {
 fn command(program: &PathBuf) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    fsage_sys::new_file::hand_over(&mut command);
     fsage_sys::process::own_session(&mut command);
     fsage_sys::process::die_with_parent(&mut command);
     command

@@ -15,6 +15,7 @@ use fsage_engine::quantity::as_f64;
 use fsage_engine::size::Bytes;
 use serde_json::json;
 
+use crate::cli::escape;
 use crate::cli::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
 use crate::cli::terminal::Terminal;
 use crate::cli::text;
@@ -276,12 +277,13 @@ fn show(args: &ShowArgs, terminal: &Terminal) -> Result<(), Problem> {
             return Ok(false);
         }
         left -= 1;
-        let line = if terminal.json {
-            format!("{}\n", json!(Row::new(number, item)))
+        let shown = if terminal.json {
+            terminal.json_line(&json!(Row::new(number, item)))
         } else {
-            format!("{}\n", Line { number, item })
+            let line = Line { number, item }.to_string();
+            terminal.result(&format!("{}\n", escape::line(&line)))
         };
-        terminal.result(&line).map_err(Shown::Problem)?;
+        shown.map_err(Shown::Problem)?;
         Ok(left > 0)
     })
     .map_err(|error| match error {

@@ -1,7 +1,6 @@
 //! `fsage trace import` and `export`.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
@@ -10,9 +9,11 @@ use fsage_engine::export::{ExportError, Format, export as write_trace};
 use fsage_engine::import::{ImportError, ImportOptions, ImportReport, Program, import as read_recording};
 use fsage_engine::quantity::as_f64;
 use fsage_engine::trace::{self, Origin};
+use fsage_sys::new_file::{NewFile, Readers};
 
 use super::output_path;
 use crate::cli::explain::{EXIT_FAILED, EXIT_USAGE, Explain, Problem, exit_code_of};
+use crate::cli::report::unwritten;
 use crate::cli::terminal::Terminal;
 use crate::cli::text;
 
@@ -177,13 +178,14 @@ pub fn origin_in_words(origin: &Origin) -> String {
 pub fn export(args: &ExportArgs, terminal: &Terminal) -> Result<(), Problem> {
     let reader = trace::read(&args.trace)?;
     let output = output_path(&args.output)?;
-    let file = File::create(&output)
-        .map_err(|source| Problem::from(ExportError::Write { path: output.clone(), source }))?;
+    let failed = |error| unwritten(EXIT_FAILED, "export", &output, &error);
+    let file = NewFile::create(&output, Readers::All).map_err(failed)?;
     let format = match args.to {
         FormatChoice::Fio => Format::Fio,
         FormatChoice::Csv => Format::Csv,
     };
-    let report = write_trace(reader, format, &args.prefix, &mut BufWriter::new(file), &output)?;
+    let report = write_trace(reader, format, &args.prefix, &mut BufWriter::new(file.file()), &output)?;
+    file.commit().map_err(failed)?;
     if terminal.json {
         return terminal.json(&report);
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use fsage_engine::image::{BLOCK_BYTES, ImageSummary, partial};
+use fsage_engine::image::{BLOCK_BYTES, ImageSummary};
 use fsage_engine::protocol::Request;
 use serde_json::{Value, json};
 
@@ -135,10 +135,8 @@ fn save(
 ) -> Result<ImageSummary, TrialError> {
     let line = format!("fsage image save {} {}", place.device().display(), path.display());
     context.command("image", &line);
-    // What an earlier attempt left: a half image, or a whole one that was never recorded.
-    for file in [partial(path), path.to_owned()] {
-        context.call(Request::RemoveFile { file })?;
-    }
+    // What an earlier attempt left: a whole image that was never recorded.
+    context.call(Request::RemoveFile { file: path.to_owned() })?;
     let save = image::Save {
         volume: place.device().to_owned(),
         file: path.to_owned(),

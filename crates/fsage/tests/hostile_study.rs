@@ -1,0 +1,76 @@
+//! A study file is code: what of it would run as root is shown first, and runs only when told.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
+mod cli_support;
+
+use std::path::{Path, PathBuf};
+
+use cli_support::{Run, fsage, root};
+
+const DRIVER: &str = r#"
+[driver.mine]
+mkfs = ["sh", "-c", "touch {flag}; exit 1", "{device}"]
+fsck = ["sh", "-c", "touch {flag}", "{device}"]
+mount_command = ["sh", "-c", "touch {flag}", "{device}", "{point}"]
+after_mount = [["sh", "-c", "touch {flag}"]]
+parameter = { flag = "FLAG" }
+"#;
+
+/// The shipped study with a driver of its own, and the file that its commands would make.
+struct Study {
+    folder: tempfile::TempDir,
+    path: String,
+    flag: PathBuf,
+}
+
+impl Study {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, flag) = (folder.path().join("study.toml"), folder.path().join("flag"));
+        let shipped = include_str!("../../../studies/digest.toml");
+        let driver = DRIVER.replace("FLAG", flag.to_str().unwrap());
+        let kinds = "[\"ext4\", \"xfs\", \"btrfs\"]";
+        assert!(shipped.contains(kinds));
+        std::fs::write(&path, format!("{}\n{driver}", shipped.replace(kinds, "[\"mine\"]"))).unwrap();
+        Self { path: path.to_str().unwrap().to_owned(), folder, flag }
+    }
+
+    fn run(&self, more: &[&str]) -> Run {
+        let store = self.folder.path().join("store");
+        let first = ["run", &self.path, "--quick", "--quiet", "--store", store.to_str().unwrap()];
+        fsage(&[&first[..], more].concat())
+    }
+}
+
+#[test]
+fn commands_of_a_study_run_only_when_told() {
+    if !root() {
+        return;
+    }
+    let study = Study::new();
+    let run = study.run(&[]);
+    assert!(!study.flag.exists(), "a command of the study ran: {run:?}");
+    assert_eq!(run.code, 2, "{run:?}");
+    for command in ["sh -c 'touch ", "; exit 1' '{device}'", " '{device}' '{point}'"] {
+        assert!(run.stderr.contains(command), "`{command}` is not shown: {run:?}");
+    }
+    assert!(run.stderr.contains("--allow-commands"), "{run:?}");
+    assert!(!study.folder.path().join("store").exists(), "nothing is taken before");
+    let dry = study.run(&["--dry-run"]);
+    assert!(dry.code == 0 && dry.stdout.contains("only with --allow-commands: sh -c"), "{dry:?}");
+    assert!(!study.flag.exists());
+    let told = study.run(&["--allow-commands"]);
+    assert!(study.flag.exists(), "{told:?}");
+}
+
+#[test]
+fn a_study_of_ours_and_one_without_commands_need_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.toml");
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/aging.toml"), &copy).unwrap();
+    for study in ["aging", copy.to_str().unwrap()] {
+        let run = fsage(&["run", study, "--quick", "--dry-run"]);
+        assert!(run.code == 0 && !run.stdout.contains("--allow-commands"), "{run:?}");
+    }
+}

@@ -1,0 +1,259 @@
+//! What root writes goes where it was named, however another user prepared the place.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
+mod cli_support;
+mod image_rig;
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cli_support::{FSAGE, Run, root};
+use image_rig::Rig;
+
+/// Nobody in particular.
+const USER: u32 = 65534;
+
+const SECRET: &[u8] = b"root's own";
+
+/// A folder that all may write to, with the sticky bit as `/tmp` has it, and a file of root's elsewhere.
+struct Shared {
+    rig: Rig,
+}
+
+impl Shared {
+    fn new() -> Self {
+        let rig = Rig::new();
+        std::fs::write(rig.path("victim"), SECRET).unwrap();
+        std::fs::set_permissions(rig.path("victim"), PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::create_dir(rig.path("shared")).unwrap();
+        std::fs::set_permissions(rig.path("shared"), PermissionsExt::from_mode(0o1777)).unwrap();
+        Self { rig }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.rig.path("shared").join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Another user's link to the victim.
+    fn plant(&self, name: &str) {
+        plant(&self.rig.path("victim"), &self.path(name));
+    }
+
+    fn assert_unharmed(&self, what: &str) {
+        let victim = self.rig.path("victim");
+        assert_eq!(std::fs::read(&victim).unwrap(), SECRET, "{what}: root's file was written to");
+        let found = victim.metadata().unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o600), "{what}");
+    }
+}
+
+fn plant(target: &Path, link: &Path) {
+    symlink(target, link).unwrap();
+    lchown(link, Some(USER), Some(USER)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o777
+}
+
+/// A trace of a few operations.
+fn trace(rig: &Rig) -> String {
+    let (csv, trace) = (rig.text("recorded.csv"), rig.text("recorded.parquet"));
+    std::fs::write(
+        &csv,
+        "time_s,operation,path,offset,length,target\n0,create,/a/b,,,\n1,append,/a/b,0,4096,\n",
+    )
+    .unwrap();
+    let run = rig.fsage(&["trace", "import", "--from", "csv", &csv, "-o", &trace]);
+    assert_eq!(run.code, 0, "{run:?}");
+    trace
+}
+
+#[test]
+fn an_image_is_not_written_through_a_planted_link_and_only_its_owner_reads_it() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    shared.rig.make("volume", "64M", &["mkfs.ext4", "-q"]);
+    let volume = shared.rig.text("volume");
+    shared.plant("image.partial");
+    let run = shared.rig.fsage(&["image", "save", &volume, &shared.text("image")]);
+    shared.assert_unharmed("image.partial");
+    assert_eq!(run.code, 0, "a planted name must not hinder either: {run:?}");
+    assert_eq!(mode(&shared.path("image")), 0o600, "an image holds what only owners may read");
+    shared.plant("other");
+    let run = shared.rig.fsage(&["image", "save", &volume, &shared.text("other")]);
+    shared.assert_unharmed("other");
+    assert!(run.code == 2 && run.stderr.contains("no ordinary file"), "{run:?}");
+    let run = shared.rig.fsage(&["image", "restore", &shared.text("image"), &shared.text("restored")]);
+    assert_eq!((run.code, mode(&shared.path("restored"))), (0, 0o600), "{run:?}");
+    shared.rig.assert_nothing_left();
+}
+
+#[test]
+fn no_output_goes_through_a_planted_link() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let trace = trace(&shared.rig);
+    let (csv, tree) = (shared.rig.text("recorded.csv"), shared.rig.path("tree"));
+    std::fs::create_dir(&tree).unwrap();
+    std::fs::write(tree.join("file"), "x").unwrap();
+    let tree = tree.to_str().unwrap();
+    shared.plant("out");
+    let out = shared.text("out");
+    for arguments in [
+        &["trace", "export", "--to", "csv", &trace, "-o", &out][..],
+        &["trace", "import", "--from", "csv", &csv, "-o", &out],
+        &["profile", tree, "-o", &out],
+        &["explain", tree, "-o", &out],
+        &["age", tree, "--operations", "5", "--trace", &out],
+        &["replay", &trace, tree, "--state", &out],
+    ] {
+        let run = shared.rig.fsage(arguments);
+        shared.assert_unharmed(arguments[0]);
+        assert!(run.code != 0 && run.stderr.contains("out"), "{arguments:?}: {run:?}");
+        assert!(shared.path("out").symlink_metadata().unwrap().is_symlink(), "{arguments:?}");
+    }
+    // Nor through a link to a folder on the way.
+    let inner = shared.rig.path("inner");
+    std::fs::create_dir(&inner).unwrap();
+    plant(&inner, &shared.path("way"));
+    let run = shared.rig.fsage(&["trace", "export", "--to", "csv", &trace, "-o", &shared.text("way/out")]);
+    assert!(run.code == 4 && run.stderr.contains("is a link that user 65534 made"), "{run:?}");
+    assert!(!inner.join("out").exists());
+    // A link of root's own is a way as any other.
+    symlink(&inner, shared.rig.path("own")).unwrap();
+    let own = shared.rig.text("own/out");
+    assert_eq!(shared.rig.fsage(&["trace", "export", "--to", "csv", &trace, "-o", &own]).code, 0);
+    assert!(inner.join("out").is_file());
+}
+
+/// Begins a run in a store: writes plan, study and log, then finds no agent.
+fn run_without_agent(store: &Path, set: impl FnOnce(&mut Command)) -> Run {
+    let mut command = Command::new(FSAGE);
+    command.args(["run", "digest", "--quick", "--quiet", "--store"]).arg(store);
+    command.env("FSAGE_AGENT", "/bin/false").env_remove("SUDO_UID");
+    set(&mut command);
+    Run::of(&mut command)
+}
+
+/// The folders of the trials in a store.
+fn trials(store: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(store.join("trials")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn a_store_is_not_written_through_planted_links() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let store = shared.path("store");
+    std::fs::create_dir(&store).unwrap();
+    std::fs::set_permissions(&store, PermissionsExt::from_mode(0o1777)).unwrap();
+    for name in ["study.toml.partial", "plan.json.partial"] {
+        plant(&shared.rig.path("victim"), &store.join(name));
+    }
+    run_without_agent(&store, |_| {});
+    shared.assert_unharmed("plan.json.partial");
+    assert!(store.join("plan.json").is_file());
+    let trial = trials(&store).pop().expect("a trial was begun");
+    std::fs::remove_file(trial.join("log.txt")).unwrap();
+    plant(&shared.rig.path("victim"), &trial.join("log.txt"));
+    for other in trials(&store).iter().filter(|other| **other != trial) {
+        std::fs::remove_dir_all(other).unwrap();
+    }
+    run_without_agent(&store, |_| {});
+    shared.assert_unharmed("log.txt");
+    // A folder of the store that is elsewhere.
+    let outside = shared.rig.path("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("trial.json"), SECRET).unwrap();
+    std::fs::remove_dir_all(&trial).unwrap();
+    plant(&outside, &trial);
+    let run = run_without_agent(&store, |_| {});
+    assert_eq!(std::fs::read(outside.join("trial.json")).unwrap(), SECRET, "{run:?}");
+    assert!(!outside.join("log.txt").exists(), "{run:?}");
+    std::fs::remove_file(store.join("lock")).unwrap();
+    plant(&shared.rig.path("victim"), &store.join("lock"));
+    let run = run_without_agent(&store, |_| {});
+    shared.assert_unharmed("lock");
+    assert!(run.code != 0 && run.stderr.contains("lock"), "{run:?}");
+}
+
+#[test]
+fn root_does_not_write_into_the_store_of_another_user_unless_told() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let store = shared.path("store");
+    let own = || {
+        std::fs::create_dir(&store).unwrap();
+        chown(&store, Some(USER), Some(USER)).unwrap();
+    };
+    own();
+    let run = run_without_agent(&store, |_| {});
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.stderr.contains("belongs to user 65534, and root would write there"), "{run:?}");
+    assert!(run.stderr.contains("hint:") && run.stderr.contains("--allow-foreign-owner"), "{run:?}");
+    assert_eq!(std::fs::read_dir(&store).unwrap().count(), 0);
+    // A folder of root's below it is no better: the other user can put another in its place.
+    let inner = store.join("mine");
+    std::fs::create_dir(&inner).unwrap();
+    assert_eq!(run_without_agent(&inner, |_| {}).code, 2);
+    std::fs::remove_dir(&inner).unwrap();
+    for tell in [
+        (|command: &mut Command| {
+            command.arg("--allow-foreign-owner");
+        }) as fn(&mut Command),
+        // Below sudo the caller's own folders are as good as root's.
+        |command| {
+            command.env("SUDO_UID", USER.to_string());
+        },
+    ] {
+        run_without_agent(&store, tell);
+        assert!(store.join("plan.json").is_file());
+        std::fs::remove_dir_all(&store).unwrap();
+        own();
+    }
+    // Of another than who called sudo.
+    let other = |command: &mut Command| {
+        command.env("SUDO_UID", "1");
+    };
+    assert_eq!(run_without_agent(&store, other).code, 2);
+}
+
+#[test]
+fn root_does_not_write_a_file_where_all_may_replace_it() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let trace = trace(&shared.rig);
+    let folder = shared.path("open");
+    std::fs::create_dir(&folder).unwrap();
+    let out = shared.text("open/out");
+    let export = ["trace", "export", "--to", "csv", &trace, "-o", &out];
+    for (owner, mode, why) in
+        [(USER, 0o755, "belongs to user 65534"), (0, 0o777, "may be written to by all users")]
+    {
+        chown(&folder, Some(owner), None).unwrap();
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(mode)).unwrap();
+        let run = shared.rig.fsage(&export);
+        assert!(run.code == 2 && run.stderr.contains(why), "{run:?}");
+        assert!(!Path::new(&out).exists());
+    }
+    assert_eq!(shared.rig.fsage(&[&export[..], &["--allow-foreign-owner"]].concat()).code, 0);
+    assert!(Path::new(&out).is_file());
+}
