@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use export_rig::{Chance, Client as _, LoopDevice, skip};
+#[cfg(feature = "ublk")]
 use fsage_disk::export::ublk::Device;
 use fsage_disk::log::file::Reader;
 use fsage_disk::log::stream::{Item, Source as _};
@@ -177,6 +178,16 @@ fn a_disk_goes_up_serves_and_goes_down() {
     assert!(text(&not_up.stderr).contains("no disk is up"), "{}", text(&not_up.stderr));
 }
 
+#[cfg(not(feature = "ublk"))]
+#[test]
+fn a_build_without_ublk_says_so() {
+    let up =
+        fsage_disk(&["up", "--directory", "/d", "--size", "67108864", "--medium", "ram", "--export", "ublk"]);
+    assert_eq!(up.status.code(), Some(2));
+    assert!(text(&up.stderr).contains("--features ublk"), "{}", text(&up.stderr));
+}
+
+#[cfg(feature = "ublk")]
 #[test]
 fn a_kernel_without_ublk_says_what_to_do() {
     if Device::available() {

@@ -75,6 +75,8 @@ fn the_page_opens_without_a_complaint_and_draws_its_charts() {
     }
     assert!(dom.matches("main-svg").count() >= 6, "charts have no drawing");
     assert!(!dom.contains("\"plot failed\""));
+    // plotly.js 4 offers this beside every chart unless it is switched off.
+    assert!(dom.contains("data-title=\"Zoom in\"") && !dom.contains("data-title=\"Share chart"));
     for id in ["claim-table", "latency-table", "layout-table", "difference-table", "cost-table"] {
         assert!(dom.contains(&format!("id=\"{id}\"")), "{id}");
     }
@@ -119,6 +121,49 @@ fn a_page_with_one_trial_or_none_opens_too() {
         let dom = String::from_utf8_lossy(&output.stdout);
         assert!(dom.contains("<h1>") && !dom.contains("\"plot failed\""));
     }
+}
+
+/// Chooses the surface and, after it is drawn, the heat map again; says in the DOM what each drew.
+const SURFACE_AND_BACK: &str = r#"<script>
+addEventListener("load", () => setTimeout(() => {
+  const figure = document.getElementById("free-chart");
+  const choose = (view) => figure.querySelector(`[data-value="${view}"]`).click();
+  const drawn = () => `${figure.querySelectorAll(".gl-container canvas").length} scenes, ${figure.querySelectorAll(".heatmaplayer image").length} maps`;
+  choose("surface");
+  const surface = drawn();
+  setTimeout(() => {
+    choose("heat");
+    document.body.dataset.drew = fsage.webgl() ? `${surface}; ${drawn()}` : "no WebGL";
+  }, 1000);
+}, 1000));
+</script></body>"#;
+
+#[test]
+fn the_surface_is_drawn_and_the_heat_map_comes_back() {
+    let Some(browser) = browser() else {
+        skip::skip("no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(folder.path(), &sample::trials(Size { ticks: 120, ..Size::QUICK }));
+    let html = fs::read_to_string(&page).unwrap();
+    let end = html.rfind("</body>").unwrap();
+    fs::write(&page, format!("{}{SURFACE_AND_BACK}{}", &html[..end], &html[end + "</body>".len()..]))
+        .unwrap();
+    let software = ["--enable-unsafe-swiftshader", "--use-angle=swiftshader"];
+    let output = open(&browser, folder.path(), &page, &[&software[..], &["--dump-dom"]].concat());
+    let dom = String::from_utf8_lossy(&output.stdout);
+    if dom.contains("data-drew=\"no WebGL\"") {
+        skip::skip("this chromium has no WebGL");
+        return;
+    }
+    assert!(dom.contains("data-drew=\"2 scenes, 0 maps; 0 scenes, 2 maps\""), "{:?}", console(&output));
+    // The browser itself remarks on the speed of WebGL without a graphics card.
+    let faults: Vec<_> = console(&output)
+        .into_iter()
+        .filter(|line| line.contains("Uncaught") || line.contains("free-chart"))
+        .collect();
+    assert_eq!(faults, Vec::<String>::new());
 }
 
 #[test]

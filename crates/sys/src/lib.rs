@@ -28,6 +28,7 @@ pub mod process;
 pub mod shared_clock;
 pub mod signal;
 mod sync;
+#[cfg(feature = "ublk")]
 pub mod ublk;
 mod uring;
 pub mod xfs;

@@ -1,10 +1,13 @@
 //! Signals as flags that a loop can look at.
 //!
-//! A handler does nothing but store to an atomic, so that it is safe at any moment. System calls that were under way are
-//! restarted, except those that wait for time (`nanosleep`, `poll`): they return early.
+//! The handler (of `signal-hook`) does nothing but store to an atomic, so that it is safe at any moment. System calls that were under
+//! way are restarted, except those that wait for time (`nanosleep`, `poll`): they return early.
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag;
 
 use crate::{Error, Result};
 
@@ -25,37 +28,26 @@ impl Signal {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Interrupt, Self::Terminate, Self::User1, Self::User2];
 
-    const fn number(self) -> libc::c_int {
+    const fn number(self) -> i32 {
         match self {
-            Self::Interrupt => libc::SIGINT,
-            Self::Terminate => libc::SIGTERM,
-            Self::User1 => libc::SIGUSR1,
-            Self::User2 => libc::SIGUSR2,
+            Self::Interrupt => SIGINT,
+            Self::Terminate => SIGTERM,
+            Self::User1 => SIGUSR1,
+            Self::User2 => SIGUSR2,
         }
     }
 
-    fn flag(self) -> &'static AtomicBool {
+    fn flag(self) -> &'static Arc<AtomicBool> {
         match self {
-            Self::Interrupt => &INTERRUPT,
-            Self::Terminate => &TERMINATE,
-            Self::User1 => &USER1,
-            Self::User2 => &USER2,
+            Self::Interrupt => &FLAGS[0],
+            Self::Terminate => &FLAGS[1],
+            Self::User1 => &FLAGS[2],
+            Self::User2 => &FLAGS[3],
         }
     }
 }
 
-static INTERRUPT: AtomicBool = AtomicBool::new(false);
-static TERMINATE: AtomicBool = AtomicBool::new(false);
-static USER1: AtomicBool = AtomicBool::new(false);
-static USER2: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn remember(number: libc::c_int) {
-    for signal in Signal::ALL {
-        if signal.number() == number {
-            signal.flag().store(true, Ordering::SeqCst);
-        }
-    }
-}
+static FLAGS: LazyLock<[Arc<AtomicBool>; 4]> = LazyLock::new(Default::default);
 
 /// Proof that handlers are in place. They stay until the process ends: one process, one set of handlers.
 #[derive(Debug, Clone, Copy)]
@@ -68,19 +60,7 @@ impl Flags {
     /// None that is known: the signals are valid.
     pub fn install(signals: &[Signal]) -> Result<Self> {
         for signal in signals {
-            let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-            let action_pointer = action.as_mut_ptr();
-            // SAFETY: the mask is a field of our own zeroed structure.
-            unsafe { libc::sigemptyset(&raw mut (*action_pointer).sa_mask) };
-            // SAFETY: all-zero is a valid `sigaction`, and the mask was set above.
-            let mut action = unsafe { action.assume_init() };
-            action.sa_sigaction = remember as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_RESTART;
-            // SAFETY: the handler only stores to atomics, which is allowed at any point of a program.
-            let status = unsafe { libc::sigaction(signal.number(), &raw const action, std::ptr::null_mut()) };
-            if status != 0 {
-                return Err(Error::call("sigaction")(std::io::Error::last_os_error()));
-            }
+            flag::register(signal.number(), Arc::clone(signal.flag())).map_err(Error::call("sigaction"))?;
         }
         Ok(Self(()))
     }

@@ -12,7 +12,7 @@ use fsage_disk::server::{PackAbove, Place, Settings, run};
 use serde_json::Value;
 
 const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
-block device; or, where the kernel has ublk, a block device of its own.
+block device.
 
 Usage: fsage-disk up --directory DIR --size BYTES --medium MEDIUM [OPTION …]
        fsage-disk down|stat|clean --directory DIR
@@ -31,7 +31,8 @@ Options of up:
   --time model|real      whether answers take the medium's time (default model)
   --log on|off           whether every request is logged from the beginning (default off)
   --faults JSON          what goes wrong from the beginning
-  --export fuse|ublk     a file in a mount, or /dev/ublkbN where the kernel has ublk_drv (default fuse)
+  --export fuse|ublk     a file in a mount (default), or /dev/ublkbN where the kernel has ublk_drv; ublk needs a build
+                         with `--features ublk`, which no driver has tried
   --transport automatic|device   of fuse: io_uring where the kernel has it, or always /dev/fuse
   --nbd on|off           whether it is a network block device too, on the socket DIR/nbd (default off)
   --memory BYTES         most memory for contents; beyond it they go to the spill file, or writes fail
@@ -41,6 +42,9 @@ Options of up:
   --watchdog SECONDS     longest time at work on one batch before the connection is ended (default 60)
 
 Exit codes: 0 done, 1 failed, 2 wrong use."#;
+
+const EXPORTS: &str =
+    if cfg!(feature = "ublk") { "fuse or ublk" } else { "fuse (ublk needs a build with `--features ublk`)" };
 
 fn main() -> ExitCode {
     let arguments: Vec<String> =
@@ -156,7 +160,7 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
             }
             "--export" => {
                 settings.export = serde_json::from_value(Value::from(value))
-                    .map_err(|_| usage(format!("--export is fuse or ublk, not `{value}`")))?;
+                    .map_err(|_| usage(format!("--export is {EXPORTS}, not `{value}`")))?;
             }
             "--transport" => {
                 settings.transport = serde_json::from_value(Value::from(value))
@@ -263,8 +267,12 @@ mod tests {
 
     #[test]
     fn every_option_reaches_the_settings() {
+        #[cfg(feature = "ublk")]
+        let (name, export) = ("ublk", Export::Ublk);
+        #[cfg(not(feature = "ublk"))]
+        let (name, export) = ("fuse", Export::Fuse);
         let settings = parsed(
-            r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --faults {"seed":7} --export ublk --transport device --nbd on --memory 9 --pack-above 4% --spill /s --watchdog 3"#,
+            &r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
         )
         .unwrap();
         let wanted = Settings {
@@ -275,7 +283,7 @@ mod tests {
             time: TimeMode::Real,
             log: true,
             faults: Some(FaultSpec { seed: 7, ..FaultSpec::default() }),
-            export: Export::Ublk,
+            export,
             transport: Choice::Device,
             nbd: true,
             memory_limit_bytes: Some(9),
@@ -295,7 +303,7 @@ mod tests {
             ("--directory", "needs a value"),
             ("--directory /d --size many", "whole number"),
             ("--directory /d --size 1 --time later", "model or real"),
-            ("--directory /d --size 1 --export nfs", "fuse or ublk"),
+            ("--directory /d --size 1 --export nfs", EXPORTS),
             ("--directory /d --size 1 --nbd maybe", "--nbd is on or off"),
             ("--directory /d --pack-above 101%", "--pack-above: `101%` is neither"),
             ("--directory /d --colour red", "unknown option --colour"),

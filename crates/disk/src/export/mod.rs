@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | [`fuse`] | a file, for a loop device with direct I/O | every kernel that has FUSE |
 //! | [`nbd`] | a network block device on a Unix socket | everywhere: QEMU, `nbd-client`, libnbd |
-//! | [`ublk`] | a block device of its own, `/dev/ublkbN` | kernel 6.0 with `ublk_drv`; **not tried on a real driver** |
+//! | `ublk` | a block device of its own, `/dev/ublkbN` | with the feature `ublk`; kernel 6.0 with `ublk_drv`; **not tried on a real driver** |
 //!
 //! Every export goes through the one [`Gate`] of the disk: it refuses what the disk does not have, counts, and keeps the time.
 //! The same contract suite (`tests/export_contract.rs`) runs on each of them.
@@ -16,6 +16,7 @@ pub mod fuse;
 mod gate;
 pub mod nbd;
 mod pulse;
+#[cfg(feature = "ublk")]
 pub mod ublk;
 
 pub use gate::{DelayError, Gate, GateCounts, TimeMode, Wall};

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::control::{Answer, Command, Stat};
 use super::{Place, ProcessRecord, Settings};
 use crate::export::fuse::{Transport, restore_switch};
+#[cfg(feature = "ublk")]
 use crate::export::ublk;
 
 /// What a server says once its disk can be used.
@@ -303,8 +304,12 @@ pub fn clean(place: &Place) -> Result<(), ClientError> {
     let record = place.switch_record();
     restore_switch(&record)
         .map_err(ClientError::file("restore /sys/module/fuse/parameters/enable_uring from", &record))?;
-    let record = place.ublk_record();
-    ublk::remove_left(&record).map_err(ClientError::file("remove the device that is noted in", &record))?;
+    #[cfg(feature = "ublk")]
+    {
+        let record = place.ublk_record();
+        ublk::remove_left(&record)
+            .map_err(ClientError::file("remove the device that is noted in", &record))?;
+    }
     for file in [place.control(), place.clock(), place.nbd(), place.pid(), place.log()] {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -1,5 +1,6 @@
 //! What the disk is served as, and how that ends.
 
+#[cfg(feature = "ublk")]
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fsage_sys::fuse::Abort;
 use fsage_sys::mount;
+#[cfg(feature = "ublk")]
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::obey::BUSY;
@@ -15,7 +17,10 @@ use super::settings::Export;
 use super::{Place, Settings};
 use crate::disk::Disk;
 use crate::export::fuse::{Session, Transport};
-use crate::export::{Gate, Pulse, ublk};
+#[cfg(feature = "ublk")]
+use crate::export::ublk;
+use crate::export::{Gate, Pulse};
+#[cfg(feature = "ublk")]
 use crate::media::Spec;
 
 /// What the disk is served as.
@@ -29,14 +34,20 @@ pub(super) enum Exported {
         place: Place,
     },
     /// A block device of its own.
+    #[cfg(feature = "ublk")]
     Ublk(ublk::Device),
 }
 
 impl Exported {
     /// Makes it; nobody gets an answer from it before [`Exported::serve`] runs.
+    #[cfg_attr(
+        not(feature = "ublk"),
+        expect(unused_variables, reason = "only a block device needs its gate now")
+    )]
     pub fn new(settings: &Settings, place: &Place, gate: &Gate<Disk>) -> Result<Self, ServerError> {
         match settings.export {
             Export::Fuse => Self::mount(settings, place),
+            #[cfg(feature = "ublk")]
             Export::Ublk => {
                 let medium = settings.medium.parse::<Spec>();
                 let turns = medium.is_ok_and(|medium| medium.preset().is_rotational());
@@ -62,6 +73,7 @@ impl Exported {
     pub fn file(&self) -> PathBuf {
         match self {
             Self::Fuse { session, .. } => session.file(),
+            #[cfg(feature = "ublk")]
             Self::Ublk(device) => device.path(),
         }
     }
@@ -70,6 +82,7 @@ impl Exported {
     pub const fn transport(&self) -> Option<Transport> {
         match self {
             Self::Fuse { session, .. } => Some(session.transport()),
+            #[cfg(feature = "ublk")]
             Self::Ublk(_) => None,
         }
     }
@@ -78,6 +91,7 @@ impl Exported {
     pub fn serve(&self, gate: &Gate<Disk>, pulse: &Pulse) -> Result<(), ServerError> {
         match self {
             Self::Fuse { session, .. } => Ok(session.serve(gate, pulse)?),
+            #[cfg(feature = "ublk")]
             Self::Ublk(device) => Ok(device.serve(gate, pulse)?),
         }
     }
@@ -86,6 +100,7 @@ impl Exported {
     pub fn publish(&self) -> Result<(), ServerError> {
         match self {
             Self::Fuse { .. } => Ok(()),
+            #[cfg(feature = "ublk")]
             Self::Ublk(device) => Ok(device.publish()?),
         }
     }
@@ -96,6 +111,7 @@ impl Exported {
         loop {
             let released = match self {
                 Self::Fuse { place, .. } => mount::unmount(&place.mount()),
+                #[cfg(feature = "ublk")]
                 Self::Ublk(device) => device.release(),
             };
             match released {
@@ -114,6 +130,7 @@ impl Exported {
             Self::Fuse { .. } => {
                 format!("unmount what is on it and detach its loop device: losetup -j {}", file.display())
             }
+            #[cfg(feature = "ublk")]
             Self::Ublk(_) => format!("unmount what is on it: lsblk {}", file.display()),
         }
     }
@@ -122,6 +139,7 @@ impl Exported {
     pub fn end(&self) {
         let _ = match self {
             Self::Fuse { abort, .. } => abort.abort(),
+            #[cfg(feature = "ublk")]
             Self::Ublk(device) => device.stop(),
         };
     }
@@ -136,6 +154,7 @@ impl Exported {
                     let _ = abort.abort();
                 })
             }
+            #[cfg(feature = "ublk")]
             Self::Ublk(_) => Box::new(|| {
                 let told = b"watchdog: the server was at work on one batch for too long: it ends itself\n";
                 let _ = std::io::stderr().write_all(told);
@@ -153,6 +172,7 @@ impl Exported {
                     let _ = mount::unmount_lazily(&place.mount());
                 }
             }
+            #[cfg(feature = "ublk")]
             Self::Ublk(device) => device.remove(),
         }
     }

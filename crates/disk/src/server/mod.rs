@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `pid` | process and its start time, written before anything is mounted |
 //! | `mount/disk` | the disk, for a loop device with direct I/O and 4096-byte sectors |
-//! | `ublk` | which block device the disk is, where it was asked for as one: nothing is mounted then |
+//! | `ublk` | which block device the disk is, where it was asked for as one (feature `ublk`): nothing is mounted then |
 //! | `nbd` | Unix socket: the disk as a network block device, where it was asked for |
 //! | `clock` | the disk's clock, eight bytes that readers map |
 //! | `control` | Unix socket: one JSON line asks, one answers ([`control`]) |

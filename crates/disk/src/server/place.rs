@@ -77,6 +77,7 @@ impl Place {
     }
 
     /// Which device of ublk the disk is, where it is one.
+    #[cfg(feature = "ublk")]
     #[must_use]
     pub fn ublk_record(&self) -> PathBuf {
         self.directory.join("ublk")

@@ -23,6 +23,7 @@ use super::watchdog::Watchdog;
 use super::{Place, ProcessRecord, Settings};
 use crate::disk::Disk;
 use crate::export::fuse::{FILE_NAME, FuseError};
+#[cfg(feature = "ublk")]
 use crate::export::ublk::UblkError;
 use crate::export::{Gate, Pulse, nbd};
 
@@ -39,6 +40,7 @@ pub enum ServerError {
     #[error("FUSE")]
     Fuse(#[from] FuseError),
     /// There is no block device of ublk, or serving it failed.
+    #[cfg(feature = "ublk")]
     #[error("ublk")]
     Ublk(#[from] UblkError),
     /// The network block device.
@@ -78,6 +80,7 @@ impl ServerError {
             Self::Guard(source) => Some(source.hint()),
             Self::Machine(source) => source.hint(),
             Self::Fuse(source) => source.hint(),
+            #[cfg(feature = "ublk")]
             Self::Ublk(source) => source.hint(),
             Self::Nbd(source) => source.hint(),
             Self::System { source, .. } => source.hint(),

@@ -16,6 +16,7 @@ pub enum Export {
     #[default]
     Fuse,
     /// A block device of its own, where the kernel has the driver.
+    #[cfg(feature = "ublk")]
     Ublk,
 }
 

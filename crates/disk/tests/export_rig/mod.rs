@@ -8,6 +8,7 @@
 mod nbd;
 #[path = "../../../sys/tests/support/skip.rs"]
 pub mod skip;
+#[cfg(feature = "ublk")]
 mod ublk;
 
 use std::collections::BTreeMap;
@@ -115,7 +116,13 @@ pub struct Exported {
 /// Exports a disk; nothing where this cannot be done here.
 type Start = fn(Arc<Gate<Ram>>) -> Option<Exported>;
 
-const STARTS: [Start; 4] = [fuse_by_device, fuse_by_ring, nbd::start, ublk::start];
+const STARTS: &[Start] = &[
+    fuse_by_device,
+    fuse_by_ring,
+    nbd::start,
+    #[cfg(feature = "ublk")]
+    ublk::start,
+];
 
 /// Runs `test` on each export there is here.
 pub fn start_each(size_bytes: u64, time: TimeMode, test: impl Fn(&Exported)) {

@@ -8,7 +8,7 @@ impl Explain for ReportError {
         match self {
             Self::NotAStore { .. } => EXIT_USAGE,
             Self::Read { .. } => EXIT_FAILED,
-            Self::Data { .. } | Self::ChartLibrary => EXIT_INTERNAL,
+            Self::Data { .. } => EXIT_INTERNAL,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anstream::AutoStream;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -42,10 +43,8 @@ impl Terminal {
     /// Looks at the environment.
     #[must_use]
     pub fn new(json: bool, quiet: bool, color: ColorChoice) -> Self {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
-            || std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-        let wanted = |terminal: bool| match color {
-            ColorChoice::Auto => terminal && !plain,
+        let wanted = |by_itself: anstream::ColorChoice| match color {
+            ColorChoice::Auto => by_itself != anstream::ColorChoice::Never,
             ColorChoice::Always => true,
             ColorChoice::Never => false,
         };
@@ -53,8 +52,8 @@ impl Terminal {
         Self {
             json,
             quiet,
-            color_out: wanted(io::stdout().is_terminal()),
-            color_err: wanted(live),
+            color_out: wanted(AutoStream::choice(&io::stdout())),
+            color_err: wanted(AutoStream::choice(&io::stderr())),
             live: live && !quiet,
             unicode: locale_is_utf8(),
         }

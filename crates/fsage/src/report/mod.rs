@@ -72,9 +72,6 @@ pub enum ReportError {
         /// Why.
         source: serde_json::Error,
     },
-    /// The `plotly` crate's script is not in the shape this module knows.
-    #[error("the chart library is not in the expected form")]
-    ChartLibrary,
 }
 
 impl ReportError {
@@ -86,7 +83,7 @@ impl ReportError {
                 Some("give the folder that `fsage run` printed, such as `store/aging`".to_owned())
             }
             Self::Read { .. } => Some("check that the folder belongs to you or run as its owner".to_owned()),
-            Self::Data { .. } | Self::ChartLibrary => None,
+            Self::Data { .. } => None,
         }
     }
 }
@@ -115,5 +112,5 @@ pub fn render(store: &Path, options: &ReportOptions) -> Result<String, ReportErr
     let island = serde_json::to_string(&island::island(&view, &differences.made))
         .map_err(|source| ReportError::Data { source })?;
     let content = section::Content { view: &view, differences: &differences, judgements: &judgements };
-    page::page(&content, &island)
+    Ok(page::page(&content, &island))
 }

@@ -95,7 +95,7 @@ pub fn loops() -> Vec<(String, String)> {
 
 /// Whether tests that mount can run; says why when not.
 pub fn can_mount() -> bool {
-    let root = rustix_is_root();
+    let root = rustix::process::geteuid().is_root();
     if !root {
         skip("needs root");
     }
@@ -109,11 +109,6 @@ pub fn can_serve_disks() -> bool {
         skip("virtual disks need /dev/fuse");
     }
     there
-}
-
-fn rustix_is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
 /// Runs one test of this binary in a process of its own, so that it can be killed: the test finds

@@ -33,7 +33,7 @@ pub struct Rig {
 impl Rig {
     /// `None`, and a word why, when this is not root.
     pub fn new() -> Option<Self> {
-        if !fsage_engine_is_root() {
+        if !rustix::process::geteuid().is_root() {
             skip("needs root");
             return None;
         }
@@ -122,10 +122,6 @@ pub fn loops_below(folder: &Path) -> Vec<PathBuf> {
         .filter(|name| below(name))
         .map(|name| Path::new("/dev").join(name))
         .collect()
-}
-
-fn fsage_engine_is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
 }
 
 /// A loop volume of the usual kind.

@@ -41,7 +41,8 @@ fsage.layout = (more) => {
   };
 };
 
-fsage.config = { displaylogo: false, responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+// Nothing on the page contacts a server: plotly.js 4 has a button for it, on unless told otherwise.
+fsage.config = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true, scrollZoom: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
 // Positions of n panels in a grid with shared axes: returns axis definitions and titles.
 fsage.grid = (n, xAxis, yAxis, titles) => {
@@ -91,6 +92,25 @@ fsage.note = (figure, before, after) => {
   line.textContent = [...before, line.dataset.own, ...after].filter(Boolean).join(" ");
 };
 
+// The library in two parts: the 3-D one is compiled when a chart first needs it.
+const flat = Plotly;
+fsage.solid = () => {
+  if (!fsage.loaded) {
+    document.head.append(Object.assign(document.createElement("script"), { textContent: document.getElementById("plotly-3d").textContent }));
+    fsage.loaded = window.Plotly;
+    window.Plotly = flat;
+  }
+  return fsage.loaded;
+};
+
+// Draws with the part of the library that has the traces; what the other part drew is removed first.
+const react = (plot, traces, layout, config) => {
+  const library = traces.some((trace) => trace.type === "surface") ? fsage.solid() : flat;
+  if (plot.library && plot.library !== library) plot.library.purge(plot);
+  plot.library = library;
+  library.react(plot, traces, layout, config);
+};
+
 const state = (figure) => {
   const values = {};
   figure.querySelectorAll("select[data-select]").forEach((s) => { values[s.dataset.select] = s.value; });
@@ -106,7 +126,7 @@ fsage.draw = (figure) => {
     plot.classList.remove("failed");
     plot.style.height = `${layout.height}px`;
     if (fsage.printing) layout.width = 690; // what fits on A4 and Letter at 96 dpi
-    Plotly.react(plot, traces, layout, { ...fsage.config, displayModeBar: fsage.narrow() ? false : "hover" });
+    react(plot, traces, layout, { ...fsage.config, displayModeBar: fsage.narrow() ? false : "hover" });
   } catch (error) {
     plot.classList.add("failed");
     plot.textContent = "This chart could not be drawn; its numbers are in the tables.";
