@@ -184,6 +184,11 @@ fn a_store_is_not_written_through_planted_links() {
     let run = run_without_agent(&store, |_| {});
     assert_eq!(std::fs::read(outside.join("trial.json")).unwrap(), SECRET, "{run:?}");
     assert!(!outside.join("log.txt").exists(), "{run:?}");
+    // A folder that volumes are made in.
+    plant(&outside, &store.join("volumes"));
+    let run = run_without_agent(&store, |_| {});
+    assert!(run.code != 0 && run.stderr.contains("it is a link, and a store has none"), "{run:?}");
+    std::fs::remove_file(store.join("volumes")).unwrap();
     std::fs::remove_file(store.join("lock")).unwrap();
     plant(&shared.rig.path("victim"), &store.join("lock"));
     let run = run_without_agent(&store, |_| {});

@@ -91,6 +91,9 @@ impl Folder {
     /// # Errors
     /// Something else has the name (`ENOTDIR`, also for a link), or it cannot be made.
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
+        if name.as_bytes().contains(&b'/') || matches!(name.as_bytes(), b"" | b"." | b"..") {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "that is no name of a folder"));
+        }
         match fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => self.sync()?,
             Err(Errno::EXIST) => {}
@@ -313,6 +316,9 @@ mod tests {
         symlink(&file, folder.path().join("log")).unwrap();
         std::fs::hard_link(&file, folder.path().join("other")).unwrap();
         assert_eq!(own.enter("in".as_ref()).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        for name in ["..", "in/x", ""] {
+            assert_eq!(own.enter(name.as_ref()).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
+        }
         for name in ["log", "other"] {
             let error = own.open_own(name.as_ref(), true, 0o644).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{name}");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
+use super::escape;
 use super::explain::{EXIT_GATE, EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::{report, text};
@@ -83,7 +84,8 @@ fn shown(comparison: &Comparison, terminal: &Terminal) -> String {
         let warnings: Vec<String> =
             side.warnings.iter().map(|(kind, number)| format!(", {number} × {kind}")).collect();
         let trials = counted(side.trials, "trial");
-        out.push_str(&format!("{name}  {}  ({trials}{})\n", side.selection, warnings.concat()));
+        let line = format!("{}  ({trials}{})", side.selection, warnings.concat());
+        out.push_str(&format!("{name}  {}\n", escape::line(&line)));
     }
     out.push('\n');
     let heading = ["metric", "A", "B", "n", "B against A"].map(str::to_owned).to_vec();
@@ -104,11 +106,12 @@ fn shown(comparison: &Comparison, terminal: &Terminal) -> String {
             out.push_str(&format!("{line}{pad}  {}\n", heading[4]));
             continue;
         };
+        let told = escape::line(&row.words);
         let words = match row.finding {
-            Finding::Worse => terminal.paint("1;31", &row.words),
-            Finding::Better => terminal.paint("1;32", &row.words),
-            Finding::Differs => terminal.bold(&row.words),
-            Finding::NoEvidence => terminal.dim(&row.words),
+            Finding::Worse => terminal.paint("1;31", &told),
+            Finding::Better => terminal.paint("1;32", &told),
+            Finding::Differs => terminal.bold(&told),
+            Finding::NoEvidence => terminal.dim(&told),
         };
         let mut remarks = row.remarks();
         if let (Some(word), true) = (row.magnitude, row.finding != Finding::NoEvidence) {

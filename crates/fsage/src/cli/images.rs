@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use super::escape;
 use super::explain::{EXIT_OK, Explain, Problem};
 use super::terminal::Terminal;
 use super::text;
@@ -73,14 +74,15 @@ pub(super) fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> 
     let mut lines = String::new();
     for record in &records {
         let (file_system, kernel, seed) = about(record);
-        lines.push_str(&format!(
-            "{}  {file_system:<6} {:>9} for {:>9} in use of {:>9}  seed {seed}, kernel {kernel}, {}\n",
+        let line = format!(
+            "{}  {file_system:<6} {:>9} for {:>9} in use of {:>9}  seed {seed}, kernel {kernel}, {}",
             record.key,
             text::size(record.file_bytes),
             text::size(record.used_bytes),
             text::size(record.volume_bytes),
             record.made,
-        ));
+        );
+        lines.push_str(&format!("{}\n", escape::line(&line)));
     }
     terminal.result(&lines)?;
     Ok(EXIT_OK)

@@ -170,7 +170,7 @@ impl RunObserver for Screen {
 fn show(summary: &RunSummary, terminal: &Terminal) -> String {
     let mut text = format!(
         "{} {}\n\n",
-        terminal.bold(&format!("study {}", summary.study)),
+        terminal.bold(&escape::line(&format!("study {}", summary.study))),
         terminal.dim(&format!("in {}", text::duration(as_f64(summary.elapsed_ns))))
     );
     let counts = [
@@ -214,12 +214,13 @@ fn digests(groups: &[DigestGroup], terminal: &Terminal) -> String {
             if group.agree { terminal.paint("32", "same") } else { terminal.paint("1;31", "DIFFERENT") };
         let cell = if group.cell.is_empty() { String::new() } else { format!("{}, ", group.cell) };
         let names: Vec<&str> = group.digests.keys().map(String::as_str).collect();
-        let _ = writeln!(text, "    {mark}  {cell}{}: {}", group.stage, names.join(", "));
+        let line = format!("{cell}{}: {}", group.stage, names.join(", "));
+        let _ = writeln!(text, "    {mark}  {}", escape::line(&line));
         if group.agree {
             continue;
         }
         for (file_system, digest) in &group.digests {
-            let _ = writeln!(text, "          {file_system:<8} {digest}");
+            let _ = writeln!(text, "          {:<8} {}", escape::line(file_system), escape::line(digest));
         }
     }
     text

@@ -14,6 +14,7 @@ use fsage_engine::trace::{self, Reader, Record, TraceError};
 use fsage_engine::tree::{Directory, DirectoryTree, write_directory_name};
 use serde_json::json;
 
+use super::escape;
 use super::explain::{EXIT_OK, Explain, Problem, exit_code_of};
 use super::terminal::Terminal;
 use super::text;
@@ -168,9 +169,9 @@ fn info(args: &InfoArgs, terminal: &Terminal) -> Result<(), Problem> {
             ),
         ));
     }
-    let mut lines = format!("{}\n\n", terminal.bold(&args.trace.display().to_string()));
+    let mut lines = format!("{}\n\n", terminal.bold(&escape::line(&args.trace.display().to_string())));
     for (name, value) in rows {
-        let _ = writeln!(lines, "  {name:<12} {value}");
+        let _ = writeln!(lines, "  {name:<12} {}", escape::line(&value));
     }
     if let Some(origin) = &preamble.origin {
         lines.push_str(&exchange::origin_in_words(origin));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file::{PARTIAL, is_temporary};
+use rustix::fs::FileType;
 
 use super::file::{self, NewFile, failed};
 use super::format::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
@@ -42,6 +43,7 @@ impl Writer {
         }
         make(root)?;
         file::folder(root, &["trials"])?;
+        refuse_links(root)?;
         let lock = Lock::take(root)?;
         if path.exists() {
             match read_plan(&path) {
@@ -134,6 +136,20 @@ fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if !OWN.contains(&name.as_str()) && !name.ends_with(PARTIAL) {
             return Err(StoreError::NotEmpty { path: root.to_owned(), found: name });
+        }
+    }
+    Ok(())
+}
+
+/// A store has no links: what is made below one would be made elsewhere.
+fn refuse_links(root: &Path) -> Result<(), StoreError> {
+    let folder = file::folder(root, &[])?;
+    for name in OWN {
+        let path = root.join(name);
+        let found = folder.find(name.as_ref()).map_err(|e| failed("look at", &path, e))?;
+        if found.is_some_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink) {
+            let what = std::io::Error::other("it is a link, and a store has none");
+            return Err(failed("use", &path, what));
         }
     }
     Ok(())

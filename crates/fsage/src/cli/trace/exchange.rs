@@ -12,6 +12,7 @@ use fsage_engine::trace::{self, Origin};
 use fsage_sys::new_file::{NewFile, Readers};
 
 use super::output_path;
+use crate::cli::escape;
 use crate::cli::explain::{EXIT_FAILED, EXIT_USAGE, Explain, Problem, exit_code_of};
 use crate::cli::report::unwritten;
 use crate::cli::terminal::Terminal;
@@ -166,9 +167,10 @@ fn in_words(report: &ImportReport) -> String {
 
 /// What an import left out and changed, a line a reason.
 pub fn origin_in_words(origin: &Origin) -> String {
-    let mut lines = format!("recorded by {}; names were not kept\n", origin.program);
+    let mut lines = format!("recorded by {}; names were not kept\n", escape::line(&origin.program));
     for (what, counts) in [("left out", &origin.left_out), ("changed", &origin.changed)] {
         for (reason, count) in counts {
+            let reason = escape::line(reason);
             let _ = writeln!(lines, "  {what:<9} {:>9}  {reason}", text::count(*count));
         }
     }
