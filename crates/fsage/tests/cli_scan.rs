@@ -66,13 +66,7 @@ fn what_is_mounted_below_is_only_crossed_into_when_asked() {
         found[key]["files"].as_u64().or(found[key]["count"].as_u64()).unwrap()
     };
     assert_eq!((files(&["scan"], "layout"), files(&["scan", "--cross-mounts"], "layout")), (1, 2));
-    assert_eq!(
-        (
-            files(&["profile", "-o", "/dev/null"], "files"),
-            files(&["profile", "-o", "/dev/null", "--cross-mounts"], "files")
-        ),
-        (1, 2)
-    );
+    assert_eq!((files(&["profile"], "files"), files(&["profile", "--cross-mounts"], "files")), (1, 2));
     let verify = |more: &[&str]| fsage(&[&["verify", &outer], more].concat()).code;
     assert_eq!((verify(&[]), verify(&["--cross-mounts"])), (0, 5));
     drop(bound);

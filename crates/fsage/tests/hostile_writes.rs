@@ -5,7 +5,7 @@
 mod cli_support;
 mod image_rig;
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -123,6 +123,12 @@ fn no_output_goes_through_a_planted_link() {
         assert!(run.code != 0 && run.stderr.contains("out"), "{arguments:?}: {run:?}");
         assert!(shared.path("out").symlink_metadata().unwrap().is_symlink(), "{arguments:?}");
     }
+    // Nor in place of a device: a file there would be no device for anybody any more.
+    let device = shared.path("device");
+    shared.rig.run(&["mknod", device.to_str().unwrap(), "c", "1", "3"]);
+    let run = shared.rig.fsage(&["profile", tree, "-o", device.to_str().unwrap()]);
+    assert!(run.code == 2 && run.stderr.contains("device"), "{run:?}");
+    assert!(device.metadata().unwrap().file_type().is_char_device());
     // Nor through a link to a folder on the way.
     let inner = shared.rig.path("inner");
     std::fs::create_dir(&inner).unwrap();
