@@ -3,6 +3,7 @@
 //! One thread walks the source in the order in which it lists its names and makes each thing where it is met, so the
 //! copy is allocated as a fresh file system allocates a tree that is unpacked in one go. Copied are bytes,
 //! permissions, symbolic links, hard links (as far as both names are in the tree) and empty directories; holes stay holes.
+//! Of permissions only read, write and execute: the copy belongs to whoever makes it, and a set-user-ID bit would make somebody's program root's.
 //! Owners, times, extended attributes and space reserved beyond the end of files are not; sockets, pipes
 //! and devices are refused. Self-describing data says to which file identity it belongs, not under which name it
 //! lies, so a copy verifies as its source does.
@@ -12,19 +13,22 @@
 mod digest;
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, Stat, chmodat, fchmod, fstat, ftruncate, linkat, mkdirat,
-    openat, readlinkat, seek, statat, symlinkat,
+    AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, fchmod, fstat, ftruncate, linkat, mkdirat, readlinkat,
+    seek, statat, symlinkat,
 };
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use crate::host::cache;
 use crate::load::{Control, LoadSink};
+use crate::location::Anchor;
 use crate::measure::MeasureError;
 use crate::measure::listing::{Found, below, walk};
 use digest::{CHUNK_BYTES, TreeDigest, fill};
@@ -59,10 +63,25 @@ pub fn run(
     control: &Control,
     sink: &mut dyn LoadSink,
 ) -> Result<Copied, MeasureError> {
-    refuse_full(to)?;
+    let open = |path| Anchor::at(path).map_err(MeasureError::system("open", path));
+    run_in(&open(from)?, &open(to)?, control, sink)
+}
+
+/// As [`run`], between open directories.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_in(
+    source: &Anchor,
+    target: &Anchor,
+    control: &Control,
+    sink: &mut dyn LoadSink,
+) -> Result<Copied, MeasureError> {
+    let (from, to) = (source.path(), target.path());
+    refuse_full(target)?;
     let started = Instant::now();
     let mut copy = Copy {
-        to,
+        to: target,
         digest: TreeDigest::default(),
         buffer: AlignedBuffer::new(CHUNK_BYTES),
         made: HashMap::new(),
@@ -70,7 +89,7 @@ pub fn run(
         files: 0,
         bytes: 0,
     };
-    let unseen = walk(from, |found| {
+    let unseen = walk(&source.held(), |found| {
         if control.is_stopped() {
             return Err(MeasureError::Stopped);
         }
@@ -84,16 +103,18 @@ pub fn run(
     }
     // Only now: a directory that may not be written could not have been filled. Inner ones first.
     for (path, mode) in copy.modes.iter().rev() {
-        chmodat(CWD, path, *mode, AtFlags::empty()).map_err(MeasureError::system("set the mode of", path))?;
+        let folder = target.open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        let changed = folder.and_then(|folder| fchmod(folder, *mode));
+        changed.map_err(MeasureError::system("set the mode of", &to.join(path)))?;
     }
-    cache::sync(to)?;
+    cache::sync(&target.held())?;
     let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     // Where we may not, what is read back may come from memory: still the copy, though not surely the volume.
     let _ = cache::drop_caches();
     let directories = copy.modes.len() as u64;
     let (files, bytes) = (copy.files, copy.bytes);
     let digest_from = copy.digest.finish().to_string();
-    let digest_to = tree_digest(to)?.to_string();
+    let digest_to = tree_digest(&target.held())?.to_string();
     if digest_from != digest_to {
         return Err(MeasureError::Differs { path: to.to_owned(), wanted: digest_from, found: digest_to });
     }
@@ -101,11 +122,12 @@ pub fn run(
 }
 
 /// The copy must be all there is.
-fn refuse_full(to: &Path) -> Result<(), MeasureError> {
-    for entry in std::fs::read_dir(to).map_err(MeasureError::io("open", to))? {
+fn refuse_full(target: &Anchor) -> Result<(), MeasureError> {
+    let to = target.path();
+    for entry in std::fs::read_dir(target.held()).map_err(MeasureError::io("open", to))? {
         let entry = entry.map_err(MeasureError::io("read", to))?;
         if entry.file_name() != "lost+found" {
-            return Err(MeasureError::Leftover { path: entry.path() });
+            return Err(MeasureError::Leftover { path: to.join(entry.file_name()) });
         }
     }
     Ok(())
@@ -136,10 +158,10 @@ const fn making(errno: Errno) -> CopyError {
 
 /// A copy under way.
 struct Copy<'a> {
-    to: &'a Path,
+    to: &'a Anchor,
     digest: TreeDigest,
     buffer: AlignedBuffer,
-    /// Copies of files with several names, by device and inode of the source.
+    /// Copies of files with several names (paths below `to`, as all here), by device and inode of the source.
     made: HashMap<(u64, u64), PathBuf>,
     /// Directories made and the permissions they get at the end.
     modes: Vec<(PathBuf, Mode)>,
@@ -149,27 +171,29 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn take(&mut self, found: &Found<'_>) -> Result<(), CopyError> {
-        let to = below(self.to, found.path);
+        let path = Path::new(OsStr::from_bytes(found.path));
         match found.kind {
             FileType::Directory => {
                 let stat = statat(found.directory, found.name, AtFlags::SYMLINK_NOFOLLOW).map_err(reading)?;
-                mkdirat(CWD, &to, Mode::RWXU).map_err(making)?;
-                self.modes.push((to, permissions(&stat)));
+                let (parent, name) = self.to.parent(path).map_err(making)?;
+                mkdirat(parent, name, Mode::RWXU).map_err(making)?;
+                self.modes.push((path.to_owned(), permissions(&stat)));
                 self.digest.directory(found.path, stat.st_mode);
                 Ok(())
             }
             FileType::Symlink => {
                 let text = readlinkat(found.directory, found.name, Vec::new()).map_err(reading)?;
-                symlinkat(&text, CWD, &to).map_err(making)?;
+                let (parent, name) = self.to.parent(path).map_err(making)?;
+                symlinkat(&text, parent, name).map_err(making)?;
                 self.digest.symlink(found.path, text.as_bytes());
                 Ok(())
             }
-            FileType::RegularFile => self.file(found, to),
+            FileType::RegularFile => self.file(found, path),
             _ => Err(CopyError::From("copy the special file", Errno::OPNOTSUPP)),
         }
     }
 
-    fn file(&mut self, found: &Found<'_>, to: PathBuf) -> Result<(), CopyError> {
+    fn file(&mut self, found: &Found<'_>, path: &Path) -> Result<(), CopyError> {
         let source = found.open().map_err(reading)?;
         let stat = fstat(&source).map_err(reading)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -178,13 +202,15 @@ impl Copy<'_> {
         if stat.st_nlink > 1 {
             self.digest.link(inode, found.path);
             if let Some(first) = self.made.get(&inode) {
-                linkat(CWD, first, CWD, &to, AtFlags::empty()).map_err(making)?;
+                let (old, old_name) = self.to.parent(first).map_err(making)?;
+                let (parent, name) = self.to.parent(path).map_err(making)?;
+                linkat(old, old_name, parent, name, AtFlags::empty()).map_err(making)?;
                 // The content is in the digest once for each name, as it is when the copy is read.
                 return self.content(found.path, &source, None);
             }
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let target = openat(CWD, &to, flags, Mode::RUSR | Mode::WUSR).map_err(making)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let target = self.to.open(path, flags, Mode::RUSR | Mode::WUSR).map_err(making)?;
         self.content(found.path, &source, Some(&target))?;
         // The length of a file that ends in a hole.
         ftruncate(&target, size).map_err(making)?;
@@ -192,7 +218,7 @@ impl Copy<'_> {
         self.files += 1;
         self.bytes += size;
         if stat.st_nlink > 1 {
-            self.made.insert(inode, to);
+            self.made.insert(inode, path.to_owned());
         }
         Ok(())
     }
@@ -253,7 +279,7 @@ fn write_all(target: &OwnedFd, at: u64, bytes: &[u8]) -> Result<(), CopyError> {
 }
 
 fn permissions(stat: &Stat) -> Mode {
-    Mode::from_raw_mode(stat.st_mode & 0o7777)
+    Mode::from_raw_mode(stat.st_mode & digest::PERMISSIONS)
 }
 
 #[cfg(test)]
@@ -350,7 +376,7 @@ mod tests {
         let error = run(from.path(), to.path(), &stopped, &mut NoSink);
         assert!(matches!(error, Err(MeasureError::Stopped)));
         let pipe = from.path().join("pipe");
-        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
         let error = copy(from.path(), to.path()).unwrap_err().to_string();
         assert!(error.starts_with("cannot copy the special file") && error.contains("pipe"), "{error}");
     }

@@ -15,8 +15,6 @@ mod directory;
 mod settle;
 mod watch;
 
-use std::path::Path;
-
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::clock::raw_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -75,12 +73,12 @@ pub struct Timed {
 }
 
 impl Executor {
-    /// An executor of `thread` below `directory`, the load's, where the thread's top directory must exist; operations are timed by `clock`.
+    /// An executor of `thread` below `directory`, the load's open one, where the thread's top directory must exist; operations are timed by `clock`.
     ///
     /// # Errors
     /// The top directory cannot be opened.
     pub fn open(
-        directory: &Path,
+        directory: BorrowedFd<'_>,
         thread: u32,
         options: ExecutorOptions,
         clock: Clock,

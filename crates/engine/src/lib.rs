@@ -17,6 +17,7 @@ pub mod import;
 pub mod latency;
 pub mod layout;
 pub mod load;
+pub mod location;
 pub mod lockstep;
 pub mod measure;
 pub mod operation;

@@ -31,9 +31,9 @@ mod worker;
 pub use control::Control;
 pub use error::LoadError;
 pub(crate) use fullness::{Fullness, Usage, bytes_moved, traits};
-pub use run::run;
 pub(crate) use run::run_sources;
-pub(crate) use setup::{Ground, descriptors};
+pub use run::{run, run_in};
+pub(crate) use setup::{Ground, descriptors, is_empty, top_name};
 pub(crate) use source::{Source, Step};
 
 /// How file data reaches the volume.

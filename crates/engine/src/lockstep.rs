@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::Clock;
 use crate::load::{Control, Ground, LoadError, LoadSink, WriteMode};
+use crate::location::Location;
 use crate::operation::{Operation, OperationKind};
 use crate::protocol::FailureKind;
 use crate::tree::{Directory, ShapeError, walk};
@@ -40,7 +41,7 @@ pub struct LockstepSpec {
     /// What is done; one that ends by itself, or `round_operations` is given.
     pub workload: WorkloadSpec,
     /// An existing directory on each volume, the leader's first.
-    pub directories: Vec<PathBuf>,
+    pub directories: Vec<Location>,
     /// Seed of every random choice.
     pub seed: u64,
     /// How data is written.
@@ -261,14 +262,13 @@ impl Lockstep {
         sink: &mut dyn LoadSink,
     ) -> Result<LockstepResult, LockstepError> {
         let grounds: Vec<Ground> =
-            self.spec.directories.iter().map(|path| Ground::open(path)).collect::<Result<_, _>>()?;
+            self.spec.directories.iter().map(Ground::open).collect::<Result<_, _>>()?;
         let known: Vec<Directory> = self.workload.directories().collect();
         let works = |ground: &Ground| Works::open(ground, self.spec.write_mode, known.iter().copied());
-        let (Some((first, others)), clock) =
-            (grounds.split_first(), Clock::under(&self.spec.directories[0]).map_err(LoadError::from)?)
-        else {
+        let Some((first, others)) = grounds.split_first() else {
             return Err(LoadError::Spec { what: "no directory is given".to_owned() }.into());
         };
+        let clock = Clock::under(&first.held()).map_err(LoadError::from)?;
         // Followers did what succeeded.
         let done = self.operations - self.failed.values().sum::<u64>();
         let mut leader = Leader::new(works(first)?, first, self.workload.live_bytes())?;
@@ -291,8 +291,10 @@ impl Lockstep {
     /// A tree differs or cannot be walked.
     pub fn check(&self) -> Result<(), LockstepError> {
         let wanted = self.workload.shape();
-        for path in &self.spec.directories {
-            let found = walk(path).map_err(|source| LockstepError::Walk { path: path.clone(), source })?;
+        for location in &self.spec.directories {
+            let (ground, path) = (Ground::open(location)?, &location.path);
+            let found =
+                walk(&ground.held()).map_err(|source| LockstepError::Walk { path: path.clone(), source })?;
             if found != wanted {
                 return Err(LockstepError::Different {
                     path: path.clone(),
@@ -448,7 +450,7 @@ mod tests {
         };
         LockstepSpec {
             workload: WorkloadSpec::Drift(drift),
-            directories: directories.to_vec(),
+            directories: directories.iter().map(|path| path.as_path().into()).collect(),
             seed: 5,
             write_mode: WriteMode::Buffered,
             round_operations: Some(1000),

@@ -29,6 +29,7 @@ use crate::disk::DiskStat;
 use crate::image::ImageSummary;
 use crate::layout::{FreeSpace, LayoutSummary};
 use crate::load::{LoadResult, LoadSpec, Probe, Tick};
+use crate::location::Location;
 use crate::lockstep::{LockstepResult, LockstepSpec};
 use crate::measure::{MeasureResult, MeasureSpec};
 use crate::replay::{ReplayOptions, ReplayResult};
@@ -62,8 +63,10 @@ pub enum Request {
     DiskStat { directory: PathBuf },
     /// Remove a file; a missing one is not an error.
     RemoveFile { file: PathBuf },
-    /// Make a directory and its parents.
+    /// Make a directory of the lab's and its parents, for this user alone.
     MakeDirectory { directory: PathBuf },
+    /// Make a directory to work in; one that is there is not an error.
+    MakeFolder { directory: Location },
     /// Remove an empty directory; a missing one is not an error.
     RemoveDirectory { directory: PathBuf },
     /// What is known about a block device, for the safety rules.
@@ -74,8 +77,14 @@ pub enum Request {
     HoldDevice { device: PathBuf, identity: DeviceIdentity },
     /// Hold a block device no longer; one that is not held is not an error.
     LetDeviceGo { device: PathBuf },
-    /// Mount a device that is held; options as for mount(8) `-o`.
+    /// Make a mount point, in a folder of the lab's for nothing else that only this user may enter.
+    MakeMountPoint { point: PathBuf },
+    /// Mount a device that is held, always `nosuid,nodev,noexec`, in a folder that only this user may enter; options as for mount(8) `-o`.
     Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> },
+    /// Mount a device that is held with exactly these options: a mount of the user's own that was unmounted for a moment.
+    MountAgain { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> },
+    /// Make what another program mounted `nosuid,nodev,noexec`.
+    RestrictMount { point: PathBuf },
     /// Unmount what this agent mounted there, or whatever is where it mounted nothing, waiting some seconds while it is busy; not
     /// mounted is not an error, something else mounted over it is.
     Unmount { point: PathBuf },
@@ -99,9 +108,14 @@ pub enum Request {
     /// `syncfs`.
     Sync { directory: PathBuf },
     /// `FITRIM` of the whole file system.
-    Trim { directory: PathBuf },
-    /// Run a load: `Event::Tick`, `Event::Probe`, `Event::Progress` and chunks, then `Reply::Load`.
-    Load { load: Box<LoadSpec> },
+    Trim { directory: Location },
+    /// Run a load: `Event::Tick`, `Event::Probe`, `Event::Progress` and chunks, then `Reply::Load`. `mount`: the mount point that its
+    /// directory must be below; absent where the directory is the user's own choice.
+    Load {
+        load: Box<LoadSpec>,
+        #[serde(default)]
+        mount: Option<PathBuf>,
+    },
     /// Run the operations of a trace again below a directory.
     Replay {
         trace: PathBuf,
@@ -118,7 +132,7 @@ pub enum Request {
     LockstepEnd,
     /// Layout of a directory tree; `threads` 0: one a CPU; `detail`: with the finer distributions.
     Scan {
-        directory: PathBuf,
+        directory: Location,
         threads: u32,
         one_file_system: bool,
         #[serde(default)]
@@ -126,14 +140,14 @@ pub enum Request {
     },
     /// Where every file below a directory lies: chunks with a JSON line (`PlacedFile`) a file, then `Reply::Placed`. `cells`: stretches of
     /// equal length that the volume is divided into.
-    Places { directory: PathBuf, cells: u64 },
+    Places { directory: Location, cells: u64 },
     /// Free space of the file system that holds `directory`.
-    FreeSpace { directory: PathBuf },
+    FreeSpace { directory: Location },
     /// `statfs`.
     Usage { directory: PathBuf },
     /// Check every block of self-describing data below a directory, on its own file system only unless `cross_mounts`.
     Verify {
-        directory: PathBuf,
+        directory: Location,
         #[serde(default)]
         cross_mounts: bool,
     },
@@ -166,18 +180,18 @@ pub enum Request {
     /// that is made for it and removed; absent, requests are not looked at. `Stop` ends it with a failure.
     Measure {
         measure: MeasureSpec,
-        directory: PathBuf,
+        directory: Location,
         device: Option<PathBuf>,
         seed: u64,
         trace_instance: Option<String>,
     },
     /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`; one that is there is an error.
-    MakeMeasureFolder { directory: PathBuf },
+    MakeMeasureFolder { directory: Location },
     /// Remove the folder `fsage-measure` below `directory` with what is in it, and sync; a missing one is not an error.
-    RemoveMeasureFolder { directory: PathBuf },
+    RemoveMeasureFolder { directory: Location },
     /// Copy the logical tree below `from`, in directory order and with one thread, into the empty directory `to`:
     /// `Event::Progress`, then `Reply::Copied`. `Stop` ends it with a failure.
-    Copy { from: PathBuf, to: PathBuf },
+    Copy { from: Location, to: Location },
     /// Remove a trace instance of ours; one that is not there is not an error.
     RemoveTraceInstance { name: String },
     /// Hold the running load at its next operation.

@@ -182,7 +182,7 @@ pub fn run_with(
     let preamble = reader.preamble().clone();
     let checkpoints = reader.checkpoints().to_vec();
     let recorded = reader.operations();
-    let ground = Ground::open(directory)?;
+    let ground = Ground::open(&directory.into())?;
     let begun = Begun::new(trace, &ground, &reader, options)?;
     let ground = if begun.resumed { ground.resumed() } else { ground };
     let initial: Vec<_> = begun.position.models.iter().map(Model::directories_by_depth).collect();
@@ -212,7 +212,7 @@ pub fn run_with(
     }
     conclude(&ground, &sources, &mut load)?;
     let is_whole = load.stopped_by != StopReason::Asked;
-    let verified = (options.verify && is_whole).then(|| verify::run(directory, 0, false)).transpose()?;
+    let verified = (options.verify && is_whole).then(|| verify::run_in(ground.anchor(), 0, false));
     if let Some(state) = begun.state.filter(|_| is_whole) {
         state.remove().map_err(|error| ReplayError::resume(directory, error))?;
     }
@@ -268,9 +268,9 @@ impl Begun {
         };
         let error = |error| ReplayError::resume(path, error);
         lock(ground)?;
-        let own = ground.path().canonicalize().map_err(error)?;
+        let own = ground.held().canonicalize().map_err(error)?;
         let header = Header::new(trace, &own, trees.len()).map_err(error)?;
-        let used = !resume::used_tops(ground.path(), trees.len()).is_empty();
+        let used = !resume::used_tops(ground.anchor(), trees.len()).is_empty();
         let kept = State::read(path).map_err(error)?;
         let (position, started_over) = match kept {
             None => (None, None),
@@ -285,14 +285,14 @@ impl Begun {
             Some(kept) if !kept.header.same_boot(&header) => {
                 (None, Some("the host was started anew since".to_owned()))
             }
-            Some(kept) => match resume::find(crate::trace::read(trace)?, ground.path(), kept.done)? {
+            Some(kept) => match resume::find(crate::trace::read(trace)?, ground.anchor(), kept.done)? {
                 Ok(position) => (Some(position), None),
                 Err(why) => (None, Some(why)),
             },
         };
         if started_over.is_some() {
             let left = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(error)?;
-            resume::remove_trees(ground.path(), trees.len(), left)?;
+            resume::remove_trees(ground.anchor(), trees.len(), left)?;
         } else if used && position.is_none() {
             // Of somebody else, or of a load: refused before a state file is made.
             ground.make_tops(trees.len())?;
@@ -388,7 +388,7 @@ fn conclude(ground: &Ground, sources: &[Recorded], result: &mut LoadResult) -> R
         result.live_bytes += source.model().size_bytes();
     }
     result.digest = digest.to_string();
-    let found = walk(ground.path())?;
+    let found = walk(&ground.held())?;
     if found == wanted {
         return Ok(());
     }

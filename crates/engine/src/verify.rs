@@ -8,15 +8,21 @@
 
 mod file;
 
-use std::fs;
-use std::os::fd::AsFd as _;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crossbeam_channel::{Receiver, bounded};
 use fsage_sys::aligned::AlignedBuffer;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, fstat, statat};
+use rustix::io::Errno;
 
+use crate::location::Anchor;
 use crate::protocol::{FailureKind, VerifyFinding, VerifyResult};
+use crate::tree::is_file_path;
 use file::{CHUNK_BYTES, check_file};
 
 /// Findings kept.
@@ -70,9 +76,14 @@ impl VerifyError {
 /// # Errors
 /// `directory` itself cannot be read.
 pub fn run(directory: &Path, threads: usize, cross_mounts: bool) -> Result<VerifyResult, VerifyError> {
-    let error = |source| VerifyError::Directory { path: directory.to_owned(), source };
-    fs::read_dir(directory).map_err(error)?;
-    let mount = if cross_mounts { None } else { Some(mount_of(directory).map_err(error)?) };
+    let error = |errno: Errno| VerifyError::Directory { path: directory.to_owned(), source: errno.into() };
+    Ok(run_in(&Anchor::at(directory).map_err(error)?, threads, cross_mounts))
+}
+
+/// As [`run`], below an open directory.
+#[must_use]
+pub fn run_in(directory: &Anchor, threads: usize, cross_mounts: bool) -> VerifyResult {
+    let tree = Tree { root: directory, cross_mounts };
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
@@ -82,14 +93,14 @@ pub fn run(directory: &Path, threads: usize, cross_mounts: bool) -> Result<Verif
         let (paths, inbox) = bounded(WAITING);
         for _ in 0..threads {
             let inbox = inbox.clone();
-            scope.spawn(|| check_files(directory, inbox, &total));
+            scope.spawn(|| check_files(tree, inbox, &total));
         }
         drop(inbox);
         let mut unreadable = VerifyResult::default();
-        walk(directory, mount, &mut |entry| match entry {
+        walk(tree, &mut |entry| match entry {
             // The threads end only after this.
             Ok(path) => drop(paths.send(path)),
-            Err(path) => unreadable.unreadable(&below(directory, &path), 0, "the directory cannot be read"),
+            Err(path) => unreadable.unreadable(&shown(&path), 0, "the directory cannot be read"),
         });
         drop(paths);
         add(&total, unreadable);
@@ -97,52 +108,94 @@ pub fn run(directory: &Path, threads: usize, cross_mounts: bool) -> Result<Verif
     let mut total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     total.findings.sort_by(|a, b| (&a.path, a.offset).cmp(&(&b.path, b.offset)));
     total.findings.truncate(FINDINGS);
-    Ok(total)
+    total
 }
 
-fn check_files(root: &Path, paths: Receiver<PathBuf>, total: &Mutex<VerifyResult>) {
+fn check_files(tree: Tree<'_>, paths: Receiver<PathBuf>, total: &Mutex<VerifyResult>) {
     let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
     let mut found = VerifyResult::default();
     for path in paths {
-        check_file(&path, &below(root, &path), &mut buffer, &mut found);
+        let is_ours = is_file_path(&tree.root.path().join(&path));
+        check_file(tree.file(&path), &shown(&path), is_ours, &mut buffer, &mut found);
     }
     add(total, found);
 }
 
-/// Number of the mount that a directory is on.
-fn mount_of(directory: &Path) -> std::io::Result<u64> {
-    let directory = fs::File::open(directory)?;
-    Ok(crate::host::mount::number(directory.as_fd())?)
+/// What is verified.
+#[derive(Clone, Copy)]
+struct Tree<'a> {
+    root: &'a Anchor,
+    /// Other mounts below it are part of it.
+    cross_mounts: bool,
 }
 
-/// Visits regular files (`Ok`) and directories that cannot be read (`Err`), of one mount only where it is named.
-fn walk(root: &Path, mount: Option<u64>, visit: &mut impl FnMut(Result<PathBuf, PathBuf>)) {
-    let mut waiting = vec![root.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        if mount.is_some_and(|mount| mount_of(&directory).is_ok_and(|other| other != mount)) {
-            continue;
+impl Tree<'_> {
+    fn open(self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if self.cross_mounts {
+            self.root.open_across(path, flags, Mode::empty())
+        } else {
+            self.root.open(path, flags, Mode::empty())
         }
-        let Ok(entries) = fs::read_dir(&directory) else {
-            visit(Err(directory));
+    }
+
+    /// A regular file and nothing that took its name meanwhile.
+    fn file(self, path: &Path) -> Result<File, Errno> {
+        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let regular = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
+        if regular { Ok(file.into()) } else { Err(Errno::INVAL) }
+    }
+}
+
+/// Visits regular files (`Ok`) and directories that cannot be read (`Err`), by their paths below the root.
+fn walk(tree: Tree<'_>, visit: &mut impl FnMut(Result<PathBuf, PathBuf>)) {
+    let mut waiting = vec![PathBuf::from(".")];
+    while let Some(directory) = waiting.pop() {
+        let path = directory.strip_prefix(".").unwrap_or(&directory);
+        let Some(opened) = (match tree.open(&directory, OFlags::RDONLY | OFlags::DIRECTORY) {
+            // Another mount.
+            Err(Errno::XDEV) => continue,
+            opened => opened.ok(),
+        }) else {
+            visit(Err(path.to_owned()));
+            continue;
+        };
+        let Ok(entries) = Dir::read_from(&opened) else {
+            visit(Err(path.to_owned()));
             continue;
         };
         for entry in entries {
             let Ok(entry) = entry else {
-                visit(Err(directory.clone()));
+                visit(Err(path.to_owned()));
                 break;
             };
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
-                Ok(kind) if kind.is_file() => visit(Ok(entry.path())),
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let below = path.join(OsStr::from_bytes(name.to_bytes()));
+            match kind(&opened, &entry) {
+                Ok(FileType::Directory) => waiting.push(below),
+                Ok(FileType::RegularFile) => visit(Ok(below)),
                 Ok(_) => {}
-                Err(_) => visit(Err(entry.path())),
+                Err(_) => visit(Err(below)),
             }
         }
     }
 }
 
-fn below(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root).unwrap_or(path).display().to_string()
+/// The kind of a name, asked for where the directory does not tell.
+fn kind(directory: &OwnedFd, entry: &DirEntry) -> Result<FileType, Errno> {
+    match entry.file_type() {
+        FileType::Unknown => {
+            let facts = statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(FileType::from_raw_mode(facts.st_mode))
+        }
+        told => Ok(told),
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn add(total: &Mutex<VerifyResult>, part: VerifyResult) {

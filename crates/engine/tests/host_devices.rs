@@ -120,9 +120,11 @@ fn a_busy_mount_says_who_uses_it() {
 #[test]
 fn a_file_system_that_the_kernel_lacks_is_missing_not_failed() {
     let Some(disk) = Disk::new() else { return };
-    let error = mount::mount(&disk.device, disk.folder.path(), "no-such-fs", &[]).unwrap_err();
+    let point = disk.folder.path().join("mount point");
+    mount::make_point(&point).unwrap();
+    let error = mount::mount(&disk.device, &point, "no-such-fs", &[]).unwrap_err();
     assert_eq!(Failure::from(error).kind, FailureKind::Missing);
-    let error = mount::mount(&disk.device, disk.folder.path(), "ext4", &[]).unwrap_err();
+    let error = mount::mount(&disk.device, &point, "ext4", &[]).unwrap_err();
     let failure = Failure::from(error);
     assert_eq!((failure.kind, failure.errno), (FailureKind::Failed, Some(22)), "{failure:?}");
 }

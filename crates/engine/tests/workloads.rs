@@ -1,5 +1,6 @@
 //! Every workload against a real directory: the kernel takes all its operations, and leaves the tree that its model says.
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use fsage_engine::disk::Clock;
@@ -68,8 +69,9 @@ fn workloads() -> Vec<WorkloadSpec> {
 /// Runs a workload in `directory`; gives the operations of each kind.
 fn run(spec: &WorkloadSpec, directory: &Path) -> [u32; 16] {
     std::fs::create_dir(directory.join("t00")).expect("the directory is ours");
+    let open = std::fs::File::open(directory).expect("it is ours");
     let options = ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
-    let mut executor = Executor::open(directory, 0, options, Clock::Host).expect("it is there");
+    let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).expect("it is there");
     let context = ResolveContext { volume_bytes: VOLUME, write_mode: WriteMode::Buffered };
     let mut workload = resolve(spec, 0, 1, 1, &context).expect("it makes sense");
     for initial in workload.initial_directories() {

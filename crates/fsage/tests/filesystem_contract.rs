@@ -132,7 +132,7 @@ fn read_back(point: &Path, written: &BTreeMap<String, Vec<u8>>) {
 /// `may_lack_map`: neither GETFSMAP nor FIEMAP is there (FUSE passes neither on).
 fn free_space_agrees(rig: &mut Rig, file_system: &FileSystem, may_lack_map: bool) {
     rig.call(Request::Sync { directory: rig.point.clone() });
-    let request = Request::FreeSpace { directory: rig.point.clone() };
+    let request = Request::FreeSpace { directory: rig.point.clone().into() };
     let free_space = match rig.session.call(request, &mut |_| {}) {
         Ok(Reply::FreeSpace { free_space, .. }) => free_space,
         Err(error) if may_lack_map => {

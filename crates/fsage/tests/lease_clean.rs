@@ -48,7 +48,7 @@ fn take_everything(store: &Path, journal: &mut Journal, session: &mut Session) -
     std::fs::write(store.join("setting"), format!("{}\n{old}", path.display())).unwrap();
     tool(session, &["mkfs.ext4", "-q", "-b", "4096", &device.display().to_string()]);
     journal.take(Lease::Directory { path: point.clone() }).unwrap();
-    ask(session, Request::MakeDirectory { directory: point.clone() });
+    ask(session, Request::MakeMountPoint { point: point.clone() });
     journal.take(Lease::Mount { point: point.clone() }).unwrap();
     let options = vec!["noatime".to_owned()];
     ask(session, Request::Mount { device, point: point.clone(), file_system: "ext4".to_owned(), options });

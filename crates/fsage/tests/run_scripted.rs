@@ -148,7 +148,7 @@ fn answer(
             plot.deaths_while_giving_back -= 1;
             return None;
         }
-        Request::Load { load } => {
+        Request::Load { load, .. } => {
             let number = plot.loads;
             plot.loads += 1;
             if let Some(signal) = plot.signal {

@@ -1,8 +1,13 @@
 //! Mounting and unmounting (`mount(2)`), without the mount program: nothing is looked up in fstab, nothing is written to utab.
+//!
+//! What is mounted here was made by a study, an image or a file of anybody's, so every mount is `nosuid,nodev,noexec`: what lies on it gives no
+//! rights, opens no device and does not run. Only [`mount_again`], for a mount of the user's own that is put back as it was, leaves that to the options.
 
 use std::ffi::CString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use rustix::fd::{AsRawFd as _, BorrowedFd};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::{Error, Result};
@@ -77,13 +82,104 @@ fn is_ignored(option: &str) -> bool {
 const IGNORED: [&str; 9] =
     ["auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev"];
 
-/// Mounts `device` at `point` with the options as [`parse`] takes them.
+/// What no mount goes without.
+const ALWAYS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+
+/// Options that would take one of [`ALWAYS`] away, and those that do not mount a device: a bind mount or a remount ignores the flags, or
+/// changes a mount that is not ours.
+const REFUSED: [&str; 6] = ["suid", "dev", "exec", "bind", "rbind", "remount"];
+
+/// Why an option cannot be taken; `None` when it can.
+#[must_use]
+pub fn objection(option: &str) -> Option<&'static str> {
+    match option {
+        "suid" | "dev" | "exec" => Some("every volume is mounted nosuid, nodev and noexec"),
+        _ if REFUSED.contains(&option) => Some("it does not mount a device"),
+        _ => None,
+    }
+}
+
+/// Mounts `device` at `point` with the options as [`parse`] takes them, and with `nosuid`, `nodev` and `noexec` always.
 ///
 /// # Errors
 /// What `mount(2)` gives: `ENODEV` for a file system that the kernel lacks, `EINVAL` for an option it does not know or a volume that
-/// holds something else, `EUCLEAN` for damage. The kernel log says more.
+/// holds something else, `EUCLEAN` for damage. The kernel log says more. `EINVAL` also for an option that [`objection`] names.
 pub fn mount(device: &Path, point: &Path, fstype: &str, options: &[String]) -> Result<()> {
-    let options = parse(options);
+    restricted(device, point, point, fstype, options)
+}
+
+/// As [`mount`], at an open directory: whatever has taken its name meanwhile. `point` is what errors call it.
+///
+/// # Errors
+/// As [`mount`].
+pub fn mount_at(
+    device: &Path,
+    directory: BorrowedFd<'_>,
+    point: &Path,
+    fstype: &str,
+    options: &[String],
+) -> Result<()> {
+    restricted(device, &descriptor_path(directory), point, fstype, options)
+}
+
+/// A path that names an open file of this process, for interfaces that take no descriptors. It is valid while the file is open.
+#[must_use]
+pub fn descriptor_path(file: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+fn restricted(device: &Path, at: &Path, point: &Path, fstype: &str, options: &[String]) -> Result<()> {
+    let words = options.iter().flat_map(|option| option.split(',')).map(str::trim);
+    if let Some(refused) = words.into_iter().find(|word| objection(word).is_some()) {
+        return Err(Error::Argument {
+            what: "mount option that would lift a restriction",
+            path: refused.into(),
+        });
+    }
+    let mut options = parse(options);
+    options.flags |= ALWAYS;
+    call(device, at, point, fstype, &options)
+}
+
+/// Mounts with exactly these options: puts a mount of the user's own back as it was.
+///
+/// # Errors
+/// As [`mount`].
+pub fn mount_again(device: &Path, point: &Path, fstype: &str, options: &[String]) -> Result<()> {
+    call(device, point, point, fstype, &parse(options))
+}
+
+/// Makes what another program mounted at `point` `nosuid`, `nodev` and `noexec`; its other flags stay.
+///
+/// # Errors
+/// `EINVAL` when it is no mount point.
+pub fn restrict(point: &Path) -> Result<()> {
+    let failed = Error::path("restrict the mount", point);
+    let flags = match statvfs(point) {
+        Ok(facts) => kept(facts.f_flag) | ALWAYS | MountFlags::BIND,
+        Err(errno) => return Err(failed(errno)),
+    };
+    rustix::mount::mount_remount(point, flags, "").map_err(failed)
+}
+
+/// Flags of a mount, as a remount has to repeat them.
+fn kept(now: StatVfsMountFlags) -> MountFlags {
+    let pairs = [
+        (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ];
+    let flags = pairs.iter().filter(|(flag, _)| now.contains(*flag)).map(|(_, flag)| *flag).collect();
+    // Without one of them the kernel would take relatime.
+    if MountFlags::intersects(&flags, MountFlags::NOATIME | MountFlags::RELATIME) {
+        flags
+    } else {
+        flags | MountFlags::STRICTATIME
+    }
+}
+
+fn call(device: &Path, at: &Path, point: &Path, fstype: &str, options: &Options) -> Result<()> {
     let argument = |what, text: &str| Error::Argument { what, path: text.into() };
     let data = CString::new(options.data.as_str())
         .map_err(|_| argument("NUL byte in mount options", &options.data))?;
@@ -91,7 +187,7 @@ pub fn mount(device: &Path, point: &Path, fstype: &str, options: &[String]) -> R
         return Err(argument("mount options longer than a page", &options.data));
     }
     let data = (!data.is_empty()).then_some(data.as_c_str());
-    rustix::mount::mount(device, point, fstype, options.flags, data).map_err(Error::path("mount", point))
+    rustix::mount::mount(device, at, fstype, options.flags, data).map_err(Error::path("mount", point))
 }
 
 /// Unmounts what is mounted at `point`; a symbolic link there is not followed.
@@ -150,6 +246,10 @@ mod tests {
             mount(Path::new("none"), point, "tmpfs", &["a\0b".to_owned()]).unwrap_err().errno(),
             libc::EINVAL
         );
+        for refused in ["suid", "noatime,dev", "exec", "bind", "rbind", "remount"] {
+            let error = mount(Path::new("none"), point, "tmpfs", &[refused.to_owned()]).unwrap_err();
+            assert_eq!(error.errno(), libc::EINVAL, "{refused}");
+        }
         let error = mount(Path::new("none"), point, "tmpfs", &[]).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/point"));
         assert!(unmount(point).is_err());

@@ -21,7 +21,13 @@ pub mod ublk;
 pub use gate::{DelayError, Gate, GateCounts, TimeMode, Wall};
 pub use pulse::Pulse;
 
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use crate::request::{IoError, Transfer};
 
@@ -41,11 +47,47 @@ pub trait Backend: Send {
     fn submit(&mut self, transfers: &mut [Transfer<'_>]);
 }
 
+/// Connections that may wait to be taken.
+const WAITING: i32 = 128;
+
+/// Listens at a socket that only its owner may connect to, from the first moment: the file takes the mode that the socket has when it is
+/// bound (`unix_bind` in net/unix/af_unix.c), and nothing of the process, as the umask is, has to change for it.
+///
+/// # Errors
+/// Something is there already, a path longer than 107 bytes, no right to.
+pub(crate) fn private_listener(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, WAITING)?;
+    Ok(socket.into())
+}
+
 /// What the kernel is told of a failure.
 const fn errno(error: IoError) -> Errno {
     match error {
         IoError::Medium => Errno::IO,
         IoError::Space => Errno::NOSPC,
         IoError::Range => Errno::INVAL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_its_owners_from_the_first_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        // Nothing is done to the file after it was bound, so what is seen now was so when it appeared.
+        let listener = private_listener(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        listener.accept().unwrap();
+        drop(client);
+        assert_eq!(private_listener(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -28,9 +28,8 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -131,9 +130,8 @@ impl Server {
             Err(_) => {}
         }
         let listen = |source| NbdError::Listen { path: path.to_owned(), source };
-        let listener = UnixListener::bind(path).map_err(listen)?;
         // Whoever may connect may read and write the disk.
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(listen)?;
+        let listener = super::private_listener(path).map_err(listen)?;
         let clients = Arc::new(Clients::default());
         let export =
             Export { name: name.to_owned(), size_bytes: gate.size_bytes(), block_bytes: gate.block_bytes() };

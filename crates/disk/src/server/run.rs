@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -194,10 +193,9 @@ impl Server {
         let watchdog = Watchdog::start(pulse.clone(), end, limit).map_err(ServerError::Thread)?;
         let control = shared.place.control();
         let error = |what| ServerError::file(what, control.clone());
-        let bound = shared.place.with_socket(|path| UnixListener::bind(path));
+        let bound = shared.place.with_socket(crate::export::private_listener);
         let listener = bound.map_err(error("listen at"))?;
         listener.set_nonblocking(true).map_err(error("listen at"))?;
-        fs::set_permissions(&control, fs::Permissions::from_mode(0o600)).map_err(error("protect"))?;
         if settings.nbd {
             let server = nbd::Server::start(&shared.place.nbd(), FILE_NAME, Arc::clone(&shared.gate))?;
             *shared.nbd() = Some(server);

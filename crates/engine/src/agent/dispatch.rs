@@ -1,6 +1,5 @@
 //! Which request is done by what.
 
-use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,9 +7,12 @@ use super::Agent;
 use super::sink::EventSink;
 use crate::disk::VirtualDisk;
 use crate::host::process::{self, Identity};
-use crate::host::{HostError, block, cache, chain, disk, facts, file, loopback, processor, setting, tool};
+use crate::host::{
+    HostError, block, cache, chain, disk, facts, file, loopback, mount, processor, setting, tool,
+};
 use crate::layout::{self, LayoutError, ScanOptions};
 use crate::load;
+use crate::location::{Anchor, Location, LocationError};
 use crate::protocol::{Failure, FailureKind, PROTOCOL_VERSION, Reply, Request};
 use crate::{replay, verify};
 
@@ -21,10 +23,11 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
         Request::HostFacts => Ok(Reply::HostFacts { facts: Box::new(facts::facts(&agent.children)) }),
         Request::RunTool { argv, timeout_ms } => run_tool(agent, tool::run, &argv, timeout_ms),
         Request::StartServer { argv, timeout_ms } => run_tool(agent, tool::start_server, &argv, timeout_ms),
-        Request::Load { load } => {
+        Request::Load { load, mount } => {
             let mut sink = EventSink::new(agent, id);
+            let location = Location { path: load.directory.clone(), mount };
             agent
-                .with_control(|control| load::run(&load, control, &mut sink))
+                .with_control(|control| load::run_in(&location, &load, control, &mut sink))
                 .map(|result| Reply::Load { result: Box::new(result) })
                 .map_err(|error| failure(&error, error.hint(), error.errno(), error.kind()))
         }
@@ -44,9 +47,17 @@ pub(super) fn dispatch(agent: &Agent, id: u64, request: Request) -> Result<Reply
         }
         Request::Places { directory, cells } => places(agent, id, &directory, cells),
         Request::FreeSpace { directory } => free_space(&directory),
-        Request::Verify { directory, cross_mounts } => verify::run(&directory, 0, cross_mounts)
-            .map(|result| Reply::Verified { result: Box::new(result) })
-            .map_err(|error| failure(&error, error.hint(), error.errno(), error.kind())),
+        Request::Verify { directory, cross_mounts } => {
+            let result = verify::run_in(&open(&directory)?, 0, cross_mounts);
+            Ok(Reply::Verified { result: Box::new(result) })
+        }
+        Request::MakeFolder { directory } => {
+            directory.make().map_err(|error| location_failure(&error))?;
+            Ok(Reply::Done)
+        }
+        Request::Trim { directory } => {
+            Ok(Reply::Trimmed { bytes: cache::trim(&open(&directory)?.held()).map_err(Failure::from)? })
+        }
         request @ (Request::ImageSave { .. }
         | Request::ImageRestore { .. }
         | Request::ImageVerify { .. }
@@ -100,6 +111,9 @@ fn on_device(agent: &Agent, request: Request) -> Result<Reply, HostError> {
         Request::Mount { device, point, file_system, options } => {
             held.mount(&device, &point, &file_system, &options)?;
         }
+        Request::MountAgain { device, point, file_system, options } => {
+            held.mount_again(&device, &point, &file_system, &options)?;
+        }
         Request::Unmount { point } => held.unmount(&point)?,
         other => return on_host(other),
     }
@@ -110,7 +124,6 @@ fn on_device(agent: &Agent, request: Request) -> Result<Reply, HostError> {
 fn on_host(request: Request) -> Result<Reply, HostError> {
     match request {
         Request::Get { path } => return Ok(Reply::Setting { old: setting::get(&path)? }),
-        Request::Trim { directory } => return Ok(Reply::Trimmed { bytes: cache::trim(&directory)? }),
         Request::Usage { directory } => {
             let cache::Usage { used_bytes, total_bytes, available_bytes, file_system } =
                 cache::usage(&directory)?;
@@ -120,6 +133,8 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
         Request::RemoveFile { file } => file::remove(&file)?,
         Request::MakeDirectory { directory } => file::make_directory(&directory)?,
         Request::RemoveDirectory { directory } => file::remove_directory(&directory)?,
+        Request::MakeMountPoint { point } => mount::make_point(&point)?,
+        Request::RestrictMount { point } => mount::restrict(&point)?,
         Request::Restore { path, old, new } => setting::restore(&path, &old, &new)?,
         Request::EndProcess { pid, start_ticks, timeout_ms } => {
             process::end(Identity { pid, start_ticks }, Duration::from_millis(timeout_ms))?;
@@ -150,19 +165,40 @@ fn run_tool(agent: &Agent, run: Run, argv: &[String], timeout_ms: u64) -> Result
 
 type Scan = fn(&Path, &ScanOptions) -> Result<layout::LayoutSummary, LayoutError>;
 
-fn run_scan(scan: Scan, directory: &Path, threads: u32, one_file_system: bool) -> Result<Reply, Failure> {
+/// Opens a directory to work in.
+fn open(directory: &Location) -> Result<Anchor, Failure> {
+    directory.open().map_err(|error| location_failure(&error))
+}
+
+fn location_failure(error: &LocationError) -> Failure {
+    failure(error, error.hint(), error.errno(), error.kind())
+}
+
+/// What `ask` says of an open directory that it takes as a path: a failure tells the path that people know.
+fn at<T>(anchor: &Anchor, ask: impl FnOnce(&Path) -> Result<T, LayoutError>) -> Result<T, Failure> {
+    let held = anchor.held();
+    ask(&held).map_err(|error| {
+        let mut failure = layout_failure(&error);
+        let (held, shown) = (held.display().to_string(), anchor.path().display().to_string());
+        failure.message = failure.message.replace(&held, &shown);
+        failure
+    })
+}
+
+fn run_scan(scan: Scan, directory: &Location, threads: u32, one_file_system: bool) -> Result<Reply, Failure> {
     let started = Instant::now();
     let threads = usize::try_from(threads).unwrap_or(0);
     let options = ScanOptions { threads, one_file_system };
-    let summary = scan(directory, &options).map_err(|error| layout_failure(&error))?;
+    let summary = at(&open(directory)?, |path| scan(path, &options))?;
     Ok(Reply::Layout { layout: Box::new(summary), elapsed_ns: elapsed_ns(started) })
 }
 
 /// Bytes of lines that are sent together.
 const LINES: usize = 1 << 18;
 
-fn places(agent: &Agent, id: u64, directory: &Path, cells: u64) -> Result<Reply, Failure> {
-    let found = layout::places(directory).map_err(|error| layout_failure(&error))?;
+fn places(agent: &Agent, id: u64, directory: &Location, cells: u64) -> Result<Reply, Failure> {
+    let anchor = open(directory)?;
+    let found = at(&anchor, layout::places)?;
     let mut lines = Vec::new();
     for file in &found.files {
         // A path and numbers: nothing that JSON could not say.
@@ -175,8 +211,8 @@ fn places(agent: &Agent, id: u64, directory: &Path, cells: u64) -> Result<Reply,
         }
     }
     agent.send_chunk(id, &lines);
-    let volume_bytes = std::fs::File::open(directory).map_or(0, |root| layout::volume_bytes(root.as_fd()));
-    let (used, unknown) = match crate::image::used_shares(directory, volume_bytes, cells) {
+    let volume_bytes = layout::volume_bytes(anchor.fd());
+    let (used, unknown) = match crate::image::used_shares(&anchor.held(), volume_bytes, cells) {
         Ok(used) => (used, String::new()),
         Err(error) => (Vec::new(), chain(&error)),
     };
@@ -185,9 +221,9 @@ fn places(agent: &Agent, id: u64, directory: &Path, cells: u64) -> Result<Reply,
     Ok(Reply::Placed { files, failed, logical, volume_bytes, used, unknown })
 }
 
-fn free_space(directory: &Path) -> Result<Reply, Failure> {
+fn free_space(directory: &Location) -> Result<Reply, Failure> {
     let started = Instant::now();
-    let free_space = layout::free_space(directory).map_err(|error| layout_failure(&error))?;
+    let free_space = at(&open(directory)?, layout::free_space)?;
     Ok(Reply::FreeSpace { free_space: Box::new(free_space), elapsed_ns: elapsed_ns(started) })
 }
 

@@ -2,6 +2,8 @@
 
 use super::Agent;
 use super::sink::EventSink;
+use crate::location::{Anchor, Location};
+use crate::measure::MeasureError;
 use crate::protocol::{Failure, Reply, Request};
 use crate::{copy, measure};
 
@@ -15,15 +17,16 @@ pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, F
             Ok(Reply::Measured { result: Box::new(result) })
         }
         Request::MakeMeasureFolder { directory } => {
-            measure::make_folder(&directory)?;
+            measure::make_folder(&open(&directory)?)?;
             Ok(Reply::Done)
         }
         Request::RemoveMeasureFolder { directory } => {
-            measure::remove_folder(&directory)?;
+            measure::remove_folder(&open(&directory)?)?;
             Ok(Reply::Done)
         }
         Request::Copy { from, to } => {
-            let copied = agent.with_control(|control| copy::run(&from, &to, control, &mut sink))?;
+            let (from, to) = (open(&from)?, open(&to)?);
+            let copied = agent.with_control(|control| copy::run_in(&from, &to, control, &mut sink))?;
             let copy::Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns } = copied;
             Ok(Reply::Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns })
         }
@@ -33,4 +36,8 @@ pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, F
         }
         _ => Ok(Reply::Done),
     }
+}
+
+fn open(directory: &Location) -> Result<Anchor, MeasureError> {
+    Ok(directory.open()?)
 }

@@ -26,6 +26,9 @@ const SYMLINK: u64 = 4;
 const SAME: u64 = 5;
 const OTHER: u64 = 6;
 
+/// Bits of a mode that a copy has too.
+pub(super) const PERMISSIONS: u32 = 0o777;
+
 /// A digest under way.
 #[derive(Debug, Default)]
 pub(super) struct TreeDigest {
@@ -36,11 +39,11 @@ pub(super) struct TreeDigest {
 
 impl TreeDigest {
     pub fn directory(&mut self, path: &[u8], mode: u32) {
-        self.digest.add_bytes(&[DIRECTORY, u64::from(mode & 0o7777)], path, b"");
+        self.digest.add_bytes(&[DIRECTORY, u64::from(mode & PERMISSIONS)], path, b"");
     }
 
     pub fn file(&mut self, path: &[u8], mode: u32, size: u64) {
-        self.digest.add_bytes(&[FILE, u64::from(mode & 0o7777), size], path, b"");
+        self.digest.add_bytes(&[FILE, u64::from(mode & PERMISSIONS), size], path, b"");
     }
 
     /// A stretch of content; cut at multiples of [`CHUNK_BYTES`].

@@ -1,16 +1,13 @@
 //! The directories of one thread: their parents, and descriptors of those used lately.
 //!
-//! Descriptors are `O_PATH`, opened from the parent's; at most a given number is open, the one to close is
+//! Descriptors are `O_PATH`, opened from the parent's by a name of our own making (never a path) and without following links; at most a given number is open, the one to close is
 //! found by the clock algorithm (Corbató 1968).
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::location::open_beneath;
 use crate::tree::{Directory, DirectoryTree, write_directory_name, write_top_name};
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
@@ -42,13 +39,11 @@ impl DirectoryTable {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(directory: &Path, thread: u32, capacity: usize) -> Result<Self, Errno> {
+    pub fn open(directory: BorrowedFd<'_>, thread: u32, capacity: usize) -> Result<Self, Errno> {
         let mut name = Vec::with_capacity(64);
         write_top_name(&mut name, thread);
-        let path = directory.join(OsStr::from_bytes(&name));
         // Not O_PATH: syncfs and the like need a real descriptor.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let top = fs::openat(CWD, &path, flags, Mode::empty())?;
+        let top = open_beneath(directory, &name[..], OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         let capacity = capacity.max(2);
         let tree = DirectoryTree::new(thread, []);
         Ok(Self { top, tree, slots: Vec::new(), open: Vec::with_capacity(capacity), hand: 0, capacity, name })
@@ -199,11 +194,21 @@ fn index(number: u32) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn table(folder: &Path, capacity: usize) -> DirectoryTable {
         std::fs::create_dir(folder.join("t07")).unwrap();
-        DirectoryTable::open(folder, 7, capacity).unwrap()
+        DirectoryTable::open(std::fs::File::open(folder).unwrap().as_fd(), 7, capacity).unwrap()
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_top_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/", folder.path().join("t07")).unwrap();
+        let directory = std::fs::File::open(folder.path()).unwrap();
+        assert_eq!(DirectoryTable::open(directory.as_fd(), 7, 2).unwrap_err(), Errno::LOOP);
     }
 
     #[test]

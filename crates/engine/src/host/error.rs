@@ -72,6 +72,12 @@ pub enum HostError {
         /// The device.
         device: PathBuf,
     },
+    /// Others could reach what is about to be mounted.
+    #[error("nothing is mounted in {}, which others may enter or which is not this user's", folder.display())]
+    Exposed {
+        /// The folder of the mount point.
+        folder: PathBuf,
+    },
     /// A killed process did not end.
     #[error("process {pid} was killed but is still there after {seconds:.1} s")]
     Unkillable {
@@ -148,6 +154,9 @@ impl HostError {
             Self::Replaced { .. } | Self::NotHeld { .. } => {
                 "nothing was written; see what uses it (`losetup --list`, `findmnt`), then start again"
                     .to_owned()
+            }
+            Self::Exposed { folder } => {
+                format!("remove `{}`, or make it yours and private: chmod 700", folder.display())
             }
             Self::Unkillable { .. } => "look at dmesg: a device may not answer".to_owned(),
             _ => String::new(),

@@ -1,6 +1,8 @@
 //! Files and directories that the lab makes beside the file system under test.
 
+use std::fs::DirBuilder;
 use std::io::{ErrorKind, Result};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use super::HostError;
@@ -20,12 +22,13 @@ pub fn remove(file: &Path) -> std::result::Result<(), HostError> {
     missing_is_fine(std::fs::remove_file(file)).map_err(HostError::file("remove", file))
 }
 
-/// Makes a directory and its parents.
+/// Makes a directory and its parents, for this user alone: what is kept or mounted in them is nobody else's business.
 ///
 /// # Errors
 /// Something else is there, or no right to.
 pub fn make_directory(directory: &Path) -> std::result::Result<(), HostError> {
-    std::fs::create_dir_all(directory).map_err(HostError::file("make directory", directory))
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(HostError::file("make directory", directory))
 }
 
 /// Removes an empty directory; a missing one is fine, and so is one that holds something or that something is

@@ -152,11 +152,31 @@ impl HeldDevices {
         options: &[String],
     ) -> Result<(), HostError> {
         self.used(device, |_| mount::mount(device, point, file_system, options))?;
+        self.remember_mount(point);
+        Ok(())
+    }
+
+    /// As [`HeldDevices::mount`], with exactly these options: puts a mount of the user's own back as it was.
+    ///
+    /// # Errors
+    /// As [`HeldDevices::used`] and [`mount::mount_again`].
+    pub fn mount_again(
+        &self,
+        device: &Path,
+        point: &Path,
+        file_system: &str,
+        options: &[String],
+    ) -> Result<(), HostError> {
+        self.used(device, |_| mount::mount_again(device, point, file_system, options))?;
+        self.remember_mount(point);
+        Ok(())
+    }
+
+    fn remember_mount(&self, point: &Path) {
         if let Some(entry) = mount::top(point) {
             let mounted = Mounted { point: entry.point, device_number: entry.device_number };
             self.mounts().push(mounted);
         }
-        Ok(())
     }
 
     /// Unmounts what this agent mounted at `point`; where it mounted nothing, whatever is there.

@@ -3,14 +3,15 @@
 //! /proc/self/mountinfo, as proc_pid_mountinfo(5) has it: id, parent, major:minor, root, mount point, options, optional
 //! fields, `-`, type, source, super options; blanks in paths are octal escapes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::HostError;
 
@@ -110,15 +111,85 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Mounts a device.
+/// Mounts a device: `nosuid`, `nodev` and `noexec`, at a directory whose parent only this user may enter. What is on a volume may be
+/// anybody's, and so may the mode of its root directory.
 ///
 /// # Errors
 /// What mount(2) refuses; [`FailureKind::Missing`](crate::protocol::FailureKind) for a file system the
-/// kernel does not have.
+/// kernel does not have; a parent that others may enter, or a link in place of the directory.
 pub fn mount(device: &Path, point: &Path, file_system: &str, options: &[String]) -> Result<(), HostError> {
-    let what = || format!("mount {} at {} as {file_system}", device.display(), point.display());
-    fsage_sys::mount::mount(device, point, file_system, options)
-        .map_err(|source| HostError::Kernel { what: what(), source })
+    let directory = private_point(point)?;
+    fsage_sys::mount::mount_at(device, directory.as_fd(), point, file_system, options)
+        .map_err(HostError::kernel(what(device, point, file_system)))
+}
+
+/// Mounts with exactly these options: puts a mount of the user's own back as it was.
+///
+/// # Errors
+/// As [`mount`].
+pub fn mount_again(
+    device: &Path,
+    point: &Path,
+    file_system: &str,
+    options: &[String],
+) -> Result<(), HostError> {
+    fsage_sys::mount::mount_again(device, point, file_system, options).map_err(HostError::kernel(what(
+        device,
+        point,
+        file_system,
+    )))
+}
+
+fn what(device: &Path, point: &Path, file_system: &str) -> String {
+    format!("mount {} at {} as {file_system}", device.display(), point.display())
+}
+
+/// Restricts what another program mounted at `point` as [`mount`] restricts its own mounts.
+///
+/// # Errors
+/// It is no mount point.
+pub fn restrict(point: &Path) -> Result<(), HostError> {
+    fsage_sys::mount::restrict(point)
+        .map_err(HostError::kernel(format!("restrict the mount at {}", point.display())))
+}
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Makes a mount point in a folder that is for nothing else and that only this user may enter.
+///
+/// # Errors
+/// Something else is there, it belongs to somebody else, or no right to.
+pub fn make_point(point: &Path) -> Result<(), HostError> {
+    let (parent, name) = split(point)?;
+    super::file::make_directory(parent)?;
+    let error = |errno: Errno| HostError::file("make directory", point)(errno.into());
+    let readable = FOLDER.difference(OFlags::PATH);
+    let folder = rustix::fs::open(parent, readable, Mode::empty()).map_err(error)?;
+    let facts = rustix::fs::fstat(&folder).map_err(error)?;
+    if facts.st_uid == geteuid().as_raw() {
+        rustix::fs::fchmod(&folder, Mode::RWXU).map_err(error)?;
+    }
+    match rustix::fs::mkdirat(&folder, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => private_point(point).map(drop),
+        Err(errno) => Err(error(errno)),
+    }
+}
+
+/// Opens a mount point, in a folder that only this user may enter.
+fn private_point(point: &Path) -> Result<OwnedFd, HostError> {
+    let (parent, name) = split(point)?;
+    let error = |errno: Errno| HostError::file("open the mount point", point)(errno.into());
+    let folder = rustix::fs::open(parent, FOLDER, Mode::empty()).map_err(error)?;
+    let facts = rustix::fs::fstat(&folder).map_err(error)?;
+    if facts.st_uid != geteuid().as_raw() || facts.st_mode & 0o077 != 0 {
+        return Err(HostError::Exposed { folder: parent.to_owned() });
+    }
+    rustix::fs::openat(&folder, name, FOLDER, Mode::empty()).map_err(error)
+}
+
+fn split(point: &Path) -> Result<(&Path, &OsStr), HostError> {
+    let parts = point.parent().zip(point.file_name());
+    parts.ok_or_else(|| HostError::Senseless { what: format!("{} is no mount point", point.display()) })
 }
 
 /// Unmounts whatever is mounted at `point`, however often; waits some seconds while it is busy.
@@ -177,6 +248,28 @@ mod tests {
         assert!(parse("36 35 98:0 /").is_none());
         assert_eq!(unescape("a\\"), Path::new("a\\"));
         assert_eq!(unescape("\\09x"), Path::new("\\09x"));
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_gets_no_mount() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (parent, point) = (folder.path().join("mounts"), folder.path().join("mounts/trial"));
+        std::fs::create_dir_all(&point).unwrap();
+        let open = |mode| std::fs::set_permissions(&parent, std::fs::Permissions::from_mode(mode)).unwrap();
+        let refused = || mount(Path::new("none"), &point, "tmpfs", &[]).unwrap_err();
+        for mode in [0o701, 0o710, 0o750, 0o755, 0o1777] {
+            open(mode);
+            assert!(matches!(refused(), HostError::Exposed { .. }), "{mode:o}");
+        }
+        make_point(&point).unwrap();
+        assert_eq!(parent.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        std::fs::remove_dir(&point).unwrap();
+        symlink(folder.path(), &point).unwrap();
+        assert!(matches!(refused(), HostError::File { .. }));
+        assert!(make_point(&point).is_err());
+        assert!(!is_mount_point(folder.path()));
     }
 
     #[test]

@@ -4,15 +4,17 @@
 //! layout, unless extents are shared (xfs reflinks): those are copied by the file system. Access and modification times are kept, change
 //! times are not. The file number of the data is the inode's.
 
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::fs::{self, File, FileTimes};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use fsage_sys::fiemap::{DATA_INLINE, DELALLOC, ENCODED, Reader, UNKNOWN, UNWRITTEN};
+use rustix::fs::{Mode, OFlags};
 
 use super::{BLOCK_BYTES, ImageError, as_u64, go_on};
 use crate::load::Control;
+use crate::location::Anchor;
 
 /// Bytes written at once.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -22,35 +24,40 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// # Errors
 /// A directory or file cannot be read or written.
 pub fn materialise(directory: &Path, control: &Control) -> Result<(), ImageError> {
-    let device = fs::metadata(directory).map_err(ImageError::file("look at", directory))?.dev();
-    let mut waiting = vec![directory.to_owned()];
+    let root = Anchor::at(directory).map_err(|errno| ImageError::file("open", directory)(errno.into()))?;
+    let device = fs::metadata(root.held()).map_err(ImageError::file("look at", directory))?.dev();
+    let mut waiting = vec![PathBuf::new()];
     let mut reader = Reader::new();
     let mut buffer = vec![0; usize::try_from(CHUNK_BYTES).unwrap_or(0)];
     while let Some(folder) = waiting.pop() {
-        let entries = fs::read_dir(&folder).map_err(ImageError::file("read", &folder))?;
+        let shown = directory.join(&folder);
+        let entries = fs::read_dir(root.held().join(&folder)).map_err(ImageError::file("read", &shown))?;
         for entry in entries {
             go_on(control)?;
-            let entry = entry.map_err(ImageError::file("read", &folder))?;
-            let path = entry.path();
+            let entry = entry.map_err(ImageError::file("read", &shown))?;
+            let below = folder.join(entry.file_name());
+            let path = directory.join(&below);
             let metadata = entry.metadata().map_err(ImageError::file("look at", &path))?;
             if metadata.is_dir() && metadata.dev() == device {
-                waiting.push(path);
+                waiting.push(below);
             } else if metadata.is_file() && metadata.len() > 0 {
-                write(&path, &metadata, &mut reader, &mut buffer)?;
+                let file = root.open(&below, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
+                let file = file.map_err(|errno| ImageError::file("open", &path)(errno.into()))?.into();
+                write(&file, &path, &metadata, &mut reader, &mut buffer)?;
             }
         }
     }
-    crate::host::cache::sync(directory)
+    crate::host::cache::sync(&root.held())
         .map_err(|_| ImageError::file("sync", directory)(std::io::Error::from(std::io::ErrorKind::Other)))
 }
 
 fn write(
+    file: &File,
     path: &PathBuf,
     metadata: &fs::Metadata,
     reader: &mut Reader,
     buffer: &mut [u8],
 ) -> Result<(), ImageError> {
-    let file = OpenOptions::new().write(true).open(path).map_err(ImageError::file("open", path))?;
     let mut extents = Vec::new();
     reader
         .visit(file.as_fd(), |extent| {
@@ -72,7 +79,7 @@ fn write(
             offset += step;
         }
     }
-    keep_times(&file, metadata).map_err(ImageError::file("set the times of", path))
+    keep_times(file, metadata).map_err(ImageError::file("set the times of", path))
 }
 
 fn keep_times(file: &File, metadata: &fs::Metadata) -> std::io::Result<()> {

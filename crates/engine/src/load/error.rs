@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::fullness::lacks_inodes;
 use crate::disk::ControlError;
+use crate::location::LocationError;
 use crate::protocol::FailureKind;
 
 /// Why a load could not be run, or could not be run to its end.
@@ -18,9 +19,18 @@ pub enum LoadError {
         /// Why.
         errno: i32,
     },
+    /// It is not on its volume.
+    #[error(transparent)]
+    Location(#[from] LocationError),
     /// A thread's directory is there already and holds something.
     #[error("{} is left from an earlier load and is not empty", path.display())]
     Leftover {
+        /// The thread's directory.
+        path: PathBuf,
+    },
+    /// Something else has the name of a thread's directory.
+    #[error("{} is there already and is no directory but a file or a symbolic link", path.display())]
+    Taken {
         /// The thread's directory.
         path: PathBuf,
     },
@@ -119,7 +129,7 @@ impl LoadError {
                 }
                 _ => String::new(),
             },
-            Self::Leftover { path } => {
+            Self::Leftover { path } | Self::Taken { path } => {
                 format!("remove it (rm -r {}) or name another directory", path.display())
             }
             Self::Workload { hint, .. } => hint.clone(),
@@ -133,6 +143,7 @@ impl LoadError {
                 room_hint(path)
             }
             Self::Disk(error) => error.hint(),
+            Self::Location(error) => error.hint(),
             _ => String::new(),
         }
     }
@@ -141,9 +152,12 @@ impl LoadError {
     #[must_use]
     pub const fn kind(&self) -> FailureKind {
         match self {
-            Self::Spec { .. } | Self::Workload { .. } | Self::Leftover { .. } => FailureKind::Usage,
+            Self::Spec { .. } | Self::Workload { .. } | Self::Leftover { .. } | Self::Taken { .. } => {
+                FailureKind::Usage
+            }
             Self::Panicked => FailureKind::Internal,
             Self::Disk(error) => error.kind(),
+            Self::Location(error) => error.kind(),
             Self::Directory { .. }
             | Self::System { .. }
             | Self::DeviceFailed { .. }

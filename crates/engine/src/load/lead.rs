@@ -134,7 +134,7 @@ impl<'a> Lead<'a> {
         shared.grow_share.store(grow.to_bits(), Ordering::Relaxed);
         Self {
             prober: Prober::new(ground, threads, layout, like.is_some(), spec.trim, facts.counts_at_once),
-            meter: Meter::under(ground.path()),
+            meter: Meter::under(&ground.held()),
             disk: None,
             age: spec.stop.age.clone().map(AgeWatch::new),
             spacing: Spacing::new(spec.probe_every, spec.probe_share, shared.by_operations),

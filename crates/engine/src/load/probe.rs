@@ -10,7 +10,7 @@ use crate::protocol::Warning;
 /// Makes the probes of a load.
 #[derive(Debug)]
 pub struct Prober {
-    path: std::path::PathBuf,
+    ground: Ground,
     threads: usize,
     layout: bool,
     /// Layouts are looked at in detail.
@@ -33,10 +33,10 @@ impl Prober {
         trim: bool,
         counts_at_once: bool,
     ) -> Self {
-        let device = Device::under(ground.path());
+        let device = Device::under(&ground.held());
         let device_start = device.as_ref().and_then(Device::bytes_written);
         Self {
-            path: ground.path().to_owned(),
+            ground: ground.clone(),
             threads,
             layout,
             detail,
@@ -78,11 +78,10 @@ impl Prober {
 
     /// Use of the volume, right on every file system.
     pub fn usage(&self) -> Result<Usage, LoadError> {
-        let ground = Ground::open(&self.path)?;
         if !self.counts_at_once {
-            ground.sync()?;
+            self.ground.sync()?;
         }
-        ground.settled_usage()
+        self.ground.settled_usage()
     }
 
     /// Makes a probe; latencies are left to the caller.
@@ -93,15 +92,14 @@ impl Prober {
         files: u64,
         sink: &mut dyn LoadSink,
     ) -> Result<Probe, LoadError> {
-        let ground = Ground::open(&self.path)?;
-        ground.sync()?;
+        self.ground.sync()?;
         self.device_bytes = self.device_bytes_now();
         self.last_operations = Some(operations);
-        let usage = ground.settled_usage()?;
+        let usage = self.ground.settled_usage()?;
         let free_space = self.free_space(sink);
         let layout = if self.layout { Some(self.scan()?) } else { None };
         if self.trim
-            && let Err(error) = fsage_sys::fitrim::trim(ground.fd())
+            && let Err(error) = fsage_sys::fitrim::trim(self.ground.fd())
         {
             self.warn(
                 sink,
@@ -126,17 +124,18 @@ impl Prober {
 
     /// Layout of what the load made.
     pub fn scan(&self) -> Result<LayoutSummary, LoadError> {
-        layout::scan_load(&self.path, self.threads, self.detail)
-            .map_err(|error| LoadError::Layout { path: self.path.clone(), what: error.to_string() })
+        let path = self.ground.path();
+        layout::scan_load(&self.ground.held(), self.threads, self.detail)
+            .map_err(|error| LoadError::Layout { path: path.to_owned(), what: error.to_string() })
     }
 
     /// Free space, where it can be known.
     pub fn free_space_now(&self) -> Option<FreeSpace> {
-        layout::free_space(&self.path).ok()
+        layout::free_space(&self.ground.held()).ok()
     }
 
     fn free_space(&mut self, sink: &mut dyn LoadSink) -> Option<FreeSpace> {
-        match layout::free_space(&self.path) {
+        match layout::free_space(&self.ground.held()) {
             Ok(free) => Some(free),
             Err(error) => {
                 self.warn(sink, "fragmentation-estimate", &format!("free space cannot be mapped: {error}"));

@@ -19,6 +19,7 @@ use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec};
 use crate::digest::Digest;
 use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};
+use crate::location::Location;
 use crate::profile::derived;
 use crate::trace::{Batches, Feed, Preamble};
 use crate::tree::Directory;
@@ -32,8 +33,21 @@ use crate::workload::{AnyWorkload, ResolveContext, resolve};
 /// Before anything is done: a missing, read-only or used directory, a specification that makes no sense.
 /// Later: the device stopped working, a probe failed.
 pub fn run(spec: &LoadSpec, control: &Control, sink: &mut dyn LoadSink) -> Result<LoadResult, LoadError> {
+    run_in(&Location::from(&*spec.directory), spec, control, sink)
+}
+
+/// As [`run`], in the specification's directory as it is found at `location`.
+///
+/// # Errors
+/// As [`run`]; the location leaves its volume.
+pub fn run_in(
+    location: &Location,
+    spec: &LoadSpec,
+    control: &Control,
+    sink: &mut dyn LoadSink,
+) -> Result<LoadResult, LoadError> {
     setup::check(spec)?;
-    let ground = Ground::open(&spec.directory)?;
+    let ground = Ground::open(location)?;
     let volume = ground.usage()?;
     // What follows from a profile is settled once, for the threads and for whoever reads the trace.
     let spec = &spec.derived(volume.total_bytes);
@@ -81,7 +95,7 @@ pub(crate) fn run_sources<S: Source>(
         progress: (0..threads).map(|_| Progress::default()).collect(),
         start_raw_ns: AtomicU64::new(raw_ns()),
         grow_share: AtomicU64::new(0),
-        by_operations: Clock::under(ground.path())?.is_model(),
+        by_operations: Clock::under(&ground.held())?.is_model(),
     };
     std::thread::scope(|scope| {
         let (messages, inbox) = bounded(8 * threads + 8);
@@ -159,13 +173,12 @@ fn make_executors(
         in_place: facts.in_place,
         open_directories: setup::descriptors() / threads,
     };
-    let clock = Clock::under(ground.path())?;
+    let clock = Clock::under(&ground.held())?;
     let error = |errno| ground.error("mkdir", errno);
     (0_u32..)
         .zip(initial)
         .map(|(thread, directories)| {
-            let mut executor =
-                Executor::open(ground.path(), thread, options, clock.clone()).map_err(error)?;
+            let mut executor = Executor::open(ground.fd(), thread, options, clock.clone()).map_err(error)?;
             if ground.is_resumed() {
                 directories.iter().for_each(|directory| executor.know_directory(*directory));
             } else {
@@ -260,7 +273,7 @@ mod tests {
     ) -> Result<LoadResult, LoadError> {
         let folder = tempfile::tempdir().unwrap();
         let spec = spec(folder.path(), sources.len(), utilisation);
-        let ground = Ground::open(folder.path())?;
+        let ground = Ground::open(&folder.path().into())?;
         let initial = vec![Vec::new(); sources.len()];
         run_sources(&spec, &ground, sources, &initial, None, &Control::new(), &mut NoSink)
             .map(|(result, _)| result)

@@ -5,14 +5,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{self, Access, AtFlags, CWD, FallocateFlags, Mode, OFlags};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{self, Access, AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::fullness::{Usage, traits, usage};
 use super::worker::Trouble;
 use super::{AgeTarget, LoadError, LoadSpec, WriteMode};
+use crate::location::{Anchor, Location};
 use crate::tree::write_top_name;
 
 /// Most threads of a load.
@@ -146,22 +147,24 @@ pub fn descriptors() -> usize {
 }
 
 /// The directory of a load.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Ground {
-    path: PathBuf,
-    fd: OwnedFd,
+    anchor: Anchor,
     resumed: bool,
 }
 
 impl Ground {
     /// Opens it; it must exist and be writable.
-    pub fn open(path: &Path) -> Result<Self, LoadError> {
-        let error =
-            |errno: Errno| LoadError::Directory { path: path.to_owned(), errno: errno.raw_os_error() };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = fs::openat(CWD, path, flags, Mode::empty()).map_err(error)?;
-        fs::accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(error)?;
-        Ok(Self { path: path.to_owned(), fd, resumed: false })
+    pub fn open(location: &Location) -> Result<Self, LoadError> {
+        let error = |errno: i32| LoadError::Directory { path: location.path.clone(), errno };
+        let anchor = location.open().map_err(|refused| match refused.errno() {
+            Some(errno) => error(errno),
+            None => LoadError::Location(refused),
+        })?;
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        fs::accessat(anchor.fd(), ".", access, AtFlags::EACCESS)
+            .map_err(|errno| error(errno.raw_os_error()))?;
+        Ok(Self { anchor, resumed: false })
     }
 
     /// The same where the threads' trees are there already and are gone on with.
@@ -175,11 +178,20 @@ impl Ground {
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.anchor.path()
+    }
+
+    /// A path of its descriptor; see [`Anchor::held`].
+    pub fn held(&self) -> PathBuf {
+        self.anchor.held()
+    }
+
+    pub const fn anchor(&self) -> &Anchor {
+        &self.anchor
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.anchor.fd()
     }
 
     pub fn usage(&self) -> Result<Usage, LoadError> {
@@ -206,24 +218,23 @@ impl Ground {
 
     /// Writes everything dirty out.
     pub fn sync(&self) -> Result<(), LoadError> {
-        fs::syncfs(&self.fd).map_err(|errno| self.error("syncfs", errno))
+        fs::syncfs(self.fd()).map_err(|errno| self.error("syncfs", errno))
     }
 
     /// A failure of a call on the directory.
     pub fn error(&self, call: &'static str, errno: Errno) -> LoadError {
-        LoadError::System { call, path: self.path.clone(), errno: errno.raw_os_error() }
+        LoadError::System { call, path: self.path().to_owned(), errno: errno.raw_os_error() }
     }
 
     /// What a thread's trouble is to the user.
     pub fn trouble(&self, trouble: Trouble) -> LoadError {
-        let system = |call, errno| LoadError::System { call, path: self.path.clone(), errno };
+        let path = || self.path().to_owned();
+        let system = |call, errno| LoadError::System { call, path: path(), errno };
         match trouble {
             Trouble::Device { errno, consecutive } => {
-                LoadError::DeviceFailed { path: self.path.clone(), errno, consecutive }
+                LoadError::DeviceFailed { path: path(), errno, consecutive }
             }
-            Trouble::Futile { errno, consecutive } => {
-                LoadError::Futile { path: self.path.clone(), errno, consecutive }
-            }
+            Trouble::Futile { errno, consecutive } => LoadError::Futile { path: path(), errno, consecutive },
             Trouble::Stuck => LoadError::Workload {
                 what: "nothing to do: no operation that has a weight finds an object to work on".to_owned(),
                 hint: String::new(),
@@ -234,32 +245,39 @@ impl Ground {
 
     /// Makes the threads' top directories, after a look that none is there with something in it.
     pub fn make_tops(&self, threads: usize) -> Result<(), LoadError> {
-        let names: Vec<PathBuf> = (0_u32..).take(threads).map(|thread| self.top(thread)).collect();
-        for path in &names {
-            match std::fs::read_dir(path) {
-                Ok(mut entries) => {
-                    if entries.next().is_some() {
-                        return Err(LoadError::Leftover { path: path.clone() });
-                    }
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(_) => return Err(LoadError::Leftover { path: path.clone() }),
+        let names: Vec<PathBuf> = (0_u32..).take(threads).map(top_name).collect();
+        for name in &names {
+            let path = || self.path().join(name);
+            match self.anchor.open(name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) {
+                Ok(top) if is_empty(&top) => {}
+                Err(Errno::NOENT) => {}
+                Err(Errno::LOOP | Errno::NOTDIR) => return Err(LoadError::Taken { path: path() }),
+                Ok(_) | Err(_) => return Err(LoadError::Leftover { path: path() }),
             }
         }
-        for path in &names {
-            match fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+        for name in &names {
+            match fs::mkdirat(self.fd(), name, Mode::from_raw_mode(0o755)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => {
-                    return Err(LoadError::Directory { path: path.clone(), errno: errno.raw_os_error() });
+                    let path = self.path().join(name);
+                    return Err(LoadError::Directory { path, errno: errno.raw_os_error() });
                 }
             }
         }
         Ok(())
     }
+}
 
-    fn top(&self, thread: u32) -> PathBuf {
-        let mut name = Vec::new();
-        write_top_name(&mut name, thread);
-        self.path.join(OsStr::from_bytes(&name))
-    }
+/// Name of a thread's top directory.
+pub fn top_name(thread: u32) -> PathBuf {
+    let mut name = Vec::new();
+    write_top_name(&mut name, thread);
+    OsStr::from_bytes(&name).into()
+}
+
+/// Whether a directory holds nothing; one that cannot be read does.
+pub fn is_empty(directory: &OwnedFd) -> bool {
+    let dots = |entry: &fs::DirEntry| matches!(entry.file_name().to_bytes(), b"." | b"..");
+    fs::Dir::read_from(directory)
+        .is_ok_and(|entries| entries.into_iter().all(|entry| entry.is_ok_and(|entry| dots(&entry))))
 }

@@ -71,11 +71,11 @@ impl Works {
             in_place: facts.in_place,
             open_directories: descriptors() / VOLUMES,
         };
-        let clock = Clock::under(ground.path())?;
-        let mut executor = Executor::open(ground.path(), 0, options, clock.clone())
+        let clock = Clock::under(&ground.held())?;
+        let mut executor = Executor::open(ground.fd(), 0, options, clock.clone())
             .map_err(|errno| ground.error("open", errno))?;
         known.into_iter().for_each(|directory| executor.know_directory(directory));
-        let device = Device::under(ground.path());
+        let device = Device::under(&ground.held());
         let device_start = device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
         let (began, cost) = (Moment::default(), PartCost::default());
         Ok(Self { executor, clock, device, device_start, began, cost })

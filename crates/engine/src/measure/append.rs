@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 
 use fsage_content::{Block, Header, recognise};
 use fsage_sys::aligned::AlignedBuffer;
-use rustix::fs::{CWD, Mode, OFlags, fsync, openat};
+use rustix::fs::{OFlags, fsync};
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use super::context::{Context, per_second, seconds, seconds_per_gib};
@@ -36,7 +36,7 @@ pub(super) fn run(spec: &AppendSpec, context: &mut Context<'_>) -> Result<Vec<Me
         let (value, limit) = (spec.size.to_string(), "1 byte to 1GiB");
         return Err(MeasureError::Range { measure: "append", key: "size", value, limit });
     }
-    let old = OldFiles::find(context.directory)?;
+    let old = OldFiles::find(context.anchor)?;
     context.warn_unseen(&old.unseen);
     if old.files.is_empty() {
         return Err(MeasureError::Nothing { path: context.directory.to_owned(), what: "there are no files" });
@@ -93,7 +93,7 @@ fn prepare<'a>(file: &'a OldFile, size: u64, context: &Context<'_>) -> Append<'a
 
 /// What the last block of a file is, or, where it is too short to tell, the one before.
 fn last_block(file: &OldFile, context: &Context<'_>) -> Option<Block> {
-    let data = File::open(context.below(&file.path)).ok()?;
+    let data = File::from(context.open(&file.path, OFlags::RDONLY).ok()?);
     let last = file.size.saturating_sub(1) / BLOCK_BYTES;
     let block = |number: u64| {
         let mut buffer = [0; 4096];
@@ -108,9 +108,7 @@ fn last_block(file: &OldFile, context: &Context<'_>) -> Option<Block> {
 
 impl Append<'_> {
     fn run(&self, sync: bool, buffer: &mut [u8], context: &Context<'_>) -> Result<(), Errno> {
-        let path = context.below(&self.file.path);
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(CWD, &path, flags, Mode::empty())?;
+        let file = context.open(&self.file.path, OFlags::WRONLY)?;
         let mut at = self.start;
         while at < self.end {
             let left = usize::try_from(self.end - at).unwrap_or(usize::MAX);

@@ -6,8 +6,7 @@
 //! comes from memory, which happens with about reads ÷ (2 × blocks) of them.
 
 use fsage_sys::aligned::AlignedBuffer;
-use rustix::fd::OwnedFd;
-use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
+use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::context::{Context, per_second, seconds};
@@ -25,7 +24,7 @@ pub(super) fn run(
         let (value, limit) = (spec.reads.to_string(), "1 to 100000000");
         return Err(MeasureError::Range { measure: "cold-random-read", key: "reads", value, limit });
     }
-    let old = OldFiles::find(context.directory)?;
+    let old = OldFiles::find(context.anchor)?;
     context.warn_unseen(&old.unseen);
     let places = Places::of(&old.files);
     if places.blocks() == 0 {
@@ -86,10 +85,9 @@ fn read_block(
     buffer: &mut [u8],
     timing: &mut Timing,
 ) -> Result<u64, Errno> {
-    let path = context.below(&file.path);
     let clock = context.clock();
     let before = clock.now_ns();
-    let fd: OwnedFd = openat(CWD, &path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let fd = context.open(&file.path, OFlags::RDONLY)?;
     if !readahead {
         fadvise(&fd, 0, None, Advice::Random)?;
     }

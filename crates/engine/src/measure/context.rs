@@ -1,10 +1,12 @@
 //! What every measure works with: the directory, the seed, the clock, and making things cold.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fsage_sys::clock::{CpuTime, raw_ns, thread_cpu};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, mkdirat, syncfs};
+use rustix::io::Errno;
 
 use crate::disk::{Clock, DiskUse, Meter};
 
@@ -12,6 +14,7 @@ use super::requests::{RequestSummary, Tracer};
 use super::{MeasureError, listing::Unseen};
 use crate::host::cache;
 use crate::load::{Control, LoadSink};
+use crate::location::Anchor;
 use crate::protocol::Warning;
 use crate::quantity::as_f64;
 
@@ -36,7 +39,10 @@ struct Moment {
 
 /// A measure under way.
 pub(super) struct Context<'a> {
+    /// The tree's path, to be shown.
     pub directory: &'a Path,
+    /// The tree.
+    pub anchor: &'a Anchor,
     pub seed: u64,
     pub warnings: Vec<Warning>,
     pub count: Count,
@@ -55,22 +61,23 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub fn new(
-        directory: &'a Path,
+        anchor: &'a Anchor,
         seed: u64,
         control: &'a Control,
         sink: &'a mut dyn LoadSink,
         tracer: Option<Tracer>,
     ) -> Result<Self, MeasureError> {
         Ok(Self {
-            directory,
+            directory: anchor.path(),
+            anchor,
             seed,
             warnings: Vec::new(),
             count: Count::default(),
             control,
             sink,
             tracer,
-            clock: Clock::under(directory)?,
-            meter: Meter::under(directory),
+            clock: Clock::under(&anchor.held())?,
+            meter: Meter::under(&anchor.held()),
             running: None,
             elapsed_ns: 0,
             wall_ns: 0,
@@ -94,7 +101,7 @@ impl<'a> Context<'a> {
 
     /// Writes the file system back.
     pub fn sync(&self) -> Result<(), MeasureError> {
-        Ok(cache::sync(self.directory)?)
+        syncfs(self.anchor.fd()).map_err(MeasureError::system("sync", self.directory))
     }
 
     /// Starts or goes on with the clock, the disk's counters and the trace of requests.
@@ -189,10 +196,15 @@ impl<'a> Context<'a> {
 
     /// Free bytes that an ordinary user may take.
     pub fn free_bytes(&self) -> Result<u64, MeasureError> {
-        Ok(cache::usage(self.directory)?.available_bytes)
+        Ok(cache::usage(&self.anchor.held())?.available_bytes)
     }
 
-    /// A path below the directory.
+    /// Opens a file below the directory; links are not followed.
+    pub fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        self.anchor.open(path, flags | OFlags::NONBLOCK, Mode::empty())
+    }
+
+    /// A path below the directory, to be shown.
     pub fn below(&self, path: &[u8]) -> PathBuf {
         super::listing::below(self.directory, path)
     }
@@ -221,62 +233,71 @@ pub(super) fn per_second(count: u64, ns: u64) -> f64 {
 /// Name of the folder that a measure makes below the directory for what it writes.
 pub const FOLDER: &str = "fsage-measure";
 
-/// Makes [`FOLDER`] below `directory` and says where it is.
+/// Makes [`FOLDER`] below a directory, for this user alone, and opens it.
 ///
 /// # Errors
 /// Something of that name is there already, or the file system does not let us.
-pub fn make_folder(directory: &Path) -> Result<PathBuf, MeasureError> {
-    let path = directory.join(FOLDER);
-    match std::fs::create_dir(&path) {
-        Ok(()) => Ok(path),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(MeasureError::Leftover { path })
-        }
-        Err(error) => Err(MeasureError::io("make", &path)(error)),
+pub fn make_folder(directory: &Anchor) -> Result<OwnedFd, MeasureError> {
+    let path = directory.path().join(FOLDER);
+    match mkdirat(directory.fd(), FOLDER, Mode::RWXU) {
+        Ok(()) => directory
+            .open(FOLDER, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+            .map_err(MeasureError::system("open", &path)),
+        Err(Errno::EXIST) => Err(MeasureError::Leftover { path }),
+        Err(errno) => Err(MeasureError::system("make", &path)(errno)),
     }
 }
 
-/// Removes [`FOLDER`] below `directory` with what is in it, and syncs; a missing one is fine.
+/// Removes [`FOLDER`] below a directory with what is in it, and syncs; a missing one is fine.
 ///
 /// # Errors
 /// The file system does not let us.
-pub fn remove_folder(directory: &Path) -> Result<(), MeasureError> {
-    let path = directory.join(FOLDER);
-    match std::fs::remove_dir_all(&path) {
+pub fn remove_folder(directory: &Anchor) -> Result<(), MeasureError> {
+    // Follows no link, neither here nor below.
+    match std::fs::remove_dir_all(directory.held().join(FOLDER)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(MeasureError::io("remove", &path)(error));
+            return Err(MeasureError::io("remove", &directory.path().join(FOLDER))(error));
         }
         _ => {}
     }
-    let opened = File::open(directory).map_err(MeasureError::io("open", directory))?;
-    rustix::fs::syncfs(&opened).map_err(MeasureError::system("sync", directory))
+    syncfs(directory.fd()).map_err(MeasureError::system("sync", directory.path()))
 }
 
 /// A folder of our own below the directory, removed with what is in it when it goes.
-pub(super) struct Workshop {
-    /// Where it is.
-    pub path: PathBuf,
+pub(super) struct Workshop<'a> {
+    directory: &'a Anchor,
+    folder: OwnedFd,
     removed: bool,
 }
 
-impl Workshop {
+impl<'a> Workshop<'a> {
     /// Makes [`FOLDER`] below `directory`.
-    pub fn make(directory: &Path) -> Result<Self, MeasureError> {
-        Ok(Self { path: make_folder(directory)?, removed: false })
+    pub fn make(directory: &'a Anchor) -> Result<Self, MeasureError> {
+        Ok(Self { directory, folder: make_folder(directory)?, removed: false })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    /// Where it is, to be shown.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join(FOLDER)
     }
 
     /// Removes it and syncs.
     pub fn remove(mut self) -> Result<(), MeasureError> {
         self.removed = true;
-        remove_folder(self.path.parent().unwrap_or(&self.path))
+        remove_folder(self.directory)
     }
 }
 
-impl Drop for Workshop {
+impl Drop for Workshop<'_> {
     fn drop(&mut self) {
         if !self.removed {
             // The measure failed: its own error is the one to tell.
-            let _ = std::fs::remove_dir_all(&self.path);
+            let _ = std::fs::remove_dir_all(self.directory.held().join(FOLDER));
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::os::fd::OwnedFd;
 
 use fsage_sys::aligned::AlignedBuffer;
-use rustix::fs::{CWD, Mode, OFlags, open, openat};
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, retry_on_intr, write};
 
 use super::context::{Context, Workshop, per_second, seconds, seconds_per_gib};
@@ -29,16 +29,13 @@ pub(super) fn run(spec: &CreateSpec, context: &mut Context<'_>) -> Result<Vec<Me
     check_share("create", "free_share", spec.free_share, 0.9, "above 0 and at most 0.9")?;
     let mut random = context.random(1);
     let plan = plan(spec, &sizes, &mut random, context)?;
-    let workshop = Workshop::make(context.directory)?;
-    let directory = open(&workshop.path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(MeasureError::system("open", &workshop.path))?;
+    let workshop = Workshop::make(context.anchor)?;
     let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
     context.cool()?;
     context.start();
-    let full = make_all(&plan, &directory, &mut buffer, context, &workshop)?;
+    let full = make_all(&plan, &mut buffer, context, &workshop)?;
     context.sync()?;
     context.stop();
-    drop(directory);
     workshop.remove()?;
     if full {
         let (made, wanted) = (context.count.files, plan.len());
@@ -86,21 +83,20 @@ fn plan(
 /// Makes the files; whether the volume was full before their end.
 fn make_all(
     plan: &[u64],
-    directory: &OwnedFd,
     buffer: &mut [u8],
     context: &mut Context<'_>,
-    workshop: &Workshop,
+    workshop: &Workshop<'_>,
 ) -> Result<bool, MeasureError> {
     let mut name = Vec::with_capacity(32);
     for (n, &size) in (0_u64..).zip(plan) {
         name.clear();
         write_file_name(&mut name, n);
-        let made = openat(directory, &name[..], NEW, Mode::from_raw_mode(0o644))
+        let made = openat(workshop.folder(), &name[..], NEW, Mode::from_raw_mode(0o644))
             .and_then(|file| fill_file(&file, FIRST_FILE + n, size, buffer));
         match made {
             Ok(()) => {}
             Err(Errno::NOSPC) if context.count.files > 0 => return Ok(true),
-            Err(errno) => return Err(MeasureError::system("make a file in", &workshop.path)(errno)),
+            Err(errno) => return Err(MeasureError::system("make a file in", &workshop.path())(errno)),
         }
         context.count.files += 1;
         context.count.operations += 1;
@@ -113,8 +109,9 @@ fn make_all(
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
 /// Opens a new file of a workshop.
-pub(super) fn new_file(path: &std::path::Path) -> Result<OwnedFd, MeasureError> {
-    openat(CWD, path, NEW, Mode::from_raw_mode(0o644)).map_err(MeasureError::system("make", path))
+pub(super) fn new_file(workshop: &Workshop<'_>, name: &str) -> Result<OwnedFd, MeasureError> {
+    openat(workshop.folder(), name, NEW, Mode::from_raw_mode(0o644))
+        .map_err(MeasureError::system("make", &workshop.path().join(name)))
 }
 
 /// Writes `size` bytes of self-describing data.

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use rustix::fs::{AtFlags, CWD, unlinkat};
+use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use rustix::io::Errno;
 
 use super::context::{Context, per_second, seconds};
@@ -14,11 +15,12 @@ use super::listing::{Unseen, walk};
 use super::old::{OldFiles, shuffled};
 use super::{DeleteSpec, MeasureError, MeasureMetric, check_share, part_of};
 use crate::distribution::Random;
+use crate::location::open_beneath;
 use crate::quantity::share;
 
 pub(super) fn run(spec: &DeleteSpec, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
     check_share("delete", "file_share", spec.file_share, 1.0, "above 0 and at most 1")?;
-    let old = OldFiles::find(context.directory)?;
+    let old = OldFiles::find(context.anchor)?;
     context.warn_unseen(&old.unseen);
     if old.files.is_empty() {
         return Err(MeasureError::Nothing { path: context.directory.to_owned(), what: "there are no files" });
@@ -35,7 +37,7 @@ pub(super) fn run(spec: &DeleteSpec, context: &mut Context<'_>) -> Result<Vec<Me
         remove_tree(path, context, &mut failed)?;
     }
     for file in files {
-        match unlinkat(CWD, context.below(&file.path), AtFlags::empty()) {
+        match unlink(context.anchor.fd(), &file.path, AtFlags::empty()) {
             Ok(()) => context.count.files += 1,
             Err(errno) => failed.add(&file.path, errno),
         }
@@ -93,13 +95,26 @@ fn is_below(chosen: &BTreeSet<&[u8]>, path: &[u8]) -> bool {
     slashes.map(|(n, _)| &path[..n]).any(|above| chosen.contains(above))
 }
 
+/// Removes a name below a directory without following links on the way.
+fn unlink(root: BorrowedFd<'_>, path: &[u8], flags: AtFlags) -> Result<(), Errno> {
+    let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => return unlinkat(root, path, flags),
+    };
+    let parent = open_beneath(root, parent, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+    unlinkat(parent, name, flags)
+}
+
 /// Removes a directory and what is in it, names in the order in which they are listed.
 fn remove_tree(path: &[u8], context: &mut Context<'_>, failed: &mut Unseen) -> Result<(), MeasureError> {
-    let root = context.below(path);
+    let shown = context.below(path);
+    let root = context
+        .open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+        .map_err(MeasureError::system("open", &shown))?;
     let mut directories = Vec::new();
-    let unseen = walk(&root, |found| {
+    let unseen = walk(&fsage_sys::mount::descriptor_path(root.as_fd()), |found| {
         if found.kind == rustix::fs::FileType::Directory {
-            directories.push(super::listing::below(&root, found.path));
+            directories.push(found.path.to_vec());
             return Ok(());
         }
         match unlinkat(found.directory, found.name, AtFlags::empty()) {
@@ -113,8 +128,9 @@ fn remove_tree(path: &[u8], context: &mut Context<'_>, failed: &mut Unseen) -> R
     })?;
     context.warn_unseen(&unseen);
     // Sub-directories were met after their parents.
-    for directory in directories.iter().rev().chain([&root]) {
-        match unlinkat(CWD, directory, AtFlags::REMOVEDIR) {
+    let within = directories.iter().rev().map(|directory| (root.as_fd(), &directory[..]));
+    for (above, directory) in within.chain([(context.anchor.fd(), path)]) {
+        match unlink(above, directory, AtFlags::REMOVEDIR) {
             Ok(()) => context.count.operations += 1,
             Err(Errno::NOTEMPTY) if failed.count > 0 => {}
             Err(errno) => failed.add(path, errno),

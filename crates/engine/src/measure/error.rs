@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use crate::disk::ControlError;
 use crate::host::HostError;
+use crate::location::LocationError;
 use crate::protocol::{Failure, FailureKind};
 use crate::workload::WorkloadError;
 
@@ -54,6 +55,9 @@ pub enum MeasureError {
     /// The host does not let us.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The directory cannot be worked in.
+    #[error(transparent)]
+    Location(#[from] LocationError),
     /// The virtual disk cannot be asked for its time.
     #[error(transparent)]
     Disk(#[from] ControlError),
@@ -112,6 +116,7 @@ impl MeasureError {
                 "run `fsage verify` on both, and look at dmesg for errors of the device".to_owned()
             }
             Self::Host(error) => error.hint(),
+            Self::Location(error) => error.hint(),
             Self::Disk(error) => error.hint(),
             _ => String::new(),
         }
@@ -129,6 +134,7 @@ impl MeasureError {
             | Self::Nothing { .. } => FailureKind::Usage,
             Self::Differs { .. } => FailureKind::Damage,
             Self::Disk(error) => error.kind(),
+            Self::Location(error) => error.kind(),
             Self::System { .. } | Self::Host(_) | Self::Stopped => FailureKind::Failed,
         }
     }
@@ -139,6 +145,7 @@ impl MeasureError {
         match self {
             Self::System { errno, .. } => Some(errno.raw_os_error()),
             Self::Host(error) => error.errno(),
+            Self::Location(error) => error.errno(),
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn run(spec: &GrepSpec, context: &mut Context<'_>) -> Result<Vec<Meas
     let (mut allocated, mut failed) = (0, Unseen::default());
     context.cool()?;
     context.start();
-    let unseen = walk(context.directory, |found| {
+    let unseen = walk(&context.anchor.held(), |found| {
         if found.kind != FileType::RegularFile {
             return Ok(());
         }

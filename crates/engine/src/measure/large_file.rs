@@ -6,13 +6,16 @@
 
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags, fsync, openat};
+use rustix::fs::{Mode, OFlags, fsync, openat};
 use rustix::io::{read, retry_on_intr};
 
 use super::context::{Context, Workshop, per_second, seconds, seconds_per_gib};
 use super::create::{CHUNK_BYTES, FIRST_FILE, fill_chunk, new_file};
 use super::{LargeFileSpec, MeasureError, MeasureMetric, check_share, part_of};
 use crate::quantity::{as_f64, share};
+
+/// Name of the file.
+const NAME: &str = "large";
 
 pub(super) fn run(
     spec: &LargeFileSpec,
@@ -26,20 +29,21 @@ pub(super) fn run(
     if size == 0 {
         return Err(MeasureError::no_room("make a large file in", context.directory));
     }
-    let workshop = Workshop::make(context.directory)?;
-    let path = workshop.path.join("large");
+    let workshop = Workshop::make(context.anchor)?;
+    let path = workshop.path().join(NAME);
     let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
     context.count.files = 1;
     context.cool()?;
     context.start();
-    write_file(&new_file(&path)?, size, &mut buffer, context).map_err(|error| at(error, &path))?;
+    write_file(&new_file(&workshop, NAME)?, size, &mut buffer, context).map_err(|error| at(error, &path))?;
     context.stop();
     let write_ns = context.elapsed_ns();
-    let extents = extents(&path);
+    let extents = extents(&workshop);
     context.cool()?;
     context.start();
-    let file = openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(MeasureError::system("open", &path))?;
+    let file =
+        openat(workshop.folder(), NAME, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+            .map_err(MeasureError::system("open", &path))?;
     read_file(&file, size, &mut buffer, context).map_err(|error| at(error, &path))?;
     context.stop();
     drop(file);
@@ -107,7 +111,8 @@ fn read_file(
 }
 
 /// Extents of the file, where the file system tells.
-fn extents(path: &std::path::Path) -> Option<u64> {
+fn extents(workshop: &Workshop<'_>) -> Option<u64> {
     let options = crate::layout::ScanOptions { threads: 1, one_file_system: true };
-    crate::layout::scan(path.parent()?, &options).ok().map(|layout| layout.extents).filter(|&n| n > 0)
+    let held = fsage_sys::mount::descriptor_path(workshop.folder());
+    crate::layout::scan(&held, &options).ok().map(|layout| layout.extents).filter(|&n| n > 0)
 }

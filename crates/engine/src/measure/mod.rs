@@ -24,6 +24,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 
 use crate::load::{Control, LoadSink};
+use crate::location::Location;
 use crate::quantity::{as_f64, share};
 use context::Context;
 pub use context::{FOLDER, make_folder, remove_folder};
@@ -44,7 +45,7 @@ pub struct Order {
     /// The measure.
     pub measure: MeasureSpec,
     /// The tree it works on.
-    pub directory: PathBuf,
+    pub directory: Location,
     /// Block device whose requests are seen; `None`: what the directory's file system is mounted from.
     pub device: Option<PathBuf>,
     /// What choices follow from.
@@ -59,9 +60,11 @@ pub struct Order {
 /// A parameter out of range, nothing there to measure, a failed system call, or a stop from outside. That requests cannot be
 /// traced is a warning.
 pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<MeasureResult, MeasureError> {
-    let directory = order.directory.canonicalize().map_err(MeasureError::io("find", &order.directory))?;
-    let (tracer, warning) = tracer(order, &directory)?;
-    let mut context = Context::new(&directory, order.seed, control, sink, tracer)?;
+    let anchor = order.directory.open()?;
+    // The mount table has paths without links.
+    let path = anchor.held().canonicalize().map_err(MeasureError::io("find", anchor.path()))?;
+    let (tracer, warning) = tracer(order, &path)?;
+    let mut context = Context::new(&anchor, order.seed, control, sink, tracer)?;
     context.warnings.extend(warning);
     let mut metrics = match &order.measure {
         MeasureSpec::Grep(spec) => grep::run(spec, &mut context),

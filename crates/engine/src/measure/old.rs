@@ -4,13 +4,13 @@
 //! the same logical files are chosen on both. A file with several names counts once, under the first of them.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, statat};
 
 use super::MeasureError;
 use super::listing::{Unseen, walk};
 use crate::distribution::Random;
+use crate::location::Anchor;
 
 /// An old file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +34,11 @@ pub(crate) struct OldFiles {
 
 impl OldFiles {
     /// Finds them. Warms the caches: see [`super::Context::cool`].
-    pub fn find(root: &Path) -> Result<Self, MeasureError> {
+    pub fn find(root: &Anchor) -> Result<Self, MeasureError> {
         let mut names: Vec<(OldFile, Option<(u64, u64)>)> = Vec::new();
         let mut directories = Vec::new();
         let mut failed = Unseen::default();
-        let mut unseen = walk(root, |found| {
+        let mut unseen = walk(&root.held(), |found| {
             match found.kind {
                 FileType::Directory => directories.push(found.path.to_vec()),
                 FileType::RegularFile => match statat(found.directory, found.name, AtFlags::SYMLINK_NOFOLLOW)
@@ -108,7 +108,7 @@ mod tests {
             std::fs::hard_link(from, to).unwrap();
         }
         let choice = |folder: &tempfile::TempDir, seed| {
-            let old = OldFiles::find(folder.path()).unwrap();
+            let old = OldFiles::find(&Anchor::at(folder.path()).unwrap()).unwrap();
             assert_eq!((old.files.len(), old.directories.len()), (200, 7));
             let chosen = old.choose(20, &mut Random::new(seed, 0));
             chosen.into_iter().cloned().collect::<Vec<_>>()

@@ -13,7 +13,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, Measu
     let (mut allocated, mut failed) = (0, Unseen::default());
     context.cool()?;
     context.start();
-    let unseen = walk(context.directory, |found| {
+    let unseen = walk(&context.anchor.held(), |found| {
         match statx(found.directory, found.name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
             Ok(stat) => {
                 context.count.operations += 1;

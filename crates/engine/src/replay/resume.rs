@@ -6,23 +6,26 @@
 //! the host, or the host was started anew, the replay starts over: what it had made is removed, but only
 //! what has names and content of a replay.
 
+use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fsage_content::{BLOCK_BYTES, Block, recognise};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::io::Errno;
+use rustix::path::Arg;
 
 use super::ReplayError;
+use crate::load::{is_empty, top_name};
+use crate::location::Anchor;
 use crate::operation::{Operation, OperationKind};
 use crate::trace::{Reader, TraceError};
 use crate::tree::{self, Shape, walk};
 use crate::workload::Model;
-
-/// `O_NOFOLLOW`: a link is never a replay's file.
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Where the threads are.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ struct Pending {
 ///
 /// # Errors
 /// The trace cannot be read, or the directory not be looked at.
-pub fn find(reader: Reader, root: &Path, done: Vec<u64>) -> Result<Result<Position, String>, ReplayError> {
+pub fn find(reader: Reader, root: &Anchor, done: Vec<u64>) -> Result<Result<Position, String>, ReplayError> {
     let trees = reader.preamble().directories.clone();
     let mut models: Vec<Model> =
         (0_u32..).zip(&trees).map(|(thread, directories)| Model::new(thread, directories)).collect();
@@ -68,7 +71,7 @@ pub fn find(reader: Reader, root: &Path, done: Vec<u64>) -> Result<Result<Positi
     }
     let mut wanted = Shape::default();
     models.iter().for_each(|model| wanted.merge(&model.shape()));
-    if walk(root)? != wanted {
+    if walk(&root.held())? != wanted {
         return Ok(Err("the directory is not as it was left".to_owned()));
     }
     Ok(Ok(Position { models, done, from_ns }))
@@ -102,79 +105,82 @@ fn read_to(reader: Reader, models: &mut [Model], done: &[u64]) -> Result<(Vec<Pe
 }
 
 /// Undoes what there is of an operation, or finds that it is done. What is no replay's is left as it is.
-fn settle(root: &Path, model: &Model, operation: &Operation) -> Result<bool, Stranger> {
+fn settle(root: &Anchor, model: &Model, operation: &Operation) -> Result<bool, Stranger> {
     use OperationKind as K;
-    let object = root.join(model.path_of(operation));
-    let unseen = |error| Stranger::Unseen(object.clone(), error);
-    let is_there = |path: &Path| match fs::symlink_metadata(path) {
-        Ok(facts) => Ok(Some(facts)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Stranger::Unseen(path.to_owned(), error)),
+    let below = PathBuf::from(model.path_of(operation));
+    let object = root.path().join(&below);
+    let unseen = |error: Errno| Stranger::Unseen(object.clone(), error.into());
+    // What is settled is settled in the directory that was looked at.
+    let (parent, name) = match root.parent(&below) {
+        Ok(found) => found,
+        Err(Errno::NOENT) => return Ok(matches!(operation.kind, K::Delete | K::Rename | K::Rmdir)),
+        Err(errno) => return Err(unseen(errno)),
     };
+    let facts = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(facts) => Some(facts),
+        Err(Errno::NOENT) => None,
+        Err(errno) => return Err(unseen(errno)),
+    };
+    let size = facts.as_ref().map(|facts| u64::try_from(facts.st_size).unwrap_or(0));
     // Looked at before it is touched: somebody may have put a file of that name there meanwhile.
-    let ours = |facts: &fs::Metadata| {
-        let mut block = vec![0; BLOCK_BYTES];
-        if facts.is_file() && begins_as_ours(&object, &mut block).map_err(unseen)? {
-            Ok(())
-        } else {
-            Err(Stranger::Found(object.clone()))
-        }
+    let ours = || match open_ours(&parent, name, OFlags::RDWR, &mut vec![0; BLOCK_BYTES]) {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(Stranger::Found(object.clone())),
+        Err(error) => Err(Stranger::Unseen(object.clone(), error)),
     };
     match operation.kind {
         K::Create => {
-            if let Some(facts) = is_there(&object)? {
-                ours(&facts)?;
-                fs::remove_file(&object).map_err(unseen)?;
+            if facts.is_some() {
+                ours()?;
+                unlinkat(&parent, name, AtFlags::empty()).map_err(unseen)?;
             }
             Ok(false)
         }
         K::Append => {
-            if let Some(facts) = is_there(&object)?.filter(|facts| facts.len() > operation.size) {
-                ours(&facts)?;
-                let file = fs::OpenOptions::new().write(true).custom_flags(NO_FOLLOW).open(&object);
-                file.and_then(|file| file.set_len(operation.size)).map_err(unseen)?;
+            if size.is_some_and(|size| size > operation.size) {
+                rustix::fs::ftruncate(ours()?, operation.size).map_err(unseen)?;
             }
             Ok(false)
         }
-        K::Truncate => Ok(is_there(&object)?.is_some_and(|facts| facts.len() == operation.offset)),
-        K::Link | K::Symlink | K::Mkdir => Ok(is_there(&object)?.is_some()),
-        K::Delete | K::Rename | K::Rmdir => Ok(is_there(&object)?.is_none()),
+        K::Truncate => Ok(size == Some(operation.offset)),
+        K::Link | K::Symlink | K::Mkdir => Ok(facts.is_some()),
+        K::Delete | K::Rename | K::Rmdir => Ok(facts.is_none()),
         K::RandomWrite | K::Overwrite | K::Fallocate | K::Read | K::RandomRead | K::Fsync | K::Fdatasync => {
             Ok(false)
         }
     }
 }
 
-/// The threads' trees that are there and hold something.
-pub fn used_tops(root: &Path, threads: usize) -> Vec<PathBuf> {
-    let mut name = Vec::new();
-    (0_u32..)
-        .take(threads)
-        .map(|thread| {
-            name.clear();
-            tree::write_top_name(&mut name, thread);
-            root.join(std::ffi::OsStr::from_bytes(&name))
-        })
-        .filter(|top| fs::read_dir(top).is_ok_and(|mut entries| entries.next().is_some()))
-        .collect()
+/// The threads' trees that are there and hold something, by name.
+pub fn used_tops(root: &Anchor, threads: usize) -> Vec<PathBuf> {
+    let used = |top: &PathBuf| {
+        let opened = root.open(top, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        opened.is_ok_and(|top| !is_empty(&top))
+    };
+    (0_u32..).take(threads).map(top_name).filter(used).collect()
 }
 
 /// Removes the threads' trees, after a look that everything in them is a replay's: nothing is removed when one thing is not. `left` is when the
 /// replay noted its place last: a tree that was made later is somebody else's, such as a load's, whatever it looks like.
-pub fn remove_trees(root: &Path, threads: usize, left: SystemTime) -> Result<(), ReplayError> {
+pub fn remove_trees(root: &Anchor, threads: usize, left: SystemTime) -> Result<(), ReplayError> {
     let tops = used_tops(root, threads);
     let mut block = vec![0; BLOCK_BYTES];
     for top in &tops {
         // Where a file system does not tell when a tree was made, nothing proves that it is the replay's.
-        if !fs::metadata(top).and_then(|facts| facts.created()).is_ok_and(|made| made <= left) {
-            return Err(ReplayError::Stranger { path: top.clone() });
+        let facts = fs::symlink_metadata(root.held().join(top));
+        if !facts.and_then(|facts| facts.created()).is_ok_and(|made| made <= left) {
+            return Err(ReplayError::Stranger { path: root.path().join(top) });
         }
-        look_through(top, &mut block).map_err(|error| match error {
+        look_through(root, top, &mut block).map_err(|error| match error {
             Stranger::Found(path) => ReplayError::Stranger { path },
             Stranger::Unseen(path, source) => ReplayError::resume(&path, source),
         })?;
     }
-    tops.iter().try_for_each(|top| fs::remove_dir_all(top).map_err(|error| ReplayError::resume(top, error)))
+    // No link is followed there, neither at the top nor below.
+    tops.iter().try_for_each(|top| {
+        fs::remove_dir_all(root.held().join(top))
+            .map_err(|error| ReplayError::resume(&root.path().join(top), error))
+    })
 }
 
 /// Why a tree is left alone.
@@ -183,34 +189,56 @@ enum Stranger {
     Unseen(PathBuf, io::Error),
 }
 
-fn look_through(top: &Path, block: &mut [u8]) -> Result<(), Stranger> {
+fn look_through(root: &Anchor, top: &Path, block: &mut [u8]) -> Result<(), Stranger> {
     let mut waiting = vec![top.to_owned()];
     while let Some(directory) = waiting.pop() {
-        let unseen = |error| Stranger::Unseen(directory.clone(), error);
-        for entry in fs::read_dir(&directory).map_err(unseen)? {
+        let unseen = |errno: Errno| Stranger::Unseen(root.path().join(&directory), errno.into());
+        let opened = root.open(&directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        let opened = opened.map_err(unseen)?;
+        for entry in Dir::read_from(&opened).map_err(unseen)? {
             let entry = entry.map_err(unseen)?;
-            let (path, name) = (entry.path(), entry.file_name());
-            let kind = entry.file_type().map_err(|error| Stranger::Unseen(path.clone(), error))?;
-            if kind.is_dir() && tree::is_directory_name(name.as_bytes()) {
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let path = directory.join(OsStr::from_bytes(name.to_bytes()));
+            let facts = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).map_err(unseen)?;
+            let kind = FileType::from_raw_mode(facts.st_mode);
+            if kind == FileType::Directory && tree::is_directory_name(name.to_bytes()) {
                 waiting.push(path);
                 continue;
             }
-            let named = !kind.is_dir() && tree::is_file_name(name.as_bytes());
-            let ours = named
-                && (!kind.is_file()
-                    || begins_as_ours(&path, block)
-                        .map_err(|error| Stranger::Unseen(path.clone(), error))?);
+            let named = kind != FileType::Directory && tree::is_file_name(name.to_bytes());
+            let ours = named && (kind != FileType::RegularFile || is_ours(&opened, name, block, &path)?);
             if !ours {
-                return Err(Stranger::Found(path));
+                return Err(Stranger::Found(root.path().join(path)));
             }
         }
     }
     Ok(())
 }
 
-/// Whether a file's first block is one of ours, or has not been written.
-fn begins_as_ours(path: &Path, block: &mut [u8]) -> io::Result<bool> {
-    let mut file = fs::File::open(path)?;
+fn is_ours(directory: &OwnedFd, name: &CStr, block: &mut [u8], path: &Path) -> Result<bool, Stranger> {
+    let file = open_ours(directory, name, OFlags::RDONLY, block);
+    file.map(|file| file.is_some()).map_err(|error| Stranger::Unseen(path.to_owned(), error))
+}
+
+/// Opens a regular file whose first block is one of ours, or has not been written; `None` where it is something else.
+fn open_ours(
+    directory: &OwnedFd,
+    name: impl Arg,
+    flags: OFlags,
+    block: &mut [u8],
+) -> io::Result<Option<fs::File>> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file: fs::File = match openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => file.into(),
+        Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
     let mut length = 0;
     while length < block.len() {
         match file.read(&mut block[length..]) {
@@ -220,7 +248,7 @@ fn begins_as_ours(path: &Path, block: &mut [u8]) -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
-    Ok(recognise(&block[..length]) != Block::Foreign)
+    Ok((recognise(&block[..length]) != Block::Foreign).then_some(file))
 }
 
 #[cfg(test)]
@@ -237,12 +265,16 @@ mod tests {
         folder
     }
 
+    fn anchor(folder: &tempfile::TempDir) -> Anchor {
+        Anchor::at(folder.path()).unwrap()
+    }
+
     #[test]
     fn only_what_a_replay_made_is_removed() {
         let mut block = vec![0; BLOCK_BYTES];
         fsage_content::fill(&mut block, 5, 0, 1);
         let ours = tree_of(&[("t00/f00000001", &block), ("t00/d0001/f00000002", b""), ("notes", b"kept")]);
-        remove_trees(ours.path(), 2, SystemTime::now()).unwrap();
+        remove_trees(&anchor(&ours), 2, SystemTime::now()).unwrap();
         assert!(!ours.path().join("t00").exists() && ours.path().join("notes").exists());
         for (path, bytes) in [
             ("t00/d0001/notes.txt", &b"text"[..]),
@@ -250,15 +282,15 @@ mod tests {
             ("t01/x/f00000001", b""),
         ] {
             let mixed = tree_of(&[("t00/f00000009", &block), (path, bytes)]);
-            let error = remove_trees(mixed.path(), 2, SystemTime::now()).unwrap_err();
+            let error = remove_trees(&anchor(&mixed), 2, SystemTime::now()).unwrap_err();
             assert!(matches!(error, ReplayError::Stranger { .. }), "{path}: {error}");
             assert!(mixed.path().join("t00/f00000009").exists(), "{path}: nothing was removed");
         }
         let later = tree_of(&[("t00/f00000001", &block)]);
-        let error = remove_trees(later.path(), 2, SystemTime::UNIX_EPOCH).unwrap_err();
+        let error = remove_trees(&anchor(&later), 2, SystemTime::UNIX_EPOCH).unwrap_err();
         assert!(matches!(error, ReplayError::Stranger { .. }), "it was made after the replay: {error}");
         let beyond = tree_of(&[("t05/f00000001", &block)]);
-        remove_trees(beyond.path(), 2, SystemTime::now()).unwrap();
+        remove_trees(&anchor(&beyond), 2, SystemTime::now()).unwrap();
         assert!(beyond.path().join("t05/f00000001").exists(), "of another load");
     }
 }

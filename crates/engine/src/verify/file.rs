@@ -2,15 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+
 use std::ops::Range;
 use std::os::fd::AsFd as _;
-use std::path::Path;
 
 use fsage_content::{BLOCK_BYTES, Block, Expected, HEADER_BYTES, Verdict, recognise, verify};
 use fsage_sys::fiemap::{self, Reader};
+use rustix::io::Errno;
 
 use crate::protocol::VerifyResult;
-use crate::tree;
 
 /// Bytes read at once.
 pub const CHUNK_BYTES: usize = 1 << 20;
@@ -19,13 +19,19 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 const UNWRITTEN: &str =
     "space is reserved but nothing written: a load in fast mode ended before its data was in place";
 
-/// Reads a file and adds what it holds to `found`. `name` is its path as findings tell it.
-pub fn check_file(path: &Path, name: &str, buffer: &mut [u8], found: &mut VerifyResult) {
-    let mut file = match File::open(path) {
+/// Reads a file and adds what it holds to `found`. `name` is its path as findings tell it, `is_ours` whether a load makes such a path.
+pub fn check_file(
+    file: Result<File, Errno>,
+    name: &str,
+    is_ours: bool,
+    buffer: &mut [u8],
+    found: &mut VerifyResult,
+) {
+    let mut file = match file {
         Ok(file) => file,
-        Err(error) => {
+        Err(errno) => {
             found.files += 1;
-            return found.unreadable(name, 0, &error.to_string());
+            return found.unreadable(name, 0, &io::Error::from(errno).to_string());
         }
     };
     // A second one, because the first is read from; where there is none, zeros are zeros.
@@ -58,7 +64,7 @@ pub fn check_file(path: &Path, name: &str, buffer: &mut [u8], found: &mut Verify
             }
         }
     }
-    check.finish(offset, tree::is_file_path(path), found);
+    check.finish(offset, is_ours, found);
 }
 
 /// Fills the buffer unless the file ends.
@@ -212,7 +218,8 @@ mod tests {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         let mut found = VerifyResult::default();
-        check_file(&path, name, &mut vec![0; CHUNK_BYTES], &mut found);
+        let file = File::open(&path).map_err(|_| Errno::IO);
+        check_file(file, name, crate::tree::is_file_path(&path), &mut vec![0; CHUNK_BYTES], &mut found);
         found
     }
 

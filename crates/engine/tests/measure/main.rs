@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use fsage_engine::copy;
 use fsage_engine::load::{Control, NoSink};
+use fsage_engine::location::Anchor;
 use fsage_engine::measure::{
     AppendSpec, ColdRandomReadSpec, CreateSpec, DeleteSpec, Effect, FOLDER, GrepSpec, LargeFileSpec,
     MeasureError, MeasureResult, MeasureSpec, Order, make_folder, registry, remove_folder, run,
@@ -31,7 +32,7 @@ fn measure(spec: MeasureSpec, directory: &Path, seed: u64) -> Result<MeasureResu
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let trace_instance = Some(format!("fsage-test-{}-{number}", std::process::id()));
-    let order = Order { measure: spec, directory: directory.to_owned(), device: None, seed, trace_instance };
+    let order = Order { measure: spec, directory: directory.into(), device: None, seed, trace_instance };
     run(&order, &Control::new(), &mut NoSink)
 }
 
@@ -241,7 +242,7 @@ fn senseless_orders_are_refused() {
     let refused = |spec: MeasureSpec, said: &str| {
         let order = Order {
             measure: spec,
-            directory: folder.path().to_owned(),
+            directory: folder.path().into(),
             device: None,
             seed: 1,
             trace_instance: None,
@@ -267,16 +268,18 @@ fn the_folder_of_a_measure_is_made_once_and_removed_with_what_is_in_it() {
     let (ours, others) = (folder.path().join(FOLDER), folder.path().join("other"));
     fs::create_dir(&others).unwrap();
     fs::write(others.join("file"), "x").unwrap();
-    assert_eq!(make_folder(folder.path()).unwrap(), ours);
+    let directory = Anchor::at(folder.path()).unwrap();
+    make_folder(&directory).unwrap();
+    assert!(ours.is_dir());
     fs::create_dir(ours.join("deep")).unwrap();
     fs::write(ours.join("deep/file"), "x").unwrap();
-    assert!(matches!(make_folder(folder.path()), Err(MeasureError::Leftover { path }) if path == ours));
+    assert!(matches!(make_folder(&directory), Err(MeasureError::Leftover { path }) if path == ours));
     assert!(ours.join("deep/file").exists(), "what was there is not touched");
-    remove_folder(folder.path()).unwrap();
+    remove_folder(&directory).unwrap();
     assert!(!ours.exists());
-    remove_folder(folder.path()).unwrap();
+    remove_folder(&directory).unwrap();
     std::os::unix::fs::symlink(&others, &ours).unwrap();
-    assert!(matches!(make_folder(folder.path()), Err(MeasureError::Leftover { .. })));
-    let _ = remove_folder(folder.path());
+    assert!(matches!(make_folder(&directory), Err(MeasureError::Leftover { .. })));
+    let _ = remove_folder(&directory);
     assert!(others.join("file").exists(), "a link is not followed");
 }

@@ -114,7 +114,7 @@ pub(crate) fn run(args: &AgeArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let mut progress = Progress::new(terminal);
     progress.stage(&format!("ageing {}", args.directory.display()));
     let fast = spec.write_mode == WriteMode::Fast;
-    let request = Request::Load { load: Box::new(spec) };
+    let request = Request::Load { load: Box::new(spec), mount: None };
     let reply = session::ask_interruptible(request, fast, terminal, &mut |incoming| match incoming {
         Incoming::Event(event) => progress.event(&event),
         Incoming::Chunk(bytes) => {

@@ -123,7 +123,7 @@ fn measured(
     }
     let order = MeasureOrder {
         measure: measure_spec,
-        directory: directory.to_owned(),
+        directory: directory.into(),
         device: None,
         seed: args.seed,
         requests: !args.no_requests,
@@ -175,7 +175,7 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
     let device = entry.source.clone();
     session.call(Request::HoldDevice { device: device.clone(), identity }, &mut |_| {})?;
     session.call(Request::Unmount { point: entry.point.clone() }, &mut |_| {})?;
-    let request = Request::Mount {
+    let request = Request::MountAgain {
         device: entry.source.clone(),
         point: entry.point.clone(),
         file_system: entry.file_system.clone(),

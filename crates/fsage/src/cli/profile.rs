@@ -79,13 +79,13 @@ fn look(session: &mut Session, directory: &Path, args: &ProfileArgs) -> Result<(
         return Err(session::unexpected(&usage));
     };
     let walked = ask(Request::Scan {
-        directory: directory.to_owned(),
+        directory: directory.into(),
         threads: args.threads,
         one_file_system: !args.cross_mounts,
         detail: true,
     })?;
     let Reply::Layout { layout, .. } = walked else { return Err(session::unexpected(&walked)) };
-    let (free, unknown) = match ask(Request::FreeSpace { directory: directory.to_owned() }) {
+    let (free, unknown) = match ask(Request::FreeSpace { directory: directory.into() }) {
         Ok(Reply::FreeSpace { free_space, .. }) => (Some(free_space), String::new()),
         Ok(other) => return Err(session::unexpected(&other)),
         Err(TargetError::Failed { failure, .. }) => (None, failure.message),

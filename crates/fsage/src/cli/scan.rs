@@ -97,13 +97,13 @@ fn scan(session: &mut Session, directory: &Path, args: &ScanArgs) -> Result<Scan
         return Err(session::unexpected(&usage));
     };
     let walked = ask(Request::Scan {
-        directory: directory.to_owned(),
+        directory: directory.into(),
         threads: args.threads,
         one_file_system: !args.cross_mounts,
         detail: false,
     })?;
     let Reply::Layout { layout, elapsed_ns } = walked else { return Err(session::unexpected(&walked)) };
-    let (free_space, free_space_unknown) = match ask(Request::FreeSpace { directory: directory.to_owned() }) {
+    let (free_space, free_space_unknown) = match ask(Request::FreeSpace { directory: directory.into() }) {
         Ok(Reply::FreeSpace { free_space, .. }) => (Some(free_space), String::new()),
         Ok(other) => return Err(session::unexpected(&other)),
         Err(TargetError::Failed { failure, .. }) => (None, unknown(&failure.message)),

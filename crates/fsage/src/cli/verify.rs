@@ -34,7 +34,8 @@ pub struct VerifyArgs {
 /// Verifies.
 pub(crate) fn run(args: &VerifyArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let directory = existing(&args.directory)?;
-    let reply = session::ask(Request::Verify { directory, cross_mounts: args.cross_mounts }, &mut |_| {})?;
+    let request = Request::Verify { directory: directory.into(), cross_mounts: args.cross_mounts };
+    let reply = session::ask(request, &mut |_| {})?;
     let Reply::Verified { result } = reply else { return Err(session::unexpected(&reply)) };
     if terminal.json {
         terminal.json(&*result)?;

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
     // What was just written would have no place yet.
     session.call(Request::Sync { directory: directory.clone() }, &mut |_| {})?;
     let worst = usize::try_from(args.worst).unwrap_or(usize::MAX);
-    let found = explain(&mut session, &directory, &medium, worst);
+    let found = explain(&mut session, &directory.clone().into(), &medium, worst);
     progress.finish();
     let found = found?;
     if let Some(path) = &args.output {

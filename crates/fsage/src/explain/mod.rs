@@ -12,10 +12,10 @@ mod map;
 mod page;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use fsage_disk::media::{Spec, SpecError};
 use fsage_engine::layout::PlacedFile;
+use fsage_engine::location::Location;
 use fsage_engine::protocol::{Reply, Request};
 use serde::{Deserialize, Serialize};
 
@@ -134,12 +134,12 @@ impl Explanation {
 /// As [`ExplainError`].
 pub fn explain(
     session: &mut Session,
-    directory: &Path,
+    directory: &Location,
     medium: &Spec,
     worst: usize,
 ) -> Result<Explanation, ExplainError> {
     let mut lines = Vec::new();
-    let request = Request::Places { directory: directory.to_owned(), cells: map::CELLS };
+    let request = Request::Places { directory: directory.clone(), cells: map::CELLS };
     let reply = session.call(request, &mut |incoming| {
         if let Incoming::Chunk(bytes) = incoming {
             lines.extend_from_slice(&bytes);

@@ -442,6 +442,9 @@ impl FileSystem {
     pub fn describe(&self, device: &Path, point: &Path) -> Vec<String> {
         let mut lines = vec![self.mkfs(device).to_string()];
         lines.push(self.mount_line(device, point));
+        if self.mount.is_some() {
+            lines.push(format!("mount -o remount,bind,nosuid,nodev,noexec {}", point.display()));
+        }
         lines.extend(self.after_mount.iter().map(|command| command.placed(device, point).to_string()));
         lines.push(
             Invocation::new(
@@ -462,9 +465,9 @@ impl FileSystem {
             return mount.placed(device, point).to_string();
         }
         let mut words = vec!["mount".to_owned(), "-t".to_owned(), self.mount_type.clone()];
-        if !self.mount_options.is_empty() {
-            words.extend(["-o".to_owned(), self.mount_options.join(",")]);
-        }
+        let options: Vec<&str> =
+            self.mount_options.iter().map(String::as_str).chain(["nosuid,nodev,noexec"]).collect();
+        words.extend(["-o".to_owned(), options.join(",")]);
         words.extend([device.display().to_string(), point.display().to_string()]);
         Invocation::new(words, String::new(), std::time::Duration::ZERO).to_string()
     }
@@ -486,6 +489,7 @@ impl FileSystem {
         match &self.mount {
             Some(mount) => {
                 mount.placed(device, point).run_checked(session)?;
+                session.call(Request::RestrictMount { point: point.to_owned() }, &mut |_| {})?;
             }
             None => self.mount_by_kernel(session, device, point)?,
         }

@@ -3,6 +3,9 @@
 
 use super::FileSystemError;
 
+const RESTRICTED: &str =
+    "every volume is mounted nosuid, nodev and noexec: what is on it gives no rights and does not run";
+
 /// Options that would not mount the volume, or not for the load.
 const NOT_A_MOUNT: &[(&str, &str)] = &[
     ("remount", "it changes another mount"),
@@ -10,6 +13,9 @@ const NOT_A_MOUNT: &[(&str, &str)] = &[
     ("rbind", "it mounts a folder"),
     ("move", "it moves another mount"),
     ("ro", "the load has to write"),
+    ("suid", RESTRICTED),
+    ("dev", RESTRICTED),
+    ("exec", RESTRICTED),
 ];
 
 /// Options that mount(8) acts on, or drops, before it calls the kernel.
@@ -91,6 +97,9 @@ mod tests {
             "x-gvfs-show",
             "_netdev",
             "loop=/dev/loop1",
+            "suid",
+            "dev",
+            "exec",
             "a\n",
         ] {
             assert!(check(option).is_err(), "{option}");

@@ -68,7 +68,7 @@ as in `--set file_system.options.xfs.mkfs.agcount=8`. A file system that is not 
 the study itself: see [adding a file system](adding-a-file-system.md).
 
 Mount options are passed to the kernel as they are, one text each. `remount`, `bind`, `move`, `ro` and those that
-only mount(8) knows are refused.
+only mount(8) knows are refused. Every volume is mounted `nosuid`, `nodev` and `noexec`: `suid`, `dev` and `exec` are refused, too.
 ";
 
 /// The text of docs/file-systems.md.

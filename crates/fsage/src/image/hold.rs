@@ -76,7 +76,9 @@ impl Hold {
         point: &Path,
         (file_system, options): (&str, &[&str]),
     ) -> Result<(), ImageError> {
-        self.directory(session, journal, point)?;
+        let undo = Request::RemoveDirectory { directory: point.to_owned() };
+        self.lease(journal, Lease::Directory { path: point.to_owned() }, undo)?;
+        session.call(Request::MakeMountPoint { point: point.to_owned() }, &mut |_| {})?;
         let undo = Request::Unmount { point: point.to_owned() };
         self.lease(journal, Lease::Mount { point: point.to_owned() }, undo)?;
         let request = Request::Mount {

@@ -29,12 +29,12 @@ pub(super) fn run(
     incoming: &mut dyn FnMut(Incoming),
 ) -> Result<MeasureResult, MeasureError> {
     let job = Job::read(&spec.job)?;
-    let usage = session.call(Request::Usage { directory: order.directory.clone() }, incoming)?;
+    let usage = session.call(Request::Usage { directory: order.directory.path.clone() }, incoming)?;
     let Reply::Usage { available_bytes, .. } = usage else { return Err(unexpected("usage", &usage).into()) };
     let space = (available_bytes / 2).min(MOST_SPACE);
     // One that is there is not ours to use or to remove.
     session.call(Request::MakeMeasureFolder { directory: order.directory.clone() }, incoming)?;
-    let folder = order.directory.join(FOLDER);
+    let folder = order.directory.path.join(FOLDER);
     let answer = in_folder(&job, &folder, space, (spec.seconds, order.seed), session, incoming);
     let removed = session.call(Request::RemoveMeasureFolder { directory: order.directory.clone() }, incoming);
     match (answer, removed) {
@@ -192,7 +192,7 @@ mod tests {
                     Reply::Tool { argv, status, stdout, stderr, elapsed_ns: 5 }
                 }
                 Request::MakeMeasureFolder { directory } | Request::RemoveMeasureFolder { directory } => {
-                    assert_eq!(directory, Path::new("/mnt"));
+                    assert_eq!(directory.path, Path::new("/mnt"));
                     Reply::Done
                 }
                 Request::DiskStat { .. } => Reply::DiskStat { stat: None },
@@ -202,7 +202,7 @@ mod tests {
         let spec = FioSpec::default();
         let order = MeasureOrder {
             measure: fsage_engine::measure::MeasureSpec::Fio(spec.clone()),
-            directory: "/mnt".into(),
+            directory: std::path::PathBuf::from("/mnt").into(),
             device: None,
             seed: 1,
             requests: false,

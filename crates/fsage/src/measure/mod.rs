@@ -9,6 +9,7 @@ mod job;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fsage_engine::location::Location;
 use fsage_engine::measure::{MeasureResult, MeasureSpec};
 use fsage_engine::protocol::{FailureKind, Reply, Request};
 
@@ -27,7 +28,7 @@ pub struct MeasureOrder {
     /// The measure.
     pub measure: MeasureSpec,
     /// The tree it works on.
-    pub directory: PathBuf,
+    pub directory: Location,
     /// Block device whose requests are seen; `None`: what the directory's file system is mounted from.
     pub device: Option<PathBuf>,
     /// What choices follow from.
@@ -158,7 +159,7 @@ mod tests {
         let mut journal = Journal::open(folder.path()).unwrap();
         let order = MeasureOrder {
             measure: MeasureSpec::by_name("grep").unwrap(),
-            directory: "/mnt".into(),
+            directory: PathBuf::from("/mnt").into(),
             device: None,
             seed: 1,
             requests: true,

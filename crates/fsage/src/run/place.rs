@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsage_engine::location::Location;
 use fsage_engine::protocol::{BlockFacts, Request, Warning};
 
 use super::error::TrialError;
@@ -59,6 +60,11 @@ impl Place {
         &self.point
     }
 
+    /// A folder on it.
+    pub(super) fn folder(&self, name: &str) -> Location {
+        Location::on(&self.point, name)
+    }
+
     /// Makes the file system.
     pub(super) fn make(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         self.make_as(context.file_system, context)
@@ -79,7 +85,7 @@ impl Place {
     pub(super) fn mount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let point = self.point.clone();
         let directory = context.journal.take(Lease::Directory { path: point.clone() })?;
-        context.call(Request::MakeDirectory { directory: point.clone() })?;
+        context.call(Request::MakeMountPoint { point: point.clone() })?;
         let mount = context.journal.take(Lease::Mount { point: point.clone() })?;
         let line = context.file_system.mount_line(self.device(), &point);
         context.command("mount", &line);

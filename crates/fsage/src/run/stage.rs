@@ -10,6 +10,7 @@ mod places;
 use std::path::Path;
 
 use fsage_engine::layout::{FreeSpace, LayoutSummary};
+use fsage_engine::location::Location;
 use fsage_engine::protocol::{Event, HostFacts, Reply, Request, Warning};
 
 use super::error::TrialError;
@@ -123,9 +124,9 @@ impl StageContext<'_> {
     /// Layout of the files below `directory`, by one thread and so in reading order, and free space where the file system tells.
     pub(super) fn look(
         &mut self,
-        directory: &Path,
+        directory: &Location,
     ) -> Result<(LayoutSummary, Option<FreeSpace>), TrialError> {
-        let directory = directory.to_owned();
+        let directory = directory.clone();
         let scan =
             Request::Scan { directory: directory.clone(), threads: 1, one_file_system: true, detail: false };
         let layout = match self.call(scan)? {

@@ -19,6 +19,9 @@ use crate::volume::disk::SIZES;
 /// Repeats, at most; more is taken for a mistake.
 const REPEAT_LIMIT: u32 = 10_000;
 
+/// Characters of a name that becomes part of a path: several and an id make one file name, which may have 255 bytes.
+const LONGEST_NAME: usize = 60;
+
 /// Collects problems below a path.
 pub(super) struct Checker {
     path: Vec<String>,
@@ -34,6 +37,18 @@ impl Checker {
         let mut path = self.path.clone();
         path.extend(key.split('.').filter(|s| !s.is_empty()).map(str::to_owned));
         self.problems.push(Problem { path, message: message.into(), hint: None });
+    }
+
+    /// A name that becomes part of a path: a folder on a volume, a mount point, a file of the store.
+    pub(super) fn path_name(&mut self, key: &str, name: &str) {
+        let right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(right) {
+            self.fail(key, format!("{name:?} must be lower-case letters, digits and dashes"));
+            if let Some(problem) = self.problems.last_mut() {
+                let hint = format!("it becomes the name of a folder: 1 to {LONGEST_NAME} of a-z, 0-9 and -");
+                problem.hint = Some(hint);
+            }
+        }
     }
 
     pub(super) fn require(&mut self, right: bool, key: &str, message: impl FnOnce() -> String) {
@@ -60,10 +75,7 @@ impl Checker {
 /// Problems of the study as a whole, matrix not expanded.
 pub(super) fn study(spec: &StudySpec, written: &Value) -> Vec<Problem> {
     let mut check = Checker::new(&[]);
-    let name_right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    check.require(!spec.name.is_empty() && spec.name.chars().all(name_right), "name", || {
-        format!("`{}` must be lower-case letters, digits and dashes", spec.name)
-    });
+    check.path_name("name", &spec.name);
     check.at_least("repeats", u64::from(spec.repeats), 1);
     check.require(spec.repeats <= REPEAT_LIMIT, "repeats", || {
         format!("{} is too large: at most {REPEAT_LIMIT}", spec.repeats)

@@ -75,7 +75,7 @@ impl Rig {
     /// Makes the mount point and leases the mount.
     pub fn lease_mount(&mut self) -> [LeaseId; 2] {
         let folder = self.journal.take(Lease::Directory { path: self.point.clone() }).expect("a lease");
-        self.call(Request::MakeDirectory { directory: self.point.clone() });
+        self.call(Request::MakeMountPoint { point: self.point.clone() });
         [folder, self.journal.take(Lease::Mount { point: self.point.clone() }).expect("a lease")]
     }
 

@@ -113,9 +113,6 @@ impl Device {
     /// What `mount(2)` gives.
     pub fn mount(&self, name: &Path, point: &Path, max_read_bytes: u32) -> Result<()> {
         let options = [
-            "nosuid".to_owned(),
-            "nodev".to_owned(),
-            "noexec".to_owned(),
             "noatime".to_owned(),
             format!("fd={}", self.fd.as_raw_fd()),
             "rootmode=40000".to_owned(),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use fsage_engine::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
+use fsage_engine::location::Location;
 use fsage_engine::protocol::{Event, Reply, Request, Warning};
 use fsage_engine::quantity::as_f64;
 use fsage_engine::workload::spec::WorkloadSpec;
@@ -21,13 +22,13 @@ use crate::target::{Control, Incoming, TargetError};
 
 /// Runs the load, then checks its data if asked.
 pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-    let (directory, seed) = (place.point().join(&stage.name), context.planned.seed);
+    let (directory, seed) = (place.folder(&stage.name), context.planned.seed);
     context.commands.extend(describe(stage, place.point(), seed));
-    context.session.call(Request::MakeDirectory { directory: directory.clone() }, &mut |_| {})?;
+    context.call(Request::MakeFolder { directory: directory.clone() })?;
     context.observer.event(RunEvent::Step { name: stage.name.clone(), detail: in_words(stage) });
     let load = LoadSpec {
         workload: stage.workload.clone(),
-        directory: directory.clone(),
+        directory: directory.path.clone(),
         threads: stage.threads,
         seed,
         stop: stage.stop.clone(),
@@ -40,7 +41,7 @@ pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_
         trace: stage.trace,
     };
     let before = HostActivity::now();
-    let result = load_with_events(stage, load, context)?;
+    let result = load_with_events(stage, load, place.point(), context)?;
     let volume_bytes = place.facts().size_bytes;
     let now = HostActivity::now();
     for warning in warning::of_age(stage, &result, context.facts, volume_bytes, before, now) {
@@ -59,10 +60,11 @@ pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_
 }
 
 /// Checks every block of data below a directory.
-pub(super) fn verify(directory: &Path, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-    context.step("verify", &directory.display().to_string());
-    context.commands.push(format!("fsage verify {}", directory.display()));
-    match context.call(Request::Verify { directory: directory.to_owned(), cross_mounts: false })? {
+pub(super) fn verify(directory: &Location, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    let shown = directory.path.display();
+    context.step("verify", &shown.to_string());
+    context.commands.push(format!("fsage verify {shown}"));
+    match context.call(Request::Verify { directory: directory.clone(), cross_mounts: false })? {
         Reply::Verified { result } if result.bad_blocks.values().any(|n| *n > 0) => {
             Err(TrialError::Damaged(result))
         }
@@ -77,6 +79,7 @@ pub(super) fn verify(directory: &Path, context: &mut StageContext<'_>) -> Result
 fn load_with_events(
     stage: &AgeStage,
     load: LoadSpec,
+    mount: &Path,
     context: &mut StageContext<'_>,
 ) -> Result<LoadResult, TrialError> {
     let mut collect = Collect {
@@ -92,7 +95,7 @@ fn load_with_events(
     };
     let (interrupt, control) = (context.interrupt, context.session.control());
     let answer = context.session.call_and(
-        Request::Load { load: Box::new(load) },
+        Request::Load { load: Box::new(load), mount: Some(mount.to_owned()) },
         &mut || interrupt.direct(Some(control.clone())),
         &mut |i| collect.incoming(i),
     );

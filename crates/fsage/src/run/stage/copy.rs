@@ -1,8 +1,7 @@
 //! The `copy` stage: the same tree on a fresh volume, written file by file in directory order. What the copy has
 //! in common with the original is its contents; what it lacks is age.
 
-use std::path::PathBuf;
-
+use fsage_engine::location::Location;
 use fsage_engine::protocol::{Reply, Request};
 
 use super::StageContext;
@@ -64,7 +63,7 @@ pub(super) fn fresh(
 /// A copy of a folder.
 pub(super) struct Copied {
     /// Where it is.
-    pub(super) to: PathBuf,
+    pub(super) to: Location,
     files: u64,
     bytes: u64,
     digest: String,
@@ -79,9 +78,9 @@ pub(super) fn copy(
     to: &Place,
     context: &mut StageContext<'_>,
 ) -> Result<Copied, TrialError> {
-    let (from, to) = (from.point().join(folder), to.point().join(folder));
-    context.command("copy", &format!("cp -a {}/. {}", from.display(), to.display()));
-    context.call(Request::MakeDirectory { directory: to.clone() })?;
+    let (from, to) = (from.folder(folder), to.folder(folder));
+    context.command("copy", &format!("cp -a {}/. {}", from.path.display(), to.path.display()));
+    context.call(Request::MakeFolder { directory: to.clone() })?;
     let request = Request::Copy { from, to: to.clone() };
     match context.ask_long(stage, |session, _, incoming| session.call(request, incoming))? {
         Reply::Copied { files, bytes, digest_to: digest, elapsed_ns, .. } => {

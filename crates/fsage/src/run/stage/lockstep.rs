@@ -116,9 +116,9 @@ fn begin(
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     let directories: Vec<_> =
-        std::iter::once(place).chain(followers).map(|place| place.point().join(&stage.name)).collect();
+        std::iter::once(place).chain(followers).map(|place| place.folder(&stage.name)).collect();
     for directory in &directories {
-        context.call(Request::MakeDirectory { directory: directory.clone() })?;
+        context.call(Request::MakeFolder { directory: directory.clone() })?;
     }
     context.command(&stage.name, &in_words(stage, place.point()));
     let lockstep = LockstepSpec {
@@ -205,7 +205,7 @@ fn look_at(
     place: &mut Place,
     context: &mut StageContext<'_>,
 ) -> Result<VolumeLook, TrialError> {
-    let directory = place.point().join(&stage.name);
+    let directory = place.folder(&stage.name);
     let mut measures: Vec<MeasureResult> = Vec::new();
     for spec in &stage.measures {
         context.interrupted()?;
@@ -236,7 +236,7 @@ fn explain(
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     let spec = volume_of(stage, name, &context.spec.volume);
-    let directory = place.point().join(&stage.name);
+    let directory = place.folder(&stage.name);
     context.explain(&Volume { stage: &stage.name, name, spec: &spec, directory: &directory })
 }
 
@@ -258,7 +258,7 @@ fn end(
         return Ok(());
     }
     for place in std::iter::once(place).chain(followers) {
-        super::age::verify(&place.point().join(&stage.name), context)?;
+        super::age::verify(&place.folder(&stage.name), context)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fsage_engine::location::Location;
 use fsage_engine::measure::{MeasureResult, MeasureSpec};
 use fsage_engine::protocol::{Request, Warning};
 
@@ -22,8 +23,8 @@ pub(super) fn run(
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     let old = context.aged_folders().pop();
-    let directory = place.point().join(old.as_deref().unwrap_or(FRESH));
-    context.call(Request::MakeDirectory { directory: directory.clone() })?;
+    let directory = place.folder(old.as_deref().unwrap_or(FRESH));
+    context.call(Request::MakeFolder { directory: directory.clone() })?;
     if stage.trim {
         context.command("trim", &format!("fstrim {}", place.point().display()));
         context.call(Request::Trim { directory: directory.clone() })?;
@@ -70,13 +71,13 @@ pub(super) fn one(
     stage: &str,
     measure: &MeasureSpec,
     place: &Place,
-    directory: &Path,
+    directory: &Location,
     context: &mut StageContext<'_>,
 ) -> Result<MeasureResult, TrialError> {
-    context.command(stage, &in_words(measure, directory, context.planned.seed));
+    context.command(stage, &in_words(measure, &directory.path, context.planned.seed));
     let order = MeasureOrder {
         measure: measure.clone(),
-        directory: directory.to_owned(),
+        directory: directory.clone(),
         device: Some(place.device().to_owned()),
         seed: context.planned.seed,
         requests: true,

@@ -1,9 +1,8 @@
 //! Where the files of a volume lie when a stage is done with it: looked at after everything is measured, so that no number of
 //! the stage has any of it, and kept beside the record. That a file system does not tell is a warning and no failure.
 
-use std::path::Path;
-
 use fsage_disk::media::{Spec, SpecError};
+use fsage_engine::location::Location;
 use fsage_engine::protocol::Warning;
 
 use super::StageContext;
@@ -22,7 +21,7 @@ pub(super) struct Volume<'a> {
     /// What it is made of.
     pub(super) spec: &'a VolumeSpec,
     /// The tree on it.
-    pub(super) directory: &'a Path,
+    pub(super) directory: &'a Location,
 }
 
 impl StageContext<'_> {
@@ -34,7 +33,7 @@ impl StageContext<'_> {
             Ok(medium) => {
                 self.command(
                     "explain",
-                    &format!("fsage explain {} --medium {medium}", volume.directory.display()),
+                    &format!("fsage explain {} --medium {medium}", volume.directory.path.display()),
                 );
                 let directory = volume.directory;
                 self.ask_long(volume.stage, |session, _, _| explain(session, directory, &medium, KEPT))

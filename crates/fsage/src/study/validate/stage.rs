@@ -18,6 +18,7 @@ pub(super) fn check(spec: &StudySpec, volume: Option<Bytes>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, stage) in spec.stage.iter().enumerate() {
         let mut check = Checker::new(&["stage", &index.to_string()]);
+        check.path_name("name", stage.name());
         match stage {
             StageSpec::Age(age) => age_stage(&mut check, age, volume),
             StageSpec::Image(image) => image_stage(&mut check, image),
@@ -128,10 +129,8 @@ fn lockstep_stage(check: &mut Checker, stage: &LockstepStage, own: &VolumeSpec, 
     });
     let mut names = BTreeSet::new();
     for name in stage.volumes() {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-        check.require(!name.is_empty() && name.chars().all(plain), "followers", || {
-            format!("`{name}` is no name of a volume: lower-case letters, digits, - and _")
-        });
+        let key = if name == stage.leader { "leader" } else { "followers" };
+        check.path_name(key, name);
         check.require(names.insert(name), "followers", || {
             format!("two volumes are called `{name}`: change `leader` or the follower's name")
         });

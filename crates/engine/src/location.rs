@@ -1,0 +1,334 @@
+//! Directories to work in: where they are, and holding on to them.
+//!
+//! What is on a volume may be anybody's: an image from elsewhere can hold a symbolic link in the place of any directory. So a directory is
+//! reached once, by [`Location::open`], and everything below it is reached from its descriptor by [`Anchor::open`]: `openat2(2)` with
+//! `RESOLVE_BENEATH`, `RESOLVE_NO_SYMLINKS` and `RESOLVE_NO_XDEV`, which follows no link, leaves the directory by no `..` and enters no other
+//! mount. Interfaces that take only paths get [`Anchor::held`], which names the descriptor. Needs Linux 5.6.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, mkdirat, openat, openat2, statx,
+};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::FailureKind;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_XDEV);
+
+/// Permissions of directories made here, before the umask.
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
+
+/// Where a directory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Location {
+    /// Its path.
+    pub path: PathBuf,
+    /// The mount point that it must be on and below; absent where the directory is the user's own choice, links in its path included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<PathBuf>,
+}
+
+impl From<PathBuf> for Location {
+    fn from(path: PathBuf) -> Self {
+        Self { path, mount: None }
+    }
+}
+
+impl From<&Path> for Location {
+    fn from(path: &Path) -> Self {
+        path.to_owned().into()
+    }
+}
+
+/// Why a directory cannot be worked in.
+#[derive(Debug, thiserror::Error)]
+pub enum LocationError {
+    /// It is missing, is no directory, or may not be read.
+    #[error("cannot open directory {}", path.display())]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nothing is mounted where its volume should be.
+    #[error("nothing is mounted at {}", path.display())]
+    NotMounted {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// The way to it leaves the volume.
+    #[error("{} leaves the volume mounted at {}: there is {what} in its path", path.display(), mount.display())]
+    Leaves {
+        /// The directory.
+        path: PathBuf,
+        /// The mount point.
+        mount: PathBuf,
+        /// What leads away.
+        what: &'static str,
+    },
+}
+
+impl LocationError {
+    /// The next step for the user; empty when there is nothing to say.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Leaves { .. } => {
+                "nothing outside was touched; look at what is on the volume before using it again".to_owned()
+            }
+            Self::Open { source, .. } if source.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) => {
+                "fsage needs openat2: Linux 5.6 or newer".to_owned()
+            }
+            Self::Open { .. } | Self::NotMounted { .. } => String::new(),
+        }
+    }
+
+    /// What kind of failure this is.
+    #[must_use]
+    pub const fn kind(&self) -> FailureKind {
+        FailureKind::Failed
+    }
+
+    /// The errno behind it, where there is one.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Open { source, .. } => source.raw_os_error(),
+            Self::NotMounted { .. } | Self::Leaves { .. } => None,
+        }
+    }
+}
+
+impl Location {
+    /// The directory `name` on the volume mounted at `mount`.
+    #[must_use]
+    pub fn on(mount: &Path, name: &str) -> Self {
+        Self { path: mount.join(name), mount: Some(mount.to_owned()) }
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It is missing; its mount point is none; the way to it leaves the volume.
+    pub fn open(&self) -> Result<Anchor, LocationError> {
+        match &self.mount {
+            None => Anchor::at(&self.path).map_err(|errno| self.failed(errno)),
+            Some(mount) => self.below(mount, |volume, rest| volume.open(rest, DIRECTORY, Mode::empty())),
+        }
+    }
+
+    /// Makes it, where it is not there yet, and opens it. The directories above it must be there.
+    ///
+    /// # Errors
+    /// As [`Location::open`]; something else has its name, or no right to.
+    pub fn make(&self) -> Result<Anchor, LocationError> {
+        let Some(mount) = &self.mount else {
+            std::fs::create_dir_all(&self.path)
+                .map_err(|source| LocationError::Open { path: self.path.clone(), source })?;
+            return self.open();
+        };
+        self.below(mount, |volume, rest| {
+            let (parent, name) = volume.parent(rest)?;
+            match mkdirat(&parent, name, FOLDER_MODE) {
+                Ok(()) | Err(Errno::EXIST) => volume.open(rest, DIRECTORY, Mode::empty()),
+                Err(errno) => Err(errno),
+            }
+        })
+    }
+
+    fn below(
+        &self,
+        mount: &Path,
+        open: impl FnOnce(&Anchor, &Path) -> Result<OwnedFd, Errno>,
+    ) -> Result<Anchor, LocationError> {
+        let volume = Anchor::at(mount).map_err(|errno| self.failed(errno))?;
+        if !is_mounted(volume.fd()).map_err(|errno| self.failed(errno))? {
+            return Err(LocationError::NotMounted { path: mount.to_owned() });
+        }
+        let leaves = |what| LocationError::Leaves { path: self.path.clone(), mount: mount.to_owned(), what };
+        let rest = self.path.strip_prefix(mount).map_err(|_| leaves("another directory"))?;
+        if rest.as_os_str().is_empty() {
+            return Ok(volume);
+        }
+        if !rest.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(leaves("`..`"));
+        }
+        match open(&volume, rest) {
+            Ok(fd) => Ok(Anchor { fd: Arc::new(fd), path: self.path.clone() }),
+            Err(Errno::LOOP) => Err(leaves("a symbolic link")),
+            Err(Errno::XDEV) => Err(leaves("another mount")),
+            Err(errno) => Err(self.failed(errno)),
+        }
+    }
+
+    fn failed(&self, errno: Errno) -> LocationError {
+        LocationError::Open { path: self.path.clone(), source: errno.into() }
+    }
+}
+
+/// Whether a directory is the root of a mount; taken for one where the kernel does not tell (before 5.8).
+fn is_mounted(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let facts = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+    let told = facts.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
+    Ok(!told || facts.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// An open directory, which everything below it is reached from. Clones share the descriptor.
+#[derive(Debug, Clone)]
+pub struct Anchor {
+    fd: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+impl AsFd for Anchor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Anchor {
+    /// A directory of the user's own choice: links in its path are followed.
+    ///
+    /// # Errors
+    /// What opening says.
+    pub fn at(path: &Path) -> Result<Self, Errno> {
+        let fd = openat(CWD, path, DIRECTORY, Mode::empty())?;
+        Ok(Self { fd: Arc::new(fd), path: path.to_owned() })
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its descriptor, open for reading.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// A path of the descriptor, for interfaces that take no descriptors; it is this directory's while the anchor is held, in this process.
+    #[must_use]
+    pub fn held(&self) -> PathBuf {
+        fsage_sys::mount::descriptor_path(self.fd())
+    }
+
+    /// Opens what is below: without following links, without leaving the directory, on its mount.
+    ///
+    /// # Errors
+    /// `ELOOP` for a symbolic link in the path, `EXDEV` for a way out or another mount, else what opening says.
+    pub fn open(&self, below: impl Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        open_beneath(self.fd(), below, flags, mode)
+    }
+
+    /// As [`Anchor::open`], also on other mounts below.
+    ///
+    /// # Errors
+    /// `ELOOP` for a symbolic link in the path, `EXDEV` for a way out, else what opening says.
+    pub fn open_across(&self, below: impl Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        openat2(self.fd(), below, flags | OFlags::CLOEXEC, mode, BENEATH.difference(ResolveFlags::NO_XDEV))
+    }
+
+    /// The open directory (`O_PATH`) that holds the last name of a path below, and that name.
+    ///
+    /// # Errors
+    /// As [`Anchor::open`]; `EINVAL` for a path without a name.
+    pub fn parent<'p>(&self, below: &'p Path) -> Result<(OwnedFd, &'p std::ffi::OsStr), Errno> {
+        let name = below.file_name().ok_or(Errno::INVAL)?;
+        let parent = match below.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        Ok((self.open(parent, flags, Mode::empty())?, name))
+    }
+}
+
+/// Opens `path` below `directory` as [`Anchor::open`] does.
+///
+/// # Errors
+/// See there.
+pub fn open_beneath(
+    directory: impl AsFd,
+    path: impl Arg,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    // The kernel refuses a mode where nothing is made, which open(2) ignores.
+    let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
+    openat2(directory, path, flags | OFlags::CLOEXEC, mode, BENEATH)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_below_leads_out() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("inside/deep")).unwrap();
+        fs::create_dir(folder.path().join("outside")).unwrap();
+        fs::write(folder.path().join("outside/file"), "x").unwrap();
+        symlink("../outside", folder.path().join("inside/link")).unwrap();
+        symlink("deep", folder.path().join("inside/near")).unwrap();
+        let anchor = Anchor::at(&folder.path().join("inside")).unwrap();
+        let open = |path: &str| anchor.open(path, OFlags::RDONLY, Mode::empty()).map(drop);
+        assert_eq!(open("deep"), Ok(()));
+        for (path, errno) in [
+            ("link/file", Errno::LOOP),
+            ("link", Errno::LOOP),
+            ("near", Errno::LOOP),
+            ("../outside/file", Errno::XDEV),
+            ("deep/../../outside", Errno::XDEV),
+            ("/etc/passwd", Errno::XDEV),
+        ] {
+            assert_eq!(open(path), Err(errno), "{path}");
+            assert!(anchor.parent(&Path::new(path).join("x")).is_err(), "{path}");
+        }
+        let made = anchor.open("link/new", OFlags::WRONLY | OFlags::CREATE, Mode::RUSR);
+        assert_eq!(made.unwrap_err(), Errno::LOOP);
+        let anchor = Anchor::at(Path::new("/")).unwrap();
+        assert_eq!(anchor.open("proc/self", OFlags::RDONLY, Mode::empty()).unwrap_err(), Errno::XDEV);
+    }
+
+    #[test]
+    fn a_location_on_a_volume_is_on_that_volume() {
+        let folder = tempfile::tempdir().unwrap();
+        // Nothing is mounted: what is meant for a volume would land on the host's own file system.
+        let missing = Location::on(folder.path(), "age").make().unwrap_err();
+        assert!(matches!(missing, LocationError::NotMounted { .. }), "{missing}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        for (path, what) in [
+            ("/proc/../etc", "there is `..`"),
+            ("/etc", "there is another directory"),
+            ("/proc/self", "there is a symbolic link"),
+        ] {
+            let location = Location { path: path.into(), mount: Some("/proc".into()) };
+            for refused in [location.open().unwrap_err(), location.make().unwrap_err()] {
+                assert!(refused.to_string().contains(what) && !refused.hint().is_empty(), "{refused}");
+            }
+        }
+        assert_eq!(Location::on(Path::new("/proc"), "sys").open().unwrap().path(), Path::new("/proc/sys"));
+        let own = Location::from(folder.path().join("a/b"));
+        assert!(own.open().is_err());
+        let anchor = own.make().unwrap();
+        fs::write(anchor.held().join("file"), "x").unwrap();
+        assert!(folder.path().join("a/b/file").exists());
+    }
+}

@@ -1,0 +1,164 @@
+//! What is on a volume may be anybody's: nobody but root may reach it, and nothing on it gives rights or runs.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod lab;
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use fsage_engine::host::mount::{MountEntry, table};
+use lab::Lab;
+use support::{Scratch, agent, can_mount, wait_for};
+
+const NOBODY: u32 = 65534;
+
+/// The mount below a folder, as soon as there is one that `counts`.
+fn mounted_below(folder: &Path, child: &mut Child, counts: impl Fn(&MountEntry) -> bool) -> MountEntry {
+    let mut found = None;
+    wait_for("the mount", || {
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a mount");
+        found = table().into_iter().find(|entry| entry.point.starts_with(folder) && counts(entry));
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+/// What `nobody` can do with the setuid program at a mount point: as its path tells, and from inside.
+fn assert_nothing_gained(entry: &MountEntry, program: &str) {
+    for option in ["nosuid", "nodev", "noexec"] {
+        assert!(entry.options.iter().any(|word| word == option), "no {option} in {entry:?}");
+    }
+    let parent = entry.point.parent().unwrap().metadata().unwrap();
+    assert_eq!(parent.mode() & 0o077, 0, "others may enter {:?}", entry.point.parent());
+    let path = entry.point.join(program);
+    let by_path = Command::new(&path).uid(NOBODY).gid(NOBODY).output();
+    assert!(by_path.is_err(), "nobody ran {}: {by_path:?}", path.display());
+    // Also not by who was inside before, and not by root.
+    let inside = Command::new(format!("./{program}")).current_dir(&entry.point).uid(NOBODY).output();
+    assert!(inside.is_err(), "nobody ran {}: {inside:?}", path.display());
+}
+
+/// An ext4 volume with a setuid copy of `id` and some megabytes that do not compress.
+fn volume_with_setuid(scratch: &Scratch) -> PathBuf {
+    let (volume, point) = (scratch.path().join("volume"), scratch.path().join("point"));
+    fs::File::create(&volume).unwrap().set_len(128 << 20).unwrap();
+    assert!(Command::new("mke2fs").args(["-q", "-F", "-t", "ext4"]).arg(&volume).status().unwrap().success());
+    fs::create_dir(&point).unwrap();
+    assert!(Command::new("mount").args(["-o", "loop"]).args([&volume, &point]).status().unwrap().success());
+    fs::copy("/usr/bin/id", point.join("id")).unwrap();
+    fs::set_permissions(point.join("id"), PermissionsExt::from_mode(0o4755)).unwrap();
+    fs::set_permissions(&point, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut bytes = Vec::new();
+    for number in 0..64 << 15_u64 {
+        bytes.extend_from_slice(&blake3::hash(&u64::to_le_bytes(number)).as_bytes()[..32]);
+    }
+    fs::write(point.join("random"), bytes).unwrap();
+    assert!(Command::new("umount").arg(&point).status().unwrap().success());
+    volume
+}
+
+#[test]
+fn saving_an_image_gives_nobody_what_is_on_the_volume() {
+    if !can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    // Anybody may enter the folder that the runtime folder is in, as with /run.
+    fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let (volume, run) = (volume_with_setuid(&scratch), scratch.path().join("run"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    command.args(["image", "save", "--level", "19"]).arg(&volume).arg(scratch.path().join("image"));
+    command.env("FSAGE_RUNTIME_DIR", &run).env("FSAGE_AGENT", agent());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let entry = mounted_below(&run, &mut child, |_| true);
+    assert_nothing_gained(&entry, "id");
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    child.wait().unwrap();
+    assert_eq!(scratch.left_behind(), [] as [String; 0]);
+}
+
+const STUDY: &str = include_str!("data/tiny.toml");
+
+#[test]
+fn volumes_under_test_are_for_root_alone_and_nothing_on_them_runs() {
+    if !can_mount() {
+        return;
+    }
+    let lab = Lab::new(STUDY);
+    fs::set_permissions(lab.scratch.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let set = ["stage.age.stop={ seconds = 60 }", "matrix.file_system.kind=[\"ext4\"]"];
+    let mut child = lab.command(&set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = |entry: &MountEntry| entry.point.join("age/t00").exists();
+    let entry = mounted_below(&lab.store(), &mut child, begun);
+    fs::copy("/usr/bin/id", entry.point.join("id")).unwrap();
+    fs::set_permissions(entry.point.join("id"), PermissionsExt::from_mode(0o4755)).unwrap();
+    assert_nothing_gained(&entry, "id");
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    child.wait().unwrap();
+    lab.nothing_left();
+}
+
+#[test]
+fn a_study_cannot_ask_for_what_every_mount_is_without() {
+    for option in ["suid", "dev", "exec"] {
+        let lab = Lab::new(STUDY);
+        let set = format!("file_system.options.ext4.mount=[\"noatime\", \"{option}\"]");
+        let (code, stderr) = lab.run(&[&set, "matrix.file_system.kind=[\"ext4\"]"]);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("mount option `{option}`")), "{stderr}");
+    }
+}
+
+/// A file system that a command of the study mounts is no exception.
+#[test]
+fn a_mount_by_a_command_is_restricted_too() {
+    if !can_mount() {
+        return;
+    }
+    let driver = r#"
+[driver.mine]
+mkfs = ["mke2fs", "-q", "-F", "-t", "ext4", "{device}"]
+mount_command = ["mount", "-t", "ext4", "-o", "suid,dev,exec,nodiratime", "{device}", "{point}"]
+"#;
+    let lab = Lab::new(&format!("{STUDY}\n{driver}"));
+    let set = ["stage.age.stop={ seconds = 60 }", "matrix.file_system.kind=[\"mine\"]"];
+    let mut command = lab.command(&set);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = |entry: &MountEntry| entry.point.join("age/t00").exists();
+    let entry = mounted_below(&lab.store(), &mut child, begun);
+    for option in ["nosuid", "nodev", "noexec", "nodiratime", "relatime"] {
+        assert!(entry.options.iter().any(|word| word == option), "no {option} in {entry:?}");
+    }
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    child.wait().unwrap();
+    lab.nothing_left();
+}
+
+#[test]
+fn a_copy_of_a_setuid_file_is_an_ordinary_file() {
+    if !can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+    fs::create_dir_all(from.join("folder")).unwrap();
+    fs::create_dir(&to).unwrap();
+    for (name, mode) in [("shell", 0o4755), ("group", 0o2755), ("folder", 0o3777)] {
+        if name != "folder" {
+            fs::copy("/usr/bin/id", from.join(name)).unwrap();
+        }
+        chown(from.join(name), Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::set_permissions(from.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let control = fsage_engine::load::Control::new();
+    fsage_engine::copy::run(&from, &to, &control, &mut fsage_engine::load::NoSink).unwrap();
+    for (name, mode) in [("shell", 0o755), ("group", 0o755), ("folder", 0o777)] {
+        let found = to.join(name).metadata().unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o7777), (0, mode), "{name}");
+    }
+}
