@@ -137,6 +137,9 @@ pub struct Outcome {
 /// Block that file data is made of and random accesses are aligned to.
 pub const BLOCK_BYTES: u64 = 4096;
 
+/// Most accesses of one random read or write: an operation is not interrupted.
+pub const ACCESSES_LIMIT: u32 = 1 << 16;
+
 impl Operation {
     /// Offset of access `n` (0-based) of a random read or write: a block-aligned place inside the file,
     /// derived from the operation alone so that it need not be recorded.

@@ -3,16 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
 mod cli_support;
+mod dice;
 mod image_rig;
+#[path = "storm/victim.rs"]
+mod victim;
 
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use cli_support::root;
+use dice::Dice;
 use fsage_engine::host::{block, signature};
 use image_rig::{Disk, Rig};
-use rand_core::SeedableRng as _;
 
 const KILLS: u64 = 20;
 /// A busy machine is late with kills: as many are tried until enough came before the end.
@@ -22,15 +25,14 @@ const SEED: u64 = 3;
 /// Kills the program, its agent, or both, `after` so long. Whether it was still there.
 fn kill(mut child: Child, after: Duration, who: u64) -> bool {
     std::thread::sleep(after);
-    let agent = agent_of(child.id());
-    let signal = |pid: u32| drop(std::process::Command::new("kill").args(["-9", &pid.to_string()]).output());
+    let agent = victim::agent_of(child.id());
     if who != 1 {
-        signal(child.id());
+        victim::kill(child.id());
     }
     if who != 0
         && let Some(agent) = agent
     {
-        signal(agent);
+        victim::kill(agent);
     }
     let status = child.wait().unwrap();
     // It dies with its parent, but in its own time.
@@ -38,12 +40,6 @@ fn kill(mut child: Child, after: Duration, who: u64) -> bool {
         std::thread::sleep(Duration::from_millis(1));
     }
     !status.success()
-}
-
-/// The agent that the program with this id started.
-fn agent_of(pid: u32) -> Option<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().next()?.parse().ok()
 }
 
 fn spawn(rig: &Rig, arguments: &[&str]) -> Child {
@@ -64,8 +60,8 @@ fn volume() -> Rig {
 }
 
 /// Up to a bit more than a whole run takes.
-fn moment(random: &mut impl rand_core::Rng, whole: Duration) -> Duration {
-    whole * u32::try_from(random.next_u64() % 110).unwrap() / 100
+fn moment(dice: &mut Dice, whole: Duration) -> Duration {
+    whole * u32::try_from(dice.below(110)).unwrap() / 100
 }
 
 #[test]
@@ -78,14 +74,14 @@ fn no_killed_save_leaves_what_looks_like_an_image() {
     let started = Instant::now();
     let digest = rig.save("volume", "image")["digest"].clone();
     let whole = started.elapsed();
-    let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut dice = Dice(SEED);
     let mut killed = 0;
     for n in 0..TRIES {
         if killed == KILLS {
             break;
         }
         let _ = std::fs::remove_file(rig.path("image"));
-        killed += u64::from(kill(spawn(&rig, &arguments), moment(&mut random, whole), n % 3));
+        killed += u64::from(kill(spawn(&rig, &arguments), moment(&mut dice, whole), n % 3));
         if rig.path("image").exists() {
             let complete = rig.fsage(&["image", "verify", &rig.text("image"), "--json"]).result();
             assert_eq!(complete["digest"], digest, "kill {n} of seed {SEED}");
@@ -107,7 +103,7 @@ fn no_killed_restore_leaves_what_looks_like_a_file_system() {
     rig.restore("image", "whole");
     let took = started.elapsed();
     let whole = std::fs::read(rig.path("whole")).unwrap();
-    let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut dice = Dice(SEED);
     let mut killed = 0;
     let target = rig.text("target");
     for n in 0..TRIES {
@@ -123,7 +119,7 @@ fn no_killed_restore_leaves_what_looks_like_a_file_system() {
         } else {
             let _ = std::fs::remove_file(&target);
         }
-        killed += u64::from(kill(spawn(&rig, &words), moment(&mut random, took), n % 3));
+        killed += u64::from(kill(spawn(&rig, &words), moment(&mut dice, took), n % 3));
         check(&rig, Path::new(&target), &whole, n);
         clean(&rig);
         check(&rig, Path::new(&target), &whole, n);
@@ -149,13 +145,13 @@ fn a_killed_restore_leaves_a_device_that_the_next_one_may_have() {
     let started = Instant::now();
     rig.fsage(&arguments).result();
     let took = started.elapsed();
-    let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut dice = Dice(SEED);
     let (mut killed, mut unfinished) = (0, 0);
     for n in 0..TRIES {
         if killed == KILLS {
             break;
         }
-        killed += u64::from(kill(spawn(&rig, &arguments), moment(&mut random, took), n % 3));
+        killed += u64::from(kill(spawn(&rig, &arguments), moment(&mut dice, took), n % 3));
         clean(&rig);
         let facts = block::facts(&disk.device).unwrap();
         unfinished += u64::from(facts.signature == signature::UNFINISHED);

@@ -6,41 +6,21 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
 mod cli_support;
+mod dice;
+#[path = "storm/victim.rs"]
+mod victim;
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use cli_support::{FSAGE, fsage};
-
-/// SplitMix64 (Steele, Lea & Flood 2014).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+use dice::{Dice, number};
 
 /// Operations done by both threads, as the state file has them.
 fn done(directory: &Path) -> u64 {
     let Ok(bytes) = std::fs::read(directory.join(".fsage-replay")) else { return 0 };
     let slot = |at: usize| bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap()));
     slot(4096) + slot(4096 + 64)
-}
-
-/// The agent that a running program has started.
-fn agent_of(program: &Child) -> Option<u32> {
-    let pid = program.id();
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().next()?.parse().ok()
 }
 
 #[test]
@@ -70,14 +50,8 @@ fn killed_replays_go_on_and_end_as_recorded() {
             assert!(program.try_wait().unwrap().is_none(), "kill {kill}: it ended by itself");
             std::thread::yield_now();
         }
-        let agent = agent_of(&program).filter(|_| dice.below(2) == 0);
-        match agent {
-            Some(agent) => {
-                let killed = Command::new("kill").args(["-9", &agent.to_string()]).status().unwrap();
-                assert!(killed.success());
-            }
-            None => program.kill().unwrap(),
-        }
+        let agent = victim::agent_of(program.id()).filter(|_| dice.below(2) == 0);
+        victim::kill(agent.unwrap_or_else(|| program.id()));
         program.wait().unwrap();
         assert!(again.join(".fsage-replay").exists(), "kill {kill}");
     }

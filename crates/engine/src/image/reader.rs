@@ -97,6 +97,14 @@ impl Image {
         })
     }
 
+    /// Whether the totals of its chunks are those that it names.
+    pub(super) fn check_totals(&self, found: &Totals) -> Result<(), ImageError> {
+        if *found == self.totals {
+            return Ok(());
+        }
+        Err(damaged(&self.path, "index", "its totals are not those of its chunks"))
+    }
+
     fn damaged(&self, entry: &Entry, what: &'static str) -> ImageError {
         let number = self.entries.iter().position(|one| one.offset == entry.offset).unwrap_or(0);
         let place = entry.first_block * BLOCK_BYTES;

@@ -18,6 +18,7 @@ use fsage_sys::new_file::{NewFile, Readers};
 
 use super::disk::Disk;
 use super::encode::{Run, bytes_of};
+use super::format::Totals;
 use super::reader::Image;
 use super::save::{Digest, mounted_at};
 use super::{
@@ -102,7 +103,7 @@ fn write(
     }
     let mut meter = Meter::new(progress, image.totals.used_blocks);
     let mut content = vec![[0; 16]; image.entries.len()];
-    let mut head = None;
+    let (mut head, mut totals) = (None, Totals::default());
     image.each(
         threads(options.threads),
         control,
@@ -116,10 +117,11 @@ fn write(
                 let offset = (first + u64::from(start)) * BLOCK_BYTES;
                 disk.write_at(bytes_of(&room.chunk.stretch, (start, count)), offset, end)?;
             }
-            Ok((number, frame, held))
+            Ok((number, frame, room.chunk.totals, held))
         },
-        |(number, frame, held)| {
+        |(number, frame, part, held)| {
             head = held.or_else(|| head.take());
+            totals.add(&part);
             content[number] = frame.content;
             meter.add(u64::from(frame.used_blocks));
             Ok(())
@@ -127,6 +129,7 @@ fn write(
     )?;
     disk.sync()?;
     go_on(control)?;
+    image.check_totals(&totals)?;
     head.unwrap_or_default().write(disk, end)?;
     let mut digest = Digest::default();
     for (entry, hash) in image.entries.iter().zip(&content) {

@@ -39,10 +39,7 @@ pub fn verify(
             Ok(())
         },
     )?;
-    if totals != image.totals {
-        let what = "its totals are not those of its chunks";
-        return Err(ImageError::Damaged { path: file.to_owned(), part: "index".to_owned(), what });
-    }
+    image.check_totals(&totals)?;
     let mut digest = Digest::default();
     for (entry, hash) in image.entries.iter().zip(&content) {
         digest.add(entry.first_block, hash);

@@ -15,7 +15,7 @@ use super::column::{COLUMNS, Column, KIND, blank};
 use super::follow::Followed;
 use super::{Checkpoint, FORMAT_VERSION, Origin, Preamble, Record, TraceError};
 use crate::load::LoadSpec;
-use crate::operation::{Operation, OperationKind};
+use crate::operation::{ACCESSES_LIMIT, Operation, OperationKind};
 use crate::tree::Directory;
 
 /// Largest row group accepted: the writer makes them of 65,536 rows and a little.
@@ -282,9 +282,12 @@ fn check_directory(Directory { number, parent }: Directory) -> Result<(), String
     Ok(())
 }
 
-/// The same of what a row makes or removes.
+/// The same of what a row makes or removes, and refuses one that would not end in any reasonable time.
 fn check_row(operation: &Operation) -> Result<(), String> {
     match operation.kind {
+        OperationKind::RandomRead | OperationKind::RandomWrite if operation.accesses > ACCESSES_LIMIT => {
+            Err(format!("no load has an operation of {} accesses", operation.accesses))
+        }
         OperationKind::Mkdir | OperationKind::Rmdir => {
             let parent = u32::try_from(operation.offset).unwrap_or(u32::MAX);
             check_directory(Directory { number: operation.place.directory, parent })
@@ -455,6 +458,10 @@ mod tests {
         assert!(mkdir(7, 3).is_ok());
         for (directory, parent) in [(7, 7), (0, 3), (1 << 25, 0), (1, 1 << 25), (1, u64::MAX)] {
             assert!(mkdir(directory, parent).is_err());
+        }
+        for kind in [OperationKind::RandomRead, OperationKind::RandomWrite] {
+            let of = |accesses| check_row(&Operation { accesses, ..blank(kind).operation });
+            assert!(of(ACCESSES_LIMIT).is_ok() && of(ACCESSES_LIMIT + 1).is_err());
         }
     }
 }

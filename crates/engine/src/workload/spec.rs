@@ -137,7 +137,7 @@ pub struct DriftSpec {
     pub fill_until: f64,
     /// How much creates are favoured then: their weight is multiplied by this (at least 1).
     pub fill_bias: f64,
-    /// Random reads and writes per operation of that kind (at least 1).
+    /// Random reads and writes per operation of that kind (1..=65536).
     pub random_accesses: u32,
     /// How much of the volume is to be in use, and how that is kept. Absent: left to the mix.
     pub utilisation: Option<UtilisationSpec>,

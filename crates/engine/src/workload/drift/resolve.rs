@@ -11,7 +11,7 @@ use super::slot::SlotTable;
 use super::steer::Steer;
 use crate::distribution::{Alias, Random, Sizes};
 use crate::load::WriteMode;
-use crate::operation::{BLOCK_BYTES, OperationKind};
+use crate::operation::{ACCESSES_LIMIT, BLOCK_BYTES, OperationKind};
 use crate::profile::derived;
 use crate::tree::Directory;
 use crate::workload::spec::{ChoiceSpec, DirectorySpec, DriftSpec, UtilisationSpec};
@@ -142,7 +142,8 @@ fn check_shares(spec: &DriftSpec) -> Result<(), WorkloadError> {
     share("fill_until", spec.fill_until)?;
     let bias = spec.fill_bias;
     within("fill_bias", bias, (1.0..=1e9).contains(&bias), "at least 1 and at most 1e9")?;
-    at_least_one("random_accesses", u64::from(spec.random_accesses))
+    let accesses = spec.random_accesses;
+    within("random_accesses", f64::from(accesses), (1..=ACCESSES_LIMIT).contains(&accesses), "in 1..=65536")
 }
 
 fn weights(spec: &BTreeMap<OperationKind, f64>) -> Result<[f64; 16], WorkloadError> {

@@ -1,6 +1,7 @@
 //! Limits of a workload's parameters.
 
 use fsage_engine::load::WriteMode;
+use fsage_engine::operation::ACCESSES_LIMIT;
 use fsage_engine::profile::derived;
 use fsage_engine::size::Bytes;
 use fsage_engine::workload::spec::{ChoiceSpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
@@ -35,6 +36,9 @@ pub(super) fn check(check: &mut Checker, spec: &WorkloadSpec, threads: u64, volu
         format!("{} is too small: at least 1", drift.fill_bias)
     });
     check.at_least("random_accesses", u64::from(drift.random_accesses), 1);
+    check.require(drift.random_accesses <= ACCESSES_LIMIT, "random_accesses", || {
+        format!("{} is too large: at most {ACCESSES_LIMIT}", drift.random_accesses)
+    });
     if let Some(utilisation) = &drift.utilisation {
         upkeep(check, utilisation);
     }

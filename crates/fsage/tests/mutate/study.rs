@@ -1,0 +1,59 @@
+//! Studies: an accepted one is planned, and its dry run writes nothing and says nothing that a terminal would obey.
+
+use std::path::PathBuf;
+
+use fsage::run::{RunEvent, RunObserver, RunOptions, run_study};
+
+use super::ground::Ground;
+use super::{Format, bytes};
+use crate::dice::Dice;
+
+const STUDIES: [&str; 3] = [
+    include_str!("../../../../studies/aging.toml"),
+    include_str!("../data/states.toml"),
+    include_str!("../data/lockstep.toml"),
+];
+
+pub struct Studies {
+    outside: String,
+}
+
+impl Studies {
+    pub fn new() -> Self {
+        Self { outside: "/nowhere/outside".to_owned() }
+    }
+}
+
+#[derive(Default)]
+struct Lines(Vec<String>);
+
+impl RunObserver for Lines {
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::DryRun { line } = event {
+            self.0.push(line);
+        }
+    }
+}
+
+impl Format for Studies {
+    fn mutant(&mut self, dice: &mut Dice) -> Vec<u8> {
+        let text = *dice.of(&STUDIES);
+        bytes::text(dice, text, &self.outside)
+    }
+
+    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
+        let work = ground.work();
+        let study = work.join("study.toml");
+        std::fs::write(&study, bytes).unwrap();
+        let store = work.join("store");
+        let options = RunOptions { study, store: Some(store), dry_run: true, ..RunOptions::default() };
+        let mut lines = Lines::default();
+        let planned = run_study(&options, &mut lines).is_ok();
+        let found: Vec<PathBuf> =
+            std::fs::read_dir(&work).unwrap().flatten().map(|entry| entry.path()).collect();
+        if found != [work.join("study.toml")] {
+            return Err(format!("a dry run made {found:?}"));
+        }
+        Ok(planned)
+    }
+}
