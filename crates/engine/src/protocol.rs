@@ -67,8 +67,9 @@ pub enum Request {
     MakeDirectory { directory: PathBuf },
     /// Make a directory to work in; one that is there is not an error.
     MakeFolder { directory: Location },
-    /// Remove an empty directory; a missing one is not an error.
-    RemoveDirectory { directory: PathBuf },
+    /// Remove a file that the lab made, or an empty directory (one that is not empty stays, as does what is mounted on); a missing one is not
+    /// an error. What has its name and is another is left: `Reply::Left`.
+    RemoveMade { path: PathBuf, directory: bool, made: Made },
     /// What is known about a block device, for the safety rules.
     BlockFacts { device: PathBuf },
     /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the agent attaches are held
@@ -271,8 +272,45 @@ pub enum Reply {
         digest_to: String,
         elapsed_ns: u64,
     },
+    /// To `RemoveMade`, when something else has the name: it was left alone, and why.
+    Left { why: String },
     /// To everything else.
     Done,
+}
+
+/// What tells a file or directory from a later one of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// Device number of its file system; `None`: another boot gave it, and after a boot numbers may be others.
+    pub device: Option<u64>,
+    /// Inode number.
+    pub inode: u64,
+    /// When it was made, in seconds and nanoseconds since 1970; `None` where the file system does not keep that.
+    pub born: Option<(i64, u32)>,
+}
+
+impl FileIdentity {
+    /// Whether both are of the same file.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let device = self.device.is_none() || other.device.is_none() || self.device == other.device;
+        device && self.inode == other.inode && self.born == other.born
+    }
+
+    /// What of it outlives this boot: without a birth time everything has to do.
+    #[must_use]
+    pub const fn of_earlier_boot(self) -> Self {
+        if self.born.is_some() { Self { device: None, ..self } } else { self }
+    }
+}
+
+/// How the lab made a file or directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// Its name, which nobody can guess, until it got the one it was made for.
+    pub staged: String,
+    /// Which one it is; `None`: it was not made yet, or had `staged` as its name at most.
+    pub identity: Option<FileIdentity>,
 }
 
 /// What comes back when a request failed.

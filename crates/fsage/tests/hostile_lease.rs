@@ -3,13 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
 mod cli_support;
+mod support;
 
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use cli_support::{FSAGE, Run, root};
+use fsage::lease::Journal;
+use fsage::lease::record::Lease;
 use fsage_engine::host::process::start_ticks;
+use fsage_engine::host::setting;
 use fsage_sys::loopdev::{self, AttachOptions};
 
 /// Nobody in particular.
@@ -286,4 +290,93 @@ fn root_trusts_no_session_folder_of_its_environment() {
     let run = Run::of(&mut command);
     assert_eq!(victims.touched(), [] as [&str; 0], "{run:?}");
     assert_eq!((run.code, run.stdout.as_str()), (0, "nothing to clean\n"), "{run:?}");
+}
+
+/// Makes a file and a directory, and waits to be killed.
+#[test]
+fn helper_makes_a_file_and_a_directory() {
+    let Some(store) = support::helper_argument() else { return };
+    let mut journal = Journal::open(&store).unwrap();
+    journal.make(Lease::File { path: store.join("volume") }).unwrap();
+    journal.make(Lease::Directory { path: store.join("mount") }).unwrap();
+    support::ready_to_be_killed();
+}
+
+#[test]
+fn a_users_later_file_of_the_same_name_survives() {
+    let own = tempfile::tempdir().unwrap();
+    let store = own.path().canonicalize().unwrap();
+    let (file, directory) = (store.join("volume"), store.join("mount"));
+    let clean = || {
+        let mut command = Command::new(FSAGE);
+        Run::of(command.args(["clean", text(&store)]).env("FSAGE_AGENT", support::agent()))
+    };
+    for later in [true, false] {
+        let mut lab = support::helper("helper_makes_a_file_and_a_directory", &store);
+        lab.kill().unwrap();
+        lab.wait().unwrap();
+        assert!(file.is_file() && directory.is_dir());
+        if later {
+            std::fs::remove_file(&file).unwrap();
+            std::fs::remove_dir(&directory).unwrap();
+            std::fs::write(&file, "the user's").unwrap();
+            std::fs::create_dir(&directory).unwrap();
+        }
+        let run = clean();
+        assert_eq!(run.code, 0, "{run:?}");
+        assert_eq!((file.exists(), directory.exists()), (later, later), "{run:?}");
+        assert_eq!(run.stdout.contains("another file has that name"), later, "{run:?}");
+        assert_eq!(run.stdout.contains("another directory has that name"), later, "{run:?}");
+        if later {
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "the user's");
+            std::fs::remove_file(&file).unwrap();
+            std::fs::remove_dir(&directory).unwrap();
+        }
+        let run = clean();
+        assert!(run.code == 0 && run.stdout.contains("nothing was left"), "{run:?}");
+    }
+}
+
+/// Changes the setting that a file in the store names, makes a file, and waits to be killed.
+#[test]
+fn helper_changes_a_setting() {
+    let Some(store) = support::helper_argument() else { return };
+    let path = PathBuf::from(std::fs::read_to_string(store.join("path")).unwrap());
+    let mut journal = Journal::open(&store).unwrap();
+    let old = setting::get(&path).unwrap();
+    let new = "64".to_owned();
+    journal.take(Lease::Setting { path: path.clone(), old, new: new.clone() }).unwrap();
+    setting::set(&path, &new).unwrap();
+    journal.make(Lease::File { path: store.join("volume") }).unwrap();
+    support::ready_to_be_killed();
+}
+
+#[test]
+fn any_command_puts_back_what_a_killed_lab_had_set() {
+    if !root() {
+        return;
+    }
+    let victims = Victims::new();
+    let own = tempfile::tempdir().unwrap();
+    let store = own.path().canonicalize().unwrap();
+    let path = victims.setting().with_file_name("max_sectors_kb");
+    let before = setting::get(&path).unwrap();
+    assert_ne!(before, "64");
+    std::fs::write(store.join("path"), text(&path)).unwrap();
+    let command = || Run::of(Command::new(FSAGE).args(["study", "list"]));
+    let mut lab = support::helper("helper_changes_a_setting", &store);
+    let run = command();
+    assert_eq!(setting::get(&path).unwrap(), "64", "a lab that lives keeps what it set");
+    assert!(run.code == 0 && !run.stderr.contains(text(&store)), "{run:?}");
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    let run = command();
+    assert_eq!(setting::get(&path).unwrap(), before, "{run:?}");
+    let said = |what: &str| run.stderr.lines().any(|line| line.contains(text(&store)) && line.contains(what));
+    assert!(said("max_sectors_kb") && said("put back") && said("fsage clean"), "{run:?}");
+    assert!(store.join("volume").exists(), "only settings are put back unasked");
+    let mut clean = Command::new(FSAGE);
+    let run = Run::of(clean.args(["clean", text(&store)]).env("FSAGE_AGENT", support::agent()));
+    assert!(run.code == 0 && !store.join("volume").exists(), "{run:?}");
+    assert!(!command().stderr.contains(text(&store)));
 }

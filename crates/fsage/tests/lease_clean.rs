@@ -34,7 +34,7 @@ fn local() -> Session {
 fn take_everything(store: &Path, journal: &mut Journal, session: &mut Session) -> PathBuf {
     journal.attach(session).unwrap();
     let (file, point) = (store.join("volume.img"), store.join("mnt"));
-    journal.take(Lease::File { path: file.clone() }).unwrap();
+    journal.make(Lease::File { path: file.clone() }).unwrap();
     journal.take(Lease::Loop { file: file.clone() }).unwrap();
     let attach = Request::LoopAttach { file, size_bytes: Some(SIZE), sector_bytes: 4096, direct_io: false };
     let Reply::Device { device } = ask(session, attach) else { panic!("no device") };
@@ -47,7 +47,7 @@ fn take_everything(store: &Path, journal: &mut Journal, session: &mut Session) -
     assert_eq!(set, Reply::Setting { old: old.clone() });
     std::fs::write(store.join("setting"), format!("{}\n{old}", path.display())).unwrap();
     tool(session, &["mkfs.ext4", "-q", "-b", "4096", &device.display().to_string()]);
-    journal.take(Lease::Directory { path: point.clone() }).unwrap();
+    journal.make(Lease::Directory { path: point.clone() }).unwrap();
     ask(session, Request::MakeMountPoint { point: point.clone() });
     journal.take(Lease::Mount { point: point.clone() }).unwrap();
     let options = vec!["noatime".to_owned()];
@@ -171,19 +171,21 @@ fn a_step_that_fails_does_not_keep_others_from_being_tried() {
     let mut session = local();
     let own = journal.attach(&session).unwrap();
     let (kept, other) = (store.join("kept"), store.join("other"));
-    journal.take(Lease::File { path: kept.clone() }).unwrap();
-    journal.take(Lease::File { path: other.clone() }).unwrap();
-    // A folder where a file should be: removing it as a file is refused.
     std::fs::create_dir(&kept).unwrap();
-    std::fs::write(&other, "").unwrap();
+    journal.make(Lease::File { path: other.clone() }).unwrap();
+    journal.take(Lease::Mount { point: kept.clone() }).unwrap();
+    // Something is mounted there that cannot be unmounted while it is used.
+    let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&kept).status();
+    assert!(mounted.unwrap().success());
+    let user = std::fs::File::create(kept.join("open")).unwrap();
     let summary = clean(&mut session, &mut journal).unwrap();
     assert_eq!(summary.released, [Lease::File { path: other.clone() }]);
     assert_eq!(summary.failed.len(), 1, "{summary:?}");
     assert!(summary.failed[0].1.contains("kept"), "{summary:?}");
     assert!(!other.exists());
-    std::fs::remove_dir(&kept).unwrap();
+    drop(user);
     let summary = clean(&mut session, &mut journal).unwrap();
-    assert_eq!(summary.released, [Lease::File { path: kept }]);
+    assert_eq!(summary.released, [Lease::Mount { point: kept }]);
     drop(session);
     journal.release(own).unwrap();
 }
@@ -194,27 +196,24 @@ fn leases_of_an_earlier_boot_touch_nothing_but_files() {
     let store = scratch.path();
     let mut bystander = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let (pid, ticks) = (bystander.id(), start_ticks(bystander.id()).unwrap());
-    let file = store.join("volume.img");
-    std::fs::write(&file, "old").unwrap();
-    std::fs::create_dir(store.join("mnt")).unwrap();
-    let boot = "00000000-0000-4000-8000-000000000000";
-    let line = |number: u32, lease: String| {
-        format!(r#"{{"number":{number},"boot_id":"{boot}","state":"taken",{lease}}}"#)
-    };
-    let lines = [
-        line(1, format!(r#""lease":"process","pid":{pid},"start_ticks":{ticks}"#)),
-        line(2, format!(r#""lease":"file","path":"{}""#, file.display())),
-        line(3, format!(r#""lease":"loop","file":"{}""#, file.display())),
-        line(4, format!(r#""lease":"directory","path":"{}""#, store.join("mnt").display())),
-        line(5, r#""lease":"mount","point":"/proc""#.to_owned()),
-    ];
-    let journal = Journal::open(store).unwrap().path().to_owned();
-    std::fs::write(journal, format!("{}\n", lines.join("\n"))).unwrap();
+    let (file, point) = (store.join("volume.img"), store.join("mnt"));
+    let mut journal = Journal::open(store).unwrap();
+    journal.take(Lease::Process { pid, start_ticks: ticks }).unwrap();
+    journal.make(Lease::File { path: file.clone() }).unwrap();
+    journal.take(Lease::Loop { file: file.clone() }).unwrap();
+    journal.make(Lease::Directory { path: point.clone() }).unwrap();
+    let path = journal.path().to_owned();
+    drop(journal);
+    let this = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let earlier = "00000000-0000-4000-8000-000000000000";
+    let text = std::fs::read_to_string(&path).unwrap().replace(this.trim(), earlier);
+    let mount = r#"{"number":9,"boot_id":"EARLIER","state":"taken","lease":"mount","point":"/proc"}"#;
+    std::fs::write(&path, format!("{text}{}\n", mount.replace("EARLIER", earlier))).unwrap();
     support::agent();
     let summary = only(clean_stores(&[store.to_owned()]).unwrap());
     assert_eq!(summary.failed, []);
     assert_eq!((summary.expired.len(), summary.released.len()), (3, 2), "{summary:?}");
-    assert!(Path::new("/proc/self").exists() && !file.exists() && !store.join("mnt").exists());
+    assert!(Path::new("/proc/self").exists() && !file.exists() && !point.exists());
     assert!(bystander.try_wait().unwrap().is_none(), "a process of this boot was killed");
     bystander.kill().unwrap();
     bystander.wait().unwrap();
@@ -247,7 +246,7 @@ fn helper_fills_the_disk_of_its_journal() {
     std::fs::write(state.join("ballast"), vec![1; 28 << 10]).unwrap();
     let mut journal = Journal::open(&store).unwrap();
     assert!(journal.path().starts_with(state.canonicalize().unwrap()));
-    let lease = |number| Lease::Directory { path: format!("/nowhere/{number}{}", "x".repeat(900)).into() };
+    let lease = |number| Lease::Loop { file: format!("/nowhere/{number}{}", "x".repeat(900)).into() };
     let mut taken = Vec::new();
     let error = loop {
         match journal.take(lease(taken.len())) {
@@ -275,11 +274,13 @@ fn what_is_not_ours_cannot_be_leased() {
     let mut journal = Journal::open(scratch.path()).unwrap();
     let file = scratch.path().join("users.data");
     std::fs::write(&file, "precious").unwrap();
-    let present = journal.take(Lease::File { path: file.clone() });
+    let present = journal.make(Lease::File { path: file.clone() });
     assert!(matches!(present, Err(LeaseError::Present { .. })), "{present:?}");
     let mounted = journal.take(Lease::Mount { point: "/proc".into() });
     assert!(matches!(mounted, Err(LeaseError::Present { what: "mounted", .. })), "{mounted:?}");
-    let relative = journal.take(Lease::Directory { path: "mnt".into() });
+    let unmade = journal.take(Lease::File { path: scratch.path().join("other") });
+    assert!(matches!(unmade, Err(LeaseError::NotOurs { .. })), "{unmade:?}");
+    let relative = journal.make(Lease::Directory { path: "mnt".into() });
     assert!(matches!(relative, Err(LeaseError::NotOurs { .. })), "{relative:?}");
     assert!(journal.outstanding().is_empty());
     assert!(matches!(Journal::open(&file), Err(LeaseError::NoStore { .. })));

@@ -132,7 +132,10 @@ fn on_host(request: Request) -> Result<Reply, HostError> {
         Request::Pin => return Ok(Reply::Pinned { cpu: processor::pin()? }),
         Request::RemoveFile { file } => file::remove(&file)?,
         Request::MakeDirectory { directory } => file::make_directory(&directory)?,
-        Request::RemoveDirectory { directory } => file::remove_directory(&directory)?,
+        Request::RemoveMade { path, directory, made } => {
+            let left = file::remove_made(&path, directory, &made)?;
+            return Ok(left.map_or(Reply::Done, |why| Reply::Left { why }));
+        }
         Request::MakeMountPoint { point } => mount::make_point(&point)?,
         Request::RestrictMount { point } => mount::restrict(&point)?,
         Request::Restore { path, old, new } => setting::restore(&path, &old, &new)?,

@@ -37,12 +37,17 @@ const MOUNT: &str = "mount";
 /// The server cannot be killed, or the mount or the folder cannot be removed.
 pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
     let point = directory.join(MOUNT);
+    let recorded = recorded(directory);
     forget_loops(&directory.join(FILE));
     if directory.exists() {
         let argv = [PROGRAM, "clean", "--directory"].map(str::to_owned).into_iter();
         let argv: Vec<String> = argv.chain([directory.display().to_string()]).collect();
         // What it does not do is done below.
         let _ = tool::run(children, &argv, Some(CLEAN_LIMIT));
+    }
+    // One that was killed already has no command line while its memory is freed: it is known by what it wrote down.
+    if let Some(server) = recorded {
+        process::wait_if_ending(server, LIMIT)?;
     }
     for server in servers(directory) {
         process::end(server, LIMIT)?;
@@ -63,6 +68,18 @@ pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
         }
     }
     Ok(())
+}
+
+/// The process that wrote itself down as the server.
+fn recorded(directory: &Path) -> Option<Identity> {
+    #[derive(serde::Deserialize)]
+    struct Record {
+        pid: u32,
+        start_ticks: u64,
+    }
+    let text = std::fs::read(directory.join("pid")).ok()?;
+    let Record { pid, start_ticks } = serde_json::from_slice(&text).ok()?;
+    Some(Identity { pid, start_ticks })
 }
 
 /// Detaches what is attached to the disk, now or when its last user goes. Once the mount is gone the kernel has no name for its

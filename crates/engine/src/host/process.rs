@@ -5,10 +5,13 @@
 //! agent started is found by [`MARKER`] in its environment, which is inherited however often it forks.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::time::Timespec;
 
 use super::HostError;
 
@@ -82,54 +85,104 @@ pub fn end(identity: Identity, limit: Duration) -> Result<(), HostError> {
     }
     let started = Instant::now();
     let mut pause = Duration::from_millis(1);
+    let mut killed: Vec<Killed> = Vec::new();
     let mut quiet = 0;
     loop {
         // The agent first: it could start more.
-        let mut left = kill(identity.pid, Some(identity.start_ticks)).then_some(identity.pid);
-        if left.is_none() {
-            for pid in started_by(identity) {
-                left = kill(pid, None).then_some(pid).or(left);
-            }
+        if !killed.iter().any(|one| one.pid == identity.pid) {
+            killed.extend(kill(identity.pid, || start_ticks(identity.pid) == Some(identity.start_ticks)));
         }
+        if killed.iter().all(Killed::is_gone) {
+            let started = started_by(identity).into_iter();
+            killed.extend(started.filter_map(|pid| kill(pid, || is_started_by(pid, identity))));
+        }
+        // One that was killed has no environment any more while its memory is freed, which may take seconds, but its descriptor tells.
+        killed.retain(|one| !one.is_gone());
         // Two looks round that find nothing: one could miss what is forked behind its back.
-        quiet = if left.is_none() { quiet + 1 } else { 0 };
+        quiet = if killed.is_empty() { quiet + 1 } else { 0 };
         if quiet == 2 {
             return Ok(());
         }
-        let Some(pid) = left else { continue };
+        let Some(one) = killed.first() else { continue };
         if started.elapsed() > limit {
-            return Err(HostError::Unkillable { pid, seconds: started.elapsed().as_secs_f64() });
+            return Err(HostError::Unkillable { pid: one.pid, seconds: started.elapsed().as_secs_f64() });
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
 }
 
-/// Kills a process if it is the one that is meant; returns whether it is still there.
-fn kill(pid: u32, ticks: Option<u64>) -> bool {
-    let Some(handle) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
-    let Ok(fd) = pidfd_open(handle, PidfdFlags::empty()) else { return false };
-    if (ticks.is_some() && start_ticks(pid) != ticks) || !is_alive(pid) {
-        return false;
+/// A process that was killed, by a descriptor that no later process can have.
+struct Killed {
+    pid: u32,
+    descriptor: OwnedFd,
+}
+
+impl Killed {
+    /// Whether all its threads have ended: then the descriptor is readable.
+    fn is_gone(&self) -> bool {
+        let mut look = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        matches!(poll(&mut look, Some(&Timespec::default())), Ok(1))
+    }
+}
+
+/// Kills a process if it is the one that is meant, which `is_meant` tells once the descriptor is open: the number may be another's by
+/// then. `None`: it is another, or gone.
+fn kill(pid: u32, is_meant: impl FnOnce() -> bool) -> Option<Killed> {
+    let handle = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    let descriptor = pidfd_open(handle, PidfdFlags::empty()).ok()?;
+    let killed = Killed { pid, descriptor };
+    if killed.is_gone() || !is_meant() {
+        return None;
     }
     // Refused (EPERM) or not: it is there, and the caller's time limit decides.
-    let _ = pidfd_send_signal(fd, Signal::KILL);
-    true
+    let _ = pidfd_send_signal(&killed.descriptor, Signal::KILL);
+    Some(killed)
+}
+
+/// Waits until a process that somebody else has ended is gone; one that runs on is not waited for.
+///
+/// # Errors
+/// It is still ending when `limit` has passed.
+pub fn wait_if_ending(identity: Identity, limit: Duration) -> Result<(), HostError> {
+    let started = Instant::now();
+    while is_ending(identity) {
+        if started.elapsed() > limit {
+            let seconds = started.elapsed().as_secs_f64();
+            return Err(HostError::Unkillable { pid: identity.pid, seconds });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Whether a process has begun to exit (`PF_EXITING` of field 9 of /proc/PID/stat) and has not ended.
+fn is_ending(identity: Identity) -> bool {
+    const PF_EXITING: u64 = 4;
+    if start_ticks(identity.pid) != Some(identity.start_ticks) || !is_alive(identity.pid) {
+        return false;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", identity.pid)).unwrap_or_default();
+    let flags = after_name(&stat).and_then(|rest| rest.split_ascii_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
 /// Living processes whose environment names `identity` as their agent.
 fn started_by(identity: Identity) -> Vec<u32> {
-    let wanted = format!("{MARKER}={identity}");
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     processes
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter(|&pid| pid != std::process::id())
-        .filter(|&pid| {
-            environment(pid).split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-        })
+        .filter(|&pid| is_started_by(pid, identity))
         .filter(|&pid| is_alive(pid))
         .collect()
+}
+
+/// Whether the environment of a process names `identity` as its agent.
+fn is_started_by(pid: u32, identity: Identity) -> bool {
+    let wanted = format!("{MARKER}={identity}");
+    environment(pid).split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
 }
 
 /// Whether a process other than its leader still runs in a group.
@@ -189,6 +242,17 @@ mod tests {
         assert!(child.try_wait().unwrap().is_none());
         end(Identity { pid, start_ticks: ticks }, Duration::from_secs(5)).unwrap();
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_number_that_became_anothers_before_the_signal_is_spared() {
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        // The process that was meant ended between the look round and the descriptor.
+        assert!(kill(child.id(), || false).is_none());
+        assert!(child.try_wait().unwrap().is_none());
+        let killed = kill(child.id(), || true).unwrap();
+        assert!(!child.wait().unwrap().success() && killed.is_gone());
+        assert!(kill(child.id(), || true).is_none(), "it is gone");
     }
 
     #[test]

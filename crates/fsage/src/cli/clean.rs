@@ -66,6 +66,9 @@ fn show(report: &CleanReport) -> String {
         for lease in &summary.released {
             let _ = writeln!(text, "  gave back {}", name(lease));
         }
+        for (lease, why) in &summary.left {
+            let _ = writeln!(text, "  left {} alone: {why}", name(lease));
+        }
         for (lease, why) in &summary.failed {
             let _ = writeln!(text, "  could not give back {}: {why}", name(lease));
         }
@@ -75,7 +78,7 @@ fn show(report: &CleanReport) -> String {
 
 fn words(summary: &CleanSummary) -> String {
     let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    if summary.released.is_empty() && summary.failed.is_empty() {
+    if summary.released.is_empty() && summary.failed.is_empty() && summary.left.is_empty() {
         return match number(summary.expired.len()) {
             0 => "nothing was left".to_owned(),
             n => format!("{} ended with an earlier boot", text::plural(n, "lease", "leases")),
@@ -88,7 +91,7 @@ fn words(summary: &CleanSummary) -> String {
     text
 }
 
-fn name(lease: &Lease) -> String {
+pub(super) fn name(lease: &Lease) -> String {
     match lease {
         Lease::File { path } => format!("file {}", path.display()),
         Lease::Directory { path } => format!("directory {}", path.display()),
@@ -109,9 +112,11 @@ fn as_json(report: &CleanReport) -> serde_json::Value {
             StoreOutcome::Cleaned(summary) => {
                 let failed: Vec<serde_json::Value> =
                     summary.failed.iter().map(|(lease, why)| json!({"lease": lease, "why": why})).collect();
+                let left: Vec<serde_json::Value> =
+                    summary.left.iter().map(|(lease, why)| json!({"lease": lease, "why": why})).collect();
                 json!({
                     "store": store.store, "outcome": "cleaned", "released": summary.released,
-                    "expired": summary.expired, "failed": failed, "damaged_lines": summary.damaged.as_ref().map_or(0, |damage| damage.lines), "ignored": summary.ignored,
+                    "expired": summary.expired, "left": left, "failed": failed, "damaged_lines": summary.damaged.as_ref().map_or(0, |damage| damage.lines), "ignored": summary.ignored,
                 })
             }
             StoreOutcome::InUse(by) => json!({"store": store.store, "outcome": "in-use", "by": by}),

@@ -133,11 +133,31 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if cli.global.allow_foreign_owner {
         fsage_sys::new_file::allow_foreign();
     }
+    tell_left_over(&cli.command, &terminal);
     match dispatch(cli.command, &terminal) {
         Ok(code) => ExitCode::from(code),
         Err(problem) => {
             terminal.error(&problem);
             ExitCode::from(problem.exit_code)
+        }
+    }
+}
+
+/// Says what killed runs left, before a command that does not deal with it.
+fn tell_left_over(command: &Command, terminal: &Terminal) {
+    if matches!(command, Command::Clean(_) | Command::Completions(_)) {
+        return;
+    }
+    for left in crate::lease::left_over() {
+        let store = left.store.display();
+        for lease in &left.restored {
+            terminal.warn(&format!("an interrupted run of {store} left a {}: put back", clean::name(lease)));
+        }
+        if left.outstanding > 0 {
+            let things = text::plural(u64::try_from(left.outstanding).unwrap_or(u64::MAX), "thing", "things");
+            terminal.warn(&format!(
+                "an interrupted run of {store} left {things} behind: `fsage clean` or its next run releases them"
+            ));
         }
     }
 }

@@ -9,6 +9,7 @@ mod record;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fsage_engine::disk::{FILE, VirtualDisk};
 use fsage_engine::host::held::same;
@@ -18,12 +19,15 @@ use serde_json::Value;
 pub use error::DiskError;
 pub use record::DiskRecord;
 
-use crate::lease::{Journal, LeaseId, clean};
+use crate::lease::{Journal, LeaseError, LeaseId, clean, runtime};
 use crate::target::{Session, Target};
-use crate::volume::disk::{DiskOptions, DiskVolume, folder};
+use crate::volume::disk::{DiskOptions, DiskVolume, FOLDER, folder};
 
 /// Longest name: the path of a socket holds 107 bytes.
 pub const LONGEST_NAME: usize = 32;
+
+/// How long a disk that is brought up waits for whoever else has its journal.
+const CLEANING: Duration = Duration::from_secs(10);
 
 /// Folder within a disk's own that its server works in.
 const SERVED: &str = "served";
@@ -111,9 +115,8 @@ impl NamedDisk {
 
     /// An agent and the journal, with whatever a dead one of this name left given back.
     fn open(&self) -> Result<(Session, Journal, LeaseId), DiskError> {
-        std::fs::create_dir_all(&self.folder).map_err(DiskError::file("make", &self.folder))?;
         // The lock first: two that are brought up at once must not both find the place empty.
-        let mut journal = Journal::open(&self.folder)?;
+        let mut journal = self.lock()?;
         if let Some(DiskState::Up(record)) = self.state() {
             return Err(DiskError::Taken { name: self.name.clone(), device: record.device });
         }
@@ -122,6 +125,23 @@ impl NamedDisk {
         give_back(&mut session, &mut journal, &self.name)?;
         let _ = std::fs::remove_file(record::path(&self.folder));
         Ok((session, journal, agent))
+    }
+
+    /// Its journal. What cleans at this moment has it for a moment only, and may remove the folder.
+    fn lock(&self) -> Result<Journal, DiskError> {
+        let started = Instant::now();
+        loop {
+            runtime::make(&Path::new(FOLDER).join(&self.name))?;
+            match Journal::open(&self.folder) {
+                Err(LeaseError::Locked { .. } | LeaseError::NoStore { .. })
+                    if started.elapsed() < CLEANING && !matches!(self.state(), Some(DiskState::Up(_))) =>
+                {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Ok(journal) if !self.folder.is_dir() => drop(journal),
+                journal => return Ok(journal?),
+            }
+        }
     }
 
     fn bring_up(

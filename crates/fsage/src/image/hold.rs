@@ -6,16 +6,16 @@ use fsage_engine::protocol::{Reply, Request};
 
 use super::ImageError;
 use crate::lease::record::Lease;
-use crate::lease::{Journal, LeaseId};
+use crate::lease::{Journal, LeaseId, give_back};
 use crate::target::Session;
 use crate::volume::unexpected;
 
-/// What is held, with the request that gives it back. [`Hold::give_back`] must be called; what is dropped instead stays leased for
+/// What is held. [`Hold::give_back`] must be called; what is dropped instead stays leased for
 /// `fsage clean`.
 #[derive(Debug, Default)]
 #[must_use = "what is held has to be given back"]
 pub struct Hold {
-    taken: Vec<(LeaseId, Request)>,
+    taken: Vec<LeaseId>,
 }
 
 impl Hold {
@@ -23,26 +23,18 @@ impl Hold {
     ///
     /// # Errors
     /// It cannot be leased or made.
-    pub fn directory(
-        &mut self,
-        session: &mut Session,
-        journal: &mut Journal,
-        directory: &Path,
-    ) -> Result<(), ImageError> {
-        let directory = directory.to_owned();
-        let undo = Request::RemoveDirectory { directory: directory.clone() };
-        self.lease(journal, Lease::Directory { path: directory.clone() }, undo)?;
-        session.call(Request::MakeDirectory { directory }, &mut |_| {})?;
+    pub fn directory(&mut self, journal: &mut Journal, directory: &Path) -> Result<(), ImageError> {
+        self.taken.extend(journal.make(Lease::Directory { path: directory.to_owned() })?);
         Ok(())
     }
 
-    /// A file that is about to be made; removed again.
+    /// Makes a file, empty; removed again.
     ///
     /// # Errors
-    /// It cannot be leased: it is there already.
+    /// It is there already, or cannot be made.
     pub fn file(&mut self, journal: &mut Journal, file: &Path) -> Result<(), ImageError> {
-        let undo = Request::RemoveFile { file: file.to_owned() };
-        self.lease(journal, Lease::File { path: file.to_owned() }, undo)
+        self.taken.extend(journal.make(Lease::File { path: file.to_owned() })?);
+        Ok(())
     }
 
     /// Attaches a loop device with `request`, one of `Request::LoopAttach…` over `file`.
@@ -57,7 +49,7 @@ impl Hold {
         request: Request,
     ) -> Result<PathBuf, ImageError> {
         let file = file.to_owned();
-        self.lease(journal, Lease::Loop { file: file.clone() }, Request::LoopDetach { file })?;
+        self.taken.push(journal.take(Lease::Loop { file })?);
         match session.call(request, &mut |_| {})? {
             Reply::Device { device } => Ok(device),
             other => Err(unexpected("loop-attach", &other).into()),
@@ -76,11 +68,9 @@ impl Hold {
         point: &Path,
         (file_system, options): (&str, &[&str]),
     ) -> Result<(), ImageError> {
-        let undo = Request::RemoveDirectory { directory: point.to_owned() };
-        self.lease(journal, Lease::Directory { path: point.to_owned() }, undo)?;
+        self.directory(journal, point)?;
         session.call(Request::MakeMountPoint { point: point.to_owned() }, &mut |_| {})?;
-        let undo = Request::Unmount { point: point.to_owned() };
-        self.lease(journal, Lease::Mount { point: point.to_owned() }, undo)?;
+        self.taken.push(journal.take(Lease::Mount { point: point.to_owned() })?);
         let request = Request::Mount {
             device: device.to_owned(),
             point: point.to_owned(),
@@ -88,12 +78,6 @@ impl Hold {
             options: options.iter().map(|option| (*option).to_owned()).collect(),
         };
         session.call(request, &mut |_| {})?;
-        Ok(())
-    }
-
-    fn lease(&mut self, journal: &mut Journal, lease: Lease, undo: Request) -> Result<(), ImageError> {
-        let id = journal.take(lease)?;
-        self.taken.push((id, undo));
         Ok(())
     }
 
@@ -114,7 +98,7 @@ impl Hold {
     /// # Errors
     /// The journal cannot be written.
     pub fn keep_last(&mut self, journal: &mut Journal) -> Result<(), ImageError> {
-        if let Some((id, _)) = self.taken.pop() {
+        if let Some(id) = self.taken.pop() {
             journal.release(id)?;
         }
         Ok(())
@@ -132,9 +116,8 @@ impl Hold {
     ) -> Result<(), ImageError> {
         let mut first = Ok(());
         while self.taken.len() > kept {
-            let Some((id, undo)) = self.taken.pop() else { break };
-            let undone = session.call(undo, &mut |_| {}).map(drop).map_err(ImageError::from);
-            let released = undone.and_then(|()| Ok(journal.release(id)?));
+            let Some(id) = self.taken.pop() else { break };
+            let released = give_back(session, journal, id).map_err(ImageError::from);
             if first.is_ok() {
                 first = released;
             }

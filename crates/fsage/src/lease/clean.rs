@@ -3,22 +3,21 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::protocol::{FailureKind, Reply, Request};
+use fsage_engine::protocol::FailureKind;
 
 use super::error::LeaseError;
 use super::journal::Journal;
 use super::record::{Lease, LeaseRecord};
-use super::state;
-use crate::target::{Session, Target, TargetError};
-
-/// How long a process may take to leave a system call after it was killed.
-const END_PROCESS_MS: u64 = 30_000;
+use super::{state, undo};
+use crate::target::{Session, Target};
 
 /// What cleaning one store did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CleanSummary {
     /// Leases that were given back, in order of doing.
     pub released: Vec<Lease>,
+    /// Leases of files and directories whose name another one has by now, and why it was left alone.
+    pub left: Vec<(Lease, String)>,
     /// Leases of an earlier boot that ended with it.
     pub expired: Vec<Lease>,
     /// Leases that could not be given back and why; they stay in the journal.
@@ -103,41 +102,29 @@ pub fn clean(session: &mut Session, journal: &mut Journal) -> Result<CleanSummar
             summary.expired.push(record.lease);
             continue;
         }
-        match give_back(session, &record.lease) {
-            Ok(()) if unended.is_empty() => {
-                journal.release(id)?;
-                summary.released.push(record.lease);
+        // What a process was doing when it was killed may still come true: look again once it is gone.
+        let undone = if unended.is_empty() {
+            undo::release(session, journal, &record)
+        } else {
+            undo::undo(session, journal, &record).map_err(LeaseError::from)
+        };
+        match undone {
+            Ok(_) if !unended.is_empty() => {
+                summary.failed.push((record.lease, format!("given back, but {unended} may take it again")));
             }
-            // What it was doing when it was killed may still come true: look again once it is gone.
-            Ok(()) => {
-                summary.failed.push((record.lease, format!("given back, but {unended} may take it again")))
-            }
-            Err(error) if error.is_lost() => return Err(error.into()),
-            Err(error) => {
+            Ok(Some(why)) => summary.left.push((record.lease, why)),
+            Ok(None) => summary.released.push(record.lease),
+            Err(LeaseError::Target(error)) if error.is_lost() => return Err(error.into()),
+            Err(LeaseError::Target(error)) => {
                 if let Lease::Process { pid, .. } = record.lease {
                     unended = format!("process {pid}");
                 }
                 summary.failed.push((record.lease, chain(&error)));
             }
+            Err(error) => return Err(error),
         }
     }
     Ok(summary)
-}
-
-fn give_back(session: &mut Session, lease: &Lease) -> Result<(), TargetError> {
-    let request = match lease.clone() {
-        Lease::File { path } => Request::RemoveFile { file: path },
-        Lease::Directory { path } => Request::RemoveDirectory { directory: path },
-        Lease::Loop { file } => Request::LoopDetach { file },
-        Lease::Mount { point } => Request::Unmount { point },
-        Lease::Setting { path, old, new } => Request::Restore { path, old, new },
-        Lease::Process { pid, start_ticks } => {
-            Request::EndProcess { pid, start_ticks, timeout_ms: END_PROCESS_MS }
-        }
-        Lease::TraceInstance { name } => Request::RemoveTraceInstance { name },
-        Lease::Disk { directory } => Request::EndDisk { directory },
-    };
-    session.call(request, &mut |_| {}).map(|_: Reply| ())
 }
 
 /// An error with its causes in one line.
@@ -244,7 +231,7 @@ fn damage(journal: &Journal) -> Option<Damage> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use fsage_engine::protocol::Failure;
+    use fsage_engine::protocol::{Failure, Reply, Request};
 
     use super::*;
 
@@ -266,14 +253,15 @@ mod tests {
     /// A journal as a run killed in the middle of a trial leaves it. The scripted target has no boot id.
     fn left(store: &Path) -> Journal {
         let boot = r#""boot_id":"","state":"taken","lease""#;
+        let made = r#""made":{"staged":".x.0123456789abcdef.partial","identity":null}"#;
         let lines = [
             format!(r#"{{"number":1,{boot}:"process","pid":77,"start_ticks":5}}"#),
-            format!(r#"{{"number":2,{boot}:"file","path":"/nowhere/volume"}}"#),
+            format!(r#"{{"number":2,{boot}:"file","path":"/nowhere/volume",{made}}}"#),
             format!(r#"{{"number":3,{boot}:"loop","file":"/nowhere/volume"}}"#),
             format!(
                 r#"{{"number":4,{boot}:"setting","path":"/sys/class/block/x/queue/scheduler","old":"a","new":"b"}}"#
             ),
-            format!(r#"{{"number":5,{boot}:"directory","path":"/nowhere/mnt"}}"#),
+            format!(r#"{{"number":5,{boot}:"directory","path":"/nowhere/mnt",{made}}}"#),
             format!(r#"{{"number":6,{boot}:"mount","point":"/nowhere/mnt"}}"#),
             format!(r#"{{"number":7,{boot}:"trace-instance","name":"fsage-7-1"}}"#),
             format!(r#"{{"number":8,{boot}:"disk","directory":"/nowhere/disks/a/served"}}"#),
@@ -296,7 +284,8 @@ mod tests {
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
         let summary = clean(&mut session(&asked, |_| false), &mut journal).unwrap();
         assert_eq!((summary.released.len(), summary.failed.len()), (8, 0));
-        let order = "end-process end-disk remove-trace-instance unmount remove-directory restore loop-detach remove-file";
+        let order =
+            "end-process end-disk remove-trace-instance unmount remove-made restore loop-detach remove-made";
         assert_eq!(asked.lock().unwrap().join(" "), order);
         assert!(journal.outstanding().is_empty());
     }

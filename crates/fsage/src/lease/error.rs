@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use fsage_sys::new_file::ForeignFolder;
+
 use crate::target::TargetError;
 
 /// Why the lease journal could not be used, or something could not be leased.
@@ -38,6 +40,14 @@ pub enum LeaseError {
         path: PathBuf,
         /// `there`, `mounted`.
         what: &'static str,
+    },
+    /// A file or directory could not be made.
+    #[error("cannot make {}", path.display())]
+    Make {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
     },
     /// Not something that fsage takes.
     #[error("this cannot be leased: {what}")]
@@ -84,7 +94,8 @@ impl LeaseError {
             ),
             Self::OtherStore { path, .. } => Some(format!("inspect {}, then move it away", path.display())),
             Self::Target(error) => error.hint(),
-            Self::Journal { .. } | Self::NotOurs { .. } => None,
+            Self::Make { source, .. } if ForeignFolder::is(source) => Some(ForeignFolder::HINT.to_owned()),
+            Self::Journal { .. } | Self::Make { .. } | Self::NotOurs { .. } => None,
         }
     }
 }
@@ -97,7 +108,8 @@ impl crate::cli::explain::Explain for LeaseError {
             | Self::Present { .. }
             | Self::Distrusted { .. }
             | Self::OtherStore { .. } => crate::cli::explain::EXIT_USAGE,
-            Self::Journal { .. } => crate::cli::explain::EXIT_FAILED,
+            Self::Make { source, .. } if ForeignFolder::is(source) => crate::cli::explain::EXIT_USAGE,
+            Self::Journal { .. } | Self::Make { .. } => crate::cli::explain::EXIT_FAILED,
             Self::NotOurs { .. } => crate::cli::explain::EXIT_INTERNAL,
             Self::Target(error) => crate::cli::explain::exit_code_of(error.kind()),
         }

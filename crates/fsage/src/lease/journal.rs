@@ -11,9 +11,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fsage_engine::host::process::Identity;
+use fsage_engine::protocol::{FileIdentity, Made};
 use rustix::fs::{AtFlags, statat, unlinkat};
 
 use super::error::LeaseError;
+use super::object::Object;
 use super::place::Trusted;
 use super::record::{Lease, LeaseRecord, LeaseState, Opened};
 use super::state;
@@ -21,6 +23,9 @@ use crate::target::Session;
 
 /// What journals were called that lay in stores.
 const IN_STORE: &str = "leases.jsonl";
+
+/// The lock that is held while a setting is taken or released.
+const SETTINGS: &str = "settings.lock";
 
 /// Names a lease within its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -165,10 +170,123 @@ impl Journal {
     /// The journal cannot be written (then nothing may be taken); a file that exists, or a mount point
     /// where something is mounted, that no outstanding lease of this journal covers; something that fsage never takes.
     pub fn take(&mut self, lease: Lease) -> Result<LeaseId, LeaseError> {
-        self.check(&lease)?;
+        self.record(lease, None)
+    }
+
+    /// Makes the file or directory of `lease`, empty and for its user alone, so that it can be told from every later one of its name. A
+    /// directory that is there already is its user's, unless a lease of this journal made it: then it is `None`, and stays.
+    ///
+    /// # Errors
+    /// As [`Journal::take`]; it cannot be made.
+    pub fn make(&mut self, lease: Lease) -> Result<Option<LeaseId>, LeaseError> {
+        let (path, directory) = match &lease {
+            Lease::File { path } => (path.clone(), false),
+            Lease::Directory { path } => (path.clone(), true),
+            other => return Err(LeaseError::NotOurs { what: format!("{other:?} is not made like that") }),
+        };
+        lease.check().map_err(|what| LeaseError::NotOurs { what })?;
+        let failed = |source| LeaseError::Make { path: path.clone(), source };
+        let object = Object::at(&path, directory).map_err(failed)?;
+        if let Some(found) = object.present().map_err(failed)? {
+            if !directory || !object.is_directory() {
+                return Err(LeaseError::Present { path, what: "there" });
+            }
+            return match self.made_directory(&lease, &found) {
+                Some(made) => self.record(lease, Some(made)).map(Some),
+                None => Ok(None),
+            };
+        }
+        let id = self.record(lease, Some(object.staged().map_err(failed)?))?;
+        match self.finish(&object, id) {
+            Ok(()) => Ok(Some(id)),
+            Err(error) => {
+                // Should the journal be what fails, the lease tells what may be there.
+                let _ = self.release(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Steps 2 to 4 of [`super::object`].
+    fn finish(&mut self, object: &Object, id: LeaseId) -> Result<(), LeaseError> {
+        let Some(at) = self.outstanding.iter().position(|record| record.number == id.0) else {
+            return Ok(());
+        };
+        let mut record = self.outstanding[at].clone();
+        let Some(made) = &mut record.made else { return Ok(()) };
+        let staged = made.staged.clone();
+        let discarded = |source| {
+            object.discard(&staged);
+            LeaseError::Make { path: object.path().to_owned(), source }
+        };
+        made.identity = Some(object.stage(&staged).map_err(discarded)?);
+        self.append(&record).inspect_err(|_| object.discard(&staged))?;
+        self.outstanding[at] = record;
+        object.publish(&staged).map_err(discarded)
+    }
+
+    /// How this journal made the directory that has the name now.
+    fn made_directory(&self, lease: &Lease, found: &FileIdentity) -> Option<Made> {
+        let same = |record: &&LeaseRecord| record.lease == *lease;
+        self.outstanding
+            .iter()
+            .filter(same)
+            .filter_map(|record| self.made(record))
+            .find(|made| made.identity.is_some_and(|identity| identity.is_same(found)))
+    }
+
+    /// How the thing of a lease was made, as far as that can be told after this boot.
+    pub(super) fn made(&self, record: &LeaseRecord) -> Option<Made> {
+        let mut made = record.made.clone()?;
+        if record.boot_id != self.boot_id {
+            made.identity = made.identity.map(FileIdentity::of_earlier_boot);
+        }
+        Some(made)
+    }
+
+    /// Holds all settings of the host: while this is held no other lab sets or releases one.
+    ///
+    /// # Errors
+    /// The lock cannot be had.
+    pub(super) fn hold_settings(&self) -> Result<File, LeaseError> {
+        let file = state::open(&self.directory, SETTINGS, true)?;
+        let path = self.directory.path().join(SETTINGS);
+        file.lock().map_err(|source| LeaseError::Journal { what: "lock", path, source })?;
+        Ok(file)
+    }
+
+    /// The leases that other labs of this boot have on a setting.
+    pub(super) fn others_on(&self, path: &Path) -> Vec<LeaseRecord> {
+        let boot = boot_id();
+        let names = state::names(&self.directory).unwrap_or_default();
+        let others = names.into_iter().filter(|name| *name != self.name);
+        let leases = others.filter_map(|name| Self::peek(&self.directory, &name).ok());
+        leases
+            .flat_map(|content| content.outstanding)
+            .filter(|record| matches!(&record.lease, Lease::Setting { path: other, .. } if other == path))
+            .filter(|record| record.boot_id == boot)
+            .collect()
+    }
+
+    /// The value that another lab has a setting at.
+    pub(super) fn value_of_others(&self, path: &Path) -> Option<String> {
+        self.others_on(path).into_iter().rev().find_map(|record| match record.lease {
+            Lease::Setting { new, .. } => Some(new),
+            _ => None,
+        })
+    }
+
+    fn record(&mut self, lease: Lease, made: Option<Made>) -> Result<LeaseId, LeaseError> {
+        let record = LeaseRecord {
+            number: self.next_number,
+            boot_id: self.boot_id.clone(),
+            state: LeaseState::Taken,
+            lease,
+            made,
+        };
+        record.check().map_err(|what| LeaseError::NotOurs { what })?;
+        self.check(&record.lease)?;
         self.claim()?;
-        let boot_id = self.boot_id.clone();
-        let record = LeaseRecord { number: self.next_number, boot_id, state: LeaseState::Taken, lease };
         self.append(&record)?;
         self.next_number += 1;
         let id = LeaseId(record.number);
@@ -219,16 +337,12 @@ impl Journal {
     }
 
     fn check(&self, lease: &Lease) -> Result<(), LeaseError> {
-        lease.check().map_err(|what| LeaseError::NotOurs { what })?;
+        let Lease::Mount { point } = lease else { return Ok(()) };
         let ours = self.outstanding.iter().any(|record| record.lease == *lease);
-        let present = |path: &Path, what| LeaseError::Present { path: path.to_owned(), what };
-        match lease {
-            Lease::File { path } if !ours && path.symlink_metadata().is_ok() => Err(present(path, "there")),
-            Lease::Mount { point } if !ours && fsage_engine::host::mount::is_mount_point(point) => {
-                Err(present(point, "mounted"))
-            }
-            _ => Ok(()),
+        if !ours && fsage_engine::host::mount::is_mount_point(point) {
+            return Err(LeaseError::Present { path: point.clone(), what: "mounted" });
         }
+        Ok(())
     }
 
     /// Says, before the first lease, what the journal is of and which process takes them.
@@ -316,7 +430,7 @@ pub(super) fn spelled(store: &Path) -> PathBuf {
     store.canonicalize().or_else(|_| std::path::absolute(store)).unwrap_or_else(|_| store.to_owned())
 }
 
-fn boot_id() -> String {
+pub(super) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
@@ -342,13 +456,19 @@ fn parse(bytes: &[u8]) -> Content {
             continue;
         }
         let record = serde_json::from_slice::<LeaseRecord>(line).ok();
-        let Some(record) = record.filter(|record| record.lease.check().is_ok()) else {
+        let Some(record) = record.filter(|record| record.check().is_ok()) else {
             content.damaged_lines += 1;
             continue;
         };
         content.last_number = content.last_number.max(record.number);
         match record.state {
-            LeaseState::Taken => content.outstanding.push(record),
+            LeaseState::Taken => {
+                // The second line of a lease says more.
+                match content.outstanding.iter_mut().find(|taken| taken.number == record.number) {
+                    Some(taken) => *taken = record,
+                    None => content.outstanding.push(record),
+                }
+            }
             LeaseState::Released => content.outstanding.retain(|taken| taken.number != record.number),
         }
     }
@@ -386,8 +506,7 @@ mod tests {
     use super::*;
 
     fn lease(number: u64) -> Lease {
-        // Directories: they may exist or not, and `take` does not mind.
-        Lease::Directory { path: PathBuf::from(format!("/nowhere/mnt {number} \u{e4}\n")) }
+        Lease::Loop { file: PathBuf::from(format!("/nowhere/volume {number} \u{e4}\n")) }
     }
 
     /// Runs takes and gives into a fresh journal; returns its bytes and, for each whole line, what is
@@ -476,6 +595,32 @@ mod tests {
         drop(journal);
         assert!(path.exists(), "what cannot be read is for the user to inspect");
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_is_made_is_known_from_every_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().canonicalize().unwrap();
+        let mut journal = Journal::open(&store).unwrap();
+        let (file, directory) = (store.join("file"), store.join("a/directory"));
+        let lease = journal.make(Lease::File { path: file.clone() }).unwrap().unwrap();
+        let first = journal.make(Lease::Directory { path: directory.clone() }).unwrap().unwrap();
+        assert!(file.is_file() && directory.is_dir());
+        assert_eq!(std::fs::read_dir(&store).unwrap().count(), 2, "nothing is left under another name");
+        // A file that is there is its user's; a directory of ours is held once more.
+        let again = journal.make(Lease::File { path: file.clone() });
+        assert!(matches!(again, Err(LeaseError::Present { .. })), "{again:?}");
+        let second = journal.make(Lease::Directory { path: directory.clone() }).unwrap().unwrap();
+        assert_eq!(journal.make(Lease::Directory { path: store.clone() }).unwrap(), None);
+        drop(journal);
+        let mut journal = Journal::open(&store).unwrap();
+        let made: Vec<_> = journal.outstanding().iter().map(|record| record.made.clone().unwrap()).collect();
+        let open = File::open(&file).unwrap();
+        assert_eq!(made[0].identity, Some(fsage_engine::host::file::identity(open).unwrap()));
+        assert!(made.len() == 3 && made[1] == made[2] && made[1] != made[0]);
+        for id in [lease, first, second] {
+            journal.release(id).unwrap();
+        }
     }
 
     #[test]

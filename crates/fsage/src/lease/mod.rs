@@ -14,13 +14,18 @@
 mod clean;
 mod error;
 mod journal;
+mod notice;
+mod object;
 mod place;
 pub mod record;
 pub(crate) mod runtime;
-mod setting;
+pub(crate) mod setting;
 mod state;
+mod undo;
 
 pub use clean::{CleanReport, CleanSummary, Damage, StoreOutcome, StoreReport, are_own, clean, clean_stores};
 pub use error::LeaseError;
 pub(crate) use journal::ignored;
 pub use journal::{Journal, LeaseId};
+pub use notice::{LeftOver, left_over};
+pub use undo::give_back;

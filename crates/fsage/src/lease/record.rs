@@ -7,9 +7,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use fsage_engine::protocol::Made;
 use serde::{Deserialize, Serialize};
 
-use super::setting;
+use super::{object, setting};
 
 /// Something taken from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +121,25 @@ pub struct LeaseRecord {
     /// To what.
     #[serde(flatten)]
     pub lease: Lease,
+    /// How a file or directory was made; a second line of the same number has its identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Made>,
+}
+
+impl LeaseRecord {
+    /// Whether fsage could have written it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), String> {
+        self.lease.check()?;
+        let needed = matches!(self.lease, Lease::File { .. } | Lease::Directory { .. });
+        match &self.made {
+            Some(made) if needed && object::is_staged(&made.staged) => Ok(()),
+            None if !needed => Ok(()),
+            _ => Err("the lease does not say how it was made".to_owned()),
+        }
+    }
 }
 
 /// Taken or given back.

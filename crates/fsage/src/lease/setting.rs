@@ -1,8 +1,19 @@
 //! The settings of the host that fsage changes, all of them.
 //!
+//! Two labs may change one setting. Each has a lease with the value it set and the value from before both; whoever releases first leaves,
+//! or puts, the other's value there, and the last one puts the old value back. A lock of the host is held meanwhile. A value that is
+//! no lab's is somebody else's later change, and stays.
+//!
 //! One table, asked before a setting is taken and before it is released: what is not in it is not written.
 
 use std::path::Path;
+
+use fsage_engine::protocol::{Reply, Request};
+
+use super::error::LeaseError;
+use super::journal::{Journal, LeaseId};
+use super::record::Lease;
+use crate::target::Session;
 
 /// Which values a setting has.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +41,53 @@ const QUEUE: &[(&str, Syntax)] = &[
     ("wbt_lat_usec", Syntax::Number),
     ("rotational", Syntax::Number),
 ];
+
+/// What became of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is what it should be by itself.
+    Kept,
+    /// It is what it should be, until the lease is given back.
+    Set(LeaseId),
+    /// The host refuses the value.
+    Refused(LeaseId),
+}
+
+/// Changes a setting to what `value` makes of what it is; `None` where this host does not have it.
+///
+/// While other labs hold the setting, what it was before the first of them is what the last one puts back, in whatever order they end.
+///
+/// # Errors
+/// It cannot be leased, or the agent is lost.
+pub(crate) fn set(
+    session: &mut Session,
+    journal: &mut Journal,
+    path: &Path,
+    value: impl FnOnce(&str) -> String,
+) -> Result<Option<Outcome>, LeaseError> {
+    let _held = journal.hold_settings()?;
+    let now = match session.call(Request::Get { path: path.to_owned() }, &mut |_| {}) {
+        Ok(Reply::Setting { old }) => old,
+        Err(error) if error.is_lost() => return Err(error.into()),
+        Ok(_) | Err(_) => return Ok(None),
+    };
+    let others = journal.others_on(path);
+    let first = others.iter().find_map(|record| match &record.lease {
+        Lease::Setting { old, .. } => Some(old.clone()),
+        _ => None,
+    });
+    let new = value(&now);
+    if now == new && first.is_none() {
+        return Ok(Some(Outcome::Kept));
+    }
+    let old = first.unwrap_or(now);
+    let id = journal.take(Lease::Setting { path: path.to_owned(), old, new: new.clone() })?;
+    match session.call(Request::Set { path: path.to_owned(), value: new }, &mut |_| {}) {
+        Ok(_) => Ok(Some(Outcome::Set(id))),
+        Err(error) if error.is_lost() => Err(error.into()),
+        Err(_) => Ok(Some(Outcome::Refused(id))),
+    }
+}
 
 /// Whether fsage sets this setting to such a value.
 ///
@@ -70,7 +128,81 @@ impl Syntax {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::sync::{Arc, Mutex};
+
+    use fsage_engine::protocol::{Failure, FailureKind};
+
     use super::*;
+    use crate::lease::give_back;
+    use crate::target::Target;
+
+    /// A host with one setting, and an agent on it that treats it as agents do.
+    fn session(host: &Arc<Mutex<String>>) -> Session {
+        let host = Arc::clone(host);
+        Target::scripted(Box::new(move |request, _| {
+            let mut value = host.lock().unwrap();
+            Some(match request {
+                Request::Get { .. } => Ok(Reply::Setting { old: value.clone() }),
+                Request::Set { value: new, .. } => {
+                    Ok(Reply::Setting { old: std::mem::replace(&mut *value, new.clone()) })
+                }
+                Request::Restore { old, new, .. } => {
+                    if *value == *new {
+                        value.clone_from(old);
+                    }
+                    Ok(Reply::Done)
+                }
+                _ => Err(Failure {
+                    message: "no".to_owned(),
+                    hint: String::new(),
+                    errno: None,
+                    kind: FailureKind::Failed,
+                }),
+            })
+        }))
+    }
+
+    /// What the host's setting is after two labs have taken it, after the first of them to end, and after the last.
+    fn ends(values: [&str; 2], first: usize) -> [String; 3] {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        // Each run of this test has a device of its own, which nobody else has a lease on.
+        let device = folders[0].path().file_name().unwrap().to_string_lossy().replace('.', "");
+        let path = PathBuf::from(format!("/sys/class/block/{device}/queue/max_sectors_kb"));
+        let host = Arc::new(Mutex::new("1280".to_owned()));
+        let mut labs: Vec<(Session, Journal, LeaseId)> = Vec::new();
+        for (folder, value) in folders.iter().zip(values) {
+            let (mut session, mut journal) = (session(&host), Journal::open(folder.path()).unwrap());
+            let outcome = set(&mut session, &mut journal, &path, |_| value.to_owned()).unwrap();
+            let Some(Outcome::Set(id)) = outcome else { panic!("{outcome:?}") };
+            labs.push((session, journal, id));
+        }
+        let taken = host.lock().unwrap().clone();
+        let mut end = |which: usize| {
+            let (session, journal, id) = &mut labs[which];
+            give_back(session, journal, *id).unwrap();
+            host.lock().unwrap().clone()
+        };
+        [taken, end(first), end(1 - first)]
+    }
+
+    #[test]
+    fn the_last_of_two_labs_puts_the_old_value_back() {
+        assert_eq!(ends(["64", "64"], 0), ["64", "64", "1280"]);
+        assert_eq!(ends(["64", "64"], 1), ["64", "64", "1280"]);
+        assert_eq!(ends(["64", "128"], 0), ["128", "128", "1280"]);
+        assert_eq!(ends(["64", "128"], 1), ["128", "64", "1280"]);
+    }
+
+    #[test]
+    fn what_is_right_by_itself_is_not_leased() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Arc::new(Mutex::new("64".to_owned()));
+        let mut journal = Journal::open(folder.path()).unwrap();
+        let path = Path::new("/sys/class/block/no-such-device/queue/max_sectors_kb");
+        let outcome = set(&mut session(&host), &mut journal, path, str::to_owned).unwrap();
+        assert!(outcome == Some(Outcome::Kept) && journal.outstanding().is_empty());
+    }
 
     #[test]
     fn only_what_the_table_has_is_set() {

@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::geteuid;
 
 use super::error::LeaseError;
-use super::journal::Journal;
+use super::journal::{Content, Journal};
 use super::place::Trusted;
 
 /// What journals' names end in.
@@ -93,12 +93,17 @@ pub(super) struct Found {
 impl Found {
     /// What the journal is of, by itself; `None`: nothing, or it cannot be read.
     pub(super) fn store(&self) -> Option<PathBuf> {
-        Journal::peek(&self.directory, &self.name).ok()?.opened.map(|opened| opened.store)
+        self.peek().ok()?.opened.map(|opened| opened.store)
     }
 
     /// The journal's path.
     pub(super) fn path(&self) -> PathBuf {
         self.directory.path().join(&self.name)
+    }
+
+    /// What it says at this moment, whoever has it open.
+    pub(super) fn peek(&self) -> Result<Content, LeaseError> {
+        Journal::peek(&self.directory, &self.name)
     }
 
     /// Opens and locks it.
@@ -125,7 +130,7 @@ pub(super) fn journals() -> Result<Vec<Found>, LeaseError> {
 }
 
 /// Names of the journals in a directory, sorted.
-fn names(directory: &Trusted) -> io::Result<Vec<String>> {
+pub(super) fn names(directory: &Trusted) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;

@@ -29,7 +29,7 @@ pub use observer::{Quiet, RunEvent, RunObserver};
 pub use summary::{DigestGroup, RunSummary, TrialOutcome, TrialState};
 use trial::Lab;
 
-use crate::lease::Journal;
+use crate::lease::{Journal, LeaseError};
 use crate::plan::{self, Plan, PlannedTrial};
 use crate::store::{Store, Writer, time};
 use crate::study::{self, Overrides, Study};
@@ -146,6 +146,9 @@ fn clean_left_over(lab: &mut Lab<'_>, who: &str, observer: &mut dyn RunObserver)
     lab.journal.release(own)?;
     let text = format!("released {} things that {who} left behind", summary.released.len());
     observer.event(RunEvent::Note { text });
+    for (lease, why) in summary.left {
+        observer.event(RunEvent::Note { text: format!("left {lease:?} alone: {why}") });
+    }
     for (lease, why) in summary.failed {
         observer.event(RunEvent::Note { text: format!("could not release {lease:?}: {why}") });
     }
@@ -181,7 +184,9 @@ fn every_trial(
             Some(TrialError::Interrupted) => break,
             // A store that cannot be written to cannot keep the next trials either.
             Some(TrialError::Store(error)) => return Err(error.into()),
-            Some(TrialError::Lease(error)) => return Err(error.into()),
+            Some(TrialError::Lease(error)) if !matches!(error, LeaseError::Target(_)) => {
+                return Err(error.into());
+            }
             error => {
                 folder.finish(&record, started_s)?;
                 let code = error.as_ref().map_or(0, TrialError::exit_code);

@@ -26,7 +26,7 @@ pub(super) struct Place {
     acquired: Acquired,
     point: PathBuf,
     /// Leases of mount point and mount, while it is mounted.
-    mounted: Option<(LeaseId, LeaseId)>,
+    mounted: Option<(Option<LeaseId>, LeaseId)>,
 }
 
 impl Place {
@@ -84,7 +84,7 @@ impl Place {
     /// Mounts it.
     pub(super) fn mount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let point = self.point.clone();
-        let directory = context.journal.take(Lease::Directory { path: point.clone() })?;
+        let directory = context.journal.make(Lease::Directory { path: point.clone() })?;
         context.call(Request::MakeMountPoint { point: point.clone() })?;
         let mount = context.journal.take(Lease::Mount { point: point.clone() })?;
         let line = context.file_system.mount_line(self.device(), &point);
@@ -100,8 +100,7 @@ impl Place {
         context.command("unmount", &format!("umount {}", self.point.display()));
         context.file_system.unmount(context.session, &self.point)?;
         context.journal.release(mount)?;
-        context.call(Request::RemoveDirectory { directory: self.point.clone() })?;
-        Ok(context.journal.release(directory)?)
+        context.give_back(directory)
     }
 
     /// Unmounts and mounts it: nothing of it stays in memory.

@@ -18,7 +18,7 @@ use super::interrupt::Interrupt;
 use super::observer::{RunEvent, RunObserver};
 use super::place::Place;
 use crate::filesystem::FileSystem;
-use crate::lease::Journal;
+use crate::lease::{self, Journal, LeaseId};
 use crate::plan::PlannedTrial;
 use crate::store::TrialFolder;
 use crate::store::format::StageRecord;
@@ -64,12 +64,11 @@ impl StageContext<'_> {
         self.session.call(request, &mut |_| {})
     }
 
-    /// What a setting of the kernel is; `None` where it has none of that name or does not tell.
-    pub(super) fn setting(&mut self, path: &str) -> Result<Option<String>, TargetError> {
-        match self.call(Request::Get { path: path.into() }) {
-            Ok(Reply::Setting { old }) => Ok(Some(old)),
-            Err(error) if error.is_lost() => Err(error),
-            Ok(_) | Err(_) => Ok(None),
+    /// Gives back what was leased; nothing to give back is fine.
+    pub(super) fn give_back(&mut self, id: Option<LeaseId>) -> Result<(), TrialError> {
+        match id {
+            Some(id) => Ok(lease::give_back(self.session, self.journal, id)?),
+            None => Ok(()),
         }
     }
 

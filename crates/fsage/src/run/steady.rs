@@ -7,7 +7,7 @@
 //!
 //! Every setting is leased before it is changed. What the host refuses is a warning with the trial.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use fsage_engine::disk::DiskTime;
 use fsage_engine::protocol::{Reply, Request, Warning};
@@ -16,7 +16,7 @@ use super::error::TrialError;
 use super::stage::StageContext;
 use crate::filesystem::steady::{Kernel, steady};
 use crate::lease::LeaseId;
-use crate::lease::record::Lease;
+use crate::lease::setting::{self, Outcome};
 use crate::study::spec::{FileSystemSpec, StudySpec, VolumeSpec};
 
 /// Which processors workers that are bound to none run on, as a mask.
@@ -43,7 +43,7 @@ fn timers(spec: &StudySpec) -> impl Iterator<Item = (&'static str, &'static str)
 /// Settings that were changed.
 #[derive(Debug, Default)]
 pub(super) struct Steady {
-    taken: Vec<(LeaseId, Request)>,
+    taken: Vec<LeaseId>,
 }
 
 /// Whether the trial's times are a virtual disk's own.
@@ -77,54 +77,54 @@ impl Steady {
             Ok(Reply::Pinned { cpu }) => {
                 let agent = context.session.identity().pid;
                 context.command("steady", &format!("taskset --all-tasks --cpu-list --pid {cpu} {agent}"));
-                match context.setting(WORKERS)? {
-                    Some(old) => {
-                        let mask = mask(&old, cpu);
-                        steady.set(WORKERS, old, &mask, context)?;
-                    }
-                    None => less(context, &format!("this host has no {WORKERS}")),
+                if !steady.set(WORKERS, |old| mask(old, cpu), context)? {
+                    less(context, &format!("this host has no {WORKERS}"));
                 }
             }
             Err(error) if error.is_lost() => return Err(error.into()),
             Ok(_) | Err(_) => less(context, "the agent cannot be kept on one processor"),
         }
         for (path, value) in timers(context.spec) {
-            match context.setting(path)? {
-                Some(old) => steady.set(path, old, value, context)?,
-                None => less(context, &format!("this host has no {path} (yet)")),
+            if !steady.set(path, |_| value.to_owned(), context)? {
+                less(context, &format!("this host has no {path} (yet)"));
             }
         }
         Ok(steady)
     }
 
+    /// Changes a setting; whether this host has it.
     fn set(
         &mut self,
         path: &str,
-        old: String,
-        new: &str,
+        value: impl Fn(&str) -> String,
         context: &mut StageContext<'_>,
-    ) -> Result<(), TrialError> {
-        if old == new {
-            return Ok(());
+    ) -> Result<bool, TrialError> {
+        let mut new = String::new();
+        let chosen = |old: &str| {
+            new = value(old);
+            new.clone()
+        };
+        let outcome = setting::set(context.session, context.journal, Path::new(path), chosen)?;
+        let line = format!("echo {new} >{path}");
+        match outcome {
+            None => return Ok(false),
+            Some(Outcome::Kept) => {}
+            Some(Outcome::Set(id)) => {
+                self.taken.push(id);
+                context.command("steady", &line);
+            }
+            Some(Outcome::Refused(id)) => {
+                self.taken.push(id);
+                less(context, &format!("this host refuses `{line}`"));
+            }
         }
-        let (path, new) = (PathBuf::from(path), new.to_owned());
-        let line = format!("echo {new} >{}", path.display());
-        let undo = Request::Restore { path: path.clone(), old: old.clone(), new: new.clone() };
-        let lease = context.journal.take(Lease::Setting { path: path.clone(), old, new: new.clone() })?;
-        self.taken.push((lease, undo));
-        match context.call(Request::Set { path, value: new }) {
-            Ok(_) => context.command("steady", &line),
-            Err(error) if error.is_lost() => return Err(error.into()),
-            Err(_) => less(context, &format!("this host refuses `{line}`")),
-        }
-        Ok(())
+        Ok(true)
     }
 
     /// Gives everything back.
     pub(super) fn release(self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        for (lease, undo) in self.taken.into_iter().rev() {
-            context.call(undo)?;
-            context.journal.release(lease)?;
+        for id in self.taken.into_iter().rev() {
+            context.give_back(Some(id))?;
         }
         Ok(())
     }

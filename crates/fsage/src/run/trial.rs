@@ -196,7 +196,7 @@ impl Lab<'_> {
     fn clean(&mut self, session: &mut Session, folder: &mut TrialFolder) -> Result<bool, TrialError> {
         match lease::clean(session, &mut self.journal) {
             Ok(summary) => {
-                for (lease, why) in summary.failed {
+                for (lease, why) in summary.failed.into_iter().chain(summary.left) {
                     folder.log(&format!("not given back: {lease:?}: {why}"));
                 }
                 Ok(true)
@@ -239,7 +239,7 @@ impl Lab<'_> {
             commands: &mut collected.commands,
             done: &mut collected.stages,
         };
-        let mounts = context.journal.take(Lease::Directory { path: self.root.join("mounts") })?;
+        let mounts = context.journal.make(Lease::Directory { path: self.root.join("mounts") })?;
         let steady = Steady::take(&mut context)?;
         let mut place = Place::acquire(&cell.spec.volume, &planned.id, &mut context)?;
         collected.device = place.facts().clone();
@@ -251,8 +251,7 @@ impl Lab<'_> {
         collected.check = place.check(&mut context)?;
         place.release(&mut context)?;
         steady.release(&mut context)?;
-        context.call(Request::RemoveDirectory { directory: self.root.join("mounts") })?;
-        Ok(context.journal.release(mounts)?)
+        context.give_back(mounts)
     }
 }
 

@@ -12,6 +12,7 @@ use fsage_engine::size::Bytes;
 
 use super::{Taking, VolumeError, unexpected};
 use crate::lease::record::Lease;
+use crate::lease::runtime;
 use crate::tools::fsage_disk::{self, Up};
 
 /// Smallest disk that is of any use, and the largest that the server takes.
@@ -68,6 +69,9 @@ enum Place {
     At(PathBuf),
 }
 
+/// The folder of disks with a name, in that for this boot.
+pub(crate) const FOLDER: &str = "disks";
+
 /// `$FSAGE_RUNTIME_DIR` or /run/fsage.
 fn runtime_folder() -> PathBuf {
     let folder =
@@ -87,7 +91,7 @@ fn real(path: &Path) -> PathBuf {
 /// Where the disks with a name have their folders.
 #[must_use]
 pub fn folder() -> PathBuf {
-    runtime_folder().join("disks")
+    runtime_folder().join(FOLDER)
 }
 
 impl DiskVolume {
@@ -187,8 +191,12 @@ impl DiskVolume {
     /// Serves it and attaches it.
     pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<BlockFacts, VolumeError> {
         let directory = &self.directory(name);
+        if matches!(self.place, Place::Of(_)) {
+            // Nobody else may have made it: what lies in it decides which processes are ended.
+            runtime::make(Path::new("volumes"))?;
+        }
         let end = Request::EndDisk { directory: directory.to_owned() };
-        taking.lease(Lease::Disk { directory: directory.to_owned() }, end.clone())?;
+        taking.lease(Lease::Disk { directory: directory.to_owned() })?;
         // A run that was killed may have left one of this name.
         taking.call(end)?;
         taking.call(Request::MakeDirectory { directory: directory.to_owned() })?;
@@ -199,7 +207,7 @@ impl DiskVolume {
         let served = fsage_disk::served(&output)
             .map_err(|_| VolumeError::NotServed { command: invocation.to_string(), said: output.tail() })?;
         let file = served.file;
-        taking.lease(Lease::Loop { file: file.clone() }, Request::LoopDetach { file: file.clone() })?;
+        taking.lease(Lease::Loop { file: file.clone() })?;
         taking.commands.push(self.attach_line(&file));
         let attach = Request::LoopAttach {
             file,

@@ -84,20 +84,11 @@ impl LoopVolume {
 
     pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<BlockFacts, VolumeError> {
         let directory = self.directory.clone();
-        // A directory that is there already is the user's, not ours to remove, unless another volume of ours made it.
-        if taking.holds(&Lease::Directory { path: directory.clone() })
-            || taking.call(Request::Usage { directory: directory.clone() }).is_err()
-        {
-            let remove = Request::RemoveDirectory { directory: directory.clone() };
-            taking.lease(Lease::Directory { path: directory.clone() }, remove)?;
-            taking.call(Request::MakeDirectory { directory })?;
-        }
+        taking.make(Lease::Directory { path: directory })?;
         self.check_space(taking)?;
         let file = self.file(name);
-        let remove = Request::RemoveFile { file: file.clone() };
-        taking.lease(Lease::File { path: file.clone() }, remove)?;
-        let detach = Request::LoopDetach { file: file.clone() };
-        taking.lease(Lease::Loop { file: file.clone() }, detach)?;
+        taking.make(Lease::File { path: file.clone() })?;
+        taking.lease(Lease::Loop { file: file.clone() })?;
         taking.commands.push(format!("truncate -s {} {}", self.size_bytes, file.display()));
         taking.commands.push(self.attach_line(&file));
         let attach = Request::LoopAttach {

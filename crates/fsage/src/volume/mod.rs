@@ -17,7 +17,7 @@ use fsage_engine::size::Bytes;
 
 use crate::cli::explain::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 use crate::lease::record::Lease;
-use crate::lease::{Journal, LeaseError, LeaseId};
+use crate::lease::{self, Journal, LeaseError, LeaseId, setting};
 use crate::study::spec::VolumeSpec;
 use crate::target::{Session, TargetError};
 use crate::tools::ToolError;
@@ -168,7 +168,7 @@ pub struct Acquired {
     pub facts: BlockFacts,
     /// What was done, as a shell would read it.
     pub commands: Vec<String>,
-    taken: Vec<(Option<LeaseId>, Request)>,
+    taken: Vec<Taken>,
 }
 
 impl Acquired {
@@ -303,29 +303,48 @@ impl Volume {
     }
 }
 
+/// One thing that was taken.
+#[derive(Debug)]
+enum Taken {
+    /// It outlives the agent, and is leased.
+    Leased(LeaseId),
+    /// A device that the agent holds, which ends with it.
+    Held(PathBuf),
+}
+
 /// An acquisition under way.
 struct Taking<'a> {
     session: &'a mut Session,
     journal: &'a mut Journal,
-    /// What undoes each, and its lease; what ends with the agent has none.
-    taken: Vec<(Option<LeaseId>, Request)>,
+    taken: Vec<Taken>,
     commands: Vec<String>,
 }
 
 impl Taking<'_> {
-    /// Whether this has been taken and not given back.
-    fn holds(&self, lease: &Lease) -> bool {
-        self.journal.outstanding().iter().any(|record| record.lease == *lease)
-    }
-
     fn call(&mut self, request: Request) -> Result<Reply, VolumeError> {
         Ok(self.session.call(request, &mut |_| {})?)
     }
 
-    fn lease(&mut self, lease: Lease, undo: Request) -> Result<(), VolumeError> {
+    fn lease(&mut self, lease: Lease) -> Result<(), VolumeError> {
         let id = self.journal.take(lease)?;
-        self.taken.push((Some(id), undo));
+        self.taken.push(Taken::Leased(id));
         Ok(())
+    }
+
+    /// Makes a file or directory; a directory that is the user's stays that.
+    fn make(&mut self, lease: Lease) -> Result<(), VolumeError> {
+        let id = self.journal.make(lease)?;
+        self.taken.extend(id.map(Taken::Leased));
+        Ok(())
+    }
+
+    /// Changes a setting; what became of it.
+    fn set(&mut self, path: &Path, value: &str) -> Result<Option<setting::Outcome>, VolumeError> {
+        let outcome = setting::set(self.session, self.journal, path, |_| value.to_owned())?;
+        if let Some(setting::Outcome::Set(id) | setting::Outcome::Refused(id)) = outcome {
+            self.taken.push(Taken::Leased(id));
+        }
+        Ok(outcome)
     }
 
     fn facts(&mut self, device: &Path) -> Result<BlockFacts, VolumeError> {
@@ -339,7 +358,7 @@ impl Taking<'_> {
     fn hold(&mut self, facts: &BlockFacts) -> Result<(), VolumeError> {
         let device = facts.path.clone();
         self.call(Request::HoldDevice { device: device.clone(), identity: facts.identity })?;
-        self.taken.push((None, Request::LetDeviceGo { device }));
+        self.taken.push(Taken::Held(device));
         Ok(())
     }
 
@@ -347,22 +366,9 @@ impl Taking<'_> {
     fn queue_setting(&mut self, device: &Path, setting: &str, value: &str) -> Result<(), VolumeError> {
         let name = device.file_name().unwrap_or_default();
         let path = Path::new("/sys/class/block").join(name).join("queue").join(setting);
-        let old = match self.session.call(Request::Get { path: path.clone() }, &mut |_| {}) {
-            Ok(Reply::Setting { old }) => old,
-            Err(error) if error.is_lost() => return Err(error.into()),
-            Ok(_) | Err(_) => return Ok(()),
-        };
-        if old == value {
-            return Ok(());
-        }
         // A loop device keeps its settings for whoever has it next.
-        let new = value.to_owned();
-        let undo = Request::Restore { path: path.clone(), old: old.clone(), new: new.clone() };
-        self.lease(Lease::Setting { path: path.clone(), old, new: new.clone() }, undo)?;
-        match self.session.call(Request::Set { path: path.clone(), value: new }, &mut |_| {}) {
-            Ok(_) => self.commands.push(format!("echo {value} >{}", path.display())),
-            Err(error) if error.is_lost() => return Err(error.into()),
-            Err(_) => {}
+        if let Some(setting::Outcome::Set(_)) = self.set(&path, value)? {
+            self.commands.push(format!("echo {value} >{}", path.display()));
         }
         Ok(())
     }
@@ -375,30 +381,37 @@ impl Taking<'_> {
             let (device, scheduler, known) = (facts.path, wanted.to_owned(), facts.schedulers);
             return Err(VolumeError::Scheduler { device, scheduler, known });
         }
-        let name = facts.path.file_name().unwrap_or_default();
-        let class = Path::new("/sys/class/block").join(name);
-        // A partition has no queue of its own; the parent of its folder in sysfs is its disk's.
-        let queue = if class.join("partition").exists() { "../queue/scheduler" } else { "queue/scheduler" };
-        let path = class.join(queue);
-        let (old, new) = (facts.scheduler.clone(), wanted.to_owned());
-        let undo = Request::Restore { path: path.clone(), old: old.clone(), new: new.clone() };
-        self.lease(Lease::Setting { path: path.clone(), old, new: new.clone() }, undo)?;
-        self.commands.push(format!("echo {new} >{}", path.display()));
-        self.call(Request::Set { path, value: new.clone() })?;
-        facts.scheduler = new;
+        let path = queue_of(&facts.path).join("scheduler");
+        self.commands.push(format!("echo {wanted} >{}", path.display()));
+        if !matches!(self.set(&path, wanted)?, Some(setting::Outcome::Set(_))) {
+            let (device, scheduler, known) = (facts.path, wanted.to_owned(), facts.schedulers);
+            return Err(VolumeError::Scheduler { device, scheduler, known });
+        }
+        facts.scheduler = wanted.to_owned();
         Ok(facts)
     }
 }
 
-fn give_back(
-    session: &mut Session,
-    journal: &mut Journal,
-    taken: Vec<(Option<LeaseId>, Request)>,
-) -> Result<(), VolumeError> {
+/// The folder of a device's queue in sysfs. A partition has none of its own: its folder lies in its disk's.
+fn queue_of(device: &Path) -> PathBuf {
+    let blocks = Path::new("/sys/class/block");
+    let class = blocks.join(device.file_name().unwrap_or_default());
+    let disk =
+        class.join("partition").exists().then(|| class.canonicalize().ok()?.parent().map(Path::to_owned));
+    let disk = disk.flatten().and_then(|disk| Some(blocks.join(disk.file_name()?)));
+    disk.unwrap_or(class).join("queue")
+}
+
+fn give_back(session: &mut Session, journal: &mut Journal, taken: Vec<Taken>) -> Result<(), VolumeError> {
     let mut first = Ok(());
-    for (id, undo) in taken.into_iter().rev() {
-        let undone = session.call(undo, &mut |_| {}).map(|_| ()).map_err(VolumeError::from);
-        let released = undone.and_then(|()| Ok(id.map_or(Ok(()), |id| journal.release(id))?));
+    for taken in taken.into_iter().rev() {
+        let released = match taken {
+            Taken::Leased(id) => lease::give_back(session, journal, id).map_err(VolumeError::from),
+            Taken::Held(device) => {
+                let let_go = session.call(Request::LetDeviceGo { device }, &mut |_| {});
+                let_go.map(drop).map_err(VolumeError::from)
+            }
+        };
         if first.is_ok() {
             first = released;
         }

@@ -14,6 +14,11 @@ pub fn host(request: &Request) -> Option<Reply> {
             };
             Reply::HostFacts { facts: Box::new(facts) }
         }
+        // The lab really makes what it leases.
+        Request::RemoveMade { path, directory, made } => {
+            let left = fsage_engine::host::file::remove_made(path, *directory, made);
+            left.expect("removed").map_or(Reply::Done, |why| Reply::Left { why })
+        }
         Request::LoopAttach { .. } => Reply::Device { device: "/dev/loop-scripted".into() },
         Request::BlockFacts { device } => {
             let facts = BlockFacts { path: device.clone(), size_bytes: 400 << 20, ..BlockFacts::default() };

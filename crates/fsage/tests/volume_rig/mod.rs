@@ -74,17 +74,16 @@ impl Rig {
 
     /// Makes the mount point and leases the mount.
     pub fn lease_mount(&mut self) -> [LeaseId; 2] {
-        let folder = self.journal.take(Lease::Directory { path: self.point.clone() }).expect("a lease");
+        let folder = self.journal.make(Lease::Directory { path: self.point.clone() });
+        let folder = folder.expect("a lease").expect("a directory that is not there yet");
         self.call(Request::MakeMountPoint { point: self.point.clone() });
         [folder, self.journal.take(Lease::Mount { point: self.point.clone() }).expect("a lease")]
     }
 
     /// Gives back what [`Rig::lease_mount`] took.
     pub fn release_mount(&mut self, leases: [LeaseId; 2]) {
-        self.call(Request::Unmount { point: self.point.clone() });
-        self.call(Request::RemoveDirectory { directory: self.point.clone() });
         for lease in leases.into_iter().rev() {
-            self.journal.release(lease).expect("released");
+            fsage::lease::give_back(&mut self.session, &mut self.journal, lease).expect("released");
         }
     }
 

@@ -1,0 +1,78 @@
+//! Giving one lease back: the request to the agent that undoes what was taken.
+
+use std::time::Duration;
+
+use fsage_engine::protocol::{Reply, Request};
+
+use super::error::LeaseError;
+use super::journal::{Journal, LeaseId};
+use super::record::{Lease, LeaseRecord};
+use crate::target::{Session, TargetError};
+
+/// How long a process may take to leave a system call after it was killed.
+const END_PROCESS: Duration = Duration::from_secs(30);
+
+/// Gives back what a lease of `journal` names, and writes that down. Gone already is fine, and a lease that was released too.
+///
+/// # Errors
+/// It cannot be undone, the agent is lost, or the journal cannot be written; then it is still leased.
+pub fn give_back(session: &mut Session, journal: &mut Journal, id: LeaseId) -> Result<(), LeaseError> {
+    let Some(record) = journal.outstanding().iter().find(|record| Journal::id_of(record) == id).cloned()
+    else {
+        return Ok(());
+    };
+    release(session, journal, &record).map(drop)
+}
+
+/// The same; why something that has its name was left, if it was.
+pub(super) fn release(
+    session: &mut Session,
+    journal: &mut Journal,
+    record: &LeaseRecord,
+) -> Result<Option<String>, LeaseError> {
+    let id = Journal::id_of(record);
+    // Nobody else may set or release a setting in between.
+    let held = match &record.lease {
+        Lease::Setting { .. } => Some(journal.hold_settings()?),
+        _ => None,
+    };
+    let left = undo(session, journal, record)?;
+    journal.release(id)?;
+    drop(held);
+    Ok(left)
+}
+
+/// Undoes it, and leaves the lease outstanding.
+pub(super) fn undo(
+    session: &mut Session,
+    journal: &Journal,
+    record: &LeaseRecord,
+) -> Result<Option<String>, TargetError> {
+    let request = match record.lease.clone() {
+        Lease::File { path } => match journal.made(record) {
+            Some(made) => Request::RemoveMade { path, directory: false, made },
+            None => return Ok(Some("the lease does not say which file was made".to_owned())),
+        },
+        Lease::Directory { path } => match journal.made(record) {
+            Some(made) => Request::RemoveMade { path, directory: true, made },
+            None => return Ok(Some("the lease does not say which directory was made".to_owned())),
+        },
+        Lease::Loop { file } => Request::LoopDetach { file },
+        Lease::Mount { point } => Request::Unmount { point },
+        Lease::Setting { path, old, new } => {
+            // Another lab holds it still: then its value is what has to be there.
+            let old = journal.value_of_others(&path).unwrap_or(old);
+            Request::Restore { path, old, new }
+        }
+        Lease::Process { pid, start_ticks } => {
+            let timeout_ms = u64::try_from(END_PROCESS.as_millis()).unwrap_or(u64::MAX);
+            Request::EndProcess { pid, start_ticks, timeout_ms }
+        }
+        Lease::TraceInstance { name } => Request::RemoveTraceInstance { name },
+        Lease::Disk { directory } => Request::EndDisk { directory },
+    };
+    match session.call(request, &mut |_| {})? {
+        Reply::Left { why } => Ok(Some(why)),
+        _ => Ok(None),
+    }
+}
