@@ -114,6 +114,12 @@ impl Executor {
         self.directories.top()
     }
 
+    /// Whether the file system overwrites blocks where they are.
+    #[must_use]
+    pub const fn writes_in_place(&self) -> bool {
+        self.options.in_place
+    }
+
     /// Runs one operation. Never panics; what went wrong is in the outcome.
     pub fn execute(&mut self, operation: &Operation) -> Timed {
         let mut result = self.prepare(operation);
@@ -319,29 +325,14 @@ impl Executor {
         allocate(file, FallocateFlags::empty(), offset, length)
     }
 
-    /// Writes the whole content of a live file in place: what fast mode left out. `go_on` is asked before each part, with the
-    /// bytes written since the last time, and ends it by its error.
+    /// Opens a live file to write its data.
     ///
     /// # Errors
-    /// What opening or writing says, or `go_on`.
-    pub fn materialise(
-        &mut self,
-        operation: &Operation,
-        mut go_on: impl FnMut(u64) -> Result<(), Errno>,
-    ) -> Result<(), Errno> {
-        go_on(0)?;
+    /// What opening says.
+    pub fn open_to_write(&mut self, operation: &Operation) -> Result<OwnedFd, Errno> {
         self.directories.ensure(operation.place.directory, None)?;
         set_name(&mut self.name, operation.place.name);
-        let file = self.open_plain(operation, OFlags::WRONLY)?;
-        let mut watch = Watch::start(&self.clock);
-        let mut at = 0;
-        while at < operation.size {
-            let part = (operation.size - at).min(as_u64(CHUNK_BYTES));
-            write_range(file.as_fd(), &mut self.buffer, operation, at, part, false, &mut watch)?;
-            at += part;
-            go_on(part)?;
-        }
-        Ok(())
+        self.open_plain(operation, OFlags::WRONLY)
     }
 }
 

@@ -19,6 +19,7 @@ mod error;
 mod fullness;
 mod lead;
 mod like;
+mod materialise;
 mod probe;
 mod result;
 mod run;

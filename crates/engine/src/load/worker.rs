@@ -11,14 +11,15 @@ use fsage_sys::clock::raw_ns;
 use rustix::io::Errno;
 
 use super::fullness::{Fullness, bytes_moved, lacks_inodes};
+use super::materialise::{Manner, write_live};
 use super::source::{Source, Step};
 use super::tick::Sample;
 use super::{Control, StopReason};
 use crate::executor::Executor;
-use crate::operation::{Operation, OperationKind, Outcome, Place};
+use crate::operation::{Operation, OperationKind, Outcome};
 use crate::quantity::{as_f64, share, to_u64};
 use crate::trace::{Checkpoint, Feed, Record, checkpoint_after};
-use crate::workload::{Feedback, LiveFile};
+use crate::workload::Feedback;
 
 /// What the thread in charge tells a thread.
 #[derive(Debug, Clone, Copy)]
@@ -503,12 +504,15 @@ impl<S: Source> Worker<'_, S> {
     fn materialise(&mut self) {
         let Self { source, executor, shared, .. } = self;
         let done = &shared.progress[self.thread].materialised;
-        let written = source.try_for_each_live(|file| {
-            executor.materialise(&whole(&file), |bytes| {
-                done.fetch_add(bytes, Ordering::Relaxed);
-                // ECANCELED is nothing that a write says.
-                if shared.control.is_abandoned() { Err(Errno::CANCELED) } else { Ok(()) }
-            })
+        let manner = if shared.by_operations {
+            Manner::steady()
+        } else {
+            Manner::fast(shared.progress.len(), executor.writes_in_place())
+        };
+        let written = write_live(source, executor, manner, &|bytes| {
+            done.fetch_add(bytes, Ordering::Relaxed);
+            // ECANCELED is nothing that a write says.
+            if shared.control.is_abandoned() { Err(Errno::CANCELED) } else { Ok(()) }
         });
         match written {
             Ok(()) => {}
@@ -552,21 +556,6 @@ impl<S: Source> Worker<'_, S> {
         let samples = std::mem::replace(&mut self.state.samples, empty);
         // The thread in charge hangs up only when the load is over.
         let _ = self.messages.send(Message::Samples { thread: self.thread, samples, end_raw_ns: raw_ns() });
-    }
-}
-
-/// Writes a file as it is, from its beginning to its end.
-fn whole(file: &LiveFile) -> Operation {
-    Operation {
-        kind: OperationKind::Overwrite,
-        file: file.file,
-        place: file.place,
-        target: Place::default(),
-        offset: 0,
-        length: file.size,
-        size: file.size,
-        version: file.version,
-        accesses: 1,
     }
 }
 

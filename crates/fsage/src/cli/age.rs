@@ -28,8 +28,8 @@ const PROBE_SHARE: f64 = 0.05;
 )]
 #[command(after_help = "\
 Everything is made below DIR, in one directory a thread (t00, t01, …); remove those to undo it.
-SIGINT (Ctrl-C) and SIGTERM stop cleanly with a result; SIGUSR1 pauses, SIGUSR2 resumes. In fast mode
-the data is written in place first; a second signal leaves it unwritten, and the result says so.
+SIGINT (Ctrl-C) and SIGTERM stop cleanly with a result; SIGUSR1 pauses, SIGUSR2 resumes.
+In fast mode the data is written in place first; a second signal leaves it unwritten.
 
 Examples:
   fsage age /mnt/test --operations 100000
