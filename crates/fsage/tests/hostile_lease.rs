@@ -317,10 +317,11 @@ fn a_users_later_file_of_the_same_name_survives() {
         lab.wait().unwrap();
         assert!(file.is_file() && directory.is_dir());
         if later {
-            std::fs::remove_file(&file).unwrap();
-            std::fs::remove_dir(&directory).unwrap();
-            std::fs::write(&file, "the user's").unwrap();
-            std::fs::create_dir(&directory).unwrap();
+            // Made while ours are there, so that they cannot get their inode numbers.
+            std::fs::write(store.join("later"), "the user's").unwrap();
+            std::fs::create_dir(store.join("later too")).unwrap();
+            std::fs::rename(store.join("later"), &file).unwrap();
+            std::fs::rename(store.join("later too"), &directory).unwrap();
         }
         let run = clean();
         assert_eq!(run.code, 0, "{run:?}");

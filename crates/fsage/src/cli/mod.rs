@@ -148,7 +148,9 @@ fn tell_left_over(command: &Command, terminal: &Terminal) {
     if matches!(command, Command::Clean(_) | Command::Completions(_)) {
         return;
     }
-    for left in crate::lease::left_over() {
+    let left = crate::lease::left_over();
+    // What reads errors as JSON reads nothing else there.
+    for left in left.into_iter().filter(|_| !terminal.json) {
         let store = left.store.display();
         for lease in &left.restored {
             terminal.warn(&format!("an interrupted run of {store} left a {}: put back", clean::name(lease)));

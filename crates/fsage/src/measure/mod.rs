@@ -179,5 +179,9 @@ mod tests {
         assert!(names.len() == 2 && names[0] != names[1], "{names:?}");
         let left: Vec<_> = journal.outstanding().iter().map(|record| record.lease.clone()).collect();
         assert_eq!(left, [Lease::TraceInstance { name: names[1].clone() }]);
+        // Nothing of it is really there.
+        let path = journal.path().to_owned();
+        drop(journal);
+        std::fs::remove_file(path).unwrap();
     }
 }
