@@ -103,7 +103,7 @@ pub fn import(
     let volume = place.join("volume");
     let mut hold = Hold::default();
     let outcome = (|| {
-        hold.directory(session, journal, &place)?;
+        hold.directory(journal, &place)?;
         hold.file(journal, &volume)?;
         import.format.restore(&text(&source), &text(&volume)).run_checked(session)?;
         if import.materialise {
@@ -168,7 +168,7 @@ pub fn export(
     let (volume, written) = (place.join("volume"), place.join("image"));
     let mut hold = Hold::default();
     let outcome = (|| {
-        hold.directory(session, journal, &place)?;
+        hold.directory(journal, &place)?;
         hold.file(journal, &volume)?;
         let request =
             Request::ImageRestore { file, device: volume.clone(), trim: false, threads: export.threads };
