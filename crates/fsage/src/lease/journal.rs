@@ -434,6 +434,9 @@ pub(super) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+/// More leases than a journal ever had: the next number must be one.
+const NUMBER_LIMIT: u64 = 1 << 53;
+
 /// What a journal's bytes say.
 #[derive(Debug, Default)]
 pub(super) struct Content {
@@ -456,7 +459,8 @@ fn parse(bytes: &[u8]) -> Content {
             continue;
         }
         let record = serde_json::from_slice::<LeaseRecord>(line).ok();
-        let Some(record) = record.filter(|record| record.check().is_ok()) else {
+        let possible = |record: &LeaseRecord| record.number <= NUMBER_LIMIT && record.check().is_ok();
+        let Some(record) = record.filter(possible) else {
             content.damaged_lines += 1;
             continue;
         };
@@ -575,6 +579,18 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let content = parse(&bytes);
             prop_assert!(content.whole <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_number_that_has_no_next_is_damage() {
+        let line = |number: u64| {
+            format!(
+                r#"{{"number":{number},"boot_id":"","state":"released","lease":"process","pid":77,"start_ticks":5}}"#
+            ) + "\n"
+        };
+        for (number, damaged_lines) in [(1, 0), (NUMBER_LIMIT, 0), (NUMBER_LIMIT + 1, 1), (u64::MAX, 1)] {
+            assert_eq!(parse(line(number).as_bytes()).damaged_lines, damaged_lines, "{number}");
         }
     }
 
