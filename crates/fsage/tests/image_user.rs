@@ -32,6 +32,8 @@ impl User {
             chown(user.path(name), Some(USER), Some(USER)).unwrap();
         }
         std::fs::copy(rig.path("image"), user.path("image")).unwrap();
+        // An image is for its owner alone to read.
+        chown(user.path("image"), Some(USER), Some(USER)).unwrap();
         user
     }
 
