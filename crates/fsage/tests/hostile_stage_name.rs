@@ -17,6 +17,7 @@ use support::can_mount;
 /// One stage of each kind that makes files below its name.
 const STUDY: &str = r#"
 name = "hostile"
+title = "A name that is a path"
 question = "Does a name lead out of the volume?"
 seed = 3
 
@@ -76,7 +77,7 @@ fn a_stage_name_is_no_path() {
             check.args(["study", "check"]).arg(lab.scratch.path().join("study.toml")).output().unwrap();
         let stderr = String::from_utf8_lossy(&checked.stderr);
         assert_eq!(checked.status.code(), Some(2), "{name}: {stderr}");
-        for part in ["study.toml:15", "lower-case letters, digits and dashes", "hint: "] {
+        for part in ["study.toml:16", "lower-case letters, digits and dashes", "hint: "] {
             assert!(stderr.contains(part), "{name}: no `{part}` in {stderr}");
         }
         if can_mount() {
@@ -124,6 +125,7 @@ fn a_link_in_place_of_a_threads_directory_is_refused() {
 /// A store with an image, as one may be handed by somebody else.
 const IMAGE: &str = r#"
 name = "planted"
+title = "A link in an image"
 question = "Is a link in an image followed?"
 seed = 3
 

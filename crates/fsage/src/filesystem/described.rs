@@ -179,7 +179,10 @@ mod tests {
         let options = "mkfs = { segments = 4, quiet = \"-q\" }\nmount = [\"discard\"]";
         let set = described(GOOD, options).expect("fine");
         assert_eq!(set.mkfs(device).to_string(), "mkfs.f2fs -f -s 4 -q /dev/sdx1");
-        assert_eq!(set.mount_line(device, Path::new("/m")), "mount -t f2fs -o noatime,discard /dev/sdx1 /m");
+        assert_eq!(
+            set.mount_line(device, Path::new("/m")),
+            "mount -t f2fs -o noatime,discard,nosuid,nodev,noexec /dev/sdx1 /m"
+        );
         assert_eq!(set.fsck_argv(device).expect("given"), ["fsck.f2fs", "--dry-run", "/dev/sdx1"]);
         assert_eq!(set.tools()[0], ("mkfs.f2fs".to_owned(), "f2fs-tools".to_owned()));
     }

@@ -306,6 +306,9 @@ fn resolve_built_in(
     })
 }
 
+/// Options that every mount has: what is on a volume gives no rights, is no device and does not run.
+const RESTRICTED: &str = "nosuid,nodev,noexec";
+
 /// A file system ready to be made, mounted and checked. Its commands have `{device}` and `{point}` where the
 /// volume and the mount point will stand.
 #[derive(Debug, Clone, PartialEq)]
@@ -449,9 +452,7 @@ impl FileSystem {
     pub fn describe(&self, device: &Path, point: &Path) -> Vec<String> {
         let mut lines = vec![self.mkfs(device).to_string()];
         lines.push(self.mount_line(device, point));
-        if self.mount.is_some() {
-            lines.push(format!("mount -o remount,bind,nosuid,nodev,noexec {}", point.display()));
-        }
+        lines.extend(self.restrict_line(point));
         lines.extend(self.after_mount.iter().map(|command| command.placed(device, point).to_string()));
         lines.push(
             Invocation::new(
@@ -465,6 +466,13 @@ impl FileSystem {
         lines
     }
 
+    /// What is done to a mount that a command made, as a shell would read it; other mounts have these options from the start.
+    #[must_use]
+    pub fn restrict_line(&self, point: &Path) -> Option<String> {
+        let line = || format!("mount -o remount,bind,{RESTRICTED} {}", point.display());
+        self.mount.as_ref().map(|_| line())
+    }
+
     /// The mount, as a shell would read it.
     #[must_use]
     pub fn mount_line(&self, device: &Path, point: &Path) -> String {
@@ -472,8 +480,7 @@ impl FileSystem {
             return mount.placed(device, point).to_string();
         }
         let mut words = vec!["mount".to_owned(), "-t".to_owned(), self.mount_type.clone()];
-        let options: Vec<&str> =
-            self.mount_options.iter().map(String::as_str).chain(["nosuid,nodev,noexec"]).collect();
+        let options: Vec<&str> = self.mount_options.iter().map(String::as_str).chain([RESTRICTED]).collect();
         words.extend(["-o".to_owned(), options.join(",")]);
         words.extend([device.display().to_string(), point.display().to_string()]);
         Invocation::new(words, String::new(), std::time::Duration::ZERO).to_string()
@@ -749,7 +756,7 @@ mod tests {
             ext4.describe(Path::new("/dev/loop3"), Path::new("/mnt/a b")),
             [
                 "mke2fs -q -F -t ext4 -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 -L x /dev/loop3",
-                "mount -t ext4 -o errors=remount-ro,noatime /dev/loop3 '/mnt/a b'",
+                "mount -t ext4 -o errors=remount-ro,noatime,nosuid,nodev,noexec /dev/loop3 '/mnt/a b'",
                 "umount '/mnt/a b'",
                 "e2fsck -f -n /dev/loop3",
             ]

@@ -89,6 +89,9 @@ impl Place {
         let mount = context.journal.take(Lease::Mount { point: point.clone() })?;
         let line = context.file_system.mount_line(self.device(), &point);
         context.command("mount", &line);
+        if let Some(line) = context.file_system.restrict_line(&point) {
+            context.command("mount", &line);
+        }
         context.file_system.mount(context.session, self.device(), &point)?;
         self.mounted = Some((directory, mount));
         Ok(())
