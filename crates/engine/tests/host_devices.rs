@@ -37,7 +37,7 @@ impl Disk {
     fn mount_ext4(&self) -> PathBuf {
         run("mkfs.ext4", &["-q", "-L", "fsage", &self.device.display().to_string()]);
         let point = self.folder.path().join("mount point");
-        std::fs::create_dir(&point).unwrap();
+        mount::make_point(&point).unwrap();
         mount::mount(&self.device, &point, "ext4", &["noatime".to_owned()]).unwrap();
         point
     }
@@ -96,7 +96,7 @@ fn a_btrfs_is_found_though_its_mount_has_another_number() {
     let device = loopback::attach(&disk.file(), None, 4096, false).unwrap();
     run("mkfs.btrfs", &["-q", &device.display().to_string()]);
     let point = disk.folder.path().join("mount point");
-    std::fs::create_dir(&point).unwrap();
+    mount::make_point(&point).unwrap();
     mount::mount(&device, &point, "btrfs", &[]).unwrap();
     let facts = block::facts(&device).unwrap();
     assert_eq!((facts.mounted_at.as_slice(), facts.signature.as_str()), ([point].as_slice(), "btrfs"));
