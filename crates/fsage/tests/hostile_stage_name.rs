@@ -149,7 +149,7 @@ kind = "image"
 
 [[stage]]
 kind = "measure"
-measures = [{ kind = "append", file_share = 1.0 }, { kind = "create", files = 5 }, { kind = "delete", file_share = 1.0 }]
+measures = [{ kind = "create", files = 5 }, { kind = "append", file_share = 1.0 }, { kind = "delete", file_share = 1.0 }]
 "#;
 
 /// Restores the only image of a store, lets `change` work on its tree and puts it back under its old name, record and all.
