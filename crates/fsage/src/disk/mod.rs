@@ -71,9 +71,8 @@ impl NamedDisk {
     /// How it is; `None` when there is none.
     #[must_use]
     pub fn state(&self) -> Option<DiskState> {
-        if !self.folder.is_dir() {
-            return None;
-        }
+        // What was killed before it took anything leaves an empty folder.
+        std::fs::read_dir(&self.folder).ok()?.next()?.ok()?;
         let record = DiskRecord::read(&self.folder);
         let alive = !server::servers(&self.folder.join(SERVED)).is_empty();
         Some(match record {
@@ -106,10 +105,11 @@ impl NamedDisk {
         })?;
         let outcome = self.bring_up(&volume, &mut session, &mut journal);
         drop(session);
-        journal.release(agent)?;
-        if outcome.is_err() && journal.outstanding().is_empty() {
+        // While there is a lease `clean` finds the folder.
+        if outcome.is_err() && journal.outstanding().len() == 1 {
             self.remove_folder();
         }
+        journal.release(agent)?;
         outcome
     }
 
@@ -177,12 +177,13 @@ impl NamedDisk {
         let agent = journal.attach(&session)?;
         let outcome = give_back(&mut session, &mut journal, &self.name);
         drop(session);
+        // While there is a lease, so that `clean` finds what is left of the folder; and before the lock is let go of: another of this name
+        // may be brought up the moment it is.
+        if outcome.is_ok() {
+            self.remove_folder();
+        }
         journal.release(agent)?;
-        outcome?;
-        // Before the lock is let go of: another of this name may be brought up the moment it is.
-        self.remove_folder();
-        drop(journal);
-        Ok(())
+        outcome
     }
 
     /// Refuses a disk that something is mounted from, or that is part of something: it is not to be pulled away or changed below it.

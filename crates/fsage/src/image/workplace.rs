@@ -48,13 +48,11 @@ impl Workplace {
     pub fn close(self) -> Result<(), ImageError> {
         let Self { session, mut journal, folder, agent } = self;
         drop(session);
-        journal.release(agent)?;
-        let left = !journal.outstanding().is_empty();
-        if !left {
+        if journal.outstanding().len() == 1 {
             // Before the lock goes with the journal; one that stays is found empty by the next.
             let _ = std::fs::remove_dir_all(&folder);
         }
-        drop(journal);
+        journal.release(agent)?;
         Ok(())
     }
 }

@@ -215,10 +215,11 @@ fn clean_journal(journal: &mut Journal) -> Result<CleanSummary, LeaseError> {
     let own = journal.attach(&session)?;
     let summary = clean(&mut session, journal)?;
     drop(session);
-    journal.release(own)?;
+    // While there is a lease, so that this too is done by the next when it is cut off.
     if summary.failed.is_empty() {
         crate::disk::forget(journal.store());
     }
+    journal.release(own)?;
     Ok(summary)
 }
 

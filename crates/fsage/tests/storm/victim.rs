@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fsage_engine::host::process::is_alive;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::dice::Dice;
@@ -89,7 +90,7 @@ impl Strike {
         Self(chosen)
     }
 
-    /// Does it.
+    /// Does it, and waits for the end of all but the lab: what was killed but has not ended is still there for whoever looks.
     pub fn at(&self, lab: u32, living: &BTreeSet<Process>) {
         for target in &self.0 {
             let name = match target {
@@ -101,6 +102,16 @@ impl Strike {
                 Target::Server => "fsage-disk",
             };
             living.iter().filter(|process| process.name == name).for_each(|process| kill(process.pid));
+        }
+        let struck = |process: &&Process| match process.name.as_str() {
+            "fsage-agent" => self.0.contains(&Target::Agent),
+            "fsage-disk" => self.0.contains(&Target::Server),
+            _ => false,
+        };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while living.iter().filter(struck).any(|process| is_alive(process.pid)) {
+            assert!(Instant::now() < deadline, "{self} does not end");
+            std::thread::sleep(Duration::from_micros(500));
         }
     }
 }

@@ -112,6 +112,17 @@ impl Phase for Restore {
         ["image", "restore", &image, &target].iter().chain(erase).map(ToString::to_string).collect()
     }
 
+    /// What is whole already is not overwritten.
+    fn again(&mut self, place: &Place) -> Result<(), String> {
+        let words = self.words(place);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match place.run(&words) {
+            (Some(0), _) => Ok(()),
+            (Some(2), said) if !self.onto && said.contains("is there already") => Ok(()),
+            (code, said) => Err(format!("image restore again ended with {code:?}: {said}")),
+        }
+    }
+
     /// Untouched, unfinished or whole.
     fn check(&mut self, place: &Place, recovery: Recovery) -> Result<(), String> {
         let Ok(bytes) = std::fs::read(place.path("restored")) else {
