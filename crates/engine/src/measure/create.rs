@@ -16,6 +16,7 @@ use super::{CreateSpec, MeasureError, MeasureMetric, check_share, part_of};
 use crate::distribution::{Random, Sizes};
 use crate::quantity::share;
 use crate::tree::write_file_name;
+use crate::warning::WarningKind;
 
 /// Bytes of one write.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
@@ -39,7 +40,7 @@ pub(super) fn run(spec: &CreateSpec, context: &mut Context<'_>) -> Result<Vec<Me
     workshop.remove()?;
     if full {
         let (made, wanted) = (context.count.files, plan.len());
-        context.warn("volume-full", format!("the volume was full after {made} of {wanted} files"));
+        context.warn(WarningKind::VolumeFull, format!("the volume was full after {made} of {wanted} files"));
     }
     let (ns, bytes, files) = (context.elapsed_ns(), context.count.bytes, context.count.files);
     Ok(vec![

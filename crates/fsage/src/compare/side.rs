@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsage_engine::protocol::Warning;
+use fsage_engine::warning::WarningKind;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ pub struct Side {
     /// Complete trials that are selected.
     pub trials: Vec<Evidence>,
     /// Their warnings by kind.
-    pub warnings: BTreeMap<String, usize>,
+    pub warnings: BTreeMap<WarningKind, usize>,
     /// What could not be read.
     pub notes: Vec<String>,
     /// Keys that the selection names.
