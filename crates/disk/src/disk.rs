@@ -323,8 +323,7 @@ mod tests {
         }
 
         fn counters(&self) -> Vec<Counter> {
-            let value = f64::from(u32::try_from(self.0).unwrap());
-            vec![Counter { name: "served".to_owned(), unit: "1".to_owned(), value }]
+            vec![Counter::sum("served", "1", self.0)]
         }
     }
 

@@ -216,20 +216,14 @@ impl Faults {
     pub fn counters(&self) -> Vec<Counter> {
         let Counts { read_errors, write_errors, ignored_flushes, flipped_bits, slow_requests, slow_ns } =
             self.counts;
-        [
-            ("fault_read_errors", "1", read_errors),
-            ("fault_write_errors", "1", write_errors),
-            ("fault_ignored_flushes", "1", ignored_flushes),
-            ("fault_flipped_bits", "1", flipped_bits),
-            ("fault_slow_requests", "1", slow_requests),
-            ("fault_slow_ns", "ns", slow_ns),
+        vec![
+            Counter::sum("fault_read_errors", "1", read_errors),
+            Counter::sum("fault_write_errors", "1", write_errors),
+            Counter::sum("fault_ignored_flushes", "1", ignored_flushes),
+            Counter::sum("fault_flipped_bits", "1", flipped_bits),
+            Counter::sum("fault_slow_requests", "1", slow_requests),
+            Counter::sum("fault_slow_ns", "ns", slow_ns),
         ]
-        .map(|(name, unit, value)| Counter {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-            value: rule::as_f64(value),
-        })
-        .to_vec()
     }
 
     fn ignores(&mut self, number: u64, request: &Request) -> bool {

@@ -174,9 +174,3 @@ const fn mix(number: u64) -> u64 {
 fn threshold(rate: f64) -> u64 {
     (rate * 18_446_744_073_709_551_616.0) as u64
 }
-
-/// A count as a figure.
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
-pub(super) const fn as_f64(count: u64) -> f64 {
-    count as f64
-}
