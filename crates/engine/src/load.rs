@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fsage_sys::errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -225,6 +226,12 @@ pub enum StopReason {
     Asked,
     /// The workload, or the trace that was replayed, was through.
     Ended,
+}
+
+/// Operations that found no room, of failed ones by errno name.
+#[must_use]
+pub fn out_of_space(failed: &BTreeMap<String, u64>) -> u64 {
+    errno::OUT_OF_SPACE.iter().filter_map(|number| failed.get(errno::name(*number))).sum()
 }
 
 /// What a load leaves. This is also what `fsage age --json` prints.

@@ -90,7 +90,7 @@ warning_kinds! {
         "The volume had too little free space for a measure.",
         "The measure was left out: this trial has no number for it.";
     ShortOfRoom = "short-of-room",
-        "At least 0.1 % of the operations of a `lockstep` stage found no room on the leader.",
+        "More than 32, and more than 0.1 %, of the operations of a `lockstep` stage found no room on the leader.",
         "They were left out on all volumes: the tree has less data than the workload asks for.";
     VolumeFull = "volume-full",
         "The volume was full before the measure `create` had made all its files.",

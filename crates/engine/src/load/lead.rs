@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use fsage_sys::clock::{CpuTime, process_cpu, raw_ns};
+use fsage_sys::errno::OUT_OF_SPACE;
 
 use super::age::AgeWatch;
 use super::fullness::{FileSystemTraits, Usage};
@@ -403,8 +404,7 @@ impl<'a> Lead<'a> {
 
     /// Operations that failed for want of space.
     fn shortages(&self) -> u64 {
-        let codes = [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT];
-        let places = codes.iter().filter_map(|errno| usize::try_from(errno.raw_os_error()).ok());
+        let places = OUT_OF_SPACE.into_iter().filter_map(|errno| usize::try_from(errno).ok());
         places.map(|place| self.tallies.iter().filter_map(|tally| tally.failed.get(place)).sum::<u64>()).sum()
     }
 

@@ -8,6 +8,7 @@
 use std::os::fd::OwnedFd;
 
 use fsage_sys::aligned::AlignedBuffer;
+use fsage_sys::errno::is_out_of_space;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, retry_on_intr, write};
 
@@ -96,7 +97,9 @@ fn make_all(
             .and_then(|file| fill_file(&file, FIRST_FILE + n, size, buffer));
         match made {
             Ok(()) => {}
-            Err(Errno::NOSPC) if context.count.files > 0 => return Ok(true),
+            Err(errno) if is_out_of_space(errno.raw_os_error()) && context.count.files > 0 => {
+                return Ok(true);
+            }
             Err(errno) => return Err(MeasureError::system("make a file in", &workshop.path())(errno)),
         }
         context.count.files += 1;

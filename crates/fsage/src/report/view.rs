@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fsage_engine::disk::DiskUse;
 use fsage_engine::layout::LayoutSummary;
-use fsage_engine::load::{LoadResult, Tick};
+use fsage_engine::load::{LoadResult, Tick, out_of_space};
 use fsage_engine::lockstep::Round;
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use fsage_engine::quantity::{as_f64, share};
@@ -505,10 +505,9 @@ impl Age {
     /// Says so when the volume ran out of space well below the use that was asked for: `statfs` counts space that
     /// data cannot have (metadata block groups and the reserve of btrfs, mostly).
     pub fn short_of_target(&self) -> Option<String> {
-        let failures = self.result.failed.get("ENOSPC").copied()?;
         // Those found no inode: no question of space.
-        let failures =
-            Some(failures.saturating_sub(self.result.failed_without_inode)).filter(|count| *count > 0)?;
+        let failures = out_of_space(&self.result.failed).saturating_sub(self.result.failed_without_inode);
+        let failures = Some(failures).filter(|count| *count > 0)?;
         let (most, target) = (self.most_used?, self.target?);
         (most < target - 0.02).then(|| {
             format!(

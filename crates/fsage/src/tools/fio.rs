@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use fsage_sys::errno::is_out_of_space;
 use serde_json::Value;
 
 use super::{Invocation, Program, Version};
@@ -80,8 +81,8 @@ pub enum FioOutputError {
 impl FioOutputError {
     /// Whether a job found no room for its files. fio's error is an errno then.
     #[must_use]
-    pub const fn is_out_of_space(&self) -> bool {
-        matches!(self, Self::Job { error: 28, .. })
+    pub fn is_out_of_space(&self) -> bool {
+        matches!(self, Self::Job { error, .. } if i32::try_from(*error).is_ok_and(is_out_of_space))
     }
 }
 

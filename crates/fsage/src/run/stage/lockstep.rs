@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use fsage_engine::load::out_of_space;
 use fsage_engine::lockstep::{LockstepResult, LockstepSpec, Round};
 use fsage_engine::measure::MeasureResult;
 use fsage_engine::protocol::{Reply, Request, Warning};
@@ -290,7 +291,7 @@ fn no_room(
     let target = stage.workload.target()?;
     let last = rounds.last()?;
     let leader = last.volumes.first()?;
-    let refused: u64 = ["ENOSPC", "EDQUOT"].iter().filter_map(|name| failed.get(*name)).sum();
+    let refused = out_of_space(failed);
     (refused > FEW && as_f64(refused) > SHORT * as_f64(last.operations)).then(|| {
         format!(
             "{refused} of {} operations found no room on {} and were left out on all volumes; at the end {:.1} % of it are in use as statfs \
