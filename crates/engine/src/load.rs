@@ -178,8 +178,9 @@ pub struct Tick {
     pub latency: BTreeMap<OperationKind, LatencySummary>,
 }
 
-/// What a probe saw, with the load stopped and the file system synced.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// What a probe saw, with the load stopped and the file system synced. Keys that an older record lacks take their defaults.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Probe {
     /// Operations done so far.
     pub operations: u64,
@@ -202,7 +203,7 @@ pub struct Probe {
     /// The same as one HdrHistogram interval-log line a kind (tag = the kind's name, ns).
     pub interval_log: Vec<String>,
     /// What the virtual disk did since the last probe, without what probes asked of it; absent on anything else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
 }
 

@@ -32,7 +32,7 @@ use context::Context;
 pub use context::{FOLDER, make_folder, remove_folder};
 pub use error::MeasureError;
 use requests::{RequestSummary, Tracer};
-pub use result::{MeasureMetric, MeasureResult, disk_metrics, model_unit};
+pub use result::{DISK_COUNTER, MODEL_TIME, MeasureMetric, MeasureResult, disk_metrics, model_unit};
 pub use spec::{
     AppendSpec, ColdRandomReadSpec, CreateSpec, DeleteSpec, Effect, FioSpec, GrepSpec, LargeFileSpec,
     MeasureInfo, MeasureSpec, WalkSpec, registry,

@@ -10,6 +10,7 @@ use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
 use crate::report::text::{bytes, counted, grouped, metric, percent, ratio, significant};
 use crate::report::view::{Age, Clocks, Trial, View};
 use crate::stats::Verdict;
+use crate::store::name;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -147,8 +148,8 @@ fn discoveries(content: &Content<'_>) -> Option<String> {
 /// The clearest surviving differences of the means and of the layout: at most four, one a metric and factor.
 fn strongest(differences: &[Difference]) -> Vec<Markup> {
     let clear = |difference: &&Difference| {
-        difference.survives
-            && (difference.metric.ends_with("mean_ns") || !difference.metric.starts_with("latency"))
+        let statistic = name::latency_parts(&difference.metric).map(|(_, statistic)| statistic);
+        difference.survives && statistic.is_none_or(|statistic| statistic == name::MEAN_NS)
     };
     let distance = |difference: &Difference| {
         difference

@@ -13,6 +13,7 @@ use crate::report::text::{counted, percent, ratio, significant, words};
 use crate::report::view::Trial;
 use crate::stats::evidence::level;
 use crate::stats::{Estimate, Evidence, Verdict};
+use crate::store::name::over_parts;
 use crate::study::spec::UNAGED;
 
 /// What volumes are called where a stage has the three states of Conway et al. 2019.
@@ -121,17 +122,10 @@ fn costs(content: &Content<'_>) -> Vec<Cost> {
             .filter(|(trial, _)| trial.file_system == file_system && context(trial) == where_)
             .map(|(_, evidence)| evidence)
             .collect();
-        let names: BTreeSet<&String> = chosen
-            .iter()
-            .flat_map(|evidence| evidence.metrics.keys())
-            .filter(|name| name.contains("_over_"))
-            .collect();
+        let names: BTreeSet<&String> = chosen.iter().flat_map(|evidence| evidence.metrics.keys()).collect();
         for name in names {
-            let Some((sides, what)) = name.split_once('.') else { continue };
-            let Some((above, below)) = sides.split_once("_over_") else { continue };
-            let Some(estimate) = level(&chosen, name, &view.bootstrap).filter(|_| above != "use") else {
-                continue;
-            };
+            let Some((above, below, what)) = over_parts(name) else { continue };
+            let Some(estimate) = level(&chosen, name, &view.bootstrap) else { continue };
             costs.push(Cost {
                 file_system: file_system.clone(),
                 context: where_.clone(),
