@@ -9,7 +9,7 @@ use super::Content;
 use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
 use crate::report::text::{bytes, counted, grouped, metric, percent, ratio, significant};
 use crate::report::view::{Age, Clocks, Trial, View};
-use crate::stats::Verdict;
+use crate::stats::ClaimVerdict;
 use crate::store::name;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
@@ -211,17 +211,17 @@ fn unproven(content: &Content<'_>) -> Option<String> {
 }
 
 fn claims(content: &Content<'_>) -> Option<Markup> {
-    let count = |wanted: fn(&Verdict) -> bool| {
+    let count = |wanted: fn(&ClaimVerdict) -> bool| {
         content.judgements.iter().filter(|judgement| wanted(&judgement.verdict)).count()
     };
     let all = content.judgements.len();
     (all > 0).then(|| {
         html! {
             "Of " (counted(all, "published finding")) ", "
-            b { (count(|v| matches!(v, Verdict::Holds))) " hold" } " here, "
-            b { (count(|v| matches!(v, Verdict::DoesNot))) " do not" } ", "
-            (count(|v| matches!(v, Verdict::NoEvidence { .. }))) " have no evidence either way and "
-            (count(|v| matches!(v, Verdict::NotTested { .. }))) " could not be tested. "
+            b { (count(|v| matches!(v, ClaimVerdict::Holds))) " hold" } " here, "
+            b { (count(|v| matches!(v, ClaimVerdict::DoesNot))) " do not" } ", "
+            (count(|v| matches!(v, ClaimVerdict::NoEvidence { .. }))) " have no evidence either way and "
+            (count(|v| matches!(v, ClaimVerdict::NotTested { .. }))) " could not be tested. "
             a href="#claims" { "Which and why" } "."
         }
     })

@@ -12,7 +12,7 @@ use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, percent, ratio, significant, words};
 use crate::report::view::Trial;
 use crate::stats::evidence::level;
-use crate::stats::{Estimate, Evidence, Verdict};
+use crate::stats::{ClaimVerdict, Estimate, Evidence};
 use crate::store::name::over_parts;
 use crate::study::spec::UNAGED;
 
@@ -181,18 +181,18 @@ fn sentence(read: &Cost, costs: &[Cost]) -> Option<String> {
 /// How many of the publication's findings hold, and which do not.
 fn findings(content: &Content<'_>) -> Option<String> {
     let spec = content.view.study.spec.as_ref()?;
-    let count = |wanted: fn(&Verdict) -> bool| {
+    let count = |wanted: fn(&ClaimVerdict) -> bool| {
         content.judgements.iter().filter(|found| wanted(&found.verdict)).count()
     };
-    let holds = count(|verdict| matches!(verdict, Verdict::Holds));
-    let open = count(|verdict| matches!(verdict, Verdict::NoEvidence { .. }));
+    let holds = count(|verdict| matches!(verdict, ClaimVerdict::Holds));
+    let open = count(|verdict| matches!(verdict, ClaimVerdict::NoEvidence { .. }));
     let fails: Vec<String> = spec
         .claim
         .iter()
         .zip(content.judgements)
-        .filter(|(_, found)| found.verdict == Verdict::DoesNot)
+        .filter(|(_, found)| found.verdict == ClaimVerdict::DoesNot)
         .map(|(claim, found)| {
-            let parts = found.each.iter().filter(|part| part.verdict == Verdict::DoesNot);
+            let parts = found.each.iter().filter(|part| part.verdict == ClaimVerdict::DoesNot);
             let path = claim.each.as_deref().unwrap_or_default();
             let parts: Vec<String> = parts.map(|part| factor::value(path, &part.value)).collect();
             let of = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
