@@ -3,7 +3,7 @@
 #![no_main]
 
 use fsage_disk::export::nbd::{Export, serve};
-use fsage_disk::export::{Backend, Gate, DiskTime};
+use fsage_disk::export::{Backend, DiskTime, Gate};
 use fsage_disk::request::{Data, Transfer};
 
 const SIZE: usize = 64 << 10;
