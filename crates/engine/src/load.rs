@@ -178,7 +178,8 @@ pub struct Tick {
     pub latency: BTreeMap<OperationKind, LatencySummary>,
 }
 
-/// What a probe saw, with the load stopped and the file system synced. Keys that an older record lacks take their defaults.
+/// What a probe saw, with the load stopped and the file system synced. Keys that an older record lacks take
+/// their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Probe {

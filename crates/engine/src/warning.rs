@@ -1,12 +1,14 @@
-//! Kinds of warnings: what makes a number of a trial doubtful. Each is written down once, with the condition that raises it and what it
-//! means for a number; programs, report, comparison and docs/warnings.md take both from here.
+//! Kinds of warnings: what makes a number of a trial doubtful. Each is written down once, with the condition
+//! that raises it and what it means for a number; programs, report, comparison and docs/warnings.md take both
+//! from here.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// CPU time of a thread, as a share of elapsed time, from which the CPU and not the device decides: [`WarningKind::CpuBound`].
+/// CPU time of a thread, as a share of elapsed time, from which the CPU and not the device decides:
+/// [`WarningKind::CpuBound`].
 pub const CPU_BOUND: f64 = 0.9;
 
 /// Makes the enum, the list of its kinds and their texts from one table.
@@ -20,7 +22,8 @@ macro_rules! warning_kinds {
                 #[doc = concat!("`", $name, "`: ", $condition, " ", $meaning)]
                 $variant,
             )*
-            /// A kind that this program does not know, from a record of another version; kept as it is written there.
+            /// A kind that this program does not know, from a record of another version; kept as it is
+            /// written there.
             Other(String),
         }
 

@@ -1,6 +1,7 @@
-//! Stores that were written before are still read. `data/stores/format-3.tar.zst` has two that fsage 0.1.0 wrote when every reader still had
-//! records of its own: `kept` (ageing, image, copy and measures on a virtual disk) and `kept-lockstep`. Beside it stand the numbers that
-//! its `fsage compare` gave. Neither is ever written again; a later format gets files of its own.
+//! Stores that were written before are still read. `data/stores/format-3.tar.zst` has two that fsage 0.1.0
+//! wrote when every reader still had records of its own: `kept` (ageing, image, copy and measures on a
+//! virtual disk) and `kept-lockstep`. Beside it stand the numbers that its `fsage compare` gave. Neither is
+//! ever written again; a later format gets files of its own.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

@@ -1,9 +1,10 @@
 //! The one way into a disk for all of its exports.
 //!
-//! **Time.** In [`DiskTime::Model`] every request is answered at once; how long it took is the medium's business. In
-//! [`DiskTime::Real`] the answer is given when the medium's time has passed on the wall clock. A batch that finds
-//! the disk idle starts now; one that finds it busy starts when the disk is done, as the model has it. So the load sees the
-//! model's times, and time in which nobody asks passes on the wall clock only.
+//! **Time.** In [`DiskTime::Model`] every request is answered at once; how long it took is the medium's
+//! business. In [`DiskTime::Real`] the answer is given when the medium's time has passed on the wall clock. A
+//! batch that finds the disk idle starts now; one that finds it busy starts when the disk is done, as the
+//! model has it. So the load sees the model's times, and time in which nobody asks passes on the wall clock
+//! only.
 //!
 //! Flushes, discards and zeroes are accounted like any other request but answered at once: a loop device does them in the thread that
 //! also submits everything else, so sleeping in one would stop all. What they took, the next read or write waits for.
@@ -123,8 +124,8 @@ impl<B: Backend> Gate<B> {
         work(&mut self.lock().backend)
     }
 
-    /// Has `rest` bring the disk to rest and say what its clock shows then. In [`DiskTime::Real`] nothing is done: a disk rests when
-    /// nobody asks.
+    /// Has `rest` bring the disk to rest and say what its clock shows then. In [`DiskTime::Real`] nothing is
+    /// done: a disk rests when nobody asks.
     pub fn rest(&self, rest: impl FnOnce(&mut B) -> u64) {
         if self.time == DiskTime::Real {
             return;

@@ -41,7 +41,8 @@ pub struct Counter {
     pub unit: String,
     /// The sum since the disk was made, or the state now.
     pub value: f64,
-    /// Whether it is a state (what is now, the largest of something, a ratio) and not a sum: differences and sums of it mean nothing.
+    /// Whether it is a state (what is now, the largest of something, a ratio) and not a sum: differences and
+    /// sums of it mean nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub state: bool,
 }

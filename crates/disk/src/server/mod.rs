@@ -1,6 +1,7 @@
 //! The process that serves a disk, beside the load and apart from it.
 //!
-//! `fsage-disk up` starts it in the background, in a session of its own; everything about it is in one directory ([`ServerDirectory`]):
+//! `fsage-disk up` starts it in the background, in a session of its own; everything about it is in one
+//! directory ([`ServerDirectory`]):
 //!
 //! | entry | what it is |
 //! | --- | --- |

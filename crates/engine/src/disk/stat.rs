@@ -23,7 +23,8 @@ pub struct DiskCounter {
     pub unit: String,
     /// The sum since the disk was made, or the state now.
     pub value: f64,
-    /// Whether it is a state (what is now, the largest of something, a ratio) and not a sum; the medium says so where it counts.
+    /// Whether it is a state (what is now, the largest of something, a ratio) and not a sum; the medium says
+    /// so where it counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub state: bool,
 }

@@ -1,5 +1,5 @@
-//! External programs that fsage calls or tells the versions of, each once: the agent looks for them ([`super::facts`]), `fsage doctor`
-//! names their packages, and the lab's `tools` call them.
+//! External programs that fsage calls or tells the versions of, each once: the agent looks for them
+//! ([`super::facts`]), `fsage doctor` names their packages, and the lab's `tools` call them.
 
 /// An external program.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,8 +10,8 @@ pub struct Program {
     pub package: &'static str,
     /// What fsage uses it for, after "to"; empty for programs that are only looked for.
     pub purpose: &'static str,
-    /// The option that makes it print its version. None: it has no such option and might do something else instead; then only its
-    /// path is told.
+    /// The option that makes it print its version. None: it has no such option and might do something else
+    /// instead; then only its path is told.
     pub version_option: Option<&'static str>,
 }
 

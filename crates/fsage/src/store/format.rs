@@ -1,7 +1,8 @@
 //! The store's files.
 //!
-//! `trial.json` is one [`TrialRecord`], for whoever writes or reads it; readers accept older versions, give keys that these lack their
-//! defaults, and ignore keys they do not know; writers never change the meaning of a key.
+//! `trial.json` is one [`TrialRecord`], for whoever writes or reads it; readers accept older versions, give
+//! keys that these lack their defaults, and ignore keys they do not know; writers never change the meaning of
+//! a key.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +30,8 @@ pub enum TrialStatus {
     Failed,
 }
 
-/// A number with a name, a unit and its samples. Names are made by [`super::name`]: dotted, lower case and end in their unit
-/// unless they are shares or counts:
+/// A number with a name, a unit and its samples. Names are made by [`super::name`]: dotted, lower case and
+/// end in their unit unless they are shares or counts:
 ///
 /// | name | what |
 /// | --- | --- |
@@ -268,8 +269,8 @@ pub struct VolumePlaces {
     pub explanation: Explanation,
 }
 
-/// `trials/<id>/trial.json`. `S` is what is kept of a stage: all of it ([`StageRecord`]), or nothing ([`Unread`]) where only
-/// metrics are wanted, which keeps a store of long runs within memory.
+/// `trials/<id>/trial.json`. `S` is what is kept of a stage: all of it ([`StageRecord`]), or nothing
+/// ([`Unread`]) where only metrics are wanted, which keeps a store of long runs within memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord<S = StageRecord> {
     /// [`STORE_VERSION`] of the writer.

@@ -154,7 +154,8 @@ fn trial_directory(root: &Path, id: &str) -> PathBuf {
     root.join("trials").join(id)
 }
 
-/// Reads `trial.json` of a trial of the store at `root`; nothing when it was never written. Of its stages as much is kept as `S` does.
+/// Reads `trial.json` of a trial of the store at `root`; nothing when it was never written. Of its stages as
+/// much is kept as `S` does.
 ///
 /// # Errors
 /// Why it cannot be read, in words.

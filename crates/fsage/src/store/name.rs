@@ -1,5 +1,6 @@
-//! Names of metrics ([`super::format::Metric`] lists what each is): where a trial's metrics are made they are written with these, and
-//! where they are looked up or taken apart they are read with these. Nothing else spells one.
+//! Names of metrics ([`super::format::Metric`] lists what each is): where a trial's metrics are made they are
+//! written with these, and where they are looked up or taken apart they are read with these. Nothing else
+//! spells one.
 
 use fsage_engine::operation::OperationKind;
 

@@ -1,5 +1,5 @@
-//! External programs: arguments, time limit, captured output, error. One file a program; what they are called and what packages have
-//! them stands in [`fsage_engine::host::program`].
+//! External programs: arguments, time limit, captured output, error. One file a program; what they are called
+//! and what packages have them stands in [`fsage_engine::host::program`].
 //!
 //! Nothing else starts a program: an [`Invocation`] is built here and run by the agent, because the program
 //! may live on another machine than the lab. What only reads the lab's own files is run here ([`Invocation::stream`]).
