@@ -3,7 +3,7 @@
 #![no_main]
 
 use fsage_disk::export::nbd::{Export, serve};
-use fsage_disk::export::{Backend, Gate, TimeMode};
+use fsage_disk::export::{Backend, DiskTime, Gate};
 use fsage_disk::request::{Data, Transfer};
 
 const SIZE: usize = 64 << 10;
@@ -34,7 +34,7 @@ impl Backend for Memory {
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let export = Export { name: "disk".to_owned(), size_bytes: SIZE as u64, block_bytes: 512 };
-    let gate = Gate::new(Memory(vec![0; SIZE]), TimeMode::Model);
+    let gate = Gate::new(Memory(vec![0; SIZE]), DiskTime::Model);
     // The fuzzer need not find the greeting first.
     let greeting = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0";
     for input in [bytes.to_vec(), [greeting, bytes].concat()] {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use fsage_disk::server::client::{self, Ready};
 use fsage_disk::server::control::Stat;
-use fsage_disk::server::{Place, Settings};
+use fsage_disk::server::{ServerDirectory, Settings};
 use fsage_sys::{loopdev, mount};
 
 /// Bytes of the sectors that the loop device has.
@@ -17,7 +17,7 @@ const SECTOR_BYTES: u32 = 4096;
 #[derive(Debug)]
 pub struct Served {
     folder: PathBuf,
-    place: Place,
+    place: ServerDirectory,
     /// What the server said when it was ready.
     pub ready: Ready,
     device: PathBuf,
@@ -38,7 +38,7 @@ impl Served {
         let program = std::env::current_exe()?.with_file_name("fsage-disk");
         let started = client::up(&program, &settings).map_err(io::Error::other);
         let ready = started.inspect_err(|_| drop(fs::remove_dir_all(folder)))?;
-        let place = Place::new(&settings.directory);
+        let place = ServerDirectory::new(&settings.directory);
         let mut served =
             Self { folder: folder.to_owned(), place, ready, device: PathBuf::new(), point: None };
         served.device = attach(&served.ready.file)?;

@@ -51,7 +51,7 @@ pub struct Expected {
 
 /// What a block is, measured against what it ought to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BlockVerdict {
     /// As it ought to be, every byte.
     Good {
         /// The version found; of a tail under 8 bytes the newest that is right.
@@ -184,42 +184,42 @@ fn with_broken_header(block: &[u8], header: Header, stored: u64) -> Block {
 /// fewer at the end of the file, so that zeros where data ought to be are seen. Costs as [`recognise`]; a block
 /// without its header costs up to 64 times as much.
 #[must_use]
-pub fn verify(block: &[u8], expected: &Expected) -> Verdict {
+pub fn verify(block: &[u8], expected: &Expected) -> BlockVerdict {
     let block = &block[..block.len().min(BLOCK_BYTES)];
     let header = match recognise(block) {
         Block::Good { header, .. } | Block::Torn { header: Some(header), .. } => header,
-        Block::Zero => return Verdict::Zero,
+        Block::Zero => return BlockVerdict::Zero,
         Block::Fragment { .. } | Block::Foreign | Block::Torn { header: None, .. } => {
             return without_header(block, expected);
         }
     };
     if (header.file, header.offset) != (expected.file, expected.offset) {
-        return Verdict::Misplaced { found: header };
+        return BlockVerdict::Misplaced { found: header };
     }
     let version = header.version;
     let mut right = [0; BLOCK_BYTES];
     write_block(&mut right, &header);
     match disagreeing(block, &right) {
-        0 if expected.versions.contains(&version) => Verdict::Good { version },
-        0 => Verdict::Stale { version },
-        sectors => Verdict::Torn { version: Some(version), sectors },
+        0 if expected.versions.contains(&version) => BlockVerdict::Good { version },
+        0 => BlockVerdict::Stale { version },
+        sectors => BlockVerdict::Torn { version: Some(version), sectors },
     }
 }
 
 /// The block does not say what it is: look whether any part of it is what it ought to be.
-fn without_header(block: &[u8], expected: &Expected) -> Verdict {
+fn without_header(block: &[u8], expected: &Expected) -> BlockVerdict {
     let mut right = [0; BLOCK_BYTES];
     let all = touched(block.len());
     for version in expected.versions.clone().rev().take(VERSIONS_TRIED) {
         write_block(&mut right, &Header { file: expected.file, offset: expected.offset, version });
         let sectors = disagreeing(block, &right);
         if sectors == 0 {
-            return Verdict::Good { version };
+            return BlockVerdict::Good { version };
         }
         let tail = block.len() > HEADER_BYTES && block[HEADER_BYTES..] == right[HEADER_BYTES..block.len()];
         if sectors != all || tail {
-            return Verdict::Torn { version: Some(version), sectors };
+            return BlockVerdict::Torn { version: Some(version), sectors };
         }
     }
-    Verdict::Foreign
+    BlockVerdict::Foreign
 }

@@ -36,7 +36,7 @@ mod block;
 mod header;
 mod stream;
 
-pub use block::{Block, Expected, Verdict, recognise, verify};
+pub use block::{Block, BlockVerdict, Expected, recognise, verify};
 pub use header::Header;
 pub use stream::fill;
 

@@ -1,6 +1,8 @@
 //! Properties of self-describing data.
 
-use fsage_content::{BLOCK_BYTES, Block, Expected, HEADER_BYTES, Header, Verdict, fill, recognise, verify};
+use fsage_content::{
+    BLOCK_BYTES, Block, BlockVerdict, Expected, HEADER_BYTES, Header, fill, recognise, verify,
+};
 use proptest::prelude::*;
 
 fn block(header: &Header) -> Vec<u8> {
@@ -62,9 +64,9 @@ fn every_tail_length_is_recognised() {
         // Read from the file, where the length is known.
         let verdict = verify(&whole[..length], &expected(&SAMPLE));
         if length == 0 {
-            assert_eq!(verdict, Verdict::Zero);
+            assert_eq!(verdict, BlockVerdict::Zero);
         } else {
-            assert_eq!(verdict, Verdict::Good { version: 3 }, "{length}");
+            assert_eq!(verdict, BlockVerdict::Good { version: 3 }, "{length}");
         }
     }
 }
@@ -81,7 +83,10 @@ fn every_single_bit_flip_is_detected() {
             Block::Foreign => assert!(bit < 32, "bit {bit}"),
             other => panic!("bit {bit}: {other:?}"),
         }
-        assert_eq!(verify(&damaged, &expected(&SAMPLE)), Verdict::Torn { version: Some(3), sectors: sector });
+        assert_eq!(
+            verify(&damaged, &expected(&SAMPLE)),
+            BlockVerdict::Torn { version: Some(3), sectors: sector }
+        );
         damaged[bit / 8] ^= 1 << (bit % 8);
     }
     assert_eq!(damaged, whole);
@@ -98,7 +103,7 @@ fn torn_writes_are_told_by_sector() {
             mixed[sector * 512..][..512].copy_from_slice(&old[sector * 512..][..512]);
         }
         let (version, sectors) = if bits & 1 == 0 { (3, bits) } else { (2, !bits) };
-        assert_eq!(verify(&mixed, &expected), Verdict::Torn { version: Some(version), sectors });
+        assert_eq!(verify(&mixed, &expected), BlockVerdict::Torn { version: Some(version), sectors });
         let header = Some(Header { version, ..SAMPLE });
         assert_eq!(recognise(&mixed), Block::Torn { header, sectors });
     }
@@ -109,23 +114,23 @@ fn lost_sectors_are_seen() {
     let mut page = block(&SAMPLE);
     page[2048..].fill(0);
     assert_eq!(recognise(&page), Block::Good { header: SAMPLE, length: 2048 });
-    assert_eq!(verify(&page, &expected(&SAMPLE)), Verdict::Torn { version: Some(3), sectors: 0xf0 });
+    assert_eq!(verify(&page, &expected(&SAMPLE)), BlockVerdict::Torn { version: Some(3), sectors: 0xf0 });
     let mut page = block(&SAMPLE);
     page[..512].fill(0);
     assert_eq!(recognise(&page), Block::Foreign);
-    assert_eq!(verify(&page, &expected(&SAMPLE)), Verdict::Torn { version: Some(3), sectors: 1 });
-    assert_eq!(verify(&[0; BLOCK_BYTES], &expected(&SAMPLE)), Verdict::Zero);
+    assert_eq!(verify(&page, &expected(&SAMPLE)), BlockVerdict::Torn { version: Some(3), sectors: 1 });
+    assert_eq!(verify(&[0; BLOCK_BYTES], &expected(&SAMPLE)), BlockVerdict::Zero);
 }
 
 #[test]
 fn stale_and_misplaced_are_told_apart() {
     let data = block(&SAMPLE);
     let newer = Expected { file: 7, offset: 8192, versions: 4..=9 };
-    assert_eq!(verify(&data, &newer), Verdict::Stale { version: 3 });
+    assert_eq!(verify(&data, &newer), BlockVerdict::Stale { version: 3 });
     let elsewhere = Expected { file: 7, offset: 4096, versions: 3..=3 };
-    assert_eq!(verify(&data, &elsewhere), Verdict::Misplaced { found: SAMPLE });
+    assert_eq!(verify(&data, &elsewhere), BlockVerdict::Misplaced { found: SAMPLE });
     let other = Expected { file: 8, offset: 8192, versions: 3..=3 };
-    assert_eq!(verify(&data, &other), Verdict::Misplaced { found: SAMPLE });
+    assert_eq!(verify(&data, &other), BlockVerdict::Misplaced { found: SAMPLE });
 }
 
 proptest! {
@@ -134,7 +139,7 @@ proptest! {
         let data = block(&header);
         prop_assert_eq!(recognise(&data), Block::Good { header, length: BLOCK_BYTES });
         prop_assert_eq!(recognise(&data[..length]), Block::Good { header, length });
-        prop_assert_eq!(verify(&data[..length], &expected(&header)), Verdict::Good { version: header.version });
+        prop_assert_eq!(verify(&data[..length], &expected(&header)), BlockVerdict::Good { version: header.version });
     }
 
     #[test]
@@ -159,7 +164,7 @@ proptest! {
             data[..4].copy_from_slice(b"fSG1");
         }
         prop_assert_eq!(recognise(&data), Block::Foreign);
-        prop_assert_eq!(verify(&data, &expected(&SAMPLE)), Verdict::Foreign);
+        prop_assert_eq!(verify(&data, &expected(&SAMPLE)), BlockVerdict::Foreign);
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub use self::stat::{Count, Counts, LogStat, Stat};
 
 use self::history::monotonic_ns;
 use self::recorder::Recorder;
-use crate::fault::{Faults, Verdict};
+use crate::fault::{FaultVerdict, Faults};
 use crate::log::{Entry, Log, Payload};
 use crate::media::Model;
 use crate::request::{Data, IoError, Operation, Request, Transfer};
@@ -165,17 +165,17 @@ impl Disk {
     }
 
     /// Does one request, or has a fault fail it, and says whether it goes to the medium.
-    fn pass(&mut self, transfer: &mut Transfer<'_>) -> Verdict {
+    fn pass(&mut self, transfer: &mut Transfer<'_>) -> FaultVerdict {
         let request = transfer.request;
         let number = self.number;
         self.number += 1;
         if !self.has(transfer) {
             transfer.result = Err(IoError::Range);
             self.passage.push(None);
-            return Verdict::GOOD;
+            return FaultVerdict::GOOD;
         }
         let faulty = !self.faults.is_idle();
-        let verdict = if faulty { self.faults.before(number, &request) } else { Verdict::GOOD };
+        let verdict = if faulty { self.faults.before(number, &request) } else { FaultVerdict::GOOD };
         let done = if verdict.result.is_ok() { self.execute(transfer) } else { Ok(()) };
         if faulty && verdict.result.is_ok() && done.is_ok() {
             match (&mut transfer.data, request.operation) {
@@ -323,8 +323,7 @@ mod tests {
         }
 
         fn counters(&self) -> Vec<Counter> {
-            let value = f64::from(u32::try_from(self.0).unwrap());
-            vec![Counter { name: "served".to_owned(), unit: "1".to_owned(), value }]
+            vec![Counter::sum("served", "1", self.0)]
         }
     }
 

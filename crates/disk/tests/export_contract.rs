@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use export_rig::{BLOCK, Chance, Client, skip, start_each, unmount};
-use fsage_disk::export::TimeMode;
+use fsage_disk::export::DiskTime;
 use fsage_disk::request::Operation;
 use fsage_sys::mount;
 
@@ -34,7 +34,7 @@ fn part(model: &mut [u8], offset: u64, length: u64) -> &mut [u8] {
 #[test]
 fn random_requests_leave_what_a_plain_array_would_hold() {
     let size = 24 * MIB;
-    start_each(size, TimeMode::Model, |exported| {
+    start_each(size, DiskTime::Model, |exported| {
         let client = &*exported.client;
         let mut chance = Chance::new(1);
         let mut model = vec![0; usize::try_from(size).unwrap()];
@@ -76,7 +76,7 @@ fn random_requests_leave_what_a_plain_array_would_hold() {
 #[test]
 fn bytes_of_any_alignment_pass_through_the_page_cache() {
     let size = 8 * MIB;
-    start_each(size, TimeMode::Model, |exported| {
+    start_each(size, DiskTime::Model, |exported| {
         let Some(device) = exported.client.device() else { return };
         let file = File::options().read(true).write(true).open(device).unwrap();
         let mut chance = Chance::new(2);
@@ -105,7 +105,7 @@ fn bytes_of_any_alignment_pass_through_the_page_cache() {
 fn users_side_by_side_do_not_disturb_each_other() {
     const USERS: u64 = 8;
     let share = 2 * MIB;
-    start_each(USERS * share, TimeMode::Model, |exported| {
+    start_each(USERS * share, DiskTime::Model, |exported| {
         let client = &*exported.client;
         std::thread::scope(|scope| {
             for user in 0..USERS {
@@ -140,7 +140,7 @@ fn use_share(client: &dyn Client, user: u64, share: u64) {
 
 #[test]
 fn a_flush_follows_the_writes_that_it_is_for() {
-    start_each(4 * MIB, TimeMode::Model, |exported| {
+    start_each(4 * MIB, DiskTime::Model, |exported| {
         let data = vec![7; BLOCK];
         for block in 0..20 {
             exported.client.write(block * BLOCK as u64, &data);
@@ -156,7 +156,7 @@ fn a_flush_follows_the_writes_that_it_is_for() {
 #[test]
 fn in_real_time_reads_and_writes_wait_and_flushes_do_not() {
     const REQUEST: Duration = Duration::from_millis(3);
-    start_each(4 * MIB, TimeMode::Real, |exported| {
+    start_each(4 * MIB, DiskTime::Real, |exported| {
         exported.gate.with(|ram| ram.request_ns = u64::try_from(REQUEST.as_nanos()).unwrap());
         let data = vec![7; BLOCK];
         let started = Instant::now();
@@ -178,7 +178,7 @@ fn in_real_time_reads_and_writes_wait_and_flushes_do_not() {
 
 #[test]
 fn ext4_keeps_its_files_over_a_remount() {
-    start_each(96 * MIB, TimeMode::Model, |exported| {
+    start_each(96 * MIB, DiskTime::Model, |exported| {
         let Some(device) = exported.client.device() else { return };
         if !Path::new("/sbin/mkfs.ext4").exists() {
             skip::skip("no mkfs.ext4");

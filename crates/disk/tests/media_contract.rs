@@ -40,6 +40,11 @@ fn counters(model: &impl Model) -> BTreeMap<String, f64> {
     model.counters().into_iter().map(|c| (c.name, c.value)).collect()
 }
 
+/// Of the counters, those that are sums.
+fn sums(model: &impl Model) -> BTreeMap<String, f64> {
+    model.counters().into_iter().filter(|c| !c.state).map(|c| (c.name, c.value)).collect()
+}
+
 /// The parts that must add up to `busy_ns`, of those that the medium has.
 const PARTS: [&[&str]; 3] = [
     &["seek_ns", "settle_ns", "switch_ns", "rotation_ns", "transfer_ns"],
@@ -75,12 +80,18 @@ proptest! {
             let mut medium = spec.resolve(64 * MIB).unwrap();
             let mut again = medium.clone();
             let mut now_ns = 0;
+            let mut before = sums(&medium);
             for batch in &batches {
                 let mut done_ns = vec![u64::MAX; batch.len()];
                 let mut same_ns = vec![0; batch.len()];
                 medium.serve(now_ns, batch, &mut done_ns);
                 again.serve(now_ns, batch, &mut same_ns);
                 prop_assert_eq!(&done_ns, &same_ns, "{} is not repeatable", spec);
+                let after = sums(&medium);
+                for (name, value) in &after {
+                    prop_assert!(*value >= before[name], "{spec}: {name} fell, so it is a state");
+                }
+                before = after;
                 for (request, done) in batch.iter().zip(&done_ns) {
                     prop_assert!(*done >= now_ns && *done < u64::MAX / 2, "{spec}: {request:?} done at {done}, asked at {now_ns}");
                 }

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use fsage_disk::export::nbd::Server;
-use fsage_disk::export::{Backend, Gate, TimeMode};
+use fsage_disk::export::{Backend, DiskTime, Gate};
 use fsage_disk::request::{Data, Operation, Transfer};
 use skip::skip;
 
@@ -56,7 +56,7 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let gate = Arc::new(Gate::new(Memory { bytes: vec![0; SIZE], seen: Vec::new() }, TimeMode::Model));
+        let gate = Arc::new(Gate::new(Memory { bytes: vec![0; SIZE], seen: Vec::new() }, DiskTime::Model));
         let server = Server::start(&directory.path().join("nbd"), "disk", Arc::clone(&gate)).unwrap();
         Self { directory, gate, server }
     }

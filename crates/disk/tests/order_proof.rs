@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use export_rig::{BLOCK, Chance, Client, skip, start_each};
-use fsage_disk::export::TimeMode;
+use fsage_disk::export::DiskTime;
 use fsage_disk::request::{Operation, Request};
 use fsage_sys::mount;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -169,7 +169,7 @@ fn compare(events: &[Event], seen: &[Request]) -> Verdict {
 
 #[test]
 fn no_request_overtakes_one_that_it_was_issued_after() {
-    start_each(160 * MIB, TimeMode::Model, |exported| {
+    start_each(160 * MIB, DiskTime::Model, |exported| {
         let Some(device) = exported.client.device() else { return };
         let options = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
         // The file system ends at 128 MiB; behind it direct writers work.

@@ -20,7 +20,7 @@ use fsage_disk::log::file::Reader;
 use fsage_disk::log::stream::{Item, Source as _};
 use fsage_disk::request::Operation;
 use fsage_disk::server::client::{self, ClientError, Ready};
-use fsage_disk::server::{Place, ProcessRecord, Settings};
+use fsage_disk::server::{ProcessRecord, ServerDirectory, Settings};
 use fsage_sys::{loopdev, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -40,7 +40,7 @@ fn is_root() -> bool {
 /// A server in a temporary directory, and what stands on its disk. All of it goes when dropped, however the test ended.
 struct Disk {
     ready: Ready,
-    place: Place,
+    place: ServerDirectory,
     mounted: Option<PathBuf>,
     // Before the folder, so that it is detached first.
     device: Option<LoopDevice>,
@@ -52,7 +52,7 @@ impl Disk {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings::new(folder.path().join("server"), size_bytes, "ram");
         let ready = client::up(Path::new(PROGRAM), &settings).unwrap();
-        let place = Place::new(&settings.directory);
+        let place = ServerDirectory::new(&settings.directory);
         Self { ready, place, mounted: None, device: None, folder }
     }
 
@@ -143,7 +143,7 @@ fn a_disk_goes_up_serves_and_goes_down() {
     let up = fsage_disk(&["up", "--directory", directory, "--size", "67108864", "--medium", "ram"]);
     assert!(up.status.success(), "{}", text(&up.stderr));
     let ready: Ready = serde_json::from_slice(&up.stdout).unwrap();
-    let place = Place::new(Path::new(directory));
+    let place = ServerDirectory::new(Path::new(directory));
     let mut disk = Disk { ready, place, mounted: None, device: None, folder };
     assert_eq!(fs::metadata(&disk.ready.file).unwrap().len(), 64 * MIB);
     let recorded = disk.place.process().unwrap().unwrap();
@@ -220,7 +220,7 @@ fn a_disk_is_a_network_block_device_too() {
     assert!(up.status.success(), "{}", text(&up.stderr));
     let ready: Ready = serde_json::from_slice(&up.stdout).unwrap();
     let socket = ready.nbd.clone().unwrap();
-    let disk = Disk { ready, place: Place::new(&directory), mounted: None, device: None, folder };
+    let disk = Disk { ready, place: ServerDirectory::new(&directory), mounted: None, device: None, folder };
     assert_eq!(socket, disk.place.nbd());
     let mut client = UnixStream::connect(&socket).unwrap();
     // The empty name, and a write of a block of ones at 8192.

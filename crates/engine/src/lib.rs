@@ -32,4 +32,5 @@ mod skip;
 pub mod trace;
 pub mod tree;
 pub mod verify;
+pub mod warning;
 pub mod workload;

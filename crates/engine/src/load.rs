@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fsage_sys::errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -178,8 +179,10 @@ pub struct Tick {
     pub latency: BTreeMap<OperationKind, LatencySummary>,
 }
 
-/// What a probe saw, with the load stopped and the file system synced.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// What a probe saw, with the load stopped and the file system synced. Keys that an older record lacks take
+/// their defaults.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Probe {
     /// Operations done so far.
     pub operations: u64,
@@ -202,7 +205,7 @@ pub struct Probe {
     /// The same as one HdrHistogram interval-log line a kind (tag = the kind's name, ns).
     pub interval_log: Vec<String>,
     /// What the virtual disk did since the last probe, without what probes asked of it; absent on anything else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
 }
 
@@ -226,6 +229,12 @@ pub enum StopReason {
     Asked,
     /// The workload, or the trace that was replayed, was through.
     Ended,
+}
+
+/// Operations that found no room, of failed ones by errno name.
+#[must_use]
+pub fn out_of_space(failed: &BTreeMap<String, u64>) -> u64 {
+    errno::OUT_OF_SPACE.iter().filter_map(|number| failed.get(errno::name(*number))).sum()
 }
 
 /// What a load leaves. This is also what `fsage age --json` prints.

@@ -33,6 +33,7 @@ use crate::location::Location;
 use crate::lockstep::{LockstepResult, LockstepSpec};
 use crate::measure::{MeasureResult, MeasureSpec};
 use crate::replay::{ReplayOptions, ReplayResult};
+use crate::warning::WarningKind;
 
 /// Version of this protocol; both sides must have the same. Changes: 1 first.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -346,10 +347,9 @@ pub enum FailureKind {
 /// A typed warning; charts and tables show it beside the number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// One of `cpu-bound`, `stolen-time`, `other-io`, `thermal`, `cache-too-large`, `too-few-samples`, `no-room`,
-    /// `clock`, `fragmentation-estimate`, `trace-lost`, `digest-caveat`, `fsck`, `probe-cost`, `no-inodes`, `not-in-place`; of measures also `warm-cache`,
-    /// `no-requests`, `lost-requests`, `unreadable`, `volume-full`; of `lockstep` also `short-of-room` (operations that found none).
-    pub kind: String,
+    /// What raised it.
+    #[schemars(with = "String")]
+    pub kind: WarningKind,
     /// One sentence with the numbers.
     pub message: String,
 }

@@ -19,6 +19,7 @@ use fsage_engine::operation::OperationKind;
 use fsage_engine::protocol::Warning;
 use fsage_engine::quantity::share;
 use fsage_engine::size::Bytes;
+use fsage_engine::warning::WarningKind;
 use fsage_engine::workload::spec::{DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
 use fsage_engine::{replay, trace, tree, verify};
 use fsage_sys::{loopdev, mount};
@@ -412,7 +413,11 @@ fn a_volume_without_inodes_is_told_from_one_without_blocks() {
         let (result, kept) = load(&spec);
         assert_eq!(result.stopped_by, StopReason::Inodes);
         assert!(result.failed_without_inode > 0 && result.failed["ENOSPC"] == result.failed_without_inode);
-        assert!(kept.warnings.iter().any(|warning| warning.kind == "no-inodes"), "{:?}", kept.warnings);
+        assert!(
+            kept.warnings.iter().any(|warning| warning.kind == WarningKind::NoInodes),
+            "{:?}",
+            kept.warnings
+        );
         std::fs::remove_dir_all(volume.directory().join("t00")).unwrap();
     }
     // A directory that cannot be made says it by its hint.

@@ -3,10 +3,9 @@
 //! A check is needed, without which `fsage run` cannot run the shipped studies, or it is of use to something
 //! else. What can be installed names its Debian package, so that one command installs it all.
 
+use fsage_engine::host::program::{Program, all_called};
 use fsage_engine::protocol::HostFacts;
 use serde::Serialize;
-
-use crate::tools;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -51,15 +50,6 @@ pub struct Diagnosis {
 /// Programs that the shipped studies need.
 const NEEDED: [&str; 6] = ["mke2fs", "e2fsck", "mkfs.xfs", "xfs_repair", "mkfs.btrfs", "btrfs"];
 
-/// A program, the package that has it, and what for: those that fsage calls by [`tools::PROGRAMS`], and others.
-fn programs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let own = tools::PROGRAMS.iter().map(|program| (program.name, program.package, program.purpose));
-    own.chain([
-        ("git", "git", "replay a repository's history"),
-        ("fsage-disk", "", "the virtual disk: it lies beside fsage and fsage-agent (`make build`)"),
-    ])
-}
-
 /// A feature of the kernel, whether it is needed, and what for.
 const FEATURES: [(&str, bool, &str); 6] = [
     ("loop", true, "volumes that are files"),
@@ -79,7 +69,7 @@ const FILE_SYSTEMS: [(&str, bool); 5] =
 pub fn examine(host: HostFacts) -> Diagnosis {
     let mut checks = vec![root(&host)];
     checks.extend(FILE_SYSTEMS.map(|(name, needed)| file_system(&host, name, needed)));
-    checks.extend(programs().map(|(name, package, purpose)| Check {
+    checks.extend(all_called().map(|&Program { name, package, purpose, .. }| Check {
         group: "programs",
         name: name.to_owned(),
         state: state(host.tools.contains_key(name), NEEDED.contains(&name)),
@@ -163,8 +153,8 @@ mod tests {
         host.kernel_file_systems = ["ext4", "xfs"].map(str::to_owned).to_vec();
         host.features.insert("file_system_modules".to_owned(), "btrfs f2fs".to_owned());
         host.features.insert("loop".to_owned(), "/dev/loop-control".to_owned());
-        for (program, ..) in programs() {
-            host.tools.insert(program.to_owned(), "1.0".to_owned());
+        for program in all_called() {
+            host.tools.insert(program.name.to_owned(), "1.0".to_owned());
         }
         host
     }
@@ -204,7 +194,7 @@ mod tests {
             let wanted = if NEEDED.contains(&name) { State::Missing } else { State::Absent };
             assert_eq!((check.package, check.state), (package, wanted), "{name}");
         }
-        assert!(NEEDED.iter().all(|name| programs().any(|(known, ..)| known == *name)));
+        assert!(NEEDED.iter().all(|name| all_called().any(|known| known.name == *name)));
     }
 
     #[test]

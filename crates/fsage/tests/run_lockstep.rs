@@ -12,6 +12,7 @@ use fsage::store::Store;
 use fsage::store::format::{Look, StageRecord, TrialRecord, TrialStatus};
 use fsage_engine::lockstep::Round;
 use fsage_engine::quantity::share;
+use fsage_engine::warning::WarningKind;
 use lab::Lab;
 use support::{can_mount, can_serve_disks};
 
@@ -22,7 +23,11 @@ fn places_are_kept(lab: &Lab, trials: &[TrialRecord]) {
     let store = Store::open(&lab.store()).unwrap();
     for trial in trials {
         let which = &trial.factors["file_system.kind"];
-        assert!(trial.warnings.iter().all(|warning| warning.kind != "places"), "{:?}", trial.warnings);
+        assert!(
+            trial.warnings.iter().all(|warning| warning.kind != WarningKind::Places),
+            "{:?}",
+            trial.warnings
+        );
         let record = store.places(&trial.id).unwrap().unwrap();
         let names: Vec<&str> = record.volumes.iter().map(|kept| kept.volume.as_str()).collect();
         assert_eq!(names, ["full", "empty", "unaged"]);

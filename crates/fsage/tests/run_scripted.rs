@@ -16,6 +16,7 @@ use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_engine::layout::LayoutSummary;
 use fsage_engine::load::{LoadResult, Probe, StopReason};
 use fsage_engine::protocol::{Event, Failure, FailureKind, Reply, Request, VerifyResult};
+use fsage_engine::warning::WarningKind;
 
 const STUDY: &str = r#"
 name = "scripted"
@@ -251,7 +252,7 @@ fn every_trial_is_done_once_and_kept_when_run_again() {
     let store = Store::open(&stage.store()).unwrap();
     let trial = &store.trials()[0];
     assert_eq!(trial.check, "clean");
-    assert_eq!(trial.warnings.iter().filter(|w| w.kind == "cpu-bound").count(), 1);
+    assert_eq!(trial.warnings.iter().filter(|w| w.kind == WarningKind::CpuBound).count(), 1);
     assert!(trial.metrics.iter().any(|m| m.name == "layout.noncontiguous_files" && m.samples == [1.0]));
     let trace = std::fs::read_to_string(store.trial_directory(&trial.id).join("trace.parquet")).unwrap();
     assert_eq!(trace, format!("trace of {}", trial.seed));
@@ -270,7 +271,7 @@ fn where_files_lie_is_kept_and_what_cannot_be_told_is_a_warning() {
     let store = Store::open(&stage.store()).unwrap();
     let trials = store.trials();
     let trial = &trials[0];
-    assert!(trial.warnings.iter().all(|warning| warning.kind != "places"), "{:?}", trial.warnings);
+    assert!(trial.warnings.iter().all(|warning| warning.kind != WarningKind::Places), "{:?}", trial.warnings);
     assert!(
         trial
             .commands
@@ -297,7 +298,7 @@ fn where_files_lie_is_kept_and_what_cannot_be_told_is_a_warning() {
     let said: Vec<&str> = other[0]
         .warnings
         .iter()
-        .filter(|warning| warning.kind == "places")
+        .filter(|warning| warning.kind == WarningKind::Places)
         .map(|warning| warning.message.as_str())
         .collect();
     assert_eq!(said, ["where the files of age lie is not kept: places failed: made to fail"]);

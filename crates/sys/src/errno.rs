@@ -6,6 +6,18 @@ pub fn name(number: i32) -> &'static str {
     usize::try_from(number).ok().and_then(|number| NAMES.get(number)).copied().unwrap_or(UNKNOWN)
 }
 
+/// A volume is full.
+pub const ENOSPC: i32 = 28;
+
+/// What a system call answers that finds no room: the volume is full, or a quota is used up (`EDQUOT`).
+pub const OUT_OF_SPACE: [i32; 2] = [ENOSPC, 122];
+
+/// Whether a system call found no room.
+#[must_use]
+pub const fn is_out_of_space(number: i32) -> bool {
+    number == OUT_OF_SPACE[0] || number == OUT_OF_SPACE[1]
+}
+
 const UNKNOWN: &str = "EUNKNOWN";
 
 /// Indexed by number.
@@ -49,6 +61,8 @@ mod tests {
         for (number, expected) in known {
             assert_eq!(name(number), expected);
         }
+        assert_eq!(OUT_OF_SPACE, [libc::ENOSPC, libc::EDQUOT]);
+        assert!(OUT_OF_SPACE.into_iter().all(is_out_of_space) && !is_out_of_space(0));
         assert_eq!([name(0), name(-1), name(41), name(134), name(i32::MIN)], [UNKNOWN; 5]);
     }
 }

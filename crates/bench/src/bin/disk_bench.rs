@@ -25,7 +25,7 @@ use fsage_bench::served::attach;
 use fsage_bench::spread::spread;
 use fsage_disk::disk::{Disk, DiskOptions};
 use fsage_disk::export::fuse::{Choice, Pulse, Session};
-use fsage_disk::export::{Gate, TimeMode};
+use fsage_disk::export::{DiskTime, Gate};
 use fsage_disk::media::ram::Ram;
 use fsage_disk::store::StoreOptions;
 use fsage_sys::{loopdev, mount};
@@ -54,7 +54,7 @@ fn serve(folder: &Path, transport: &str, size_bytes: u64, reserve_bytes: u64) ->
     let store = StoreOptions { reserve_bytes, ..StoreOptions::default() };
     let options = DiskOptions { store, ..DiskOptions::new(size_bytes) };
     let disk = Disk::new(&options, Box::new(Ram)).map_err(io::Error::other)?;
-    let gate = Arc::new(Gate::new(disk, TimeMode::Model));
+    let gate = Arc::new(Gate::new(disk, DiskTime::Model));
     let choice = if transport == "device" { Choice::Device } else { Choice::Automatic };
     let point = folder.join("mount");
     fs::create_dir(&point)?;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use fsage_bench::spread::spread;
 use fsage_disk::disk::{Disk, DiskOptions};
 use fsage_disk::export::nbd::Server;
-use fsage_disk::export::{Gate, TimeMode};
+use fsage_disk::export::{DiskTime, Gate};
 use fsage_disk::media::ram::Ram;
 
 const SIZE_BYTES: u64 = 512 << 20;
@@ -48,7 +48,7 @@ fn serve(socket: &Path, log: bool) -> io::Result<()> {
     if log {
         disk.start_log();
     }
-    let gate = Arc::new(Gate::new(disk, TimeMode::Model));
+    let gate = Arc::new(Gate::new(disk, DiskTime::Model));
     let server = Server::start(socket, "disk", gate).map_err(io::Error::other)?;
     io::stdin().read_to_end(&mut Vec::new())?;
     drop(server);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use fsage_disk::server::client::{self, ClientError};
 use fsage_disk::server::control::Answer;
-use fsage_disk::server::{PackAbove, Place, Settings, run};
+use fsage_disk::server::{PackAbove, ServerDirectory, Settings, run};
 use serde_json::Value;
 
 const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
@@ -126,9 +126,9 @@ fn absolute(path: &str) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| usage(format!("{path}: {error}")))
 }
 
-fn place(options: &[String]) -> Result<Place, Failure> {
+fn place(options: &[String]) -> Result<ServerDirectory, Failure> {
     match pairs(options)?[..] {
-        [("--directory", directory)] => Ok(Place::new(&absolute(directory)?)),
+        [("--directory", directory)] => Ok(ServerDirectory::new(&absolute(directory)?)),
         _ => Err(usage("--directory DIR is what this needs")),
     }
 }
@@ -196,7 +196,7 @@ fn up(options: &[String]) -> Result<(), Failure> {
     print(&serde_json::to_string(&ready).map_err(|error| Failure::Output(error.into()))?)
 }
 
-fn ask(command: &str, place: &Place) -> Result<(), Failure> {
+fn ask(command: &str, place: &ServerDirectory) -> Result<(), Failure> {
     match command {
         "stat" => {
             let stat = client::stat(place)?;
@@ -252,7 +252,7 @@ fn serve_with(settings: &Settings) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_disk::export::TimeMode;
+    use fsage_disk::export::DiskTime;
     use fsage_disk::export::fuse::Choice;
     use fsage_disk::fault::spec::FaultSpec;
     use fsage_disk::server::Export;
@@ -280,7 +280,7 @@ mod tests {
             size_bytes: 8192,
             block_bytes: 512,
             medium: "ram".to_owned(),
-            time: TimeMode::Real,
+            time: DiskTime::Real,
             log: true,
             faults: Some(FaultSpec { seed: 7, ..FaultSpec::default() }),
             export,

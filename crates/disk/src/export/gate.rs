@@ -1,9 +1,10 @@
 //! The one way into a disk for all of its exports.
 //!
-//! **Time.** In [`TimeMode::Model`] every request is answered at once; how long it took is the medium's business. In
-//! [`TimeMode::Real`] the answer is given when the medium's time has passed on the wall clock. A batch that finds
-//! the disk idle starts now; one that finds it busy starts when the disk is done, as the model has it. So the load sees the
-//! model's times, and time in which nobody asks passes on the wall clock only.
+//! **Time.** In [`DiskTime::Model`] every request is answered at once; how long it took is the medium's
+//! business. In [`DiskTime::Real`] the answer is given when the medium's time has passed on the wall clock. A
+//! batch that finds the disk idle starts now; one that finds it busy starts when the disk is done, as the
+//! model has it. So the load sees the model's times, and time in which nobody asks passes on the wall clock
+//! only.
 //!
 //! Flushes, discards and zeroes are accounted like any other request but answered at once: a loop device does them in the thread that
 //! also submits everything else, so sleeping in one would stop all. What they took, the next read or write waits for.
@@ -21,7 +22,7 @@ use crate::request::{Data, IoError, Operation, Request, Transfer};
 /// Whether answers take the medium's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum TimeMode {
+pub enum DiskTime {
     /// No: the medium's clock alone knows.
     #[default]
     Model,
@@ -40,7 +41,7 @@ pub struct GateCounts {
     pub refused: u64,
 }
 
-/// How exactly answers were given in [`TimeMode::Real`].
+/// How exactly answers were given in [`DiskTime::Real`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayError {
     /// Answers that were delayed.
@@ -56,7 +57,7 @@ pub struct DelayError {
 pub struct Gate<B> {
     size_bytes: u64,
     block_bytes: u32,
-    time: TimeMode,
+    time: DiskTime,
     inner: Mutex<Inner<B>>,
 }
 
@@ -78,7 +79,7 @@ struct Inner<B> {
 
 impl<B: Backend> Gate<B> {
     /// A gate to `backend`.
-    pub fn new(backend: B, time: TimeMode) -> Self {
+    pub fn new(backend: B, time: DiskTime) -> Self {
         let (size_bytes, block_bytes) = (backend.size_bytes(), backend.block_bytes());
         let inner = Inner {
             backend,
@@ -108,7 +109,7 @@ impl<B: Backend> Gate<B> {
 
     /// How it keeps time.
     #[must_use]
-    pub const fn time(&self) -> TimeMode {
+    pub const fn time(&self) -> DiskTime {
         self.time
     }
 
@@ -123,10 +124,10 @@ impl<B: Backend> Gate<B> {
         work(&mut self.lock().backend)
     }
 
-    /// Has `rest` bring the disk to rest and say what its clock shows then. In [`TimeMode::Real`] nothing is done: a disk rests when
-    /// nobody asks.
+    /// Has `rest` bring the disk to rest and say what its clock shows then. In [`DiskTime::Real`] nothing is
+    /// done: a disk rests when nobody asks.
     pub fn rest(&self, rest: impl FnOnce(&mut B) -> u64) {
-        if self.time == TimeMode::Real {
+        if self.time == DiskTime::Real {
             return;
         }
         let mut inner = self.lock();
@@ -226,8 +227,8 @@ impl<B: Backend> Gate<B> {
 
 impl<B> Inner<B> {
     /// Ties the disk's clock to the wall's when the disk is idle.
-    fn anchor(&mut self, time: TimeMode) {
-        if time == TimeMode::Model {
+    fn anchor(&mut self, time: DiskTime) {
+        if time == DiskTime::Model {
             return;
         }
         let now_ns = clock::raw_ns();
@@ -253,7 +254,7 @@ impl<B> Inner<B> {
 /// How a batch's times on the disk's clock translate to the wall's.
 #[derive(Debug, Clone, Copy)]
 pub struct Wall {
-    time: TimeMode,
+    time: DiskTime,
     wall_ns: u64,
     clock_ns: u64,
 }
@@ -264,7 +265,7 @@ impl Wall {
     #[must_use]
     pub const fn due_ns(&self, operation: Operation, done_ns: u64) -> Option<u64> {
         match (self.time, operation) {
-            (TimeMode::Real, Operation::Read | Operation::Write) => {
+            (DiskTime::Real, Operation::Read | Operation::Write) => {
                 Some(self.wall_ns.saturating_add(done_ns.saturating_sub(self.clock_ns)))
             }
             _ => None,
@@ -312,7 +313,7 @@ mod tests {
         }
     }
 
-    fn gate(time: TimeMode) -> Gate<Slow> {
+    fn gate(time: DiskTime) -> Gate<Slow> {
         Gate::new(Slow { clock_ns: 0, seen: Vec::new() }, time)
     }
 
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_the_disk_does_not_have_never_reaches_it() {
-        let gate = gate(TimeMode::Model);
+        let gate = gate(DiskTime::Model);
         let (mut short, long) = ([0; 4096], [0; 8192]);
         let mut transfers = [
             discard(0, 4096),
@@ -355,7 +356,7 @@ mod tests {
     fn others_read_the_clock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("clock");
-        let gate = gate(TimeMode::Model);
+        let gate = gate(DiskTime::Model);
         let _ = gate.submit(&mut [discard(0, 4096)]);
         gate.share_clock(SharedClock::create(&path).unwrap());
         let clock = SharedClock::open(&path).unwrap();
@@ -368,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_rest_moves_the_clock_in_model_time_alone() {
-        for (time, wanted) in [(TimeMode::Model, 5000), (TimeMode::Real, 1000)] {
+        for (time, wanted) in [(DiskTime::Model, 5000), (DiskTime::Real, 1000)] {
             let gate = gate(time);
             let _ = gate.submit(&mut [discard(0, 4096)]);
             gate.rest(|backend| {
@@ -381,7 +382,7 @@ mod tests {
 
     #[test]
     fn model_time_never_waits() {
-        let gate = gate(TimeMode::Model);
+        let gate = gate(DiskTime::Model);
         let mut transfers = [discard(0, 4096)];
         let wall = gate.submit(&mut transfers);
         assert_eq!(wall.due_ns(Operation::Read, transfers[0].done_ns), None);
@@ -389,7 +390,7 @@ mod tests {
 
     #[test]
     fn an_idle_disk_starts_now_and_a_busy_one_when_it_is_done() {
-        let gate = gate(TimeMode::Real);
+        let gate = gate(DiskTime::Real);
         gate.with(|backend| backend.clock_ns = 0);
         let data = [0; 4096];
         let write = || {
@@ -416,7 +417,7 @@ mod tests {
 
     #[test]
     fn lateness_is_kept_as_mean_and_maximum() {
-        let gate = gate(TimeMode::Real);
+        let gate = gate(DiskTime::Real);
         assert_eq!(gate.delay_error(), DelayError::default());
         for late in [10, 20, 60] {
             gate.note_late(late);

@@ -19,7 +19,7 @@ mod pulse;
 #[cfg(feature = "ublk")]
 pub mod ublk;
 
-pub use gate::{DelayError, Gate, GateCounts, TimeMode, Wall};
+pub use gate::{DelayError, DiskTime, Gate, GateCounts, Wall};
 pub use pulse::Pulse;
 
 use std::io;

@@ -32,7 +32,7 @@ mod tests;
 use crate::media::Counter;
 use crate::request::{IoError, Operation, Request};
 use overlay::Overlay;
-use rule::{Kind, Rule};
+use rule::{FaultKind, Rule};
 use spec::{FaultError, FaultSpec};
 
 /// Bytes of a sector of the medium: what goes bad as a whole.
@@ -40,7 +40,7 @@ pub const SECTOR_BYTES: u64 = 4096;
 
 /// What is to be done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct FaultVerdict {
     /// Whether it fails; then it must change nothing.
     pub result: Result<(), IoError>,
     /// Time that the medium needs beside its own, in nanoseconds.
@@ -49,7 +49,7 @@ pub struct Verdict {
     pub flush_ignored: bool,
 }
 
-impl Verdict {
+impl FaultVerdict {
     /// Nothing is wrong.
     pub const GOOD: Self = Self { result: Ok(()), extra_ns: 0, flush_ignored: false };
 }
@@ -92,14 +92,14 @@ impl Faults {
                 .collect::<Result<Vec<_>, _>>()
         };
         let slow = (0..).zip(&spec.slow_region).map(|(number, slow)| {
-            let rule = Rule::resolve(Kind::SlowRegion, number, &slow.rule(), spec.seed, size_bytes)?;
+            let rule = Rule::resolve(FaultKind::SlowRegion, number, &slow.rule(), spec.seed, size_bytes)?;
             Ok((rule, slow.extra_ns))
         });
         Ok(Self {
-            read_errors: rules(Kind::ReadError, &spec.read_error)?,
-            write_errors: rules(Kind::WriteError, &spec.write_error)?,
-            ignored_flushes: rules(Kind::IgnoredFlush, &spec.ignored_flush)?,
-            bit_rot: rules(Kind::BitRot, &spec.bit_rot)?,
+            read_errors: rules(FaultKind::ReadError, &spec.read_error)?,
+            write_errors: rules(FaultKind::WriteError, &spec.write_error)?,
+            ignored_flushes: rules(FaultKind::IgnoredFlush, &spec.ignored_flush)?,
+            bit_rot: rules(FaultKind::BitRot, &spec.bit_rot)?,
             slow_regions: slow.collect::<Result<Vec<_>, _>>()?,
             ..Self::default()
         })
@@ -126,8 +126,8 @@ impl Faults {
     }
 
     /// Decides about request `number`, counted from the first that the disk ever had, before it is done.
-    pub fn before(&mut self, number: u64, request: &Request) -> Verdict {
-        let mut verdict = Verdict::GOOD;
+    pub fn before(&mut self, number: u64, request: &Request) -> FaultVerdict {
+        let mut verdict = FaultVerdict::GOOD;
         for (rule, extra_ns) in &self.slow_regions {
             if rule.strikes_request(number, request) {
                 verdict.extra_ns = verdict.extra_ns.saturating_add(*extra_ns);
@@ -216,20 +216,14 @@ impl Faults {
     pub fn counters(&self) -> Vec<Counter> {
         let Counts { read_errors, write_errors, ignored_flushes, flipped_bits, slow_requests, slow_ns } =
             self.counts;
-        [
-            ("fault_read_errors", "1", read_errors),
-            ("fault_write_errors", "1", write_errors),
-            ("fault_ignored_flushes", "1", ignored_flushes),
-            ("fault_flipped_bits", "1", flipped_bits),
-            ("fault_slow_requests", "1", slow_requests),
-            ("fault_slow_ns", "ns", slow_ns),
+        vec![
+            Counter::sum("fault_read_errors", "1", read_errors),
+            Counter::sum("fault_write_errors", "1", write_errors),
+            Counter::sum("fault_ignored_flushes", "1", ignored_flushes),
+            Counter::sum("fault_flipped_bits", "1", flipped_bits),
+            Counter::sum("fault_slow_requests", "1", slow_requests),
+            Counter::sum("fault_slow_ns", "ns", slow_ns),
         ]
-        .map(|(name, unit, value)| Counter {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-            value: rule::as_f64(value),
-        })
-        .to_vec()
     }
 
     fn ignores(&mut self, number: u64, request: &Request) -> bool {

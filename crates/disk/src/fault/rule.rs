@@ -9,7 +9,7 @@ use crate::request::Request;
 
 /// Kinds of faults; each draws from a stream of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FaultKind {
     ReadError,
     WriteError,
     IgnoredFlush,
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     SlowRegion,
 }
 
-impl Kind {
+impl FaultKind {
     /// As it is called in a spec.
     const fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ enum When {
 impl Rule {
     /// Checks rule `number` of its kind.
     pub(super) fn resolve(
-        kind: Kind,
+        kind: FaultKind,
         number: u64,
         spec: &RuleSpec,
         seed: u64,
@@ -80,7 +80,7 @@ impl Rule {
         if !placed && spec.rate.is_none() {
             return Err(FaultError::Nothing { kind: name, number });
         }
-        if placed && kind == Kind::IgnoredFlush {
+        if placed && kind == FaultKind::IgnoredFlush {
             return Err(FaultError::Placed { number });
         }
         let rate = spec.rate.unwrap_or(1.0);
@@ -173,10 +173,4 @@ const fn mix(number: u64) -> u64 {
 )]
 fn threshold(rate: f64) -> u64 {
     (rate * 18_446_744_073_709_551_616.0) as u64
-}
-
-/// A count as a figure.
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
-pub(super) const fn as_f64(count: u64) -> f64 {
-    count as f64
 }

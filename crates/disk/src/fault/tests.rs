@@ -22,7 +22,7 @@ impl Rig {
     }
 
     /// Does a request; a write writes `fill`. What a read found, or why it failed.
-    fn request(&mut self, request: &Request, fill: u8) -> (Verdict, Vec<u8>) {
+    fn request(&mut self, request: &Request, fill: u8) -> (FaultVerdict, Vec<u8>) {
         let verdict = self.faults.before(self.number, request);
         let range = index(request.offset_bytes)..index(request.end_bytes());
         let mut found = Vec::new();
@@ -139,7 +139,7 @@ proptest! {
         rig.faults.clear();
         prop_assert!(rig.faults.is_idle());
         prop_assert!(rig.read(0, SIZE).unwrap() == model);
-        prop_assert_eq!(rig.faults.before(0, &work.first().map_or(Request::new(Operation::Flush, 0, 0), |one| one.0)), Verdict::GOOD);
+        prop_assert_eq!(rig.faults.before(0, &work.first().map_or(Request::new(Operation::Flush, 0, 0), |one| one.0)), FaultVerdict::GOOD);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::Geometry;
 
 /// Where in a file something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum LogPosition {
     /// What stands before all entries.
     Header,
     /// A line, counted from 1.
@@ -18,7 +18,7 @@ pub enum Place {
     Footer,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LogPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header => write!(f, "header"),
@@ -63,13 +63,13 @@ pub enum LogError {
     #[error("it is cut off: {place} is not whole")]
     Truncated {
         /// What is missing or incomplete.
-        place: Place,
+        place: LogPosition,
     },
     /// Something in the file cannot be right.
     #[error("it is damaged: {place}: {what}")]
     Malformed {
         /// Where.
-        place: Place,
+        place: LogPosition,
         /// What is wrong.
         what: String,
     },
@@ -110,7 +110,7 @@ impl LogError {
                 Some("formats are told apart by name: say which one it is, or convert it first".to_owned())
             }
             Self::Version { .. } => Some("read it with the version of fsage that wrote it".to_owned()),
-            Self::Truncated { place: Place::Line(_) } => Some(
+            Self::Truncated { place: LogPosition::Line(_) } => Some(
                 "let the program that writes it end before it is read; every line ends with a line break"
                     .to_owned(),
             ),
@@ -125,7 +125,7 @@ impl LogError {
     }
 
     /// An error of a read: the end of the file at `place`, or what the system says.
-    pub(super) fn read(source: io::Error, place: Place) -> Self {
+    pub(super) fn read(source: io::Error, place: LogPosition) -> Self {
         match source.kind() {
             io::ErrorKind::UnexpectedEof => Self::Truncated { place },
             _ => Self::Io { what: "read", source },
@@ -138,7 +138,7 @@ impl LogError {
     }
 
     /// Something at `place` that cannot be right.
-    pub(super) fn malformed(place: Place, what: impl Into<String>) -> Self {
+    pub(super) fn malformed(place: LogPosition, what: impl Into<String>) -> Self {
         Self::Malformed { place, what: what.into() }
     }
 }

@@ -26,7 +26,7 @@ pub mod summary;
 #[cfg(test)]
 mod tests;
 
-pub use error::{LogError, Place};
+pub use error::{LogError, LogPosition};
 pub use filter::Filter;
 pub use histogram::{Histogram, HistogramRange};
 

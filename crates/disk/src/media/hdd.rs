@@ -478,31 +478,29 @@ impl Model for Hdd {
 
     fn counters(&self) -> Vec<Counter> {
         let (work, tally) = (&self.mechanism.work, &self.tally);
-        [
-            ("reads", "1", tally.reads),
-            ("writes", "1", tally.writes),
-            ("flushes", "1", tally.flushes),
-            ("host_read_bytes", "B", tally.read_bytes),
-            ("host_write_bytes", "B", tally.write_bytes),
-            ("seeks", "1", work.seeks),
-            ("seek_distance_bytes", "B", work.seek_distance_bytes),
-            ("seek_ns", "ns", work.seek_ns),
-            ("settle_ns", "ns", work.settle_ns),
-            ("switch_ns", "ns", work.switch_ns),
-            ("rotation_ns", "ns", work.rotation_ns),
-            ("transfer_ns", "ns", work.transfer_ns),
-            ("busy_ns", "ns", work.busy_ns),
-            ("command_ns", "ns", tally.command_ns),
-            ("interface_ns", "ns", self.interface.busy_ns),
-            ("elapsed_ns", "ns", tally.elapsed_ns),
-            ("cache_hits", "1", tally.cache_hits),
-            ("cached_writes", "1", tally.cached_writes),
-            ("cache_destages", "1", tally.cache_destages),
-            ("destaged_bytes", "B", tally.destaged_bytes),
-            ("cache_waiting_bytes", "B", self.write_cache.bytes()),
+        vec![
+            Counter::sum("reads", "1", tally.reads),
+            Counter::sum("writes", "1", tally.writes),
+            Counter::sum("flushes", "1", tally.flushes),
+            Counter::sum("host_read_bytes", "B", tally.read_bytes),
+            Counter::sum("host_write_bytes", "B", tally.write_bytes),
+            Counter::sum("seeks", "1", work.seeks),
+            Counter::sum("seek_distance_bytes", "B", work.seek_distance_bytes),
+            Counter::sum("seek_ns", "ns", work.seek_ns),
+            Counter::sum("settle_ns", "ns", work.settle_ns),
+            Counter::sum("switch_ns", "ns", work.switch_ns),
+            Counter::sum("rotation_ns", "ns", work.rotation_ns),
+            Counter::sum("transfer_ns", "ns", work.transfer_ns),
+            Counter::sum("busy_ns", "ns", work.busy_ns),
+            Counter::sum("command_ns", "ns", tally.command_ns),
+            Counter::sum("interface_ns", "ns", self.interface.busy_ns),
+            Counter::sum("elapsed_ns", "ns", tally.elapsed_ns),
+            Counter::sum("cache_hits", "1", tally.cache_hits),
+            Counter::sum("cached_writes", "1", tally.cached_writes),
+            Counter::sum("cache_destages", "1", tally.cache_destages),
+            Counter::sum("destaged_bytes", "B", tally.destaged_bytes),
+            Counter::state("cache_waiting_bytes", "B", as_f64(self.write_cache.bytes())),
         ]
-        .map(|(name, unit, value)| Counter::new(name, unit, as_f64(value)))
-        .to_vec()
     }
 }
 

@@ -39,13 +39,25 @@ pub struct Counter {
     pub name: String,
     /// `"1"`, `"B"`, `"ns"`.
     pub unit: String,
-    /// The sum since the disk was made (or, where the name says so, a state).
+    /// The sum since the disk was made, or the state now.
     pub value: f64,
+    /// Whether it is a state (what is now, the largest of something, a ratio) and not a sum: differences and
+    /// sums of it mean nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub state: bool,
 }
 
 impl Counter {
-    fn new(name: &str, unit: &str, value: f64) -> Self {
-        Self { name: name.to_owned(), unit: unit.to_owned(), value }
+    /// What adds up from the moment the disk was made.
+    #[must_use]
+    pub fn sum(name: &str, unit: &str, value: u64) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), value: number::as_f64(value), state: false }
+    }
+
+    /// What is now.
+    #[must_use]
+    pub fn state(name: &str, unit: &str, value: f64) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), value, state: true }
     }
 }
 

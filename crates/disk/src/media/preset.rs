@@ -6,7 +6,7 @@ use super::ssd::{self, Collection, Condition, Discards, Flushes};
 
 /// What kind of medium a preset is, with all its parameters.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum MediumKind {
     Ram,
     Hdd(hdd::Parameters),
     Ssd(ssd::Parameters),
@@ -22,14 +22,14 @@ pub struct Preset {
     pub summary: &'static str,
     /// Where its figures come from.
     pub source: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: MediumKind,
 }
 
 impl Preset {
     /// Whether it turns: what the kernel is told of the device, and file systems ask for.
     #[must_use]
     pub const fn is_rotational(&self) -> bool {
-        matches!(self.kind, Kind::Hdd(_))
+        matches!(self.kind, MediumKind::Hdd(_))
     }
 }
 
@@ -49,54 +49,54 @@ pub fn presets() -> &'static [Preset] {
 }
 
 static PRESETS: [Preset; 9] = [
-    Preset { name: "ram", summary: "costs nothing: no time passes", source: "", kind: Kind::Ram },
+    Preset { name: "ram", summary: "costs nothing: no time passes", source: "", kind: MediumKind::Ram },
     Preset {
         name: "hdd-7200",
         summary: "hard disk, 7,200 rpm, SATA, 500 GB class",
         source: "Seagate, Constellation.2 SAS Product Manual, Rev. H, sections 5.1 and 5.2 (ST9500620SS)",
-        kind: Kind::Hdd(HDD_7200),
+        kind: MediumKind::Hdd(HDD_7200),
     },
     Preset {
         name: "hdd-10k",
         summary: "hard disk, 10,000 rpm, SAS, 600 GB class",
         source: "Seagate, Savvio 10K.4 SAS Product Manual, 100539221 Rev. A, December 2009, sections 4.1 and 4.2 (ST9600204SS)",
-        kind: Kind::Hdd(HDD_10K),
+        kind: MediumKind::Hdd(HDD_10K),
     },
     Preset {
         name: "hdd-5400",
         summary: "laptop hard disk, 5,400 rpm, SATA, 320 GB class",
         source: "Hitachi, 5K320 SATA OEM Specification, Rev. 1.5, April 2010, section 4.4.2 (HTS543232L9SA00)",
-        kind: Kind::Hdd(HDD_5400),
+        kind: MediumKind::Hdd(HDD_5400),
     },
     Preset {
         name: "ssd",
         summary: "data-centre SSD, SATA, MLC, 28 % spare, protected write buffer",
         source: "Intel, Solid-State Drive DC S3700 Series, Product Specification",
-        kind: Kind::Ssd(SSD),
+        kind: MediumKind::Ssd(SSD),
     },
     Preset {
         name: "ssd-notrim",
         summary: "like ssd, but the drive ignores discards",
         source: "Intel, Solid-State Drive DC S3700 Series, Product Specification",
-        kind: Kind::Ssd(ssd::Parameters { discards: Discards::Ignored, ..SSD }),
+        kind: MediumKind::Ssd(ssd::Parameters { discards: Discards::Ignored, ..SSD }),
     },
     Preset {
         name: "ssd-worn",
         summary: "like ssd, but full and in the steady state of random writes before it is used",
         source: "Intel, Solid-State Drive DC S3700 Series, Product Specification",
-        kind: Kind::Ssd(ssd::Parameters { condition: Condition::Steady, ..SSD }),
+        kind: MediumKind::Ssd(ssd::Parameters { condition: Condition::Steady, ..SSD }),
     },
     Preset {
         name: "ssd-consumer",
         summary: "consumer SSD, SATA, TLC, 10 % spare, one-bit write cache",
         source: "Samsung, 860 EVO 250 GB, published specification",
-        kind: Kind::Ssd(SSD_CONSUMER),
+        kind: MediumKind::Ssd(SSD_CONSUMER),
     },
     Preset {
         name: "sd",
         summary: "SD card with 4 MiB allocation units, two of them open",
         source: "A. Bergmann, flashbench, README (measurements of a card)",
-        kind: Kind::Sd(SD),
+        kind: MediumKind::Sd(SD),
     },
 ];
 
@@ -266,7 +266,7 @@ pub(super) fn hdd_parameters(name: &str) -> hdd::Parameters {
     presets()
         .iter()
         .find_map(|p| match &p.kind {
-            Kind::Hdd(parameters) if p.name == name => Some(parameters.clone()),
+            MediumKind::Hdd(parameters) if p.name == name => Some(parameters.clone()),
             _ => None,
         })
         .unwrap()
@@ -278,7 +278,7 @@ pub(super) fn ssd_parameters(name: &str) -> ssd::Parameters {
     presets()
         .iter()
         .find_map(|p| match &p.kind {
-            Kind::Ssd(parameters) if p.name == name => Some(parameters.clone()),
+            MediumKind::Ssd(parameters) if p.name == name => Some(parameters.clone()),
             _ => None,
         })
         .unwrap()

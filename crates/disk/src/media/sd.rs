@@ -332,28 +332,25 @@ impl Model for Sd {
 
     fn counters(&self) -> Vec<Counter> {
         let tally = &self.tally;
-        [
-            ("reads", "1", tally.reads),
-            ("writes", "1", tally.writes),
-            ("host_read_bytes", "B", tally.read_bytes),
-            ("host_write_bytes", "B", tally.write_bytes),
-            ("flash_write_bytes", "B", tally.flash_write_bytes),
-            ("copied_bytes", "B", tally.copied_bytes),
-            ("unit_opens", "1", tally.unit_opens),
-            ("unit_closes", "1", tally.unit_closes),
-            ("units_open", "1", count(self.open.len())),
-            ("page_loads", "1", tally.page_loads),
-            ("command_ns", "ns", tally.command_ns),
-            ("load_ns", "ns", tally.load_ns),
-            ("interface_ns", "ns", tally.interface_ns),
-            ("program_ns", "ns", tally.program_ns),
-            ("copy_ns", "ns", tally.copy_ns),
-            ("close_ns", "ns", tally.close_ns),
-            ("busy_ns", "ns", tally.busy_ns()),
+        vec![
+            Counter::sum("reads", "1", tally.reads),
+            Counter::sum("writes", "1", tally.writes),
+            Counter::sum("host_read_bytes", "B", tally.read_bytes),
+            Counter::sum("host_write_bytes", "B", tally.write_bytes),
+            Counter::sum("flash_write_bytes", "B", tally.flash_write_bytes),
+            Counter::sum("copied_bytes", "B", tally.copied_bytes),
+            Counter::sum("unit_opens", "1", tally.unit_opens),
+            Counter::sum("unit_closes", "1", tally.unit_closes),
+            Counter::state("units_open", "1", as_f64(count(self.open.len()))),
+            Counter::sum("page_loads", "1", tally.page_loads),
+            Counter::sum("command_ns", "ns", tally.command_ns),
+            Counter::sum("load_ns", "ns", tally.load_ns),
+            Counter::sum("interface_ns", "ns", tally.interface_ns),
+            Counter::sum("program_ns", "ns", tally.program_ns),
+            Counter::sum("copy_ns", "ns", tally.copy_ns),
+            Counter::sum("close_ns", "ns", tally.close_ns),
+            Counter::sum("busy_ns", "ns", tally.busy_ns()),
+            Counter::state("write_amplification", "1", share(tally.flash_write_bytes, tally.write_bytes)),
         ]
-        .into_iter()
-        .map(|(name, unit, value)| Counter::new(name, unit, as_f64(value)))
-        .chain([Counter::new("write_amplification", "1", share(tally.flash_write_bytes, tally.write_bytes))])
-        .collect()
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::parameter::{OutOfRange, Parameter, nearest};
-use super::preset::{self, Kind, Preset};
+use super::preset::{self, MediumKind, Preset};
 use super::{Medium, Ram, hdd, sd, ssd};
 
 /// Why a medium cannot be had.
@@ -155,10 +155,10 @@ impl Spec {
             .find(|p| p.name == name)
             .ok_or_else(|| SpecError::UnknownPreset { name: name.to_owned() })?;
         let overrides = match &preset.kind {
-            Kind::Ram => read(preset.name, &[], overrides, |_: NoOverrides| Overrides::Ram),
-            Kind::Hdd(_) => read(preset.name, hdd::Parameters::KEYS, overrides, Overrides::Hdd),
-            Kind::Ssd(_) => read(preset.name, ssd::Parameters::KEYS, overrides, Overrides::Ssd),
-            Kind::Sd(_) => read(preset.name, sd::Parameters::KEYS, overrides, Overrides::Sd),
+            MediumKind::Ram => read(preset.name, &[], overrides, |_: NoOverrides| Overrides::Ram),
+            MediumKind::Hdd(_) => read(preset.name, hdd::Parameters::KEYS, overrides, Overrides::Hdd),
+            MediumKind::Ssd(_) => read(preset.name, ssd::Parameters::KEYS, overrides, Overrides::Ssd),
+            MediumKind::Sd(_) => read(preset.name, sd::Parameters::KEYS, overrides, Overrides::Sd),
         }?;
         let spec = Self { preset, overrides };
         spec.resolved()?;
@@ -206,9 +206,9 @@ impl Spec {
     /// The preset's parameters with the overrides in place.
     fn resolved(&self) -> Result<Resolved, SpecError> {
         match (&self.preset.kind, &self.overrides) {
-            (Kind::Hdd(base), Overrides::Hdd(overrides)) => base.with(overrides).map(Resolved::Hdd),
-            (Kind::Ssd(base), Overrides::Ssd(overrides)) => base.with(overrides).map(Resolved::Ssd),
-            (Kind::Sd(base), Overrides::Sd(overrides)) => base.with(overrides).map(Resolved::Sd),
+            (MediumKind::Hdd(base), Overrides::Hdd(overrides)) => base.with(overrides).map(Resolved::Hdd),
+            (MediumKind::Ssd(base), Overrides::Ssd(overrides)) => base.with(overrides).map(Resolved::Ssd),
+            (MediumKind::Sd(base), Overrides::Sd(overrides)) => base.with(overrides).map(Resolved::Sd),
             // `with` gives a preset overrides of its own kind.
             _ => Ok(Resolved::Ram),
         }

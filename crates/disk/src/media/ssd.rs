@@ -433,30 +433,29 @@ impl Ssd {
         }
     }
 
-    fn flash_counters(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+    fn flash_counters(&self) -> Vec<Counter> {
         let (work, gc) = (&self.flash.work, &self.collector.tally);
         let slc = wear::spread(&self.ftl.blocks[self.ftl.blocks.len() - slc_blocks(&self.ftl)..]);
-        [
-            ("flash_read_bytes", "B", work.read_bytes),
-            ("flash_write_bytes", "B", work.program_bytes),
-            ("flash_reads", "1", work.reads),
-            ("flash_programs", "1", work.programs),
-            ("read_ns", "ns", work.read_ns),
-            ("program_ns", "ns", work.program_ns),
-            ("erase_ns", "ns", work.erase_ns),
-            ("bus_ns", "ns", work.bus_ns),
-            ("bus_wait_ns", "ns", work.wait_ns),
-            ("busy_ns", "ns", work.busy_ns),
-            ("gc_ns", "ns", work.gc_ns),
-            ("gc_collections", "1", gc.collections),
-            ("gc_moves", "1", gc.moves),
-            ("levelling_moves", "1", gc.levelling_moves),
-            ("slc_folds", "1", gc.folds),
-            ("slc_fold_moves", "1", gc.fold_moves),
-            ("slc_erases", "1", slc.total),
-            ("mapped_bytes", "B", self.ftl.mapped * self.ftl.layout.unit_bytes),
+        vec![
+            Counter::sum("flash_read_bytes", "B", work.read_bytes),
+            Counter::sum("flash_write_bytes", "B", work.program_bytes),
+            Counter::sum("flash_reads", "1", work.reads),
+            Counter::sum("flash_programs", "1", work.programs),
+            Counter::sum("read_ns", "ns", work.read_ns),
+            Counter::sum("program_ns", "ns", work.program_ns),
+            Counter::sum("erase_ns", "ns", work.erase_ns),
+            Counter::sum("bus_ns", "ns", work.bus_ns),
+            Counter::sum("bus_wait_ns", "ns", work.wait_ns),
+            Counter::sum("busy_ns", "ns", work.busy_ns),
+            Counter::sum("gc_ns", "ns", work.gc_ns),
+            Counter::sum("gc_collections", "1", gc.collections),
+            Counter::sum("gc_moves", "1", gc.moves),
+            Counter::sum("levelling_moves", "1", gc.levelling_moves),
+            Counter::sum("slc_folds", "1", gc.folds),
+            Counter::sum("slc_fold_moves", "1", gc.fold_moves),
+            Counter::sum("slc_erases", "1", slc.total),
+            Counter::state("mapped_bytes", "B", as_f64(self.ftl.mapped * self.ftl.layout.unit_bytes)),
         ]
-        .into_iter()
     }
 }
 
@@ -486,33 +485,31 @@ impl Model for Ssd {
         let tally = &self.tally;
         let wear = wear::spread(&self.ftl.blocks[..self.ftl.blocks.len() - slc_blocks(&self.ftl)]);
         let amplification = share(self.flash.work.program_bytes, tally.write_bytes);
-        [
-            ("reads", "1", tally.reads),
-            ("writes", "1", tally.writes),
-            ("flushes", "1", tally.flushes),
-            ("discards", "1", tally.discards),
-            ("host_read_bytes", "B", tally.read_bytes),
-            ("host_write_bytes", "B", tally.write_bytes),
-            ("trimmed_bytes", "B", tally.trimmed_bytes),
-            ("padded_bytes", "B", tally.padded_bytes),
-            ("merge_reads", "1", tally.merge_reads),
-            ("buffer_hits", "1", tally.buffer_hits),
-            ("unmapped_reads", "1", tally.unmapped_reads),
-            ("command_ns", "ns", tally.command_ns),
-            ("interface_ns", "ns", self.interface.busy_ns),
-            ("elapsed_ns", "ns", tally.elapsed_ns),
-            ("erases", "1", wear.total),
-            ("erases_min", "1", wear.least),
-            ("erases_max", "1", wear.most),
-        ]
-        .into_iter()
-        .chain(self.flash_counters())
-        .map(|(name, unit, value)| Counter::new(name, unit, as_f64(value)))
-        .chain([
-            Counter::new("erases_mean", "1", wear.mean),
-            Counter::new("erases_deviation", "1", wear.deviation),
-            Counter::new("write_amplification", "1", amplification),
-        ])
-        .collect()
+        let mut counters = vec![
+            Counter::sum("reads", "1", tally.reads),
+            Counter::sum("writes", "1", tally.writes),
+            Counter::sum("flushes", "1", tally.flushes),
+            Counter::sum("discards", "1", tally.discards),
+            Counter::sum("host_read_bytes", "B", tally.read_bytes),
+            Counter::sum("host_write_bytes", "B", tally.write_bytes),
+            Counter::sum("trimmed_bytes", "B", tally.trimmed_bytes),
+            Counter::sum("padded_bytes", "B", tally.padded_bytes),
+            Counter::sum("merge_reads", "1", tally.merge_reads),
+            Counter::sum("buffer_hits", "1", tally.buffer_hits),
+            Counter::sum("unmapped_reads", "1", tally.unmapped_reads),
+            Counter::sum("command_ns", "ns", tally.command_ns),
+            Counter::sum("interface_ns", "ns", self.interface.busy_ns),
+            Counter::sum("elapsed_ns", "ns", tally.elapsed_ns),
+            Counter::sum("erases", "1", wear.total),
+            Counter::state("erases_min", "1", as_f64(wear.least)),
+            Counter::state("erases_max", "1", as_f64(wear.most)),
+        ];
+        counters.extend(self.flash_counters());
+        counters.extend([
+            Counter::state("erases_mean", "1", wear.mean),
+            Counter::state("erases_deviation", "1", wear.deviation),
+            Counter::state("write_amplification", "1", amplification),
+        ]);
+        counters
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::control::{Answer, Command, Stat};
-use super::{Place, ProcessRecord, Settings};
+use super::{ProcessRecord, ServerDirectory, Settings};
 use crate::export::fuse::{Transport, restore_switch};
 #[cfg(feature = "ublk")]
 use crate::export::ublk;
@@ -125,7 +125,7 @@ const DEATH_WAIT: Duration = Duration::from_secs(10);
 /// # Errors
 /// As [`ClientError`]; nothing is left then.
 pub fn up(program: &Path, settings: &Settings) -> Result<Ready, ClientError> {
-    let place = Place::new(&settings.directory);
+    let place = ServerDirectory::new(&settings.directory);
     if let Some(alive) = alive(&place) {
         return Err(ClientError::AlreadyUp { directory: settings.directory.clone(), pid: alive.pid });
     }
@@ -143,7 +143,7 @@ pub fn up(program: &Path, settings: &Settings) -> Result<Ready, ClientError> {
     ready
 }
 
-fn start(program: &Path, settings: &Settings, place: &Place) -> Result<Ready, ClientError> {
+fn start(program: &Path, settings: &Settings, place: &ServerDirectory) -> Result<Ready, ClientError> {
     // An earlier server's messages, or a link that somebody put there, are not written through.
     let path = place.log();
     match fs::remove_file(&path) {
@@ -212,13 +212,13 @@ fn end(mut child: Child) {
     let _ = child.wait();
 }
 
-fn last_words(place: &Place) -> String {
+fn last_words(place: &ServerDirectory) -> String {
     let text = fs::read_to_string(place.log()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().rev().take(3).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
 }
 
-fn alive(place: &Place) -> Option<ProcessRecord> {
+fn alive(place: &ServerDirectory) -> Option<ProcessRecord> {
     place.process().ok().flatten().filter(ProcessRecord::is_alive)
 }
 
@@ -226,7 +226,7 @@ fn alive(place: &Place) -> Option<ProcessRecord> {
 ///
 /// # Errors
 /// [`ClientError::NotUp`], [`ClientError::Refused`] with what it says, or [`ClientError::Silent`].
-pub fn ask(place: &Place, command: &Command) -> Result<Value, ClientError> {
+pub fn ask(place: &ServerDirectory, command: &Command) -> Result<Value, ClientError> {
     let not_up = || ClientError::NotUp { directory: place.directory().to_owned() };
     if alive(place).is_none() {
         return Err(not_up());
@@ -257,7 +257,7 @@ fn converse(mut stream: &UnixStream, command: &Command) -> io::Result<Answer> {
 ///
 /// # Errors
 /// As [`ask`].
-pub fn stat(place: &Place) -> Result<Stat, ClientError> {
+pub fn stat(place: &ServerDirectory) -> Result<Stat, ClientError> {
     let value = ask(place, &Command::Stat)?;
     serde_json::from_value(value).map_err(|error| ClientError::Refused {
         error: format!("its answer makes no sense: {error}"),
@@ -269,7 +269,7 @@ pub fn stat(place: &Place) -> Result<Stat, ClientError> {
 ///
 /// # Errors
 /// As [`ask`]; refused while the disk is in use.
-pub fn down(place: &Place) -> Result<(), ClientError> {
+pub fn down(place: &ServerDirectory) -> Result<(), ClientError> {
     let process = alive(place);
     ask(place, &Command::Down)?;
     if process.is_some_and(|process| !wait_for_death(process)) {
@@ -283,7 +283,7 @@ pub fn down(place: &Place) -> Result<(), ClientError> {
 ///
 /// # Errors
 /// When something cannot be removed.
-pub fn clean(place: &Place) -> Result<(), ClientError> {
+pub fn clean(place: &ServerDirectory) -> Result<(), ClientError> {
     let point = place.mount();
     if let Some(process) = alive(place) {
         if place.is_mounted()

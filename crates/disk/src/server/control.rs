@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::ProcessRecord;
 use crate::disk;
 use crate::export::fuse::Transport;
-use crate::export::{DelayError, GateCounts, TimeMode};
+use crate::export::{DelayError, DiskTime, GateCounts};
 use crate::fault::spec::FaultSpec;
 use crate::store::SnapshotId;
 
@@ -117,7 +117,7 @@ pub struct Stat {
     /// What the disk is made of, as it was asked for.
     pub medium: String,
     /// Whether answers take the medium's time.
-    pub time: TimeMode,
+    pub time: DiskTime,
     /// How requests come, of FUSE.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,

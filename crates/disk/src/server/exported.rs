@@ -14,7 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::obey::BUSY;
 use super::run::ServerError;
 use super::settings::Export;
-use super::{Place, Settings};
+use super::{ServerDirectory, Settings};
 use crate::disk::Disk;
 use crate::export::fuse::{Session, Transport};
 #[cfg(feature = "ublk")]
@@ -31,7 +31,7 @@ pub(super) enum Exported {
         session: Session,
         /// What ends its connection.
         abort: Arc<Abort>,
-        place: Place,
+        place: ServerDirectory,
     },
     /// A block device of its own.
     #[cfg(feature = "ublk")]
@@ -44,7 +44,7 @@ impl Exported {
         not(feature = "ublk"),
         expect(unused_variables, reason = "only a block device needs its gate now")
     )]
-    pub fn new(settings: &Settings, place: &Place, gate: &Gate<Disk>) -> Result<Self, ServerError> {
+    pub fn new(settings: &Settings, place: &ServerDirectory, gate: &Gate<Disk>) -> Result<Self, ServerError> {
         match settings.export {
             Export::Fuse => Self::mount(settings, place),
             #[cfg(feature = "ublk")]
@@ -56,7 +56,7 @@ impl Exported {
         }
     }
 
-    fn mount(settings: &Settings, place: &Place) -> Result<Self, ServerError> {
+    fn mount(settings: &Settings, place: &ServerDirectory) -> Result<Self, ServerError> {
         let point = place.mount();
         std::fs::create_dir(&point).map_err(ServerError::file("make", point.clone()))?;
         let session = Session::mount(&point, settings.transport, &place.switch_record())?;

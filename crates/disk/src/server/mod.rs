@@ -1,6 +1,7 @@
 //! The process that serves a disk, beside the load and apart from it.
 //!
-//! `fsage-disk up` starts it in the background, in a session of its own; everything about it is in one directory ([`Place`]):
+//! `fsage-disk up` starts it in the background, in a session of its own; everything about it is in one
+//! directory ([`ServerDirectory`]):
 //!
 //! | entry | what it is |
 //! | --- | --- |
@@ -33,6 +34,6 @@ mod watchdog;
 pub use guard::GuardError;
 pub use machine::MachineError;
 pub use memory_group::{Limited, limit_of_self};
-pub use place::{Place, ProcessRecord};
+pub use place::{ProcessRecord, ServerDirectory};
 pub use run::{ServerError, run};
 pub use settings::{Export, MarkError, PackAbove, Settings};

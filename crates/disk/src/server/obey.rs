@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::control::{Answer, Command, Stat, chain};
 use super::exported::Exported;
 use super::log_save;
-use super::{Place, ProcessRecord};
+use super::{ProcessRecord, ServerDirectory};
 use crate::disk::{Disk, DiskError};
 use crate::export::{Gate, nbd};
 use crate::fault::Faults;
@@ -24,7 +24,7 @@ pub(super) const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
 /// What commands are about.
 pub(super) struct Shared {
     pub medium: String,
-    pub place: Place,
+    pub place: ServerDirectory,
     pub process: ProcessRecord,
     pub gate: Arc<Gate<Disk>>,
     pub exported: Exported,

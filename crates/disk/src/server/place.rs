@@ -11,11 +11,11 @@ use crate::export::fuse::FILE_NAME;
 
 /// Paths in the directory of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ServerDirectory {
     directory: PathBuf,
 }
 
-impl Place {
+impl ServerDirectory {
     /// That of `directory`.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn an_empty_directory_holds_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place::new(directory.path());
+        let place = ServerDirectory::new(directory.path());
         assert_eq!(place.process().unwrap(), None);
         assert!(!place.is_mounted());
         fs::write(place.pid(), "nonsense").unwrap();

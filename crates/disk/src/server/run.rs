@@ -20,7 +20,7 @@ use super::guard::{self, GuardError};
 use super::machine::{self, MachineError};
 use super::obey::Shared;
 use super::watchdog::Watchdog;
-use super::{Place, ProcessRecord, Settings};
+use super::{ProcessRecord, ServerDirectory, Settings};
 use crate::disk::Disk;
 use crate::export::fuse::{FILE_NAME, FuseError};
 #[cfg(feature = "ublk")]
@@ -118,7 +118,7 @@ pub fn run(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Server
         say(&note);
     }
     let gate = Arc::new(Gate::new(machine::make(settings)?, settings.time));
-    let place = Place::new(&settings.directory);
+    let place = ServerDirectory::new(&settings.directory);
     let process = write_pid(&place)?;
     let served = Server::start(settings, &place, process, gate).and_then(|mut server| {
         ready(&server.ready());
@@ -135,7 +135,7 @@ fn say(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
-fn write_pid(place: &Place) -> Result<ProcessRecord, ServerError> {
+fn write_pid(place: &ServerDirectory) -> Result<ProcessRecord, ServerError> {
     let error = |what| ServerError::file(what, place.pid());
     let process = ProcessRecord::own().map_err(error("write"))?;
     let text = serde_json::to_string(&process).map_err(|source| error("write")(source.into()))?;
@@ -145,7 +145,7 @@ fn write_pid(place: &Place) -> Result<ProcessRecord, ServerError> {
 }
 
 /// Removes what the server made, but not its messages.
-fn remove_files(place: &Place) {
+fn remove_files(place: &ServerDirectory) {
     let _ = fs::remove_file(place.control());
     let _ = fs::remove_file(place.clock());
     let _ = fs::remove_file(place.nbd());
@@ -166,7 +166,7 @@ struct Server {
 impl Server {
     fn start(
         settings: &Settings,
-        place: &Place,
+        place: &ServerDirectory,
         process: ProcessRecord,
         gate: Arc<Gate<Disk>>,
     ) -> Result<Self, ServerError> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::export::TimeMode;
+use crate::export::DiskTime;
 use crate::export::fuse::Choice;
 use crate::fault::spec::FaultSpec;
 
@@ -79,7 +79,7 @@ pub struct Settings {
     pub medium: String,
     /// Whether answers take the medium's time.
     #[serde(default)]
-    pub time: TimeMode,
+    pub time: DiskTime,
     /// Whether every request is logged from the beginning.
     #[serde(default)]
     pub log: bool,
@@ -126,7 +126,7 @@ impl Settings {
             size_bytes,
             block_bytes: block_bytes(),
             medium: medium.to_owned(),
-            time: TimeMode::default(),
+            time: DiskTime::default(),
             log: false,
             faults: None,
             export: Export::default(),

@@ -33,7 +33,7 @@ const HOLLOW_PAGES: u16 = 256;
 
 /// Where a group's contents are.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Backing {
     /// It has none, and no memory.
     Nowhere,
     Memory,
@@ -50,7 +50,7 @@ pub(super) struct Group {
     pub references: Option<Box<References>>,
     /// Pages in use.
     pub used: u16,
-    pub place: Place,
+    pub place: Backing,
     /// It is in the list of groups with free pages, or of hollow ones.
     pub listed: bool,
     /// It was used since the hand passed that looks for cold groups.
@@ -153,7 +153,7 @@ impl Arena {
         for group in 0..groups {
             let (segment, at) = place(group);
             self.segments[segment].populate(at..at + HUGE_BYTES).map_err(StoreError::Memory)?;
-            self.groups[group].place = Place::Memory;
+            self.groups[group].place = Backing::Memory;
         }
         self.in_memory = groups;
         self.spare = groups;
@@ -170,7 +170,7 @@ impl Arena {
         self.groups.extend((0..more).map(|_| Group {
             references: None,
             used: 0,
-            place: Place::Nowhere,
+            place: Backing::Nowhere,
             listed: false,
             recent: false,
             stubborn: false,
@@ -233,7 +233,7 @@ impl Arena {
         }
         self.make_room()?;
         let group = self.empty.pop().ok_or(StoreError::Full)?;
-        self.groups[group].place = Place::Memory;
+        self.groups[group].place = Backing::Memory;
         self.in_memory += 1;
         self.spare += 1;
         Ok(group)
@@ -242,14 +242,14 @@ impl Arena {
     /// Whether a group has free pages in memory, and is not the one that pages are taken from.
     fn has_room(&self, group: usize) -> bool {
         let state = &self.groups[group];
-        let free = usize::from(state.used) < GROUP_PAGES && matches!(state.place, Place::Memory);
+        let free = usize::from(state.used) < GROUP_PAGES && matches!(state.place, Backing::Memory);
         free && self.current.is_none_or(|(current, _)| current != group)
     }
 
     /// Whether so little of a packed group is in use that it should be filled.
     fn is_hollow(&self, group: usize) -> bool {
         let state = &self.groups[group];
-        state.used <= HOLLOW_PAGES && matches!(state.place, Place::Packed(_))
+        state.used <= HOLLOW_PAGES && matches!(state.place, Backing::Packed(_))
     }
 
     /// Notes that a group has free pages, in memory or packed.
@@ -272,7 +272,7 @@ impl Arena {
     pub(super) fn vacate(&mut self, group: usize) {
         self.give_back(group);
         let state = &mut self.groups[group];
-        (state.place, state.references) = (Place::Nowhere, None);
+        (state.place, state.references) = (Backing::Nowhere, None);
         self.in_memory -= 1;
         self.spare = self.spare.saturating_sub(1);
         self.empty.push(group);
@@ -324,7 +324,7 @@ impl Arena {
 
     /// The last page of a group was let go of.
     fn freed(&mut self, group: usize) {
-        if !matches!(self.groups[group].place, Place::Memory) {
+        if !matches!(self.groups[group].place, Backing::Memory) {
             self.forget(group);
             self.groups[group].references = None;
             self.empty.push(group);
@@ -358,7 +358,7 @@ impl Arena {
     pub fn writable(&mut self, page: Page, pages: u64) -> u64 {
         let (group, at) = split(page);
         let state = &mut self.groups[group];
-        if !matches!(state.place, Place::Memory) {
+        if !matches!(state.place, Backing::Memory) {
             return 0;
         }
         state.recent = true;

@@ -132,12 +132,12 @@ pub(crate) struct Cell {
     version: u32,
     /// Where in its first block it begins, for whoever needs that.
     pub skip: u16,
-    kind: Kind,
+    kind: CodeKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-enum Kind {
+enum CodeKind {
     Zero,
     Raw,
     Described,
@@ -150,11 +150,11 @@ impl Cell {
     #[inline]
     pub const fn new(code: Code, skip: u16) -> Self {
         match code {
-            Code::Zero => Self { what: 0, place: 0, version: 0, skip, kind: Kind::Zero },
-            Code::Raw(page) => Self { what: page.0, place: 0, version: 0, skip, kind: Kind::Raw },
+            Code::Zero => Self { what: 0, place: 0, version: 0, skip, kind: CodeKind::Zero },
+            Code::Raw(page) => Self { what: page.0, place: 0, version: 0, skip, kind: CodeKind::Raw },
             Code::Described(Described { file, version, first, tail_bytes }) => {
                 let place = first * BLOCK + tail(tail_bytes);
-                Self { what: file, place, version, skip, kind: Kind::Described }
+                Self { what: file, place, version, skip, kind: CodeKind::Described }
             }
         }
     }
@@ -163,9 +163,9 @@ impl Cell {
     #[inline]
     pub const fn code(&self) -> Code {
         match self.kind {
-            Kind::Zero => Code::Zero,
-            Kind::Raw => Code::Raw(Page(self.what)),
-            Kind::Described => {
+            CodeKind::Zero => Code::Zero,
+            CodeKind::Raw => Code::Raw(Page(self.what)),
+            CodeKind::Described => {
                 let (file, version, first) = (self.what, self.version, self.place / BLOCK);
                 Code::Described(Described { file, version, first, tail_bytes: tail_of(self.place) })
             }

@@ -11,7 +11,7 @@
 
 use fsage_sys::memory::HUGE_BYTES;
 
-use super::arena::{Arena, GROUP_PAGES, Place, place};
+use super::arena::{Arena, Backing, GROUP_PAGES, place};
 use super::code::BLOCK_BYTES;
 use super::error::StoreError;
 use super::pack::UNIT_BYTES;
@@ -75,7 +75,7 @@ impl Arena {
             self.hand = (self.hand + 1) % self.groups.len();
             let busy = self.current.is_some_and(|(current, _)| current == group);
             let state = &mut self.groups[group];
-            if busy || !matches!(state.place, Place::Memory) {
+            if busy || !matches!(state.place, Backing::Memory) {
                 continue;
             }
             let recent = std::mem::take(&mut state.recent);
@@ -98,7 +98,7 @@ impl Arena {
             Some(group) if self.pack(group) => Ok(()),
             Some(group) => self.spill_group(group),
             None => {
-                let packed = |group: &usize| matches!(self.groups[*group].place, Place::Packed(_));
+                let packed = |group: &usize| matches!(self.groups[*group].place, Backing::Packed(_));
                 let group = (0..self.groups.len()).find(packed).ok_or(StoreError::Full)?;
                 self.spill_group(group)
             }
@@ -128,7 +128,7 @@ impl Arena {
             return false;
         };
         self.packed_bytes += packed.memory_bytes();
-        (state.place, state.reads) = (Place::Packed(packed), 0);
+        (state.place, state.reads) = (Backing::Packed(packed), 0);
         self.in_memory -= 1;
         self.give_back(group);
         true
@@ -140,7 +140,7 @@ impl Arena {
         let (segment, at) = place(group);
         let bytes = &mut self.segments[segment][at..at + HUGE_BYTES];
         match &self.groups[group].place {
-            Place::Packed(packed) => {
+            Backing::Packed(packed) => {
                 // Its own memory, which nobody else uses meanwhile, takes it for the moment.
                 let written =
                     self.packer.read(group, packed, 0, bytes).and_then(|()| spill.write(group, bytes));
@@ -155,22 +155,22 @@ impl Arena {
             }
         }
         let state = &mut self.groups[group];
-        (state.place, state.reads) = (Place::File, 0);
+        (state.place, state.reads) = (Backing::File, 0);
         self.in_file += 1;
         Ok(())
     }
 
     /// Drops what is packed or spilled of a group.
     pub(super) fn forget(&mut self, group: usize) {
-        match std::mem::replace(&mut self.groups[group].place, Place::Nowhere) {
-            Place::Packed(packed) => self.packed_bytes -= packed.memory_bytes(),
-            Place::File => {
+        match std::mem::replace(&mut self.groups[group].place, Backing::Nowhere) {
+            Backing::Packed(packed) => self.packed_bytes -= packed.memory_bytes(),
+            Backing::File => {
                 self.in_file -= 1;
                 if let Some(spill) = &mut self.spill {
                     spill.forget(group);
                 }
             }
-            Place::Memory | Place::Nowhere => {}
+            Backing::Memory | Backing::Nowhere => {}
         }
     }
 
@@ -180,8 +180,8 @@ impl Arena {
         let (segment, at) = place(group);
         let bytes = &mut self.segments[segment][at..at + HUGE_BYTES];
         let read = match (&self.groups[group].place, &mut self.spill) {
-            (Place::Packed(packed), _) => self.packer.read(group, packed, 0, bytes),
-            (Place::File, Some(spill)) => spill.read(group, 0, bytes),
+            (Backing::Packed(packed), _) => self.packer.read(group, packed, 0, bytes),
+            (Backing::File, Some(spill)) => spill.read(group, 0, bytes),
             _ => return Ok(()),
         };
         if let Err(error) = read {
@@ -190,7 +190,7 @@ impl Arena {
         }
         self.forget(group);
         let state = &mut self.groups[group];
-        (state.place, state.recent, state.stubborn) = (Place::Memory, true, false);
+        (state.place, state.recent, state.stubborn) = (Backing::Memory, true, false);
         self.in_memory += 1;
         self.list(group);
         Ok(())
@@ -204,10 +204,10 @@ impl Arena {
         buffer: &mut [u8],
     ) -> Result<(), StoreError> {
         debug_assert!(at + buffer.len() <= GROUP_PAGES * BLOCK_BYTES, "read beyond a group");
-        if !matches!(self.groups[group].place, Place::Memory) && !self.returns(group, buffer.len()) {
+        if !matches!(self.groups[group].place, Backing::Memory) && !self.returns(group, buffer.len()) {
             return match (&self.groups[group].place, &mut self.spill) {
-                (Place::Packed(packed), _) => self.packer.read(group, packed, at, buffer),
-                (Place::File, Some(spill)) => spill.read(group, at, buffer),
+                (Backing::Packed(packed), _) => self.packer.read(group, packed, at, buffer),
+                (Backing::File, Some(spill)) => spill.read(group, at, buffer),
                 _ => Err(StoreError::Full),
             };
         }
@@ -224,7 +224,7 @@ impl Arena {
         let units = u16::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u16::MAX);
         state.reads = state.reads.saturating_add(units);
         let enough = match state.place {
-            Place::Packed(_) => PACKED_UNITS_TO_RETURN,
+            Backing::Packed(_) => PACKED_UNITS_TO_RETURN,
             _ => SPILLED_UNITS_TO_RETURN,
         };
         if state.reads < enough {

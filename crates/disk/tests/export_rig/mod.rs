@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use fsage_disk::export::fuse::{Choice, FuseError, Pulse, Session, Transport};
-use fsage_disk::export::{Backend, Gate, TimeMode};
+use fsage_disk::export::{Backend, DiskTime, Gate};
 use fsage_disk::request::{Data, Operation, Request, Transfer};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::{loopdev, mount};
@@ -125,7 +125,7 @@ const STARTS: &[Start] = &[
 ];
 
 /// Runs `test` on each export there is here.
-pub fn start_each(size_bytes: u64, time: TimeMode, test: impl Fn(&Exported)) {
+pub fn start_each(size_bytes: u64, time: DiskTime, test: impl Fn(&Exported)) {
     for start in STARTS {
         let gate = Arc::new(Gate::new(Ram::new(size_bytes), time));
         if let Some(exported) = start(gate) {

@@ -21,16 +21,12 @@ pub struct DiskCounter {
     pub name: String,
     /// `1`, `B`, `ns`.
     pub unit: String,
-    /// The sum since the disk was made.
+    /// The sum since the disk was made, or the state now.
     pub value: f64,
-    /// A state (the largest of something, a ratio), of which differences make no sense.
-    #[serde(default, skip_serializing_if = "is_false")]
+    /// Whether it is a state (what is now, the largest of something, a ratio) and not a sum; the medium says
+    /// so where it counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub state: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 /// What a disk answers to `stat`, as its server has it. Fields that are not known are ignored.
@@ -50,28 +46,13 @@ struct State {
     medium: Vec<DiskCounter>,
 }
 
-/// Counters that are no sums: what they are now.
-const STATES: [&str; 7] = [
-    "cache_waiting_bytes",
-    "erases_deviation",
-    "erases_max",
-    "erases_mean",
-    "erases_min",
-    "mapped_bytes",
-    "units_open",
-];
-
 /// Bytes written to flash for each that the host wrote.
 const AMPLIFICATION: &str = "write_amplification";
 
 impl From<Answer> for DiskStat {
     fn from(answer: Answer) -> Self {
         let Answer { medium, time, disk } = answer;
-        let mut counters = disk.medium;
-        for counter in &mut counters {
-            counter.state |= STATES.contains(&counter.name.as_str());
-        }
-        Self { medium, time, now_ns: disk.clock_ns, counters }
+        Self { medium, time, now_ns: disk.clock_ns, counters: disk.medium }
     }
 }
 
@@ -203,13 +184,14 @@ mod tests {
     #[test]
     fn write_amplification_is_that_of_what_was_written_meanwhile() {
         let stat = |host, flash, erases| {
-            let of =
-                |name: &str, value: f64| format!("{{\"name\":\"{name}\",\"unit\":\"1\",\"value\":{value}}}");
+            let of = |name: &str, value: f64, state: bool| {
+                format!("{{\"name\":\"{name}\",\"unit\":\"1\",\"value\":{value},\"state\":{state}}}")
+            };
             let counters = [
-                of("host_write_bytes", host),
-                of("flash_write_bytes", flash),
-                of(AMPLIFICATION, flash / host),
-                of("erases_max", erases),
+                of("host_write_bytes", host, false),
+                of("flash_write_bytes", flash, false),
+                of(AMPLIFICATION, flash / host, true),
+                of("erases_max", erases, true),
             ];
             let text = format!("{{\"disk\":{{\"medium\":[{}]}}}}", counters.join(","));
             DiskStat::from(serde_json::from_str::<Answer>(&text).unwrap())

@@ -19,10 +19,10 @@ pub const AGRAWAL_SIGMA: f64 = 2.46;
 
 /// A distribution of sizes.
 #[derive(Debug, Clone)]
-pub struct Sizes(Kind);
+pub struct Sizes(SizeLaw);
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum SizeLaw {
     Uniform {
         min: u64,
         /// Number of sizes.
@@ -54,13 +54,13 @@ impl Sizes {
         match spec {
             SizeSpec::Fixed { size } => {
                 within("size", *size)?;
-                Ok(Self(Kind::Uniform { min: size.0, count: 1 }))
+                Ok(Self(SizeLaw::Uniform { min: size.0, count: 1 }))
             }
             SizeSpec::Uniform { min, max } => {
                 within("min", *min)?;
                 within("max", *max)?;
                 ordered(key, *min, *max)?;
-                Ok(Self(Kind::Uniform { min: min.0, count: max.0 - min.0 + 1 }))
+                Ok(Self(SizeLaw::Uniform { min: min.0, count: max.0 - min.0 + 1 }))
             }
             SizeSpec::Lognormal { mu, sigma, min, max } => {
                 within("min", *min)?;
@@ -80,13 +80,13 @@ impl Sizes {
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u64 {
         match &self.0 {
-            Kind::Uniform { min, count: 1 } => *min,
-            Kind::Uniform { min, count } => min + random.below(*count),
-            Kind::Lognormal { mu, sigma, below, width, min, max } => {
+            SizeLaw::Uniform { min, count: 1 } => *min,
+            SizeLaw::Uniform { min, count } => min + random.below(*count),
+            SizeLaw::Lognormal { mu, sigma, below, width, min, max } => {
                 let z = inverse_normal(below + width * random.unit());
                 to_u64(exponential(mu + sigma * z)).clamp(*min, *max)
             }
-            Kind::Table { rows } => {
+            SizeLaw::Table { rows } => {
                 let share = random.unit();
                 let row = rows.partition_point(|(upto, _)| *upto <= share).min(rows.len() - 1);
                 let above = if row == 0 { 0 } else { rows[row - 1].1 };
@@ -151,7 +151,7 @@ fn lognormal(key: &str, mu: f64, sigma: f64, min: u64, max: u64) -> Result<Sizes
             rule: "practically no size of that distribution lies between min and max".to_owned(),
         });
     }
-    Ok(Sizes(Kind::Lognormal { mu, sigma, below, width: upto - below, min, max }))
+    Ok(Sizes(SizeLaw::Lognormal { mu, sigma, below, width: upto - below, min, max }))
 }
 
 fn table(key: &str, rows: &[(Bytes, f64)], volume_bytes: u64) -> Result<Sizes, WorkloadError> {
@@ -183,7 +183,7 @@ fn table(key: &str, rows: &[(Bytes, f64)], volume_bytes: u64) -> Result<Sizes, W
         last = *upper;
         resolved.push((sum / total, upper.0));
     }
-    Ok(Sizes(Kind::Table { rows: resolved }))
+    Ok(Sizes(SizeLaw::Table { rows: resolved }))
 }
 
 #[cfg(test)]

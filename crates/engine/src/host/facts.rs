@@ -4,32 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use super::program::PROGRAMS;
 use super::tool::{self, Children};
 use super::{mount, read_trimmed};
 use crate::protocol::HostFacts;
 
 /// Time a program may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(5);
-
-/// Every program fsage may call, and how it is asked for its version. None: it has no such option and
-/// might do something else instead; then only its path is told.
-#[rustfmt::skip]
-const PROGRAMS: &[(&str, Option<&str>)] = &[
-    ("mke2fs", Some("-V")), ("mkfs.ext2", Some("-V")), ("mkfs.ext3", Some("-V")), ("mkfs.ext4", Some("-V")), ("e2fsck", Some("-V")),
-    ("tune2fs", None), ("dumpe2fs", Some("-V")), ("e2freefrag", None), ("filefrag", None), ("e2image", None),
-    ("mkfs.xfs", Some("-V")), ("xfs_repair", Some("-V")), ("xfs_spaceman", Some("-V")), ("xfs_io", Some("-V")),
-    ("xfs_metadump", Some("-V")), ("xfs_mdrestore", Some("-V")),
-    ("mkfs.btrfs", Some("-V")), ("btrfs", Some("--version")), ("btrfs-image", None),
-    ("mkfs.f2fs", Some("-V")), ("fsck.f2fs", Some("-V")),
-    ("mkfs.vfat", None), ("fsck.vfat", None), ("mkfs.nilfs2", Some("-V")), ("mkfs.jfs", Some("-V")), ("mkfs.bcachefs", None),
-    ("mkfs.ntfs", Some("-V")), ("mkfs.exfat", Some("-V")),
-    ("fio", Some("--version")), ("git", Some("--version")), ("sqlite3", Some("--version")), ("fsstress", None),
-    ("losetup", Some("--version")), ("mount", Some("--version")), ("fstrim", Some("--version")), ("modprobe", Some("--version")),
-    ("lvm", Some("version")), ("dmsetup", Some("--version")), ("mdadm", Some("--version")), ("cryptsetup", Some("--version")),
-    ("smartctl", Some("--version")), ("nvme", Some("version")),
-    ("fsage-disk", Some("--version")),
-    ("qemu-system-x86_64", Some("--version")), ("qemu-nbd", Some("--version")), ("ssh", Some("-V")),
-];
 
 /// Everything [`HostFacts`] has to say. Takes some tens of milliseconds: programs are asked for versions.
 #[must_use]
@@ -93,15 +74,15 @@ fn file_systems() -> Vec<String> {
 
 fn tools(children: &Children) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    for (program, option) in PROGRAMS {
-        let Some(path) = tool::look_up(program) else { continue };
-        let version = option.and_then(|option| {
+    for program in PROGRAMS {
+        let Some(path) = tool::look_up(program.name) else { continue };
+        let version = program.version_option.and_then(|option| {
             let argv = [path.display().to_string(), option.to_owned()];
             let output = tool::run(children, &argv, Some(VERSION_LIMIT)).ok()?;
             let said = if output.stdout.trim().is_empty() { output.stderr } else { output.stdout };
             said.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
         });
-        found.insert((*program).to_owned(), version.unwrap_or_else(|| path.display().to_string()));
+        found.insert(program.name.to_owned(), version.unwrap_or_else(|| path.display().to_string()));
     }
     found
 }

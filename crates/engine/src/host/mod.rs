@@ -13,6 +13,7 @@ pub mod loopback;
 pub mod mount;
 pub mod process;
 pub mod processor;
+pub mod program;
 pub mod setting;
 pub mod signature;
 pub mod tool;

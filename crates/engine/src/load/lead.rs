@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use fsage_sys::clock::{CpuTime, process_cpu, raw_ns};
+use fsage_sys::errno::OUT_OF_SPACE;
 
 use super::age::AgeWatch;
 use super::fullness::{FileSystemTraits, Usage};
@@ -23,6 +24,7 @@ use crate::disk::{DiskUse, Meter};
 use crate::operation::OperationKind;
 use crate::profile::Fit;
 use crate::protocol::Warning;
+use crate::warning::WarningKind;
 use crate::workload::spec::UtilisationSpec;
 
 fn like_watch(spec: &LoadSpec, volume_bytes: u64) -> Option<LikeWatch> {
@@ -373,7 +375,7 @@ impl<'a> Lead<'a> {
     fn warn(&mut self, result: &LoadResult) {
         let probing = complaint(self.probes, self.probe_ns, self.elapsed_ns, self.prober.walks());
         if let Some(message) = probing {
-            self.sink.warning(Warning { kind: "probe-cost".to_owned(), message });
+            self.sink.warning(Warning { kind: WarningKind::ProbeCost, message });
         }
         if result.failed_without_inode > 0 {
             let message = format!(
@@ -381,12 +383,12 @@ impl<'a> Lead<'a> {
                  mkfs.xfs -i maxpct), or let the workload make fewer and larger files",
                 result.failed_without_inode
             );
-            self.sink.warning(Warning { kind: "no-inodes".to_owned(), message });
+            self.sink.warning(Warning { kind: WarningKind::NoInodes, message });
         }
         if !result.materialised {
             let message = "asked twice to stop: space of the live files is reserved, but their data is not written and reads as zeros"
                 .to_owned();
-            self.sink.warning(Warning { kind: "not-in-place".to_owned(), message });
+            self.sink.warning(Warning { kind: WarningKind::NotInPlace, message });
         }
     }
 
@@ -397,13 +399,12 @@ impl<'a> Lead<'a> {
             return;
         }
         let message = format!("the volume is not near its profile: {}", near.in_words());
-        self.sink.warning(Warning { kind: "not-like".to_owned(), message });
+        self.sink.warning(Warning { kind: WarningKind::NotLike, message });
     }
 
     /// Operations that failed for want of space.
     fn shortages(&self) -> u64 {
-        let codes = [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT];
-        let places = codes.iter().filter_map(|errno| usize::try_from(errno.raw_os_error()).ok());
+        let places = OUT_OF_SPACE.into_iter().filter_map(|errno| usize::try_from(errno).ok());
         places.map(|place| self.tallies.iter().filter_map(|tally| tally.failed.get(place)).sum::<u64>()).sum()
     }
 

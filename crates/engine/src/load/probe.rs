@@ -6,6 +6,7 @@ use super::{LoadError, LoadSink, Probe};
 use crate::device::Device;
 use crate::layout::{self, FreeSpace, LayoutSummary};
 use crate::protocol::Warning;
+use crate::warning::WarningKind;
 
 /// Makes the probes of a load.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct Prober {
     device_start: Option<u64>,
     device_bytes: Option<u64>,
     last_operations: Option<u64>,
-    warned: Vec<&'static str>,
+    warned: Vec<WarningKind>,
 }
 
 impl Prober {
@@ -103,7 +104,7 @@ impl Prober {
         {
             self.warn(
                 sink,
-                "trim",
+                WarningKind::Trim,
                 &format!("fstrim did nothing: {}", fsage_sys::errno::name(error.errno())),
             );
         }
@@ -138,17 +139,21 @@ impl Prober {
         match layout::free_space(&self.ground.held()) {
             Ok(free) => Some(free),
             Err(error) => {
-                self.warn(sink, "fragmentation-estimate", &format!("free space cannot be mapped: {error}"));
+                self.warn(
+                    sink,
+                    WarningKind::FragmentationEstimate,
+                    &format!("free space cannot be mapped: {error}"),
+                );
                 None
             }
         }
     }
 
     /// Says something once.
-    fn warn(&mut self, sink: &mut dyn LoadSink, kind: &'static str, message: &str) {
+    fn warn(&mut self, sink: &mut dyn LoadSink, kind: WarningKind, message: &str) {
         if !self.warned.contains(&kind) {
-            self.warned.push(kind);
-            sink.warning(Warning { kind: kind.to_owned(), message: message.to_owned() });
+            self.warned.push(kind.clone());
+            sink.warning(Warning { kind, message: message.to_owned() });
         }
     }
 }

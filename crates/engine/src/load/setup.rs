@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_sys::errno::is_out_of_space;
 use fsage_sys::new_file;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{self, Access, AtFlags, FallocateFlags, Mode, OFlags};
@@ -130,7 +131,8 @@ pub fn check_write_mode(ground: &Ground, mode: WriteMode) -> Result<(), LoadErro
     let _ = fs::unlinkat(ground.fd(), name, AtFlags::empty());
     match tried {
         // A full volume does not say that it cannot.
-        Ok(()) | Err(Errno::NOSPC) => Ok(()),
+        Ok(()) => Ok(()),
+        Err(errno) if is_out_of_space(errno.raw_os_error()) => Ok(()),
         Err(errno) => Err(ground.error(call, errno)),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use fsage_sys::clock::raw_ns;
+use fsage_sys::errno::{ENOSPC, is_out_of_space};
 use rustix::io::Errno;
 
 use super::fullness::{Fullness, bytes_moved, lacks_inodes};
@@ -402,9 +403,8 @@ impl<S: Source> Worker<'_, S> {
     #[cold]
     fn count_failure(&mut self, operation: &Operation, errno: i32) {
         self.note_failure(errno);
-        let errno = Errno::from_raw_os_error(errno);
-        if is_shortage(errno) {
-            let no_inode = errno == Errno::NOSPC && self.lacks_inode(operation);
+        if is_out_of_space(errno) {
+            let no_inode = errno == ENOSPC && self.lacks_inode(operation);
             self.state.tally.without_inode += u64::from(no_inode);
             self.run_out_of_space(if no_inode { StopReason::Inodes } else { StopReason::Full });
         }
@@ -424,7 +424,7 @@ impl<S: Source> Worker<'_, S> {
             *count += 1;
         }
         let errno = Errno::from_raw_os_error(errno);
-        if is_shortage(errno) {
+        if is_out_of_space(errno.raw_os_error()) {
             return;
         }
         state.failures += 1;
@@ -557,10 +557,6 @@ impl<S: Source> Worker<'_, S> {
         // The thread in charge hangs up only when the load is over.
         let _ = self.messages.send(Message::Samples { thread: self.thread, samples, end_raw_ns: raw_ns() });
     }
-}
-
-fn is_shortage(errno: Errno) -> bool {
-    errno == Errno::NOSPC || errno == Errno::DQUOT
 }
 
 /// Tells the thread in charge, which would wait for ever, when a thread panics.

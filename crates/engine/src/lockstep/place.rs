@@ -5,6 +5,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use fsage_sys::clock::thread_cpu;
+use fsage_sys::errno::is_out_of_space;
 
 use super::{BATCH, Divergence, LockstepError, PartCost, bytes_deleted};
 use crate::device::Device;
@@ -26,9 +27,6 @@ const WAITING: usize = 16;
 
 /// Volumes that may be worked on at once, among which descriptors are shared out.
 const VOLUMES: usize = 4;
-
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;
 
 /// What works on a volume, and what its part took so far.
 #[derive(Debug)]
@@ -172,7 +170,8 @@ impl<'a> Leader<'a> {
         let outcome = self.works.execute(operation);
         self.since_look += bytes_moved(operation).0;
         match outcome.errno {
-            0 | ENOSPC | EDQUOT => self.failures = 0,
+            0 => self.failures = 0,
+            errno if is_out_of_space(errno) => self.failures = 0,
             errno => {
                 self.failures += 1;
                 if self.failures >= FAILURES {

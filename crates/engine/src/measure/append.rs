@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt as _;
 
 use fsage_content::{Block, Header, recognise};
 use fsage_sys::aligned::AlignedBuffer;
+use fsage_sys::errno::is_out_of_space;
 use rustix::fs::{OFlags, fsync};
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
@@ -56,9 +57,9 @@ pub(super) fn run(spec: &AppendSpec, context: &mut Context<'_>) -> Result<Vec<Me
                 context.count.operations += 1;
                 context.count.bytes += spec.size.0;
             }
-            Err(Errno::NOSPC) => {
+            Err(errno) if is_out_of_space(errno.raw_os_error()) => {
                 let path = context.below(&append.file.path);
-                return Err(MeasureError::system("append to", &path)(Errno::NOSPC));
+                return Err(MeasureError::system("append to", &path)(errno));
             }
             Err(errno) => failed.add(&append.file.path, errno),
         }

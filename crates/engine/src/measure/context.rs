@@ -17,6 +17,7 @@ use crate::load::{Control, LoadSink};
 use crate::location::Anchor;
 use crate::protocol::Warning;
 use crate::quantity::as_f64;
+use crate::warning::WarningKind;
 
 /// Names looked at between two looks at the control and the clock of progress.
 const STRIDE: u64 = 32;
@@ -93,7 +94,7 @@ impl<'a> Context<'a> {
         self.sync()?;
         if let Err(error) = cache::drop_caches() {
             let message = format!("caches could not be dropped, so part of this was not cold: {error}");
-            self.warn("warm-cache", message);
+            self.warn(WarningKind::WarmCache, message);
         }
         self.meter.rest();
         Ok(())
@@ -160,15 +161,15 @@ impl<'a> Context<'a> {
     }
 
     /// Something the reader must know.
-    pub fn warn(&mut self, kind: &str, message: String) {
-        self.warnings.push(Warning { kind: kind.to_owned(), message });
+    pub fn warn(&mut self, kind: WarningKind, message: String) {
+        self.warnings.push(Warning { kind, message });
     }
 
     /// Says what could not be looked at.
     pub fn warn_unseen(&mut self, unseen: &Unseen) {
         if unseen.count > 0 {
             let message = format!("{} names could not be looked at, first {}", unseen.count, unseen.first);
-            self.warn("unreadable", message);
+            self.warn(WarningKind::Unreadable, message);
         }
     }
 

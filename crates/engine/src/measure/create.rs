@@ -8,6 +8,7 @@
 use std::os::fd::OwnedFd;
 
 use fsage_sys::aligned::AlignedBuffer;
+use fsage_sys::errno::is_out_of_space;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, retry_on_intr, write};
 
@@ -16,6 +17,7 @@ use super::{CreateSpec, MeasureError, MeasureMetric, check_share, part_of};
 use crate::distribution::{Random, Sizes};
 use crate::quantity::share;
 use crate::tree::write_file_name;
+use crate::warning::WarningKind;
 
 /// Bytes of one write.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
@@ -39,7 +41,7 @@ pub(super) fn run(spec: &CreateSpec, context: &mut Context<'_>) -> Result<Vec<Me
     workshop.remove()?;
     if full {
         let (made, wanted) = (context.count.files, plan.len());
-        context.warn("volume-full", format!("the volume was full after {made} of {wanted} files"));
+        context.warn(WarningKind::VolumeFull, format!("the volume was full after {made} of {wanted} files"));
     }
     let (ns, bytes, files) = (context.elapsed_ns(), context.count.bytes, context.count.files);
     Ok(vec![
@@ -95,7 +97,9 @@ fn make_all(
             .and_then(|file| fill_file(&file, FIRST_FILE + n, size, buffer));
         match made {
             Ok(()) => {}
-            Err(Errno::NOSPC) if context.count.files > 0 => return Ok(true),
+            Err(errno) if is_out_of_space(errno.raw_os_error()) && context.count.files > 0 => {
+                return Ok(true);
+            }
             Err(errno) => return Err(MeasureError::system("make a file in", &workshop.path())(errno)),
         }
         context.count.files += 1;

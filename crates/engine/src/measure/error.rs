@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsage_sys::errno::is_out_of_space;
 use rustix::io::Errno;
 
 use crate::disk::ControlError;
@@ -105,7 +106,7 @@ impl MeasureError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::System { errno: Errno::NOSPC, .. } => {
+            Self::System { errno, .. } if is_out_of_space(errno.raw_os_error()) => {
                 "free some space, or ask for less (smaller `files`, `size` or `free_share`)".to_owned()
             }
             Self::System { errno: Errno::ACCESS | Errno::PERM, .. } => "run it as root".to_owned(),

@@ -25,19 +25,18 @@ use std::path::{Path, PathBuf};
 
 use crate::load::{Control, LoadSink};
 use crate::location::Location;
+use crate::protocol::Warning;
 use crate::quantity::{as_f64, share};
+use crate::warning::{CPU_BOUND, WarningKind};
 use context::Context;
 pub use context::{FOLDER, make_folder, remove_folder};
 pub use error::MeasureError;
 use requests::{RequestSummary, Tracer};
-pub use result::{MeasureMetric, MeasureResult, disk_metrics, model_unit};
+pub use result::{DISK_COUNTER, MODEL_TIME, MeasureMetric, MeasureResult, disk_metrics, model_unit};
 pub use spec::{
     AppendSpec, ColdRandomReadSpec, CreateSpec, DeleteSpec, Effect, FioSpec, GrepSpec, LargeFileSpec,
     MeasureInfo, MeasureSpec, WalkSpec, registry,
 };
-
-/// Share of the wall time from which on a measure is called bound by the CPU.
-const CPU_BOUND: f64 = 0.9;
 
 /// What is to be measured where.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,8 +103,6 @@ pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<
     })
 }
 
-type Warning = crate::protocol::Warning;
-
 /// The tracer that was asked for, or why there is none.
 fn tracer(order: &Order, directory: &Path) -> Result<(Option<Tracer>, Option<Warning>), MeasureError> {
     let Some(name) = &order.trace_instance else { return Ok((None, None)) };
@@ -114,7 +111,7 @@ fn tracer(order: &Order, directory: &Path) -> Result<(Option<Tracer>, Option<War
         Ok(tracer) => Ok((Some(tracer), None)),
         Err(error) => {
             let message = format!("block requests are not shown: {}", crate::host::chain(&error));
-            Ok((None, Some(Warning { kind: "no-requests".to_owned(), message })))
+            Ok((None, Some(Warning { kind: WarningKind::NoRequests, message })))
         }
     }
 }
@@ -126,7 +123,7 @@ fn warn_of_cpu(context: &mut Context<'_>) {
             "the measuring thread was on the CPU for {:.0} % of the time: the device was not what it waited for",
             busy * 100.0
         );
-        context.warn("cpu-bound", message);
+        context.warn(WarningKind::CpuBound, message);
     }
 }
 

@@ -75,17 +75,22 @@ pub fn model_unit(unit: &str) -> String {
     }
 }
 
+/// What the names of a virtual disk's counters begin with, among metrics.
+pub const DISK_COUNTER: &str = "disk_";
+/// Time that went by on a virtual disk's clock, among metrics.
+pub const MODEL_TIME: &str = "model_time";
+
 /// What a disk did as metrics: `model_time` when it keeps model time, and `disk_NAME` for each counter.
 #[must_use]
 pub fn disk_metrics(used: &DiskUse) -> Vec<MeasureMetric> {
     let mut metrics = Vec::new();
     if used.time == DiskTime::Model {
-        metrics.push(MeasureMetric::cost("model_time", "model ns", as_f64(used.elapsed_ns)));
+        metrics.push(MeasureMetric::cost(MODEL_TIME, "model ns", as_f64(used.elapsed_ns)));
     }
     metrics.extend(used.counters.iter().map(|counter| {
         let DiskCounter { name, unit, value, .. } = counter;
         let unit = if used.time == DiskTime::Model { model_unit(unit) } else { unit.clone() };
-        MeasureMetric::cost(&format!("disk_{name}"), &unit, *value)
+        MeasureMetric::cost(&format!("{DISK_COUNTER}{name}"), &unit, *value)
     }));
     metrics
 }

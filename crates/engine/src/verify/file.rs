@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 
-use fsage_content::{BLOCK_BYTES, Block, Expected, HEADER_BYTES, Verdict, recognise, verify};
+use fsage_content::{BLOCK_BYTES, Block, BlockVerdict, Expected, HEADER_BYTES, recognise, verify};
 use fsage_sys::fiemap::{self, Reader};
 use rustix::io::Errno;
 
@@ -119,17 +119,19 @@ impl Check<'_> {
             return;
         }
         let (kind, what) = match self.judge(block, offset) {
-            Verdict::Good { .. } | Verdict::Stale { .. } => {
+            BlockVerdict::Good { .. } | BlockVerdict::Stale { .. } => {
                 self.found.good_blocks += 1;
                 return;
             }
-            Verdict::Zero if self.is_unwritten(offset) => ("unwritten", UNWRITTEN.to_owned()),
-            Verdict::Zero => ("zero", "zeros where data was written".to_owned()),
-            Verdict::Torn { sectors, .. } => ("torn", format!("sectors {sectors:#010b} are not the block's")),
-            Verdict::Misplaced { found } => {
+            BlockVerdict::Zero if self.is_unwritten(offset) => ("unwritten", UNWRITTEN.to_owned()),
+            BlockVerdict::Zero => ("zero", "zeros where data was written".to_owned()),
+            BlockVerdict::Torn { sectors, .. } => {
+                ("torn", format!("sectors {sectors:#010b} are not the block's"))
+            }
+            BlockVerdict::Misplaced { found } => {
                 ("misplaced", format!("data of file {} from offset {}", found.file, found.offset))
             }
-            Verdict::Foreign => ("foreign", "not self-describing data".to_owned()),
+            BlockVerdict::Foreign => ("foreign", "not self-describing data".to_owned()),
         };
         if self.identity.is_none() && self.pending.len() < super::FINDINGS {
             self.pending.push((kind, offset, what));
@@ -157,7 +159,7 @@ impl Check<'_> {
     }
 
     /// What the block is, measured against what the file's others say.
-    fn judge(&self, block: &[u8], offset: u64) -> Verdict {
+    fn judge(&self, block: &[u8], offset: u64) -> BlockVerdict {
         // A short tail has its version but not its check: it is right if it is what that version makes.
         let named =
             block.get(4..8).filter(|_| block.len() < HEADER_BYTES).and_then(|bytes| bytes.try_into().ok());
@@ -167,11 +169,11 @@ impl Check<'_> {
         });
         match self.identity {
             Some(file) => verify(block, &Expected { file, offset, versions }),
-            None if block.iter().all(|byte| *byte == 0) => Verdict::Zero,
+            None if block.iter().all(|byte| *byte == 0) => BlockVerdict::Zero,
             None => match recognise(block) {
-                Block::Fragment { .. } if block.len() < HEADER_BYTES => Verdict::Good { version: 0 },
-                Block::Good { header, .. } => Verdict::Misplaced { found: header },
-                _ => Verdict::Foreign,
+                Block::Fragment { .. } if block.len() < HEADER_BYTES => BlockVerdict::Good { version: 0 },
+                Block::Good { header, .. } => BlockVerdict::Misplaced { found: header },
+                _ => BlockVerdict::Foreign,
             },
         }
     }

@@ -82,9 +82,6 @@ pub struct Drift {
     upkeep: bool,
 }
 
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;
-
 impl Workload for Drift {
     fn next(&mut self, feedback: &Feedback) -> Option<Operation> {
         self.upkeep = false;

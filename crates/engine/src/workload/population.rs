@@ -3,6 +3,8 @@
 //! It numbers what is made, remembers which object the operation under way is about, and follows its outcome in a
 //! [`Model`]. Memory: about 120 bytes a live file.
 
+use fsage_sys::errno::is_out_of_space;
+
 use super::error::WorkloadError;
 use super::{LiveFile, Model};
 use crate::distribution::Random;
@@ -12,9 +14,6 @@ use crate::tree::Directory;
 
 /// Most directories of a load.
 const MAX_DIRECTORIES: u64 = 1 << 24;
-
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;
 
 /// Files in a row that did not fit, after which no more are tried.
 pub const PATIENCE: u32 = 16;
@@ -190,7 +189,7 @@ pub fn own_directories(key: &str, count: u64, thread: u32, threads: u32) -> Resu
 
 /// Whether an operation failed because the volume is full.
 pub const fn is_shortage(outcome: &Outcome) -> bool {
-    matches!(outcome.errno, ENOSPC | EDQUOT)
+    is_out_of_space(outcome.errno)
 }
 
 fn pick(from: &[u32], random: &mut Random) -> u32 {

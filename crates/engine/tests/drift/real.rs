@@ -97,7 +97,11 @@ fn check_content(path: &Path, file: &fsage_engine::workload::LiveFile) {
     for block in data.chunks(fsage_content::BLOCK_BYTES) {
         let expected = fsage_content::Expected { file: file.file, offset, versions: 1..=file.version };
         let verdict = fsage_content::verify(block, &expected);
-        assert!(matches!(verdict, fsage_content::Verdict::Good { .. }), "{}: {verdict:?}", path.display());
+        assert!(
+            matches!(verdict, fsage_content::BlockVerdict::Good { .. }),
+            "{}: {verdict:?}",
+            path.display()
+        );
         offset += 4096;
     }
 }

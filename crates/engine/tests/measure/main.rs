@@ -25,6 +25,7 @@ use fsage_engine::measure::{
 };
 use fsage_engine::size::Bytes;
 use fsage_engine::verify;
+use fsage_engine::warning::WarningKind;
 use volume::{KINDS, Volume, plant};
 
 fn measure(spec: MeasureSpec, directory: &Path, seed: u64) -> Result<MeasureResult, MeasureError> {
@@ -78,7 +79,7 @@ fn all() -> Vec<MeasureSpec> {
 
 /// Whether the traces of this host can be read; says `skipped` when not.
 fn sees_requests(result: &MeasureResult) -> bool {
-    if let Some(warning) = result.warnings.iter().find(|warning| warning.kind == "no-requests") {
+    if let Some(warning) = result.warnings.iter().find(|warning| warning.kind == WarningKind::NoRequests) {
         skip::skip(format!("block requests cannot be seen here: {}", warning.message));
         return false;
     }
@@ -114,8 +115,8 @@ fn contract(kind: &str) {
             assert!(moved.requests > 0 && moved.bytes > 0, "{kind} {name}: {requests:?}");
             assert!(moved.mean_service_ns.is_some(), "{kind} {name}: {requests:?}");
         }
-        let warnings: Vec<_> =
-            result.warnings.iter().filter(|w| !["no-requests", "cpu-bound"].contains(&&w.kind[..])).collect();
+        let expected = [WarningKind::NoRequests, WarningKind::CpuBound];
+        let warnings: Vec<_> = result.warnings.iter().filter(|w| !expected.contains(&w.kind)).collect();
         assert!(warnings.is_empty(), "{kind} {name}: {warnings:?}");
 
         let after = copy::tree_digest(&old).unwrap();
@@ -229,7 +230,11 @@ fn a_full_volume_ends_create_with_a_warning_and_is_free_again_afterwards() {
     let spec = CreateSpec { files: Some(1000), file_size, ..CreateSpec::default() };
     let before = fsage_engine::host::cache::usage(&old).unwrap().used_bytes;
     let result = measure(MeasureSpec::Create(spec), &old, 1).unwrap();
-    assert!(result.warnings.iter().any(|warning| warning.kind == "volume-full"), "{:?}", result.warnings);
+    assert!(
+        result.warnings.iter().any(|warning| warning.kind == WarningKind::VolumeFull),
+        "{:?}",
+        result.warnings
+    );
     assert!((50..130).contains(&result.files), "{}", result.files);
     assert_eq!(names(&old), []);
     let after = fsage_engine::host::cache::usage(&old).unwrap().used_bytes;

@@ -1,8 +1,10 @@
 //! `fsage compare`: whether two sides differ, as a table, a page, JSON or an exit code.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
+use fsage_engine::warning::WarningKind;
 use serde::Serialize;
 
 use super::escape;
@@ -86,6 +88,11 @@ fn shown(comparison: &Comparison, terminal: &Terminal) -> String {
         let trials = counted(side.trials, "trial");
         let line = format!("{}  ({trials}{})", side.selection, warnings.concat());
         out.push_str(&format!("{name}  {}\n", escape::line(&line)));
+    }
+    let kinds: BTreeSet<&WarningKind> =
+        comparison.a.warnings.keys().chain(comparison.b.warnings.keys()).collect();
+    for kind in kinds {
+        out.push_str(&format!("   {kind}: {}\n", kind.meaning()));
     }
     out.push('\n');
     let heading = ["metric", "A", "B", "n", "B against A"].map(str::to_owned).to_vec();

@@ -9,6 +9,7 @@ use fsage_engine::host::mount::{self, MountEntry};
 use fsage_engine::measure::{Effect, MeasureMetric, MeasureResult, MeasureSpec, registry};
 use fsage_engine::protocol::{Request, Warning};
 use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_engine::warning::WarningKind;
 use serde_json::json;
 
 use super::explain::{EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
@@ -197,7 +198,7 @@ fn cached_loop(device: &Path) -> Option<Warning> {
     let name = device.file_name()?.to_str().filter(|name| name.starts_with("loop"))?;
     let direct = std::fs::read_to_string(format!("/sys/block/{name}/loop/dio")).ok()?;
     (direct.trim() == "0").then(|| Warning {
-        kind: "cache-too-large".to_owned(),
+        kind: WarningKind::CacheTooLarge,
         message: format!(
             "{name} works through the page cache of the host, which may have answered in place of the device: its \
              pages were dropped before, but not kept from coming back; attach it with `losetup --direct-io=on`"

@@ -14,7 +14,7 @@ use super::escape;
 use super::explain::{EXIT_OK, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
-use super::verdict::{Verdict, judge};
+use super::verdict::{LayoutVerdict, judge};
 use super::{histogram, load, session, text, verify};
 use crate::target::{Session, Target, TargetError};
 
@@ -66,7 +66,7 @@ struct ScanReport {
     /// Why it cannot be known; empty otherwise.
     free_space_unknown: String,
     /// In words.
-    verdict: Verdict,
+    verdict: LayoutVerdict,
 }
 
 /// Scans.

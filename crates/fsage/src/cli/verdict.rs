@@ -68,7 +68,7 @@ impl Grade {
 
 /// What the scan comes to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct LayoutVerdict {
     /// Grade of the files; absent when no file has an extent.
     pub files: Option<Grade>,
     /// Grade of the free space; absent when it is not known.
@@ -81,7 +81,7 @@ pub struct Verdict {
 
 /// Judges.
 #[must_use]
-pub fn judge(layout: &LayoutSummary, free: Option<&FreeSpace>) -> Verdict {
+pub fn judge(layout: &LayoutSummary, free: Option<&FreeSpace>) -> LayoutVerdict {
     let mut sentences = Vec::new();
     let files = (layout.mapped_files > 0).then(|| files(layout));
     match files {
@@ -102,7 +102,7 @@ pub fn judge(layout: &LayoutSummary, free: Option<&FreeSpace>) -> Verdict {
             text::percent(large)
         ));
     }
-    Verdict { files, free_space, large_free_share, sentences }
+    LayoutVerdict { files, free_space, large_free_share, sentences }
 }
 
 fn files(layout: &LayoutSummary) -> Grade {

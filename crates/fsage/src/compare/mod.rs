@@ -14,6 +14,7 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_engine::warning::WarningKind;
 use serde::Serialize;
 
 use crate::cli::explain::{EXIT_USAGE, Explain};
@@ -121,7 +122,7 @@ pub struct SideFacts {
     /// Complete trials that were compared.
     pub trials: usize,
     /// Warnings of these trials by kind.
-    pub warnings: BTreeMap<String, usize>,
+    pub warnings: BTreeMap<WarningKind, usize>,
 }
 
 /// Everything `fsage compare` knows.

@@ -42,7 +42,7 @@ fn side(name: &str, side: &SideFacts) -> Markup {
     html! {
         li {
             (name) ": " code { (side.selection) } ", " (text::counted(side.trials, "trial"))
-            @for (kind, number) in &side.warnings { ", " (number) " × " (kind) }
+            @for (kind, number) in &side.warnings { ", " (number) " × " abbr title=(kind.explanation()) { (kind) } }
         }
     }
 }

@@ -1,18 +1,18 @@
 //! A side of a comparison: a store, or the trials of one that have certain values.
 //!
-//! Records are read narrowly, without the ticks and probes of their stages, so that long runs take little memory.
+//! Records are read without their stages, so that long runs take little memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsage_engine::protocol::Warning;
-use serde::Deserialize;
+use fsage_engine::warning::WarningKind;
 use serde_json::Value;
 
 use super::CompareError;
 use crate::stats::{Evidence, Series};
-use crate::store::Store;
-use crate::store::format::{Metric, STORE_VERSION, TrialStatus};
+use crate::store::format::{Metric, TrialRecord, TrialStatus, Unread};
+use crate::store::{Store, read_trial};
 use crate::study::schema::nearest;
 
 /// One side.
@@ -23,28 +23,11 @@ pub struct Side {
     /// Complete trials that are selected.
     pub trials: Vec<Evidence>,
     /// Their warnings by kind.
-    pub warnings: BTreeMap<String, usize>,
+    pub warnings: BTreeMap<WarningKind, usize>,
     /// What could not be read.
     pub notes: Vec<String>,
     /// Keys that the selection names.
     pub named: BTreeSet<String>,
-}
-
-/// `trial.json`, as far as it is compared.
-#[derive(Deserialize)]
-struct Record {
-    version: u32,
-    #[serde(default)]
-    factors: BTreeMap<String, Value>,
-    #[serde(default)]
-    repeat: u32,
-    status: TrialStatus,
-    #[serde(default)]
-    spec: Value,
-    #[serde(default)]
-    metrics: Vec<Metric>,
-    #[serde(default)]
-    warnings: Vec<Warning>,
 }
 
 /// Reads `STORE` or `STORE:key=value,key=value`.
@@ -58,7 +41,7 @@ pub fn load(text: &str) -> Result<Side, CompareError> {
     let mut records = Vec::new();
     let ids: BTreeSet<&String> = store.plan().trials.iter().map(|trial| &trial.id).collect();
     for id in ids {
-        match read(&store, id) {
+        match read_trial::<Unread>(store.root(), id) {
             Ok(Some(record)) if record.status == TrialStatus::Complete => records.push(record),
             Ok(Some(_)) => side.notes.push(format!("trial {id} of `{path}` failed and is left out")),
             Ok(None) => {}
@@ -105,21 +88,7 @@ fn split(text: &str) -> Result<(&str, BTreeMap<String, Value>), CompareError> {
         .ok_or_else(|| CompareError::Selection { text: text.to_owned() })
 }
 
-fn read(store: &Store, id: &str) -> Result<Option<Record>, String> {
-    let bytes = match std::fs::read(store.trial_directory(id).join("trial.json")) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
-    };
-    let record: Record =
-        serde_json::from_slice(&bytes).map_err(|error| format!("its record is damaged ({error})"))?;
-    if record.version > STORE_VERSION {
-        return Err(format!("it has version {}, this fsage knows {STORE_VERSION}", record.version));
-    }
-    Ok(Some(record))
-}
-
-fn evidence(record: Record) -> (Evidence, Vec<Warning>) {
+fn evidence(record: TrialRecord<Unread>) -> (Evidence, Vec<Warning>) {
     let metrics = record.metrics.into_iter().map(|metric| {
         let Metric { name, unit, samples, larger_is_worse, run } = metric;
         (name, Series { unit, larger_is_worse, samples, run, ..Series::default() })

@@ -36,7 +36,7 @@ pub struct Map<'a> {
 
 /// What a cell is drawn as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum CellKind {
     /// Some of the item's data.
     Own,
     /// Mostly data of the tree's other files.
@@ -122,14 +122,14 @@ impl<'a> Map<'a> {
     }
 
     /// What a cell is drawn as beside the files of `tree`, and how strongly (0..=1); nothing where it is free.
-    pub(super) fn drawn(&self, cell: usize, tree: &Item) -> Option<(Kind, f64)> {
+    pub(super) fn drawn(&self, cell: usize, tree: &Item) -> Option<(CellKind, f64)> {
         let of = |item: &Item| item.cells.get(&cell).copied().unwrap_or(0.0);
         let (own, all) = (of(self.item), of(tree));
         if own > 0.0 {
-            return Some((Kind::Own, 0.35 + 0.65 * own));
+            return Some((CellKind::Own, 0.35 + 0.65 * own));
         }
         let rest = (self.used.get(cell).copied().unwrap_or(0.0) - all).max(0.0);
-        let kind = if rest > all { Kind::Rest } else { Kind::Files };
+        let kind = if rest > all { CellKind::Rest } else { CellKind::Files };
         (rest + all > 0.0).then_some((kind, (rest + all).min(1.0)))
     }
 }
@@ -174,11 +174,11 @@ mod tests {
         used[1] = 0.25;
         let map = Map::new(&item, &used);
         let at = |cell| map.drawn(cell, &tree);
-        assert_eq!((at(0), at(1), at(2)), (Some((Kind::Files, 0.9)), Some((Kind::Rest, 0.25)), None));
-        assert_eq!(at(64), Some((Kind::Own, 0.35 + 0.65 * 0.1)));
+        assert_eq!((at(0), at(1), at(2)), (Some((CellKind::Files, 0.9)), Some((CellKind::Rest, 0.25)), None));
+        assert_eq!(at(64), Some((CellKind::Own, 0.35 + 0.65 * 0.1)));
         assert_eq!(
             at(70),
-            Some((Kind::Files, 0.2)),
+            Some((CellKind::Files, 0.2)),
             "also where the file system does not tell what is in use"
         );
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use fsage_engine::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
 
-use super::map::{COLUMNS, Kind, Map, ROWS};
+use super::map::{COLUMNS, CellKind, Map, ROWS};
 use super::{Explanation, Item, remedies};
 use crate::report::alone;
 use crate::report::table::{Cell, Column, Row, table};
@@ -150,7 +150,7 @@ pub(crate) fn worst_table(id: &str, items: &[Item]) -> Markup {
 /// The volume, cell by cell, with an item of an explanation on it.
 pub(crate) fn map(title: &str, item: &Item, explanation: &Explanation) -> Markup {
     let map = Map::new(item, &explanation.used);
-    let mut paths: BTreeMap<(Kind, u64), String> = BTreeMap::new();
+    let mut paths: BTreeMap<(CellKind, u64), String> = BTreeMap::new();
     for index in 0..COLUMNS * ROWS {
         let Some((kind, strength)) = map.drawn(index, &explanation.tree) else { continue };
         let path = paths.entry((kind, to_u64((strength * STEPS).ceil()))).or_default();
@@ -167,11 +167,11 @@ pub(crate) fn map(title: &str, item: &Item, explanation: &Explanation) -> Markup
     }
 }
 
-const fn class(kind: Kind) -> &'static str {
+const fn class(kind: CellKind) -> &'static str {
     match kind {
-        Kind::Own => "own",
-        Kind::Files => "files",
-        Kind::Rest => "rest",
+        CellKind::Own => "own",
+        CellKind::Files => "files",
+        CellKind::Rest => "rest",
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use fsage_engine::host::program::all_called;
 use fsage_engine::protocol::{FailureKind, HostFacts, Reply, Request};
 use fsage_engine::size::Bytes;
 
@@ -438,7 +439,7 @@ impl FileSystem {
     /// # Errors
     /// The first program that is missing.
     pub fn check_host(&self, facts: &HostFacts) -> Result<(), FileSystemError> {
-        let known = |name: &str| crate::tools::PROGRAMS.iter().any(|program| program.name == name);
+        let known = |name: &str| all_called().any(|program| program.name == name);
         for (program, package) in self.tools() {
             if known(&program) && !facts.tools.contains_key(&program) {
                 return Err(ToolError::Missing { program, package }.into());

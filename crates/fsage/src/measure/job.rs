@@ -235,7 +235,7 @@ impl Job {
             if line.is_empty() {
                 continue;
             }
-            let place = Place { name, line: index + 1 };
+            let place = JobLine { name, line: index + 1 };
             if let Some(section) = line.strip_prefix('[') {
                 let section = section.strip_suffix(']').ok_or_else(|| place.odd(line))?;
                 sections.push((place.section(section)?, Vec::new()));
@@ -285,12 +285,12 @@ impl Job {
 }
 
 /// Where in a job file we are.
-struct Place<'a> {
+struct JobLine<'a> {
     name: &'a str,
     line: usize,
 }
 
-impl Place<'_> {
+impl JobLine<'_> {
     fn odd(&self, text: &str) -> JobError {
         JobError::Line { name: self.name.to_owned(), line: self.line, text: text.to_owned() }
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fsage_engine::location::Location;
 use fsage_engine::measure::{MeasureResult, MeasureSpec};
 use fsage_engine::protocol::{FailureKind, Reply, Request};
+use fsage_sys::errno::is_out_of_space;
 
 use crate::cli::explain::{EXIT_USAGE, Explain, exit_code_of};
 use crate::lease::record::Lease;
@@ -72,9 +73,8 @@ impl MeasureError {
     /// Whether there was no room on the file system.
     #[must_use]
     pub fn is_out_of_space(&self) -> bool {
-        const ENOSPC: i32 = 28;
         match self {
-            Self::Target(error) => error.errno() == Some(ENOSPC),
+            Self::Target(error) => error.errno().is_some_and(is_out_of_space),
             Self::Output(error) => error.is_out_of_space(),
             Self::Lease(_) | Self::Job(_) | Self::Tool(_) => false,
         }

@@ -18,6 +18,7 @@ use crate::stats::claim::pairs;
 use crate::stats::evidence::ratio;
 use crate::stats::quantile::mean;
 use crate::stats::{Estimate, Evidence};
+use crate::store::name::is_headline;
 
 /// The factor that tells the states apart.
 pub const STATE: &str = "state";
@@ -73,7 +74,7 @@ pub struct Point {
 /// Measures that any trial has, in alphabetical order: their headlines are the metrics without a dot.
 pub fn measures(view: &View) -> Vec<String> {
     let names = view.evidence.iter().flat_map(|trial| trial.metrics.keys());
-    names.filter(|name| !name.contains('.')).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+    names.filter(|name| is_headline(name)).cloned().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Every number of every measure, aged against the other states, each file system apart.

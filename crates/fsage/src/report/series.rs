@@ -5,12 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_engine::layout::FreeSpace;
-use fsage_engine::load::{LatencySummary, Tick};
+use fsage_engine::load::{LatencySummary, Probe, Tick};
 use fsage_engine::operation::OperationKind;
 use fsage_engine::quantity::as_f64;
 use serde::Serialize;
 
-use super::source::ProbeFile;
 use super::text::rounded;
 use crate::stats::{quantile, savitzky_golay};
 
@@ -113,8 +112,8 @@ pub struct FreeMap {
 }
 
 /// Free-space columns, at most `columns` of them; `None` when no probe knew the free space.
-pub fn free_map(probes: &[ProbeFile], columns: usize) -> Option<FreeMap> {
-    let known: Vec<(&ProbeFile, &FreeSpace)> =
+pub fn free_map(probes: &[Probe], columns: usize) -> Option<FreeMap> {
+    let known: Vec<(&Probe, &FreeSpace)> =
         probes.iter().filter_map(|probe| Some((probe, probe.free_space.as_ref()?))).collect();
     let merged = known.len().div_ceil(columns.max(1)).max(1);
     let ends = || known.chunks(merged).filter_map(<[_]>::last);
@@ -123,7 +122,7 @@ pub fn free_map(probes: &[ProbeFile], columns: usize) -> Option<FreeMap> {
         crate::stats::histogram::span(known.iter().map(|(_, free)| &free.histogram)).unwrap_or((12, 12));
     // One row a power of two: of each window what `of` takes from its sorted values.
     let rows = |pick: fn(&FreeSpace) -> &Vec<u64>, of: fn(&[u64]) -> Option<&u64>| -> Vec<Vec<u64>> {
-        let cell = |window: &[(&ProbeFile, &FreeSpace)], bucket: usize| {
+        let cell = |window: &[(&Probe, &FreeSpace)], bucket: usize| {
             let values = window.iter().map(|(_, free)| pick(free).get(bucket).copied().unwrap_or(0));
             let mut values: Vec<u64> = values.collect();
             values.sort_unstable();
@@ -196,7 +195,7 @@ mod tests {
             });
             serde_json::from_value(serde_json::json!({"operations": operations, "free_space": free})).unwrap()
         };
-        let probes: Vec<ProbeFile> = (1..=100).map(probe).collect();
+        let probes: Vec<Probe> = (1..=100).map(probe).collect();
         let map = free_map(&probes, 10).unwrap();
         assert_eq!((map.merged, map.first, map.operations.last()), (10, 12, Some(&100)));
         assert_eq!(map.count[0], [10, 10, 10, 5000, 10, 10, 10, 10, 10, 10]);

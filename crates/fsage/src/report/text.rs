@@ -2,6 +2,8 @@
 
 use fsage_engine::quantity::{as_f64, to_u64};
 
+use crate::store::name;
+
 /// A duration given in nanoseconds: `12.3 µs`.
 #[must_use]
 pub fn nanoseconds(ns: f64) -> String {
@@ -145,25 +147,26 @@ pub fn words(name: &str) -> String {
 
 /// A metric's name in words: `latency.create.p99_ns` → `create, p99 latency`.
 #[must_use]
-pub fn metric(name: &str) -> String {
+pub fn metric(metric: &str) -> String {
     let what = |last: &str| match last {
-        "mean_ns" => "mean latency".to_owned(),
-        "p50_ns" => "median latency".to_owned(),
-        "p99_ns" => "p99 latency".to_owned(),
-        "p999_ns" => "p99.9 latency".to_owned(),
-        "max_ns" => "largest latency".to_owned(),
+        name::MEAN_NS => "mean latency".to_owned(),
+        name::P50_NS => "median latency".to_owned(),
+        name::P99_NS => "p99 latency".to_owned(),
+        name::P999_NS => "p99.9 latency".to_owned(),
+        name::MAX_NS => "largest latency".to_owned(),
         other => words(other),
     };
-    match name.split('.').collect::<Vec<_>>().as_slice() {
-        ["latency", operation, last] => format!("{}, {}", words(operation), what(last)),
-        ["free", "extents"] => "free extents".to_owned(),
-        ["free", "median_bytes"] => "median free extent".to_owned(),
-        ["free", "largest_bytes"] => "largest free extent".to_owned(),
-        ["layout", "score"] => "layout score".to_owned(),
-        ["age", "operations_per_s"] => "ageing speed".to_owned(),
-        ["age", "device_bytes"] => "device bytes written".to_owned(),
-        [.., last] => words(last),
-        [] => String::new(),
+    if let Some((operation, statistic)) = name::latency_parts(metric) {
+        return format!("{}, {}", words(operation), what(statistic));
+    }
+    match metric {
+        name::FREE_EXTENTS => "free extents".to_owned(),
+        name::FREE_MEDIAN_BYTES => "median free extent".to_owned(),
+        name::FREE_LARGEST_BYTES => "largest free extent".to_owned(),
+        name::LAYOUT_SCORE => "layout score".to_owned(),
+        name::OPERATIONS_PER_S => "ageing speed".to_owned(),
+        name::DEVICE_BYTES => "device bytes written".to_owned(),
+        other => words(other.rsplit('.').next().unwrap_or_default()),
     }
 }
 

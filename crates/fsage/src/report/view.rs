@@ -5,19 +5,20 @@ use std::path::Path;
 
 use fsage_engine::disk::DiskUse;
 use fsage_engine::layout::LayoutSummary;
-use fsage_engine::load::{LoadResult, Tick};
+use fsage_engine::load::{LoadResult, Probe, Tick, out_of_space};
 use fsage_engine::lockstep::Round;
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use fsage_engine::quantity::{as_f64, share};
 use serde_json::Value;
 
 use super::series::{self, FreeMap, Latency};
-use super::source::{self, Note, ProbeFile, StageFile, Study, TrialFile};
+use super::source::{self, Note, Study};
 use super::{ReportError, ReportOptions, factor, palette, text};
 use crate::explain::{Explanation, noted};
 use crate::stats::evidence::{self, Series, Trend, blocks};
 use crate::stats::{Bootstrap, Evidence};
-use crate::store::format::{Look, TrialStatus, VolumePlaces};
+use crate::store::format::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
+use crate::store::name;
 
 /// Points a series may have in a chart.
 const POINTS: usize = 2_000;
@@ -243,7 +244,7 @@ fn add_places(view: &mut View, store: &Path) {
     }
 }
 
-fn failed(trial: TrialFile) -> FailedTrial {
+fn failed(trial: TrialRecord) -> FailedTrial {
     let label = factor::context(&trial.factors, &BTreeSet::new());
     let label =
         if label.is_empty() { trial.id.clone() } else { format!("{label}, repeat {}", trial.repeat + 1) };
@@ -292,8 +293,8 @@ fn order(name: &str) -> (usize, String) {
     (FIRST.iter().position(|known| *known == name).unwrap_or(FIRST.len()), name.to_owned())
 }
 
-fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
-    let TrialFile { id, factors, repeat, spec, stages, metrics, .. } = file;
+fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
+    let TrialRecord { id, factors, repeat, spec, stages, metrics, .. } = file;
     let file_system = factors
         .get(factor::FILE_SYSTEM)
         .or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM))
@@ -315,14 +316,15 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
     }
     let medium = medium(&evidence.spec);
     // What a copy was made of is shown with the trial that measured it.
-    let copied = stages.iter().any(|stage| stage.kind == "copy");
+    let copied = stages.iter().any(|stage| matches!(stage, StageRecord::Copy { .. }));
     let disk = disk_parts(&stages, copied);
-    let image = stages.iter().enumerate().find(|(_, stage)| !stage.run.is_empty());
-    let image = image.map(|(position, stage)| (position, stage.run.clone()));
+    let image = stages.iter().enumerate().find_map(|(position, stage)| match stage {
+        StageRecord::Image { run, .. } if !run.is_empty() => Some((position, run.clone())),
+        _ => None,
+    });
     let lockstep = lockstep(&stages);
-    let aged = stages.into_iter().enumerate().filter(|(_, stage)| !copied && stage.kind == "age");
     let mut ages = Vec::new();
-    for (position, stage) in aged {
+    for (position, stage) in stages.into_iter().enumerate().filter(|_| !copied) {
         let run = image.as_ref().filter(|(end, _)| position < *end).map(|(_, run)| run.clone());
         let first = ages.is_empty();
         ages.extend(digest_age(stage, first, &mut evidence, limits).map(|age| Age { run, ..age }));
@@ -344,7 +346,7 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
             .into_iter()
             .map(|warning| Warning { message: text::with_sizes(&warning.message), ..warning })
             .collect(),
-        program: program(&file.program),
+        program: file.program,
         check: file.check,
         ages,
         medium,
@@ -355,9 +357,13 @@ fn digest(file: TrialFile, limits: &Limits) -> (Trial, Evidence) {
 }
 
 /// What a `lockstep` stage left, where there is one.
-fn lockstep(stages: &[StageFile]) -> Option<Lockstep> {
-    let StageFile { volumes, rounds, looks, .. } = stages.iter().find(|stage| stage.kind == "lockstep")?;
-    Some(Lockstep { volumes: volumes.clone(), rounds: rounds.clone(), looks: looks.clone() })
+fn lockstep(stages: &[StageRecord]) -> Option<Lockstep> {
+    stages.iter().find_map(|stage| match stage {
+        StageRecord::Lockstep { volumes, rounds, looks, .. } => {
+            Some(Lockstep { volumes: volumes.clone(), rounds: rounds.clone(), looks: looks.clone() })
+        }
+        _ => None,
+    })
 }
 
 /// The virtual disk of a trial's specification.
@@ -373,46 +379,41 @@ fn medium(spec: &Value) -> Option<Medium> {
 }
 
 /// What the disk did in each part of a trial; of a copied tree, what its ageing took is shown where it was done.
-fn disk_parts(stages: &[StageFile], copied: bool) -> Vec<DiskPart> {
+fn disk_parts(stages: &[StageRecord], copied: bool) -> Vec<DiskPart> {
     let mut parts = Vec::new();
-    let mut add =
-        |what: &str, used: &DiskUse| parts.push(DiskPart { what: what.to_owned(), used: used.clone() });
-    for look in stages.iter().filter_map(|stage| stage.looks.last()) {
-        for volume in &look.volumes {
-            for result in &volume.measures {
-                if let Some(used) = &result.disk {
-                    add(&format!("{}, {}", result.name, volume.name), used);
+    let mut add = |what: &str, used: &Option<DiskUse>| {
+        parts.extend(used.iter().map(|used| DiskPart { what: what.to_owned(), used: used.clone() }));
+    };
+    for stage in stages {
+        match stage {
+            StageRecord::Age { name, result, .. } if !copied => add(name, &result.disk),
+            StageRecord::Measure { results, .. } => {
+                results.iter().for_each(|result| add(&result.name, &result.disk));
+            }
+            StageRecord::Lockstep { looks, .. } => {
+                for volume in looks.last().iter().flat_map(|look| &look.volumes) {
+                    for result in &volume.measures {
+                        add(&format!("{}, {}", result.name, volume.name), &result.disk);
+                    }
                 }
             }
-        }
-    }
-    for stage in stages {
-        if let Some(used) = stage.result.as_ref().and_then(|result| result.disk.as_ref()).filter(|_| !copied)
-        {
-            add(&stage.name, used);
-        }
-        for result in &stage.results {
-            if let Some(used) = &result.disk {
-                add(&result.name, used);
-            }
+            _ => {}
         }
     }
     parts
 }
 
-fn digest_age(stage: StageFile, first: bool, evidence: &mut Evidence, limits: &Limits) -> Option<Age> {
-    let StageFile { name, result, ticks, probes, .. } = stage;
-    let result = *result?;
-    // As the metrics of further stages begin (`run/metric.rs`).
-    let prefix = if first { String::new() } else { format!("{name}.") };
+fn digest_age(stage: StageRecord, first: bool, evidence: &mut Evidence, limits: &Limits) -> Option<Age> {
+    let StageRecord::Age { name: stage, result, ticks, probes, .. } = stage else { return None };
+    let prefix = name::prefix(&stage, first);
     let target = ["max", "target"]
         .iter()
-        .find_map(|end| evidence.factor(&format!("stage.{name}.workload.utilisation.{end}"))?.as_f64());
+        .find_map(|end| evidence.factor(&format!("stage.{stage}.workload.utilisation.{end}"))?.as_f64());
     add_tick_blocks(&ticks, &prefix, evidence);
     add_probe_blocks(&probes, &prefix, evidence);
     let last = probes.last();
     Some(Age {
-        stage: name,
+        stage,
         label: String::new(),
         panel: 0,
         run: None,
@@ -424,7 +425,7 @@ fn digest_age(stage: StageFile, first: bool, evidence: &mut Evidence, limits: &L
         total_bytes: last.map(|probe| probe.total_bytes).filter(|&bytes| bytes > 0),
         ticks: ticks.len(),
         probes: probes.len(),
-        result,
+        result: *result,
     })
 }
 
@@ -438,25 +439,26 @@ fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
                 let present = ticks.iter().filter_map(|tick| tick.latency.get(&kind));
                 present.map(|latency| (as_f64(latency.count), pick(latency))).collect()
             };
-        let name = kind.name();
-        let mut put = |metric: &str, values: Vec<(f64, f64)>| {
-            if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}latency.{name}.{metric}")) {
+        let mut put = |statistic: &str, values: Vec<(f64, f64)>| {
+            if let Some(series) =
+                evidence.metrics.get_mut(&format!("{prefix}{}", name::latency(kind, statistic)))
+            {
                 series.blocks = blocks(&values);
             }
         };
-        put("mean_ns", column(ticks, |latency| latency.mean_ns));
-        put("p50_ns", column(ticks, |latency| as_f64(latency.p50_ns)));
-        put("p99_ns", column(ticks, |latency| as_f64(latency.p99_ns)));
-        put("p999_ns", column(ticks, |latency| as_f64(latency.p999_ns)));
+        put(name::MEAN_NS, column(ticks, |latency| latency.mean_ns));
+        put(name::P50_NS, column(ticks, |latency| as_f64(latency.p50_ns)));
+        put(name::P99_NS, column(ticks, |latency| as_f64(latency.p99_ns)));
+        put(name::P999_NS, column(ticks, |latency| as_f64(latency.p999_ns)));
         let part = |from: usize, to: usize| blocks(&column(&ticks[from..to], |latency| latency.mean_ns));
         let trend =
             Trend { early: part(quarter, 2 * quarter), late: part(ticks.len() - quarter, ticks.len()) };
-        evidence.trend.insert(format!("{prefix}{name}"), trend);
+        evidence.trend.insert(format!("{prefix}{}", kind.name()), trend);
     }
     // The ticks' own time is the wall's.
     if let Some(series) = evidence
         .metrics
-        .get_mut(&format!("{prefix}age.operations_per_s"))
+        .get_mut(&format!("{prefix}{}", name::OPERATIONS_PER_S))
         .filter(|series| series.unit == "1/s")
     {
         let speeds: Vec<(f64, f64)> = ticks
@@ -472,43 +474,30 @@ fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
 }
 
 /// How the state varied over the last half of the probes.
-fn add_probe_blocks(probes: &[ProbeFile], prefix: &str, evidence: &mut Evidence) {
+fn add_probe_blocks(probes: &[Probe], prefix: &str, evidence: &mut Evidence) {
     let late = &probes[probes.len() / 2..];
-    let mut put = |metric: &str, pick: &dyn Fn(&ProbeFile) -> Option<f64>| {
+    let mut put = |metric: &str, pick: &dyn Fn(&Probe) -> Option<f64>| {
         if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}{metric}")) {
             let values: Vec<(f64, f64)> = late.iter().filter_map(pick).map(|value| (1.0, value)).collect();
             series.blocks = blocks(&values);
         }
     };
-    put("free.extents", &|probe| Some(as_f64(probe.free_space.as_ref()?.extents)));
-    put("free.median_bytes", &|probe| Some(as_f64(probe.free_space.as_ref()?.median_bytes)));
-    put("free.largest_bytes", &|probe| Some(as_f64(probe.free_space.as_ref()?.largest_bytes)));
-    put("use.share", &|probe| Some(share(probe.used_bytes, probe.total_bytes)));
-    put("layout.extents_per_file", &|probe| Some(probe.layout.as_ref()?.extents_per_file));
-    put("layout.one_extent_share", &|probe| Some(probe.layout.as_ref()?.one_extent_share));
-    put("layout.fragmented_share", &|probe| Some(1.0 - probe.layout.as_ref()?.one_extent_share));
-}
-
-/// A program in words: its name and version, or all its fields.
-fn program(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Object(fields) => {
-            let words = fields.values().filter_map(Value::as_str).filter(|text| !text.is_empty());
-            words.collect::<Vec<_>>().join(" ")
-        }
-        _ => String::new(),
-    }
+    put(name::FREE_EXTENTS, &|probe| Some(as_f64(probe.free_space.as_ref()?.extents)));
+    put(name::FREE_MEDIAN_BYTES, &|probe| Some(as_f64(probe.free_space.as_ref()?.median_bytes)));
+    put(name::FREE_LARGEST_BYTES, &|probe| Some(as_f64(probe.free_space.as_ref()?.largest_bytes)));
+    put(name::USE_SHARE, &|probe| Some(share(probe.used_bytes, probe.total_bytes)));
+    put(name::EXTENTS_PER_FILE, &|probe| Some(probe.layout.as_ref()?.extents_per_file));
+    put(name::ONE_EXTENT_SHARE, &|probe| Some(probe.layout.as_ref()?.one_extent_share));
+    put(name::FRAGMENTED_SHARE, &|probe| Some(1.0 - probe.layout.as_ref()?.one_extent_share));
 }
 
 impl Age {
     /// Says so when the volume ran out of space well below the use that was asked for: `statfs` counts space that
     /// data cannot have (metadata block groups and the reserve of btrfs, mostly).
     pub fn short_of_target(&self) -> Option<String> {
-        let failures = self.result.failed.get("ENOSPC").copied()?;
         // Those found no inode: no question of space.
-        let failures =
-            Some(failures.saturating_sub(self.result.failed_without_inode)).filter(|count| *count > 0)?;
+        let failures = out_of_space(&self.result.failed).saturating_sub(self.result.failed_without_inode);
+        let failures = Some(failures).filter(|count| *count > 0)?;
         let (most, target) = (self.most_used?, self.target?);
         (most < target - 0.02).then(|| {
             format!(

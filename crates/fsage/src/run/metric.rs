@@ -1,4 +1,4 @@
-//! Metrics of a trial, out of what its stages left. Names are those that `store/format.rs` lists; a second and
+//! Metrics of a trial, out of what its stages left. Names are those of [`name`]; a second and
 //! further stage's begin with its name.
 
 pub(crate) mod lockstep;
@@ -6,13 +6,11 @@ pub(crate) mod lockstep;
 use fsage_engine::disk::DiskTime;
 use fsage_engine::layout::{FreeSpace, LayoutSummary};
 use fsage_engine::load::{LoadResult, Probe};
-use fsage_engine::measure::{MeasureMetric, MeasureResult, disk_metrics, model_unit};
+use fsage_engine::measure::{DISK_COUNTER, MeasureMetric, MeasureResult, disk_metrics, model_unit};
 use fsage_engine::quantity::{as_f64, share};
 
 use crate::store::format::{Metric, StageRecord};
-
-/// What the names of a virtual disk's counters begin with.
-const DISK_COUNTER: &str = "disk_";
+use crate::store::name;
 
 /// Used extents below this size count as small.
 const SMALL_EXTENT_BITS: usize = 16;
@@ -29,9 +27,9 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
         _ => None,
     });
     let (mut aged, mut measured) = (0, 0);
-    let prefix = |earlier: &mut usize, name: &str| {
+    let prefix = |earlier: &mut usize, stage: &str| {
         *earlier += 1;
-        if *earlier == 1 { String::new() } else { format!("{name}.") }
+        name::prefix(stage, *earlier == 1)
     };
     for (position, stage) in stages.iter().enumerate().skip(start) {
         let run = image.filter(|(end, _)| position < *end).map(|(_, run)| run.as_str());
@@ -92,8 +90,12 @@ fn worse(metric: &MeasureMetric) -> Option<bool> {
 fn measures(list: &mut List<'_>, results: &[MeasureResult]) {
     for result in results {
         for (index, value) in result.metrics.iter().enumerate() {
-            let below = if index == 0 { String::new() } else { format!(".{}", value.name) };
-            list.one(&format!("{}{below}", result.name), unit_of(value), value.value, worse(value));
+            list.one(
+                &name::of_measure(&result.name, index, &value.name),
+                unit_of(value),
+                value.value,
+                worse(value),
+            );
         }
     }
 }
@@ -127,15 +129,14 @@ fn is_model(result: &LoadResult) -> bool {
 fn latency(list: &mut List<'_>, result: &LoadResult) {
     let unit = if is_model(result) { model_unit("ns") } else { "ns".to_owned() };
     for (kind, summary) in &result.latency {
-        let name = kind.name();
         for (statistic, value) in [
-            ("mean_ns", summary.mean_ns),
-            ("p50_ns", as_f64(summary.p50_ns)),
-            ("p99_ns", as_f64(summary.p99_ns)),
-            ("p999_ns", as_f64(summary.p999_ns)),
-            ("max_ns", as_f64(summary.max_ns)),
+            (name::MEAN_NS, summary.mean_ns),
+            (name::P50_NS, as_f64(summary.p50_ns)),
+            (name::P99_NS, as_f64(summary.p99_ns)),
+            (name::P999_NS, as_f64(summary.p999_ns)),
+            (name::MAX_NS, as_f64(summary.max_ns)),
         ] {
-            list.one(&format!("latency.{name}.{statistic}"), &unit, value, WORSE);
+            list.one(&name::latency(*kind, statistic), &unit, value, WORSE);
         }
     }
 }
@@ -147,49 +148,44 @@ fn cost(list: &mut List<'_>, result: &LoadResult) {
     let seconds = model.map_or(wall, |disk| as_f64(disk.elapsed_ns) / 1e9);
     let unit = |unit: &str| if model.is_some() { model_unit(unit) } else { unit.to_owned() };
     if seconds > 0.0 {
-        list.one("age.operations_per_s", &unit("1/s"), as_f64(result.operations) / seconds, BETTER);
+        list.one(name::OPERATIONS_PER_S, &unit("1/s"), as_f64(result.operations) / seconds, BETTER);
     }
-    list.one("age.elapsed_s", &unit("s"), seconds, None);
+    list.one(name::ELAPSED_S, &unit("s"), seconds, None);
     if model.is_some() {
-        list.one("age.wall_s", "s", wall, None);
+        list.one(name::WALL_S, "s", wall, None);
     }
     for metric in result.disk.iter().flat_map(disk_metrics) {
-        list.one(&format!("age.{}", metric.name), unit_of(&metric), metric.value, worse(&metric));
+        list.one(&name::of_age(&metric.name), unit_of(&metric), metric.value, worse(&metric));
     }
     if let Some(bytes) = result.device_bytes_written {
-        list.one("age.device_bytes", "bytes", as_f64(bytes), WORSE);
+        list.one(name::DEVICE_BYTES, "bytes", as_f64(bytes), WORSE);
     }
-    list.one("age.overhead_ns", "ns", result.overhead_ns_per_operation, None);
+    list.one(name::OVERHEAD_NS, "ns", result.overhead_ns_per_operation, None);
 }
 
 fn usage(list: &mut List<'_>, probes: &[Probe]) {
     let over_time: Vec<f64> = probes.iter().map(|p| share(p.used_bytes, p.total_bytes)).collect();
     if let Some(last) = over_time.last() {
-        list.one("use.share", "share", *last, None);
-        list.push("use.share_over_time", "share", over_time, None);
+        list.one(name::USE_SHARE, "share", *last, None);
+        list.push(name::USE_SHARE_OVER_TIME, "share", over_time, None);
     }
 }
 
 fn layout(list: &mut List<'_>, layout: &LayoutSummary) {
     let fragmented = (1.0 - layout.one_extent_share).clamp(0.0, 1.0);
     let small: u64 = layout.extent_histogram.count.iter().take(SMALL_EXTENT_BITS).sum();
-    list.one("layout.extents_per_file", "count", layout.extents_per_file, WORSE);
-    list.one("layout.one_extent_share", "share", layout.one_extent_share, BETTER);
-    list.one("layout.fragmented_share", "share", fragmented, WORSE);
-    list.one("layout.score", "share", layout.layout_score, BETTER);
-    list.one(
-        "layout.noncontiguous_files",
-        "count",
-        (fragmented * as_f64(layout.mapped_files)).round(),
-        WORSE,
-    );
-    list.one("layout.small_extents", "count", as_f64(small), WORSE);
+    list.one(name::EXTENTS_PER_FILE, "count", layout.extents_per_file, WORSE);
+    list.one(name::ONE_EXTENT_SHARE, "share", layout.one_extent_share, BETTER);
+    list.one(name::FRAGMENTED_SHARE, "share", fragmented, WORSE);
+    list.one(name::LAYOUT_SCORE, "share", layout.layout_score, BETTER);
+    list.one(name::NONCONTIGUOUS_FILES, "count", (fragmented * as_f64(layout.mapped_files)).round(), WORSE);
+    list.one(name::SMALL_EXTENTS, "count", as_f64(small), WORSE);
 }
 
 fn free_space(list: &mut List<'_>, free: &FreeSpace) {
-    list.one("free.extents", "count", as_f64(free.extents), WORSE);
-    list.one("free.median_bytes", "bytes", as_f64(free.median_bytes), BETTER);
-    list.one("free.largest_bytes", "bytes", as_f64(free.largest_bytes), BETTER);
+    list.one(name::FREE_EXTENTS, "count", as_f64(free.extents), WORSE);
+    list.one(name::FREE_MEDIAN_BYTES, "bytes", as_f64(free.median_bytes), BETTER);
+    list.one(name::FREE_LARGEST_BYTES, "bytes", as_f64(free.largest_bytes), BETTER);
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_engine::location::Location;
 use fsage_engine::protocol::{BlockFacts, Request, Warning};
+use fsage_engine::warning::WarningKind;
 
 use super::error::TrialError;
 use super::stage::StageContext;
@@ -123,7 +124,7 @@ impl Place {
             Some(false) => Err(TrialError::Unclean(check.summary)),
             Some(true) => Ok(check.summary),
             None => {
-                let warning = Warning { kind: "fsck".into(), message: check.summary.clone() };
+                let warning = Warning { kind: WarningKind::Fsck, message: check.summary.clone() };
                 context.warnings.push(warning);
                 Ok(check.summary)
             }

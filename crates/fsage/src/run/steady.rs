@@ -11,6 +11,7 @@ use std::path::Path;
 
 use fsage_engine::disk::DiskTime;
 use fsage_engine::protocol::{Reply, Request, Warning};
+use fsage_engine::warning::WarningKind;
 
 use super::error::TrialError;
 use super::stage::StageContext;
@@ -133,7 +134,7 @@ impl Steady {
 /// Says that model time may not come out the same again.
 fn less(context: &mut StageContext<'_>, why: &str) {
     let message = format!("model time is less repeatable here: {why}");
-    context.warn(Warning { kind: "less-steady".into(), message });
+    context.warn(Warning { kind: WarningKind::LessSteady, message });
 }
 
 /// A mask of one processor as the kernel writes it: in groups of 32 bits, as wide and as many as those of `like`.

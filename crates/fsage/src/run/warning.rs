@@ -4,11 +4,10 @@ use fsage_engine::load::{LoadResult, WriteMode};
 use fsage_engine::protocol::{HostFacts, Warning};
 use fsage_engine::quantity::{as_f64, share};
 use fsage_engine::size::Bytes;
+use fsage_engine::warning::{CPU_BOUND, WarningKind};
 
 use crate::study::spec::AgeStage;
 
-/// CPU time per thread and second of load from which a load counts as CPU-bound.
-const CPU_BOUND: f64 = 0.9;
 /// Share of the host's CPU time taken by others that is worth a word.
 const STOLEN: f64 = 0.02;
 /// Samples below which a 99.9th percentile means little.
@@ -97,8 +96,8 @@ pub(super) fn of_age(
     .collect()
 }
 
-fn warning(kind: &str, message: String) -> Warning {
-    Warning { kind: kind.to_owned(), message }
+const fn warning(kind: WarningKind, message: String) -> Warning {
+    Warning { kind, message }
 }
 
 fn cpu_bound(stage: &AgeStage, result: &LoadResult) -> Option<Warning> {
@@ -110,7 +109,7 @@ fn cpu_bound(stage: &AgeStage, result: &LoadResult) -> Option<Warning> {
             stage.name,
             system * 100.0
         );
-        warning("cpu-bound", message)
+        warning(WarningKind::CpuBound, message)
     })
 }
 
@@ -122,7 +121,7 @@ fn dropped(stage: &AgeStage, before: HostActivity, after: HostActivity) -> Optio
         let message = format!(
             "stage {name}: somebody else dropped the host's caches meanwhile: what they held was read again"
         );
-        warning("caches-dropped", message)
+        warning(WarningKind::CachesDropped, message)
     })
 }
 
@@ -131,7 +130,7 @@ fn stolen(before: HostActivity, after: HostActivity) -> Option<Warning> {
     let stolen = share(ticks(|a| a.stolen_ticks), ticks(|a| a.total_ticks));
     (stolen >= STOLEN).then(|| {
         warning(
-            "stolen-time",
+            WarningKind::StolenTime,
             format!("the hypervisor took {:.1} % of the CPU time for others", stolen * 100.0),
         )
     })
@@ -147,7 +146,7 @@ fn other_io(result: &LoadResult, before: HostActivity, after: HostActivity) -> O
             Bytes(others),
             Bytes(ours)
         );
-        warning("other-io", message)
+        warning(WarningKind::OtherIo, message)
     })
 }
 
@@ -161,7 +160,7 @@ fn few_samples(result: &LoadResult) -> Option<Warning> {
     (!few.is_empty()).then(|| {
         let message =
             format!("99.9th percentiles of {} are from fewer than {FEW_SAMPLES} samples", few.join(", "));
-        warning("too-few-samples", message)
+        warning(WarningKind::TooFewSamples, message)
     })
 }
 
@@ -172,7 +171,7 @@ fn cache(stage: &AgeStage, facts: &HostFacts, volume_bytes: u64) -> Option<Warni
             Bytes(facts.memory_bytes),
             Bytes(volume_bytes)
         );
-        warning("cache-too-large", message)
+        warning(WarningKind::CacheTooLarge, message)
     })
 }
 
@@ -182,13 +181,13 @@ fn digest(result: &LoadResult) -> Option<Warning> {
             "the tree need not be the same on other file systems: {}",
             result.digest_caveats.join("; ")
         );
-        warning("digest-caveat", message)
+        warning(WarningKind::DigestCaveat, message)
     })
 }
 
 fn estimate(result: &LoadResult) -> Option<Warning> {
     let caveat = &result.free_space.as_ref()?.caveat;
-    (!caveat.is_empty()).then(|| warning("fragmentation-estimate", format!("free space: {caveat}")))
+    (!caveat.is_empty()).then(|| warning(WarningKind::FragmentationEstimate, format!("free space: {caveat}")))
 }
 
 /// A clock that makes time stamps slow or coarse.
@@ -197,7 +196,7 @@ pub(super) fn of_clock(facts: &HostFacts) -> Option<Warning> {
     let name = source.split_ascii_whitespace().next().unwrap_or_default();
     (!name.is_empty() && !GOOD_CLOCKS.contains(&name)).then(|| {
         warning(
-            "clock",
+            WarningKind::Clock,
             format!("the kernel's clock source is {source}: each time stamp is slow and may be coarse"),
         )
     })
@@ -223,7 +222,7 @@ mod tests {
     fn stolen_time_is_a_share_of_all_time() {
         let after = HostActivity { total_ticks: 1000, stolen_ticks: 35, ..HostActivity::default() };
         let found = stolen(HostActivity::default(), after).unwrap();
-        assert_eq!(found.kind, "stolen-time");
+        assert_eq!(found.kind, WarningKind::StolenTime);
         assert!(found.message.contains("3.5 %"), "{}", found.message);
         assert!(stolen(after, after).is_none());
     }

@@ -12,7 +12,7 @@ use crate::study::spec::{ClaimCheck, ClaimSpec};
 
 /// What became of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The whole interval lies where the claim says.
     Holds,
     /// The whole interval lies elsewhere.
@@ -29,7 +29,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl ClaimVerdict {
     /// Why nothing could be said.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
@@ -44,7 +44,7 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// What was measured, where anything was.
     pub measured: Option<Estimate>,
     /// What `measured` is, in words: `latency.create.mean_ns: 0.99 over 0.8`.
@@ -63,7 +63,7 @@ pub struct Part {
     /// The value.
     pub value: Value,
     /// The verdict of the trials that have it.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// What they measured.
     pub measured: Option<Estimate>,
 }
@@ -89,7 +89,7 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], bootstrap
         return judgement;
     }
     let mut one = |trials: &[Evidence]| match measure(check, trials, bootstrap) {
-        Err(reason) => (Verdict::NotTested { reason }, None),
+        Err(reason) => (ClaimVerdict::NotTested { reason }, None),
         Ok((estimate, unit)) => {
             judgement.unit = unit;
             (verdict(&estimate, above, below), Some(estimate))
@@ -119,7 +119,7 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], bootstrap
 
 fn untested(reason: &str) -> Judgement {
     Judgement {
-        verdict: Verdict::NotTested { reason: reason.to_owned() },
+        verdict: ClaimVerdict::NotTested { reason: reason.to_owned() },
         measured: None,
         quantity: String::new(),
         unit: String::new(),
@@ -129,24 +129,24 @@ fn untested(reason: &str) -> Judgement {
 }
 
 /// A claim about every value holds if it does for each, and does not if it does not for one.
-fn of_all(parts: &[Part]) -> Verdict {
-    let named = |wanted: fn(&Verdict) -> bool| {
+fn of_all(parts: &[Part]) -> ClaimVerdict {
+    let named = |wanted: fn(&ClaimVerdict) -> bool| {
         let named: Vec<_> =
             parts.iter().filter(|part| wanted(&part.verdict)).map(|part| in_words(&part.value)).collect();
         named.join(", ")
     };
-    if parts.iter().any(|part| part.verdict == Verdict::DoesNot) {
-        return Verdict::DoesNot;
+    if parts.iter().any(|part| part.verdict == ClaimVerdict::DoesNot) {
+        return ClaimVerdict::DoesNot;
     }
-    let open = named(|verdict| matches!(verdict, Verdict::NoEvidence { .. }));
-    let untested = named(|verdict| matches!(verdict, Verdict::NotTested { .. }));
+    let open = named(|verdict| matches!(verdict, ClaimVerdict::NoEvidence { .. }));
+    let untested = named(|verdict| matches!(verdict, ClaimVerdict::NotTested { .. }));
     match (open.as_str(), untested.as_str()) {
-        ("", "") => Verdict::Holds,
-        (open, "") => Verdict::NoEvidence { reason: format!("none for {open}") },
-        ("", untested) if parts.iter().any(|part| part.verdict == Verdict::Holds) => {
-            Verdict::NoEvidence { reason: format!("not tested for {untested}") }
+        ("", "") => ClaimVerdict::Holds,
+        (open, "") => ClaimVerdict::NoEvidence { reason: format!("none for {open}") },
+        ("", untested) if parts.iter().any(|part| part.verdict == ClaimVerdict::Holds) => {
+            ClaimVerdict::NoEvidence { reason: format!("not tested for {untested}") }
         }
-        ("", untested) => Verdict::NotTested {
+        ("", untested) => ClaimVerdict::NotTested {
             reason: parts
                 .first()
                 .filter(|first| parts.iter().all(|part| part.verdict == first.verdict))
@@ -154,7 +154,7 @@ fn of_all(parts: &[Part]) -> Verdict {
                 .map_or_else(|| format!("nothing was measured for {untested}"), str::to_owned),
         },
         (open, untested) => {
-            Verdict::NoEvidence { reason: format!("none for {open}, and not tested for {untested}") }
+            ClaimVerdict::NoEvidence { reason: format!("none for {open}, and not tested for {untested}") }
         }
     }
 }
@@ -167,7 +167,7 @@ const fn bounds(check: &ClaimCheck) -> (Option<f64>, Option<f64>) {
     }
 }
 
-fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> Verdict {
+fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> ClaimVerdict {
     let Some(Interval { low, high }) = estimate.interval else {
         let reason = match estimate.basis {
             Basis::Single => "a single value has no interval; repeat the study (`repeats`) to get one",
@@ -176,14 +176,14 @@ fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> Verdi
             }
             _ => "no interval could be computed",
         };
-        return Verdict::NoEvidence { reason: reason.to_owned() };
+        return ClaimVerdict::NoEvidence { reason: reason.to_owned() };
     };
     let inside = above.is_none_or(|bound| low > bound) && below.is_none_or(|bound| high < bound);
     let outside = above.is_some_and(|bound| high <= bound) || below.is_some_and(|bound| low >= bound);
     match (inside, outside) {
-        (true, _) => Verdict::Holds,
-        (_, true) => Verdict::DoesNot,
-        _ => Verdict::NoEvidence { reason: "the interval lies on both sides of the bound".to_owned() },
+        (true, _) => ClaimVerdict::Holds,
+        (_, true) => ClaimVerdict::DoesNot,
+        _ => ClaimVerdict::NoEvidence { reason: "the interval lies on both sides of the bound".to_owned() },
     }
 }
 
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    fn verdict_of(claim: &ClaimSpec, xfs: f64, wave: Option<f64>) -> Verdict {
+    fn verdict_of(claim: &ClaimSpec, xfs: f64, wave: Option<f64>) -> ClaimVerdict {
         let trials = [trial("xfs", 0, "m", xfs, wave), trial("ext4", 0, "m", 10.0, wave)];
         judge(claim, &[], &trials, &Bootstrap::default()).verdict
     }
@@ -346,17 +346,17 @@ mod tests {
     #[test]
     fn a_claim_holds_only_with_its_whole_interval() {
         let slower = claim(Some(1.0), None);
-        assert_eq!(verdict_of(&slower, 20.0, Some(0.2)), Verdict::Holds);
-        assert_eq!(verdict_of(&slower, 5.0, Some(0.2)), Verdict::DoesNot);
-        assert!(matches!(verdict_of(&slower, 10.05, Some(0.8)), Verdict::NoEvidence { .. }));
+        assert_eq!(verdict_of(&slower, 20.0, Some(0.2)), ClaimVerdict::Holds);
+        assert_eq!(verdict_of(&slower, 5.0, Some(0.2)), ClaimVerdict::DoesNot);
+        assert!(matches!(verdict_of(&slower, 10.05, Some(0.8)), ClaimVerdict::NoEvidence { .. }));
         let between = claim(Some(1.5), Some(2.5));
-        assert_eq!(verdict_of(&between, 20.0, Some(0.2)), Verdict::Holds);
-        assert_eq!(verdict_of(&between, 40.0, Some(0.2)), Verdict::DoesNot);
+        assert_eq!(verdict_of(&between, 20.0, Some(0.2)), ClaimVerdict::Holds);
+        assert_eq!(verdict_of(&between, 40.0, Some(0.2)), ClaimVerdict::DoesNot);
     }
 
     #[test]
     fn a_single_value_is_no_evidence() {
-        assert!(matches!(verdict_of(&claim(Some(1.0), None), 20.0, None), Verdict::NoEvidence { .. }));
+        assert!(matches!(verdict_of(&claim(Some(1.0), None), 20.0, None), ClaimVerdict::NoEvidence { .. }));
     }
 
     #[test]
@@ -365,16 +365,16 @@ mod tests {
         let judgement = judge(&claim(Some(1.0), None), &[], &only, &Bootstrap::default());
         assert_eq!(
             judgement.verdict,
-            Verdict::NotTested { reason: "no complete trial has kind = ext4".to_owned() }
+            ClaimVerdict::NotTested { reason: "no complete trial has kind = ext4".to_owned() }
         );
         assert_eq!(judgement.quantity, "m: (kind = xfs) ÷ (kind = ext4)");
         let mut unchecked = claim(None, None);
         unchecked.check = None;
         unchecked.not_tested = "needs a hard disk".to_owned();
         let judgement = judge(&unchecked, &[], &only, &Bootstrap::default());
-        assert_eq!(judgement.verdict, Verdict::NotTested { reason: "needs a hard disk".to_owned() });
+        assert_eq!(judgement.verdict, ClaimVerdict::NotTested { reason: "needs a hard disk".to_owned() });
         let empty = judge(&claim(Some(1.0), None), &[], &[], &Bootstrap::default());
-        assert_eq!(empty.verdict, Verdict::NotTested { reason: "no trial is complete".to_owned() });
+        assert_eq!(empty.verdict, ClaimVerdict::NotTested { reason: "no trial is complete".to_owned() });
     }
 
     /// A claim about `m` on each of these file systems, and what trials of some say.
@@ -397,22 +397,22 @@ mod tests {
     fn a_claim_about_every_value_is_judged_value_by_value() {
         let xfs = ("xfs", 5.0, Some(0.1));
         let both = of_each(&["xfs", "btrfs"], &[xfs, ("btrfs", 0.5, Some(0.1))]);
-        assert_eq!(both.verdict, Verdict::DoesNot);
+        assert_eq!(both.verdict, ClaimVerdict::DoesNot);
         assert!(both.measured.is_none());
         assert_eq!(both.quantity, "m: all trials, for each kind");
         let parts: Vec<_> = both.each.iter().map(|part| (part.value.clone(), &part.verdict)).collect();
-        assert_eq!(parts, [(json!("xfs"), &Verdict::Holds), (json!("btrfs"), &Verdict::DoesNot)]);
+        assert_eq!(parts, [(json!("xfs"), &ClaimVerdict::Holds), (json!("btrfs"), &ClaimVerdict::DoesNot)]);
         let holds = of_each(&["xfs", "ext4"], &[xfs, ("ext4", 3.0, Some(0.1))]);
-        assert_eq!(holds.verdict, Verdict::Holds);
+        assert_eq!(holds.verdict, ClaimVerdict::Holds);
         let open = of_each(&["xfs", "ext4"], &[xfs, ("ext4", 3.0, None)]);
-        assert_eq!(open.verdict, Verdict::NoEvidence { reason: "none for ext4".to_owned() });
+        assert_eq!(open.verdict, ClaimVerdict::NoEvidence { reason: "none for ext4".to_owned() });
         let one_sided = of_each(&["xfs", "ext4"], &[xfs]);
-        assert_eq!(one_sided.verdict, Verdict::NoEvidence { reason: "not tested for ext4".to_owned() });
+        assert_eq!(one_sided.verdict, ClaimVerdict::NoEvidence { reason: "not tested for ext4".to_owned() });
         let none = of_each(&["xfs", "ext4"], &[]);
-        assert_eq!(none.verdict, Verdict::NotTested { reason: "no trial is complete".to_owned() });
+        assert_eq!(none.verdict, ClaimVerdict::NotTested { reason: "no trial is complete".to_owned() });
         // A run whose matrix does not have the factor has one value of it.
         let whole = of_each(&[], &[xfs]);
-        assert_eq!((whole.verdict, whole.each.len()), (Verdict::Holds, 0));
+        assert_eq!((whole.verdict, whole.each.len()), (ClaimVerdict::Holds, 0));
     }
 
     #[test]
@@ -437,27 +437,27 @@ mod tests {
         });
         slower.each = Some(USE.to_owned());
         let found = judge(&slower, &[json!(0.8), json!(0.9)], &trials, &Bootstrap::default());
-        assert_eq!(found.verdict, Verdict::Holds, "{:?}", found.each);
+        assert_eq!(found.verdict, ClaimVerdict::Holds, "{:?}", found.each);
     }
 
     #[test]
     fn a_value_that_measured_nothing_proves_nothing() {
         let part = |value: &str, verdict| Part { value: json!(value), verdict, measured: None };
-        let untested = || Verdict::NotTested { reason: "why".to_owned() };
-        let other = || Verdict::NotTested { reason: "another why".to_owned() };
-        let open = || Verdict::NoEvidence { reason: String::new() };
+        let untested = || ClaimVerdict::NotTested { reason: "why".to_owned() };
+        let other = || ClaimVerdict::NotTested { reason: "another why".to_owned() };
+        let open = || ClaimVerdict::NoEvidence { reason: String::new() };
         let reason = |parts: &[Part]| of_all(parts).reason().unwrap().to_owned();
-        assert_eq!(reason(&[part("a", Verdict::Holds), part("b", untested())]), "not tested for b");
+        assert_eq!(reason(&[part("a", ClaimVerdict::Holds), part("b", untested())]), "not tested for b");
         assert_eq!(reason(&[part("a", untested()), part("b", untested())]), "why");
         assert_eq!(reason(&[part("a", untested()), part("b", other())]), "nothing was measured for a, b");
         assert_eq!(reason(&[part("a", open()), part("b", untested())]), "none for a, and not tested for b");
-        assert_eq!(of_all(&[part("a", Verdict::DoesNot), part("b", untested())]), Verdict::DoesNot);
+        assert_eq!(of_all(&[part("a", ClaimVerdict::DoesNot), part("b", untested())]), ClaimVerdict::DoesNot);
     }
 
     #[test]
     fn zeros_are_told_apart_from_what_was_not_measured() {
         let both = [trial("xfs", 0, "m", 0.0, None), trial("ext4", 0, "m", 1.0, None)];
-        let Verdict::NotTested { reason } =
+        let ClaimVerdict::NotTested { reason } =
             judge(&claim(Some(1.0), None), &[], &both, &Bootstrap::default()).verdict
         else {
             unreachable!()

@@ -30,6 +30,7 @@ use serde_json::Value;
 use super::bootstrap::{Bootstrap, Interval, Method};
 use super::quantile::{count, mean};
 use super::{shared, student};
+use crate::store::name;
 
 /// Units (contexts, trials, or pairs of trials) from which on they give an interval.
 pub const TRIALS: usize = 3;
@@ -248,7 +249,7 @@ pub fn zeros(pairs: &[(&Evidence, &Evidence)], metric: &str) -> usize {
 /// Latency late in the run over that early in it, over trials; `None` when none has both.
 #[must_use]
 pub fn trend(trials: &[&Evidence], operation: &str, bootstrap: &Bootstrap) -> Option<Estimate> {
-    let metric = format!("latency.{operation}.mean_ns");
+    let metric = name::latency_of(operation, name::MEAN_NS);
     let apart = indifferent(trials, &metric);
     let trials = shared::once(trials, &metric);
     let present = trials

@@ -21,5 +21,5 @@ pub mod student;
 pub mod t_test;
 
 pub use bootstrap::{Bootstrap, Interval};
-pub use claim::{Judgement, Part, Verdict, judge};
+pub use claim::{ClaimVerdict, Judgement, Part, judge};
 pub use evidence::{Estimate, Evidence, Series, Unit};

@@ -1,7 +1,8 @@
 //! The store's files.
 //!
-//! `trial.json` is one [`TrialRecord`]; readers accept older versions of the same major number and ignore
-//! keys they do not know; writers never change the meaning of a key.
+//! `trial.json` is one [`TrialRecord`], for whoever writes or reads it; readers accept older versions, give
+//! keys that these lack their defaults, and ignore keys they do not know; writers never change the meaning of
+//! a key.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +30,8 @@ pub enum TrialStatus {
     Failed,
 }
 
-/// A number with a name, a unit and its samples. Names are dotted, lower case and end in their unit
-/// unless they are shares or counts:
+/// A number with a name, a unit and its samples. Names are made by [`super::name`]: dotted, lower case and
+/// end in their unit unless they are shares or counts:
 ///
 /// | name | what |
 /// | --- | --- |
@@ -76,8 +77,10 @@ pub enum StageRecord {
         /// What the load left.
         result: Box<LoadResult>,
         /// Steps of the latency evolution.
+        #[serde(default)]
         ticks: Vec<Tick>,
         /// Probes in order.
+        #[serde(default)]
         probes: Vec<Probe>,
     },
     /// An `image` stage: the volume was restored from an image.
@@ -90,15 +93,19 @@ pub enum StageRecord {
         #[serde(default)]
         run: String,
         /// Whether this trial made it.
+        #[serde(default)]
         made: bool,
         /// Size of the image's file.
+        #[serde(default)]
         file_bytes: u64,
         /// Bytes of the volume that it holds.
+        #[serde(default)]
         used_bytes: u64,
         /// Time of saving, when this trial made it.
         #[serde(default)]
         save_ns: Option<u64>,
         /// Time of restoring.
+        #[serde(default)]
         restore_ns: u64,
     },
     /// A `copy` stage: later stages worked on the copy.
@@ -108,14 +115,19 @@ pub enum StageRecord {
         /// Folder that was copied, the name of the stage that filled it.
         folder: String,
         /// Files copied.
+        #[serde(default)]
         files: u64,
         /// Bytes in them.
+        #[serde(default)]
         bytes: u64,
         /// Digest of names and contents, which original and copy have in common.
+        #[serde(default)]
         digest: String,
         /// Time of copying, syncing included, reading back left out.
+        #[serde(default)]
         elapsed_ns: u64,
         /// Layout of the copy.
+        #[serde(default)]
         layout: Box<LayoutSummary>,
         /// Free space of its volume, where the file system tells.
         #[serde(default)]
@@ -126,16 +138,19 @@ pub enum StageRecord {
         /// The stage's name.
         name: String,
         /// Results in order.
+        #[serde(default)]
         results: Vec<MeasureResult>,
         /// Measures left out: there were no old files, or no room.
         #[serde(default)]
         left_out: Vec<String>,
         /// Layout before the first measure.
+        #[serde(default)]
         before: Box<LayoutSummary>,
         /// Free space then, where the file system tells.
         #[serde(default)]
         free_before: Option<Box<FreeSpace>>,
         /// Layout after the last measure.
+        #[serde(default)]
         after: Box<LayoutSummary>,
         /// Free space then.
         #[serde(default)]
@@ -146,14 +161,19 @@ pub enum StageRecord {
         /// The stage's name.
         name: String,
         /// What the volumes are called, the leader first; the copy, where there is one, comes last and is in no round.
+        #[serde(default)]
         volumes: Vec<String>,
         /// Every round, round 0 filling the volume.
+        #[serde(default)]
         rounds: Vec<Round>,
         /// What was seen every so many rounds.
+        #[serde(default)]
         looks: Vec<Look>,
         /// Digest of the logical tree at the end.
+        #[serde(default)]
         digest: String,
         /// Operations that failed on the leader, and were left out on the others, by errno name.
+        #[serde(default)]
         failed: BTreeMap<String, u64>,
     },
 }
@@ -249,9 +269,10 @@ pub struct VolumePlaces {
     pub explanation: Explanation,
 }
 
-/// `trials/<id>/trial.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TrialRecord {
+/// `trials/<id>/trial.json`. `S` is what is kept of a stage: all of it ([`StageRecord`]), or nothing
+/// ([`Unread`]) where only metrics are wanted, which keeps a store of long runs within memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord<S = StageRecord> {
     /// [`STORE_VERSION`] of the writer.
     pub version: u32,
     /// What wrote it: `fsage 0.1.0, protocol 1, workload 1`; empty in records from before this was kept.
@@ -260,12 +281,16 @@ pub struct TrialRecord {
     /// Hash of the resolved spec: 16 hex characters.
     pub id: String,
     /// Study name.
+    #[serde(default)]
     pub study: String,
     /// Dotted path → value, of the matrix' factors only.
+    #[serde(default)]
     pub factors: BTreeMap<String, serde_json::Value>,
     /// 0-based repeat.
+    #[serde(default)]
     pub repeat: u32,
     /// Seed of this trial.
+    #[serde(default)]
     pub seed: u64,
     /// What became of it.
     pub status: TrialStatus,
@@ -273,22 +298,31 @@ pub struct TrialRecord {
     #[serde(default)]
     pub error: String,
     /// Start, RFC 3339 in UTC.
+    #[serde(default)]
     pub started: String,
     /// Wall time.
+    #[serde(default)]
     pub elapsed_ns: u64,
     /// Where it ran.
+    #[serde(default)]
     pub host: HostFacts,
     /// The device under test.
+    #[serde(default)]
     pub device: BlockFacts,
     /// Every command and setting, in order, as a shell would read them.
+    #[serde(default)]
     pub commands: Vec<String>,
     /// The resolved spec.
+    #[serde(default)]
     pub spec: serde_json::Value,
     /// Stages in order.
-    pub stages: Vec<StageRecord>,
+    #[serde(default = "Vec::new")]
+    pub stages: Vec<S>,
     /// Numbers.
+    #[serde(default)]
     pub metrics: Vec<Metric>,
     /// Typed warnings.
+    #[serde(default)]
     pub warnings: Vec<Warning>,
     /// Result of the check after the last unmount (`clean`, `not checked: …`, or what it said).
     #[serde(default)]
@@ -296,4 +330,14 @@ pub struct TrialRecord {
     /// Final layout, for quick access.
     #[serde(default)]
     pub layout: Option<LayoutSummary>,
+}
+
+/// A stage of a [`TrialRecord`] that was passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unread;
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
 }

@@ -10,6 +10,7 @@ pub mod format;
 mod hlog;
 pub mod images;
 mod lock;
+pub mod name;
 mod probes;
 pub mod time;
 mod writer;
@@ -25,6 +26,8 @@ pub use writer::{TrialFolder, Writer};
 use crate::plan::Plan;
 use crate::store::format::{PlacesRecord, STORE_VERSION, TrialRecord};
 
+/// The record of a trial, in its folder.
+pub(crate) const RECORD: &str = "trial.json";
 /// Where the files of a trial lay, in its folder.
 pub(crate) const PLACES: &str = "explain.json";
 
@@ -116,25 +119,7 @@ impl Store {
     /// # Errors
     /// Why its record cannot be read, in words.
     pub fn trial(&self, id: &str) -> Result<Option<TrialRecord>, String> {
-        let bytes = match std::fs::read(self.record_path(id)) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e.to_string()),
-        };
-        let record: TrialRecord = serde_json::from_slice(&bytes).map_err(|e| {
-            let size = bytes.len();
-            if e.is_eof() { format!("it ends after {size} bytes, in the middle") } else { e.to_string() }
-        })?;
-        if record.version > STORE_VERSION {
-            return Err(format!(
-                "it has store version {}, this fsage reads up to {STORE_VERSION}",
-                record.version
-            ));
-        }
-        if record.id != id {
-            return Err(format!("it says it is trial {}", record.id));
-        }
-        Ok(Some(record))
+        read_trial(&self.root, id)
     }
 
     /// Where the files of a trial lay; nothing when that was not kept.
@@ -142,17 +127,17 @@ impl Store {
     /// # Errors
     /// Why it cannot be read, in words.
     pub fn places(&self, id: &str) -> Result<Option<PlacesRecord>, String> {
-        read_places(&self.trial_directory(id))
+        read_places(&self.root, id)
     }
 
     /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet`, `explain.json` and `trace.parquet`.
     #[must_use]
     pub fn trial_directory(&self, id: &str) -> PathBuf {
-        self.root.join("trials").join(id)
+        trial_directory(&self.root, id)
     }
 
     fn record_path(&self, id: &str) -> PathBuf {
-        self.trial_directory(id).join("trial.json")
+        self.trial_directory(id).join(RECORD)
     }
 }
 
@@ -164,21 +149,53 @@ pub fn lock(root: &Path) -> Result<lock::Lock, StoreError> {
     lock::Lock::take(root)
 }
 
-/// Reads a trial folder's `explain.json`; nothing when there is none.
+/// Folder of a trial of the store at `root`.
+fn trial_directory(root: &Path, id: &str) -> PathBuf {
+    root.join("trials").join(id)
+}
+
+/// Reads `trial.json` of a trial of the store at `root`; nothing when it was never written. Of its stages as
+/// much is kept as `S` does.
 ///
 /// # Errors
 /// Why it cannot be read, in words.
-pub fn read_places(trial: &Path) -> Result<Option<PlacesRecord>, String> {
-    #[derive(serde::Deserialize)]
-    struct Versioned {
-        version: u32,
+pub(crate) fn read_trial<S: DeserializeOwned>(
+    root: &Path,
+    id: &str,
+) -> Result<Option<TrialRecord<S>>, String> {
+    let record: Option<TrialRecord<S>> = read_record(&trial_directory(root, id).join(RECORD))?;
+    match record {
+        Some(record) if record.id != id => Err(format!("it says it is trial {}", record.id)),
+        record => Ok(record),
     }
-    let bytes = match std::fs::read(trial.join(PLACES)) {
+}
+
+/// Reads `explain.json` of a trial of the store at `root`; nothing when there is none.
+///
+/// # Errors
+/// Why it cannot be read, in words.
+pub(crate) fn read_places(root: &Path, id: &str) -> Result<Option<PlacesRecord>, String> {
+    read_record(&trial_directory(root, id).join(PLACES))
+}
+
+/// The version of a file of a store, whatever else is in it.
+#[derive(serde::Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+/// Reads a versioned file; nothing when there is none.
+fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
+    let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let damaged = |error: serde_json::Error| error.to_string();
+    let damaged = |error: serde_json::Error| match error.is_eof() {
+        true => format!("it ends after {} bytes, in the middle", bytes.len()),
+        false => error.to_string(),
+    };
+    // The version first: a later format may not parse as ours.
     let Versioned { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
     if version > STORE_VERSION {
         return Err(format!("it has store version {version}, this fsage reads up to {STORE_VERSION}"));
@@ -187,10 +204,6 @@ pub fn read_places(trial: &Path) -> Result<Option<PlacesRecord>, String> {
 }
 
 fn read_plan(path: &Path) -> Result<Plan, StoreError> {
-    #[derive(serde::Deserialize)]
-    struct Versioned {
-        version: u32,
-    }
     // The version first: a later format may not parse as ours.
     let Versioned { version } = read_json(path)?;
     if version > STORE_VERSION {

@@ -14,7 +14,7 @@ use super::file::{self, NewFile, failed};
 use super::format::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
 use super::lock::Lock;
 use super::time::now_rfc3339;
-use super::{DamagedTrial, PLACES, Store, StoreError, hlog, probes, read_plan};
+use super::{DamagedTrial, PLACES, RECORD, Store, StoreError, hlog, probes, read_plan};
 use crate::plan::Plan;
 
 /// What may be in a folder that is to become a store.
@@ -117,7 +117,7 @@ fn make(root: &Path) -> Result<(), StoreError> {
 
 /// What an earlier attempt may have left in a trial's folder, its log left out.
 fn left_of_a_trial(directory: &Path) -> Result<Vec<String>, StoreError> {
-    let mut names = ["trial.json", "latency.hlog", "probes.parquet", PLACES].map(str::to_owned).to_vec();
+    let mut names = [RECORD, "latency.hlog", "probes.parquet", PLACES].map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(directory).map_err(|e| failed("read", directory, e))? {
         let entry = entry.map_err(|e| failed("read", directory, e))?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -256,7 +256,7 @@ impl TrialFolder {
             let record = PlacesRecord { version: STORE_VERSION, volumes: std::mem::take(&mut self.places) };
             file::write(&path, &json(&path, &record)?)?;
         }
-        let path = self.directory.join("trial.json");
+        let path = self.directory.join(RECORD);
         file::write(&path, &json(&path, record)?)
     }
 }

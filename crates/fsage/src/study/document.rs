@@ -15,7 +15,7 @@ use super::StudyError;
 
 /// A place in a file, with the line itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// File.
     pub file: PathBuf,
     /// 1-based.
@@ -28,13 +28,13 @@ pub struct Place {
     pub width: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
     }
 }
 
-impl Place {
+impl TextPosition {
     /// The line with its number and a mark under what is meant.
     #[must_use]
     pub fn excerpt(&self) -> String {
@@ -88,7 +88,7 @@ impl Document {
 
     /// Where `path` was written, or else the nearest thing around it.
     #[must_use]
-    pub fn place(&self, path: &[String]) -> Option<Place> {
+    pub fn place(&self, path: &[String]) -> Option<TextPosition> {
         (1..=path.len())
             .rev()
             .find_map(|n| self.spans.get(&path[..n]))
@@ -96,12 +96,12 @@ impl Document {
     }
 }
 
-fn place(file: &Path, text: &str, span: &Range<usize>) -> Place {
+fn place(file: &Path, text: &str, span: &Range<usize>) -> TextPosition {
     let start = floor(text, span.start);
     let end = floor(text, span.end).max(start);
     let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
     let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
-    Place {
+    TextPosition {
         file: file.to_owned(),
         line: text[..start].matches('\n').count() + 1,
         column: text[line_start..start].chars().count() + 1,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::document::Place;
+use super::document::TextPosition;
 use crate::cli::explain::{EXIT_USAGE, Explain};
 
 /// What is wrong with a study.
@@ -29,7 +29,7 @@ pub enum StudyError {
     #[error("{place}: not TOML: {message}\n{}", place.excerpt())]
     Syntax {
         /// Where.
-        place: Place,
+        place: TextPosition,
         /// Why.
         message: String,
     },
@@ -61,7 +61,7 @@ pub enum StudyError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Where it was written; absent for `--set`.
-    pub place: Option<Place>,
+    pub place: Option<TextPosition>,
     /// What put the value there when it was not the study itself (`--set a=b`, `profile quick`).
     pub origin: String,
     /// Dotted path.

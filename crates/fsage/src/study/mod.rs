@@ -16,7 +16,7 @@ mod validate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-pub use document::{Place, parse_value};
+pub use document::{TextPosition, parse_value};
 pub use error::{Fault, StudyError};
 pub use schema::{nearest, schema};
 use serde::{Deserialize, Serialize};

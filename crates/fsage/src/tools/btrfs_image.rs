@@ -2,17 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Invocation, Program, Version};
+use super::{Invocation, Program};
 
 /// The program.
-pub static PROGRAM: Program = Program {
-    name: "btrfs-image",
-    package: "btrfs-progs",
-    purpose: "export and import btrfs metadata images",
-    version_arguments: &["--version"],
-    parse_version,
-    time_limit: Duration::from_secs(12 * 3600),
-};
+pub static PROGRAM: Program = Program::new("btrfs-image", Duration::from_secs(12 * 3600));
 
 /// Writes the metadata of `volume` to `image`, compressed.
 #[must_use]
@@ -24,28 +17,4 @@ pub fn dump(volume: &str, image: &str) -> Invocation {
 #[must_use]
 pub fn restore(image: &str, volume: &str) -> Invocation {
     PROGRAM.invoke(vec!["-r".into(), image.into(), volume.into()])
-}
-
-/// Reads `btrfs-image, part of btrfs-progs v6.7`; `None` from one that does not tell.
-#[must_use]
-pub fn parse_version(output: &str) -> Option<Version> {
-    Version::after(output, "btrfs-progs v")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_the_version() {
-        let read = |text| parse_version(text).map(|v| v.to_string());
-        let debian_12 =
-            "btrfs-image: unrecognized option '--version'\nusage: btrfs-image [options] source target\n";
-        assert_eq!(read(debian_12), None, "of 6.2: it does not tell");
-        assert_eq!(
-            read("btrfs-image, part of btrfs-progs v6.7\n").as_deref(),
-            Some("6.7"),
-            "as its siblings do"
-        );
-    }
 }

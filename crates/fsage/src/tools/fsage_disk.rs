@@ -6,17 +6,10 @@ use std::time::Duration;
 use fsage_engine::disk::DiskTime;
 use serde::Deserialize;
 
-use super::{Invocation, Output, Program, Version};
+use super::{Invocation, Output, Program};
 
 /// The program.
-pub static PROGRAM: Program = Program {
-    name: "fsage-disk",
-    package: "",
-    purpose: "serve virtual disks",
-    version_arguments: &["--version"],
-    parse_version,
-    time_limit: Duration::from_secs(120),
-};
+pub static PROGRAM: Program = Program::new("fsage-disk", Duration::from_secs(120));
 
 /// What a disk is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,12 +98,6 @@ pub fn served(output: &Output) -> Result<Served, serde_json::Error> {
     serde_json::from_str(output.stdout.trim())
 }
 
-/// Reads `fsage-disk 0.1.0`.
-#[must_use]
-pub fn parse_version(output: &str) -> Option<Version> {
-    Version::after(output, "fsage-disk ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +157,5 @@ mod tests {
         let found = served(&output).unwrap();
         assert_eq!((found.pid, found.start_ticks, found.file.as_path()), (7, 99, Path::new("/a/mount/disk")));
         assert!(served(&Output { stdout: "up\n".to_owned(), ..output }).is_err());
-        assert_eq!(parse_version("fsage-disk 0.1.0\n").unwrap().to_string(), "0.1.0");
     }
 }

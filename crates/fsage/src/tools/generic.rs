@@ -1,10 +1,10 @@
 //! Programs of file systems that are described in a study's TOML: name, package and arguments come from there,
-//! placeholders in braces are replaced, and of the version only the first dotted number is looked for.
+//! and placeholders in braces are replaced.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Invocation, Version};
+use super::Invocation;
 
 /// Longest that a described program may run.
 const TIME_LIMIT: Duration = Duration::from_secs(4 * 3600);
@@ -60,12 +60,6 @@ pub fn invoke(argv: Vec<String>, package: &str) -> Invocation {
     Invocation::new(argv, package.to_owned(), TIME_LIMIT)
 }
 
-/// The first dotted number in what a program printed.
-#[must_use]
-pub fn parse_version(output: &str) -> Option<Version> {
-    Version::anywhere(output)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,14 +83,5 @@ mod tests {
         for (word, name) in [("{nope}", "nope"), ("{", ""), ("a}", ""), ("{}", ""), ("{device", "device")] {
             assert_eq!(filled(&[word]), Err(PlaceholderError { name: name.to_owned() }), "{word}");
         }
-    }
-
-    #[test]
-    fn reads_versions_of_strangers() {
-        let read = |text| parse_version(text).map(|v| v.to_string());
-        assert_eq!(read("mkfs.minix from util-linux 2.38.1\n").as_deref(), Some("2.38.1"));
-        assert_eq!(read("mkntfs v2022.10.3 (libntfs-3g)\n").as_deref(), Some("2022.10.3"));
-        assert_eq!(read("mkfs.fat 4.2 (2021-01-31)\n").as_deref(), Some("4.2"));
-        assert_eq!(read("no version here 7\n"), None);
     }
 }

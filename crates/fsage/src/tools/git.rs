@@ -12,17 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::{Input, Invocation, Program, ToolError, Version};
+use super::{Input, Invocation, Program, ToolError};
 
 /// The program.
-pub static PROGRAM: Program = Program {
-    name: "git",
-    package: "git",
-    purpose: "read the history of a repository",
-    version_arguments: &["--version"],
-    parse_version,
-    time_limit: Duration::from_secs(3600),
-};
+pub static PROGRAM: Program = Program::new("git", Duration::from_secs(3600));
 
 /// Said before every subcommand.
 const GUARDS: [&str; 9] = [
@@ -253,12 +246,6 @@ fn batch(output: &mut dyn BufRead) -> Result<Vec<Option<u64>>, String> {
     Ok(sizes)
 }
 
-/// Reads `git version 2.39.5`.
-#[must_use]
-pub fn parse_version(output: &str) -> Option<Version> {
-    Version::after(output, "git version ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,14 +269,6 @@ mod tests {
         };
         parse(&mut text.as_bytes(), &mut take)?;
         Ok(told)
-    }
-
-    #[test]
-    fn reads_the_version() {
-        let read = |text| parse_version(text).map(|v| v.to_string());
-        assert_eq!(read("git version 2.39.5\n").as_deref(), Some("2.39.5"), "Debian 12");
-        assert_eq!(read("git version 2.39.5 (Apple Git-154)\n").as_deref(), Some("2.39.5"), "macOS");
-        assert_eq!(read(""), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! External programs: look-up, version, arguments, time limit, captured output, error. One file a program.
+//! External programs: arguments, time limit, captured output, error. One file a program; what they are called
+//! and what packages have them stands in [`fsage_engine::host::program`].
 //!
 //! Nothing else starts a program: an [`Invocation`] is built here and run by the agent, because the program
 //! may live on another machine than the lab. What only reads the lab's own files is run here ([`Invocation::stream`]).
@@ -7,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use fsage_engine::host::program;
 use fsage_engine::protocol::{FailureKind, Reply, Request};
 
 use crate::target::{Session, TargetError};
@@ -23,61 +25,38 @@ mod local;
 pub mod mke2fs;
 pub mod mkfs_btrfs;
 pub mod mkfs_xfs;
-pub mod version;
 pub mod xfs_mdrestore;
 pub mod xfs_metadump;
 pub mod xfs_repair;
 
 pub use local::Input;
-pub use version::Version;
 
-/// An external program that fsage knows.
+/// An external program that fsage calls.
 #[derive(Debug)]
 pub struct Program {
     /// Name looked up in PATH, `/usr/sbin` and `/sbin`.
     pub name: &'static str,
     /// Debian package that has it.
     pub package: &'static str,
-    /// What fsage uses it for.
-    pub purpose: &'static str,
-    /// Arguments that make it print its version.
-    pub version_arguments: &'static [&'static str],
-    /// Reads the version out of what it printed (stdout and stderr together).
-    pub parse_version: fn(&str) -> Option<Version>,
     /// Longest it may run.
     pub time_limit: Duration,
 }
 
-/// Every program that fsage may call on a target, drivers' first, in the order `fsage doctor` lists them. The agent has to look for each
-/// (`HostFacts::tools`).
-pub static PROGRAMS: &[&Program] = &[
-    &mke2fs::PROGRAM,
-    &e2fsck::PROGRAM,
-    &mkfs_xfs::PROGRAM,
-    &xfs_repair::PROGRAM,
-    &mkfs_btrfs::PROGRAM,
-    &btrfs_check::PROGRAM,
-    &e2image::PROGRAM,
-    &xfs_metadump::PROGRAM,
-    &xfs_mdrestore::PROGRAM,
-    &btrfs_image::PROGRAM,
-    &fio::PROGRAM,
-];
-
 impl Program {
+    /// The program of [`PROGRAMS`](fsage_engine::host::program::PROGRAMS) that is called `name`.
+    ///
+    /// # Panics
+    /// There is none; in a `static` the compiler says so.
+    const fn new(name: &'static str, time_limit: Duration) -> Self {
+        Self { name, package: program::named(name).package, time_limit }
+    }
+
     /// This program with `arguments`.
     #[must_use]
     pub fn invoke(&self, arguments: Vec<String>) -> Invocation {
         let mut argv = vec![self.name.to_owned()];
         argv.extend(arguments);
         Invocation::new(argv, self.package.to_owned(), self.time_limit)
-    }
-
-    /// The invocation that prints its version.
-    #[must_use]
-    pub fn version_invocation(&self) -> Invocation {
-        let arguments = self.version_arguments.iter().map(|word| (*word).to_owned()).collect();
-        Invocation { time_limit: Duration::from_secs(5), ..self.invoke(arguments) }
     }
 
     /// The next step when it is not installed.
@@ -384,15 +363,6 @@ mod tests {
         let many = Output { stderr: format!("error\n{}", "usage\n".repeat(100)), ..long.clone() };
         assert!(many.tail().starts_with("error | … | usage | usage") && many.tail().len() < 420);
         assert_eq!(Output { stdout: String::new(), stderr: String::new(), ..long }.tail(), "");
-    }
-
-    #[test]
-    fn programs_are_named_once_and_have_packages() {
-        let mut names: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), PROGRAMS.len());
-        assert!(PROGRAMS.iter().all(|program| !program.package.is_empty()));
     }
 
     #[test]

@@ -57,12 +57,12 @@ pub struct DiskOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskVolume {
     options: DiskOptions,
-    place: Place,
+    place: DiskDirectory,
 }
 
 /// Where a disk is served from, and how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum DiskDirectory {
     /// A folder named after this path and the volume, for as long as the agent lives.
     Of(PathBuf),
     /// This folder, until it is taken down.
@@ -97,7 +97,7 @@ pub fn folder() -> PathBuf {
 impl DiskVolume {
     /// One for a trial, of which `owner` (the store) tells it from others.
     pub(super) fn new(options: DiskOptions, owner: &Path) -> Result<Self, VolumeError> {
-        Self::at(options, Place::Of(owner.to_owned()))
+        Self::at(options, DiskDirectory::Of(owner.to_owned()))
     }
 
     /// One that is served from `directory` until it is taken down.
@@ -105,10 +105,10 @@ impl DiskVolume {
     /// # Errors
     /// Its options make no sense.
     pub fn lasting(options: DiskOptions, directory: &Path) -> Result<Self, VolumeError> {
-        Self::at(options, Place::At(directory.to_owned()))
+        Self::at(options, DiskDirectory::At(directory.to_owned()))
     }
 
-    fn at(options: DiskOptions, place: Place) -> Result<Self, VolumeError> {
+    fn at(options: DiskOptions, place: DiskDirectory) -> Result<Self, VolumeError> {
         let wrong = |key, what: String| Err(VolumeError::Spec { key, what });
         let size = options.size;
         if !matches!(options.block_bytes, 512 | 4096) {
@@ -149,8 +149,8 @@ impl DiskVolume {
     #[must_use]
     pub fn directory(&self, name: &str) -> PathBuf {
         let owner = match &self.place {
-            Place::At(directory) => return directory.clone(),
-            Place::Of(owner) => owner,
+            DiskDirectory::At(directory) => return directory.clone(),
+            DiskDirectory::Of(owner) => owner,
         };
         let mut hash = blake3::Hasher::new();
         hash.update(owner.as_os_str().as_bytes()).update(b"\n").update(name.as_bytes());
@@ -169,7 +169,7 @@ impl DiskVolume {
             log: options.log,
             memory_bytes: options.memory.map(|bytes| bytes.0),
             spill: options.spill.as_deref(),
-            pack_above_percent: matches!(self.place, Place::Of(_)).then_some(TRIAL_UNPACKED_PERCENT),
+            pack_above_percent: matches!(self.place, DiskDirectory::Of(_)).then_some(TRIAL_UNPACKED_PERCENT),
             nbd: options.nbd,
             faults: options.faults.as_deref(),
         }
@@ -201,7 +201,8 @@ impl DiskVolume {
         taking.call(end)?;
         taking.call(Request::MakeDirectory { directory: directory.to_owned() })?;
         let invocation = fsage_disk::up(&self.up(directory));
-        let invocation = if matches!(self.place, Place::At(_)) { invocation.outliving() } else { invocation };
+        let invocation =
+            if matches!(self.place, DiskDirectory::At(_)) { invocation.outliving() } else { invocation };
         taking.commands.push(invocation.to_string());
         let output = invocation.run_checked(taking.session)?;
         let served = fsage_disk::served(&output)

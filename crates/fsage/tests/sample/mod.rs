@@ -14,6 +14,7 @@ use fsage_engine::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
 use fsage_engine::operation::OperationKind;
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_engine::warning::WarningKind;
 use serde_json::json;
 
 /// How much of everything.
@@ -283,7 +284,7 @@ pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRe
     let result = result(size, target, &shape, &probes, &mut noise);
     let metrics = metrics(&result, target);
     let warnings = if number == 3 && target > 0.85 {
-        vec![Warning { kind: "cpu-bound".to_owned(), message: "the load used 97 % of a CPU".to_owned() }]
+        vec![Warning { kind: WarningKind::CpuBound, message: "the load used 97 % of a CPU".to_owned() }]
     } else {
         Vec::new()
     };

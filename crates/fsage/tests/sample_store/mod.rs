@@ -15,6 +15,7 @@ use fsage_engine::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
 use fsage_engine::operation::OperationKind as K;
 use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
 use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_engine::warning::WarningKind;
 
 const KINDS: [K; 7] = [K::Create, K::Append, K::RandomWrite, K::Truncate, K::Read, K::RandomRead, K::Delete];
 const VOLUME: u64 = 1 << 30;
@@ -89,7 +90,7 @@ pub fn record(trial: &PlannedTrial, spec: serde_json::Value) -> TrialRecord {
             ticks,
             probes,
         }],
-        warnings: vec![Warning { kind: "cpu-bound".into(), message: "made up: 0.97 of a core".into() }],
+        warnings: vec![Warning { kind: WarningKind::CpuBound, message: "made up: 0.97 of a core".into() }],
         check: "clean".into(),
         layout: Some(layout),
     }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::node::{Action, Tree};
 use crate::export::gate::hand_over;
-use crate::export::{BATCH, Backend, Gate, Pulse, TimeMode, errno};
+use crate::export::{BATCH, Backend, DiskTime, Gate, Pulse, errno};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// Room for one request and its answer.
@@ -157,7 +157,7 @@ impl<'a, B: Backend, C: Carrier> Engine<'a, B, C> {
 
     /// Whether a request goes with the others. In real time the others may wait for long.
     fn may_wait(&self, operation: Operation) -> bool {
-        self.gate.time() == TimeMode::Model || matches!(operation, Operation::Read | Operation::Write)
+        self.gate.time() == DiskTime::Model || matches!(operation, Operation::Read | Operation::Write)
     }
 
     /// Hands over what waits and answers what is due.

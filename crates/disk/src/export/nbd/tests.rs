@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use proptest::prelude::*;
 
 use super::*;
-use crate::export::TimeMode;
+use crate::export::DiskTime;
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// A disk in memory that remembers what was asked of it.
@@ -105,7 +105,7 @@ fn talk(gate: &Gate<Memory>, requests: &[Vec<u8>]) -> (Vec<u8>, io::Result<()>) 
 }
 
 fn gate() -> Gate<Memory> {
-    Gate::new(memory(), TimeMode::Model)
+    Gate::new(memory(), DiskTime::Model)
 }
 
 /// A reply: error and cookie.
@@ -207,7 +207,7 @@ fn what_cannot_be_done_is_answered_with_its_error() {
 fn large_requests_and_many_small_ones_fit() {
     let mut memory = memory();
     memory.bytes = vec![0; 24 << 20];
-    let gate = Gate::new(memory, TimeMode::Model);
+    let gate = Gate::new(memory, DiskTime::Model);
     let export = Export { size_bytes: 24 << 20, ..export() };
     let data: Vec<u8> = (0..20 << 20).map(|n| u8::try_from(n % 253).unwrap()).collect();
     let mut input = hello();
@@ -248,7 +248,7 @@ fn a_broken_client_is_served_up_to_where_it_breaks() {
 fn in_real_time_answers_wait_until_they_are_due() {
     let mut memory = memory();
     memory.service_ns = 20_000_000;
-    let gate = Gate::new(memory, TimeMode::Real);
+    let gate = Gate::new(memory, DiskTime::Real);
     let begin = fsage_sys::clock::raw_ns();
     let requests = [request(READ, 0, 1, 0, 512), request(FLUSH, 0, 2, 0, 0), request(READ, 0, 3, 512, 512)];
     let (output, result) = talk(&gate, &requests);

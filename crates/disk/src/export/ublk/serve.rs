@@ -9,7 +9,7 @@ use fsage_sys::ublk::Descriptor;
 
 use super::{decode, result};
 use crate::export::gate::hand_over;
-use crate::export::{BATCH, Backend, Gate, Pulse, TimeMode};
+use crate::export::{BATCH, Backend, DiskTime, Gate, Pulse};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// Room for one request and its data, [`super::MAX_TRANSFER_BYTES`] long.
@@ -98,7 +98,7 @@ fn take<B: Backend, Q: Queue>(
     };
     let mut job = Job { slot, request, result: Ok(()), due_ns: None };
     // In real time the others may wait for long.
-    if gate.time() == TimeMode::Model || matches!(request.operation, Operation::Read | Operation::Write) {
+    if gate.time() == DiskTime::Model || matches!(request.operation, Operation::Read | Operation::Write) {
         waiting.push(job);
         return Ok(());
     }

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use super::{
     Device, MAX_TRANSFER_BYTES, Queue, Slot, UblkError, decode, parameters, remove_left, result, serve,
 };
-use crate::export::{Backend, Gate, Pulse, TimeMode};
+use crate::export::{Backend, DiskTime, Gate, Pulse};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// `UBLK_IO_F_FUA`, `UBLK_IO_F_NOUNMAP` and a flag that means nothing to us, `UBLK_IO_F_META` (`linux/ublk_cmd.h`, Linux 6.1).
@@ -185,7 +185,7 @@ impl Queue for Script {
 }
 
 /// What the answers are, and what reached the disk.
-fn served(steps: Vec<Vec<Descriptor>>, time: TimeMode) -> (Vec<(i32, Vec<u8>)>, Vec<Request>) {
+fn served(steps: Vec<Vec<Descriptor>>, time: DiskTime) -> (Vec<(i32, Vec<u8>)>, Vec<Request>) {
     let gate = Gate::new(Row { bytes: vec![0; 1 << 20], seen: Vec::new() }, time);
     let mut script = Script { steps: steps.into_iter(), asked: 0, answers: Vec::new() };
     serve(&gate, &mut script, &Pulse::default()).unwrap();
@@ -195,7 +195,7 @@ fn served(steps: Vec<Vec<Descriptor>>, time: TimeMode) -> (Vec<(i32, Vec<u8>)>, 
 
 #[test]
 fn what_is_written_is_read_and_what_is_discarded_is_zeros() {
-    for time in [TimeMode::Model, TimeMode::Real] {
+    for time in [DiskTime::Model, DiskTime::Real] {
         let steps = vec![
             vec![descriptor(1, 8, 16), descriptor(1 | FUA, 24, 8)],
             vec![descriptor(2, u64::MAX, 0)],
@@ -232,7 +232,7 @@ fn what_cannot_be_done_fails_alone_and_with_its_number() {
         descriptor(0, end - 8, 8),
         descriptor(0, 0, 8),
     ]];
-    let (answers, seen) = served(steps, TimeMode::Model);
+    let (answers, seen) = served(steps, DiskTime::Model);
     let results: Vec<i32> = answers.iter().map(|(result, _)| *result).collect();
     // EINVAL 22, EOPNOTSUPP 95, EIO 5.
     assert_eq!(results, [4096, -22, -22, -22, -22, -22, -95, -22, -5, 4096]);
@@ -244,7 +244,7 @@ fn what_cannot_be_done_fails_alone_and_with_its_number() {
 fn without_the_driver_the_error_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("ublk");
-    let gate = Gate::new(Row { bytes: Vec::new(), seen: Vec::new() }, TimeMode::Model);
+    let gate = Gate::new(Row { bytes: Vec::new(), seen: Vec::new() }, DiskTime::Model);
     // Where there is a driver this test makes no device.
     let error = if Device::available() {
         UblkError::Missing { path: "/dev/ublk-control".into() }

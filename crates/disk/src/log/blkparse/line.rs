@@ -17,7 +17,7 @@ pub(super) struct Line<'a> {
 
 /// What `rwbs` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct RequestKind {
     pub flush_before: bool,
     pub action: Action,
     pub fua: bool,
@@ -89,7 +89,7 @@ impl<'a> Line<'a> {
     }
 
     /// What `rwbs` says.
-    pub(super) fn kind(&self) -> Result<Kind, String> {
+    pub(super) fn kind(&self) -> Result<RequestKind, String> {
         let unknown = || format!("{:?} is no operation", self.rwbs);
         let (flush_before, rest) = match self.rwbs.strip_prefix('F') {
             Some(rest) => (true, rest),
@@ -114,7 +114,7 @@ impl<'a> Line<'a> {
                 _ => return Err(unknown()),
             }
         }
-        Ok(Kind { flush_before, action, fua })
+        Ok(RequestKind { flush_before, action, fua })
     }
 
     /// A command that is passed through to the device has no place on the disk: `36 (12 00 …) [process]`, when it comes

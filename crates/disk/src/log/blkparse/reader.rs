@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 
-use super::line::{Action, Kind, Line};
+use super::line::{Action, Line, RequestKind};
 use super::{FORMAT, MARK, SECTOR_BYTES};
-use crate::log::{Entry, Geometry, Log, LogError, error::Place};
+use crate::log::{Entry, Geometry, Log, LogError, error::LogPosition};
 use crate::request::{IoError, Operation, Request};
 
 /// Longest line; blkparse's longest messages have 128 bytes.
@@ -68,7 +68,7 @@ pub fn read(mut text: impl BufRead, issue: Issue, only: Option<(u32, u32)>) -> R
     };
     let mut bytes = Vec::new();
     for number in 1.. {
-        let place = Place::Line(number);
+        let place = LogPosition::Line(number);
         bytes.clear();
         let mut limited = std::io::Read::take(&mut text, crate::log::as_u64(LINE_LIMIT));
         let length = limited.read_until(b'\n', &mut bytes).map_err(|source| LogError::read(source, place))?;
@@ -125,7 +125,7 @@ impl Reader {
 
     fn issued(&mut self, line: &Line<'_>) -> Result<(), String> {
         let (offset_bytes, length_bytes, _) = line.place()?;
-        let Kind { flush_before, action, fua } = line.kind()?;
+        let RequestKind { flush_before, action, fua } = line.kind()?;
         if let Some(left) = self.requeued.get_mut(&(offset_bytes, action))
             && *left > 0
         {

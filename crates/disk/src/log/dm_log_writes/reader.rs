@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use super::{DISCARD, END, ENTRY_BYTES, FLUSH, FORMAT, FUA, MAGIC, MARK, METADATA, SECTORS, VERSION};
 use crate::log::stream::{DATA_LIMIT_BYTES, Item, Source};
-use crate::log::{Entry, Geometry, LENGTH_LIMIT, LogError, Mark, error::Place};
+use crate::log::{Entry, Geometry, LENGTH_LIMIT, LogError, Mark, error::LogPosition};
 use crate::request::{Operation, Request};
 
 /// A log of dm-log-writes, from its beginning. Its structure is checked as a whole before the first item comes.
@@ -60,7 +60,7 @@ impl<R: Read + Seek> Reader<R> {
         while reader.next < entries {
             let raw = reader.raw()?;
             if raw.end > length {
-                return Err(LogError::Truncated { place: Place::Entry(reader.next) });
+                return Err(LogError::Truncated { place: LogPosition::Entry(reader.next) });
             }
             let end = raw.offset_bytes + raw.length_bytes;
             reader.geometry.size_bytes = reader.geometry.size_bytes.max(end);
@@ -72,7 +72,7 @@ impl<R: Read + Seek> Reader<R> {
 
     /// Reads the entry at the present place.
     fn raw(&mut self) -> Result<Raw, LogError> {
-        let place = Place::Entry(self.next);
+        let place = LogPosition::Entry(self.next);
         let sector = u64::from(self.geometry.block_bytes);
         let mut bytes = vec![0; usize::try_from(sector).unwrap_or(ENTRY_BYTES)];
         self.file.seek(SeekFrom::Start(self.at)).map_err(|source| LogError::read(source, place))?;
@@ -160,7 +160,7 @@ impl<R: Read + Seek> Source for Reader<R> {
             Some(Pending::Write(request)) => {
                 data.resize(usize::try_from(request.length_bytes).unwrap_or(0), 0);
                 // The entry's own sector was read last, so its data come next.
-                let place = Place::Entry(self.next - 1);
+                let place = LogPosition::Entry(self.next - 1);
                 self.file.read_exact(data).map_err(|source| LogError::read(source, place))?;
                 Item::Entry(Entry::new(request))
             }
@@ -173,7 +173,7 @@ impl<R: Read + Seek> Source for Reader<R> {
 /// Entries and sector size.
 fn super_block(file: &mut impl Read) -> Result<(u64, u32), LogError> {
     let mut bytes = [0; 32];
-    file.read_exact(&mut bytes).map_err(|source| LogError::read(source, Place::Header))?;
+    file.read_exact(&mut bytes).map_err(|source| LogError::read(source, LogPosition::Header))?;
     let word = |n: usize| bytes.chunks_exact(8).nth(n).map_or(0, little_endian);
     if word(0) != MAGIC {
         return Err(LogError::Foreign { format: FORMAT, what: "it does not begin like one" });
@@ -184,7 +184,7 @@ fn super_block(file: &mut impl Read) -> Result<(u64, u32), LogError> {
     let sector_bytes = u32::from_le_bytes([bytes[24], bytes[25], bytes[26], bytes[27]]);
     if !SECTORS.contains(&sector_bytes) || !sector_bytes.is_power_of_two() {
         let what = format!("there are no sectors of {sector_bytes} bytes");
-        return Err(LogError::malformed(Place::Header, what));
+        return Err(LogError::malformed(LogPosition::Header, what));
     }
     Ok((word(2), sector_bytes))
 }

@@ -7,7 +7,7 @@ use super::{
     CHUNK_MAGIC, END_MAGIC, FORMAT, HEAD_BYTES, HEADER_BYTES, MAGIC, PLAIN_LIMIT, VERSION, first_8, hash_of,
 };
 use crate::log::stream::{Item, Source};
-use crate::log::{Geometry, LogError, error::Place};
+use crate::log::{Geometry, LogError, error::LogPosition};
 
 /// A log in a file, from its beginning. Memory: one chunk, at most 80 MiB for the largest write.
 pub struct Reader<R> {
@@ -40,7 +40,7 @@ impl<R: Read> Reader<R> {
     /// The file is no log, of another version, damaged or cannot be read.
     pub fn new(mut file: R) -> Result<Self, LogError> {
         let mut header = [0; HEADER_BYTES];
-        file.read_exact(&mut header).map_err(|source| LogError::read(source, Place::Header))?;
+        file.read_exact(&mut header).map_err(|source| LogError::read(source, LogPosition::Header))?;
         if header[..8] != MAGIC {
             return Err(LogError::Foreign { format: FORMAT, what: "it does not begin like one" });
         }
@@ -51,7 +51,7 @@ impl<R: Read> Reader<R> {
         }
         let hash = blake3::hash(&header[..40]);
         if header[40..] != *hash.as_bytes() {
-            return Err(LogError::malformed(Place::Header, "its check is wrong"));
+            return Err(LogError::malformed(LogPosition::Header, "its check is wrong"));
         }
         Ok(Self {
             file,
@@ -74,13 +74,13 @@ impl<R: Read> Reader<R> {
     }
 
     fn malformed(&self, what: &str) -> LogError {
-        LogError::malformed(Place::Entry(self.entries), what)
+        LogError::malformed(LogPosition::Entry(self.entries), what)
     }
 
     /// The next chunk's head; none behind the footer, which is checked.
     fn head(&mut self) -> Result<Option<Head>, LogError> {
         let mut bytes = [0; HEAD_BYTES];
-        let place = Place::Entry(self.entries);
+        let place = LogPosition::Entry(self.entries);
         self.file.read_exact(&mut bytes).map_err(|source| LogError::read(source, place))?;
         if bytes[24..32] != self.number {
             return Err(self.malformed("what is there is not of this log"));
@@ -102,14 +102,14 @@ impl<R: Read> Reader<R> {
     }
 
     fn footer(&mut self, bytes: &[u8; HEAD_BYTES]) -> Result<(), LogError> {
-        let malformed = |what: &str| LogError::malformed(Place::Footer, what);
+        let malformed = |what: &str| LogError::malformed(LogPosition::Footer, what);
         if bytes[32..] != hash_of(bytes, &[]) {
             return Err(malformed("its check is wrong"));
         }
         if u64_at(bytes, 8) != self.entries || (!self.skipped && u64_at(bytes, 16) != self.marks) {
             return Err(malformed("it counts other entries than there are"));
         }
-        if self.file.read(&mut [0]).map_err(|source| LogError::read(source, Place::Footer))? != 0 {
+        if self.file.read(&mut [0]).map_err(|source| LogError::read(source, LogPosition::Footer))? != 0 {
             return Err(malformed("something follows it"));
         }
         self.ended = true;
@@ -125,7 +125,7 @@ impl<R: Read> Reader<R> {
         self.stored.clear();
         let wanted = crate::log::as_u64(head.stored);
         let got = self.file.by_ref().take(wanted).read_to_end(&mut self.stored);
-        let place = Place::Entry(self.entries);
+        let place = LogPosition::Entry(self.entries);
         if got.map_err(|source| LogError::read(source, place))? != head.stored {
             return Err(LogError::Truncated { place });
         }
@@ -186,7 +186,7 @@ impl<R: Read + Seek> Reader<R> {
     /// First entry and length of the chunk that begins here; none at the footer.
     fn peek(&mut self) -> Result<Option<(u64, u64)>, LogError> {
         let mut bytes = [0; HEAD_BYTES];
-        let place = Place::Entry(self.entries);
+        let place = LogPosition::Entry(self.entries);
         self.file.read_exact(&mut bytes).map_err(|source| LogError::read(source, place))?;
         if bytes[..4] == CHUNK_MAGIC && bytes[24..32] == self.number {
             let length = u64::from(u32_at(&bytes, 4)) + crate::log::as_u64(HEAD_BYTES);

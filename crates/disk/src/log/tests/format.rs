@@ -246,7 +246,7 @@ proptest! {
         prop_assume!(!cut.is_empty() && !cut.ends_with('\n'));
         let lines = as_u64(cut.lines().count());
         match from_text(cut).unwrap_err() {
-            LogError::Truncated { place } => prop_assert_eq!(place, Place::Line(lines)),
+            LogError::Truncated { place } => prop_assert_eq!(place, LogPosition::Line(lines)),
             error => prop_assert!(false, "{error}"),
         }
     }
@@ -310,7 +310,7 @@ fn what_is_no_log_is_told_from_what_is_damaged() {
     let mut newer = own;
     newer[8] = 2;
     assert!(matches!(loaded(&newer), Err(LogError::Version { version: 2, .. })));
-    let error = LogError::malformed(Place::Line(3), "it has no device");
+    let error = LogError::malformed(LogPosition::Line(3), "it has no device");
     assert_eq!(error.to_string(), "it is damaged: line 3: it has no device");
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::geometry::{Geometry, Place};
+use super::geometry::{Geometry, Location};
 
 /// A range that was read and is still held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub(super) struct Stream {
     /// First byte that is held.
     start: u64,
     /// A place that was under the head...
-    from: Place,
+    from: Location,
     /// ... and when.
     from_ns: u64,
     /// Where it stops.
     limit: u64,
     /// Up to here its time has been counted.
-    pub counted: Place,
+    pub counted: Location,
 }
 
 impl Stream {
@@ -39,7 +39,7 @@ impl Stream {
     }
 
     /// When the head reaches a place.
-    pub(super) const fn reaches_ns(&self, to: &Place) -> u64 {
+    pub(super) const fn reaches_ns(&self, to: &Location) -> u64 {
         self.from_ns.saturating_add(to.stream_ns.saturating_sub(self.from.stream_ns))
     }
 }
@@ -93,7 +93,7 @@ impl ReadCache {
     }
 
     /// A read from `start` ended at a place: the head reads on from there.
-    pub(super) fn begin(&mut self, start: u64, at: Place, at_ns: u64, size_bytes: u64) {
+    pub(super) fn begin(&mut self, start: u64, at: Location, at_ns: u64, size_bytes: u64) {
         if self.segment_bytes == 0 {
             return;
         }

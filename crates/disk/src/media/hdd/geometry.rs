@@ -16,7 +16,7 @@ use crate::media::number::scale;
 
 /// A place on the platters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub byte: u64,
     pub cylinder: u64,
     pub surface: u64,
@@ -28,7 +28,7 @@ pub(super) struct Place {
 
 #[derive(Debug, Clone, Copy)]
 struct Zone {
-    start: Place,
+    start: Location,
     track_bytes: u64,
 }
 
@@ -75,10 +75,10 @@ impl Geometry {
             cylinders,
             stroke_cylinders: parameters.cylinders,
         };
-        let mut start = Place { byte: 0, cylinder: 0, surface: 0, stream_ns: 0, media_ns: 0 };
+        let mut start = Location { byte: 0, cylinder: 0, surface: 0, stream_ns: 0, media_ns: 0 };
         for (cylinders, track_bytes) in zone_sizes(parameters, cylinders) {
             geometry.zones.push(Zone { start, track_bytes });
-            start = Place {
+            start = Location {
                 byte: start.byte.saturating_add(cylinders * geometry.surfaces * track_bytes),
                 cylinder: start.cylinder + cylinders,
                 surface: 0,
@@ -104,16 +104,16 @@ impl Geometry {
     }
 
     /// Where a byte is; one beyond the end is at the end.
-    pub(super) fn locate(&self, byte: u64) -> Place {
+    pub(super) fn locate(&self, byte: u64) -> Location {
         let after = self.zones.partition_point(|z| z.start.byte <= byte);
         let Some(zone) = self.zones.get(after.saturating_sub(1)) else {
-            return Place { byte, cylinder: 0, surface: 0, stream_ns: 0, media_ns: 0 };
+            return Location { byte, cylinder: 0, surface: 0, stream_ns: 0, media_ns: 0 };
         };
         let within = byte.saturating_sub(zone.start.byte);
         let track = within / zone.track_bytes;
         let (cylinder, surface) = (track / self.surfaces, track % self.surfaces);
         let angle_ns = scale(within % zone.track_bytes, self.turn_ns, zone.track_bytes);
-        Place {
+        Location {
             byte,
             cylinder: (zone.start.cylinder + cylinder).min(self.cylinders.saturating_sub(1)),
             surface,

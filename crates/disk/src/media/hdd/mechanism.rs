@@ -1,6 +1,6 @@
 //! The arm and the platters: one at a time, each access costs positioning, rotation and transfer.
 
-use super::geometry::{Geometry, Place};
+use super::geometry::{Geometry, Location};
 use super::seek::SeekCurve;
 use super::{HddError, Parameters};
 
@@ -40,7 +40,7 @@ pub(super) struct Mechanism {
     write_settle_ns: u64,
     head_switch_ns: u64,
     /// Where the head was when the last access ended.
-    pub at: Place,
+    pub at: Location,
     /// When the last access ended.
     pub free_ns: u64,
     pub work: Work,
@@ -67,7 +67,7 @@ impl Mechanism {
     }
 
     /// What it takes from where the head is at `start_ns`.
-    pub(super) fn positioning(&self, start_ns: u64, to: &Place, write: bool) -> Positioning {
+    pub(super) fn positioning(&self, start_ns: u64, to: &Location, write: bool) -> Positioning {
         let mut cost = Positioning::default();
         // The very next byte: the skew already covers the switch, the wait for it is rotation.
         if to.byte != self.at.byte {
@@ -88,7 +88,7 @@ impl Mechanism {
     }
 
     /// Reads or writes a range, not before `ready_ns`; gives when it ended.
-    pub(super) fn access(&mut self, ready_ns: u64, from: &Place, length_bytes: u64, write: bool) -> u64 {
+    pub(super) fn access(&mut self, ready_ns: u64, from: &Location, length_bytes: u64, write: bool) -> u64 {
         let start_ns = ready_ns.max(self.free_ns);
         let cost = self.positioning(start_ns, from, write);
         if cost.seek_ns > 0 {
@@ -108,7 +108,7 @@ impl Mechanism {
     }
 
     /// Counts that the data between two places passed under the head.
-    pub(super) fn passed(&mut self, from: &Place, to: &Place) {
+    pub(super) fn passed(&mut self, from: &Location, to: &Location) {
         let (stream_ns, media_ns) = (to.stream_ns - from.stream_ns, to.media_ns - from.media_ns);
         self.work.transfer_ns += media_ns;
         self.work.switch_ns += stream_ns - media_ns;

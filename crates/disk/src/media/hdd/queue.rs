@@ -6,7 +6,7 @@
 //! Patt, SIGMETRICS 1994). Unbounded it starves requests far away; here a request that others have passed a given number of
 //! times goes next.
 
-use super::geometry::Place;
+use super::geometry::Location;
 use super::mechanism::Mechanism;
 use crate::request::Request;
 
@@ -16,7 +16,7 @@ pub(super) struct Waiting {
     /// Its place in the batch.
     pub slot: usize,
     pub request: Request,
-    pub place: Place,
+    pub place: Location,
     /// When the electronics have taken it in.
     pub ready_ns: u64,
     /// How often another was served before it.
@@ -41,7 +41,7 @@ impl Queue {
         self.waiting.len() >= self.depth
     }
 
-    pub(super) fn push(&mut self, slot: usize, request: Request, place: Place, ready_ns: u64) {
+    pub(super) fn push(&mut self, slot: usize, request: Request, place: Location, ready_ns: u64) {
         self.waiting.push(Waiting { slot, request, place, ready_ns, passed: 0 });
     }
 

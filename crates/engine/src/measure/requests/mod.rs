@@ -32,6 +32,7 @@ pub use summary::{Collector, RequestSummary, Requests};
 use tracefs::Instance;
 
 use crate::protocol::Warning;
+use crate::warning::WarningKind;
 
 /// Where tracefs is reached, in words; `None` where requests cannot be seen.
 pub(crate) fn tracefs_place() -> Option<String> {
@@ -153,7 +154,7 @@ impl Tracer {
         let mut warnings = Vec::new();
         if lost > 0 {
             let message = format!("{lost} events of block requests were lost: the sums are too small");
-            warnings.push(Warning { kind: "lost-requests".to_owned(), message });
+            warnings.push(Warning { kind: WarningKind::LostRequests, message });
         }
         (Some(summary), warnings)
     }

@@ -71,8 +71,8 @@ pub struct Requests {
 pub struct Collector {
     start: u64,
     sectors: u64,
-    reads: Kind,
-    writes: Kind,
+    reads: DirectionTally,
+    writes: DirectionTally,
     discards: u64,
     discard_sectors: u64,
     flushes: u64,
@@ -80,9 +80,9 @@ pub struct Collector {
     in_flight: HashMap<(u64, Action), u64>,
 }
 
-/// One kind under way.
+/// What went one way.
 #[derive(Debug, Default)]
-struct Kind {
+struct DirectionTally {
     requests: u64,
     metadata: u64,
     sectors: u64,
@@ -159,7 +159,7 @@ impl Collector {
     }
 }
 
-impl Kind {
+impl DirectionTally {
     fn issue(&mut self, event: &Event) {
         self.requests += 1;
         self.metadata += u64::from(event.metadata);

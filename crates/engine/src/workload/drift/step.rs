@@ -1,8 +1,10 @@
 //! From a kind to an operation with its arguments, and from its outcome to the model.
 
+use fsage_sys::errno::is_out_of_space;
+
+use super::Drift;
 use super::attached::Attached;
 use super::slot::{NONE, Set, Slot};
-use super::{Drift, EDQUOT, ENOSPC};
 use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
 use crate::tree::Directory;
 
@@ -249,7 +251,7 @@ impl Drift {
         match operation.kind {
             K::Delete if self.upkeep => steer.delete_failed(),
             K::Delete | K::Read | K::RandomRead => {}
-            _ if errno == ENOSPC || errno == EDQUOT => {
+            _ if is_out_of_space(errno) => {
                 steer.shortage(operation.length, self.slots.live_bytes());
             }
             _ => {}

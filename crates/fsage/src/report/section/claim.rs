@@ -7,7 +7,7 @@ use super::difference::number_of_pairs;
 use crate::report::factor;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{in_unit, percent, ratio, significant};
-use crate::stats::{Estimate, Judgement, Verdict};
+use crate::stats::{ClaimVerdict, Estimate, Judgement};
 use crate::study::spec::ClaimSpec;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
@@ -41,7 +41,7 @@ fn rows(claim: &ClaimSpec, found: &Judgement) -> Vec<Row> {
     };
     let raw = format!("{} ({}) {}", claim.statement, claim.source, found.quantity);
     let first = row(found, Cell::markup(&statement, raw), &claim.published, &found.verdict, found.measured);
-    let tested = !matches!(found.verdict, Verdict::NotTested { .. });
+    let tested = !matches!(found.verdict, ClaimVerdict::NotTested { .. });
     let parts = found.each.iter().filter(|_| tested).map(|part| {
         let value = factor::value(claim.each.as_deref().unwrap_or_default(), &part.value);
         let what = html! { div.part { b { (value) } div.source { (claim.statement) } } };
@@ -51,7 +51,13 @@ fn rows(claim: &ClaimSpec, found: &Judgement) -> Vec<Row> {
     std::iter::once(first).chain(parts).collect()
 }
 
-fn row(found: &Judgement, what: Cell, published: &str, verdict: &Verdict, measured: Option<Estimate>) -> Row {
+fn row(
+    found: &Judgement,
+    what: Cell,
+    published: &str,
+    verdict: &ClaimVerdict,
+    measured: Option<Estimate>,
+) -> Row {
     let in_words =
         |value: f64| if found.unit.is_empty() { ratio(value) } else { in_unit(value, &found.unit) };
     let plain = |value: f64| if found.unit.is_empty() { significant(value) } else { in_words(value) };
@@ -61,10 +67,10 @@ fn row(found: &Judgement, what: Cell, published: &str, verdict: &Verdict, measur
         cell.class(if found.unit.is_empty() { "nowrap" } else { "" })
     });
     let (word, class) = match verdict {
-        Verdict::Holds => ("holds", "verdict holds"),
-        Verdict::DoesNot => ("does not hold", "verdict does-not"),
-        Verdict::NoEvidence { .. } => ("no evidence", "verdict no-evidence"),
-        Verdict::NotTested { .. } => ("not tested here", "verdict not-tested"),
+        ClaimVerdict::Holds => ("holds", "verdict holds"),
+        ClaimVerdict::DoesNot => ("does not hold", "verdict does-not"),
+        ClaimVerdict::NoEvidence { .. } => ("no evidence", "verdict no-evidence"),
+        ClaimVerdict::NotTested { .. } => ("not tested here", "verdict not-tested"),
     };
     let reason = verdict.reason().unwrap_or_default();
     let mut why = Vec::new();

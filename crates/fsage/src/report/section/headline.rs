@@ -9,7 +9,8 @@ use super::Content;
 use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
 use crate::report::text::{bytes, counted, grouped, metric, percent, ratio, significant};
 use crate::report::view::{Age, Clocks, Trial, View};
-use crate::stats::Verdict;
+use crate::stats::ClaimVerdict;
+use crate::store::name;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -147,8 +148,8 @@ fn discoveries(content: &Content<'_>) -> Option<String> {
 /// The clearest surviving differences of the means and of the layout: at most four, one a metric and factor.
 fn strongest(differences: &[Difference]) -> Vec<Markup> {
     let clear = |difference: &&Difference| {
-        difference.survives
-            && (difference.metric.ends_with("mean_ns") || !difference.metric.starts_with("latency"))
+        let statistic = name::latency_parts(&difference.metric).map(|(_, statistic)| statistic);
+        difference.survives && statistic.is_none_or(|statistic| statistic == name::MEAN_NS)
     };
     let distance = |difference: &Difference| {
         difference
@@ -210,17 +211,17 @@ fn unproven(content: &Content<'_>) -> Option<String> {
 }
 
 fn claims(content: &Content<'_>) -> Option<Markup> {
-    let count = |wanted: fn(&Verdict) -> bool| {
+    let count = |wanted: fn(&ClaimVerdict) -> bool| {
         content.judgements.iter().filter(|judgement| wanted(&judgement.verdict)).count()
     };
     let all = content.judgements.len();
     (all > 0).then(|| {
         html! {
             "Of " (counted(all, "published finding")) ", "
-            b { (count(|v| matches!(v, Verdict::Holds))) " hold" } " here, "
-            b { (count(|v| matches!(v, Verdict::DoesNot))) " do not" } ", "
-            (count(|v| matches!(v, Verdict::NoEvidence { .. }))) " have no evidence either way and "
-            (count(|v| matches!(v, Verdict::NotTested { .. }))) " could not be tested. "
+            b { (count(|v| matches!(v, ClaimVerdict::Holds))) " hold" } " here, "
+            b { (count(|v| matches!(v, ClaimVerdict::DoesNot))) " do not" } ", "
+            (count(|v| matches!(v, ClaimVerdict::NoEvidence { .. }))) " have no evidence either way and "
+            (count(|v| matches!(v, ClaimVerdict::NotTested { .. }))) " could not be tested. "
             a href="#claims" { "Which and why" } "."
         }
     })

@@ -12,7 +12,8 @@ use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, percent, ratio, significant, words};
 use crate::report::view::Trial;
 use crate::stats::evidence::level;
-use crate::stats::{Estimate, Evidence, Verdict};
+use crate::stats::{ClaimVerdict, Estimate, Evidence};
+use crate::store::name::over_parts;
 use crate::study::spec::UNAGED;
 
 /// What volumes are called where a stage has the three states of Conway et al. 2019.
@@ -121,17 +122,10 @@ fn costs(content: &Content<'_>) -> Vec<Cost> {
             .filter(|(trial, _)| trial.file_system == file_system && context(trial) == where_)
             .map(|(_, evidence)| evidence)
             .collect();
-        let names: BTreeSet<&String> = chosen
-            .iter()
-            .flat_map(|evidence| evidence.metrics.keys())
-            .filter(|name| name.contains("_over_"))
-            .collect();
+        let names: BTreeSet<&String> = chosen.iter().flat_map(|evidence| evidence.metrics.keys()).collect();
         for name in names {
-            let Some((sides, what)) = name.split_once('.') else { continue };
-            let Some((above, below)) = sides.split_once("_over_") else { continue };
-            let Some(estimate) = level(&chosen, name, &view.bootstrap).filter(|_| above != "use") else {
-                continue;
-            };
+            let Some((above, below, what)) = over_parts(name) else { continue };
+            let Some(estimate) = level(&chosen, name, &view.bootstrap) else { continue };
             costs.push(Cost {
                 file_system: file_system.clone(),
                 context: where_.clone(),
@@ -187,18 +181,18 @@ fn sentence(read: &Cost, costs: &[Cost]) -> Option<String> {
 /// How many of the publication's findings hold, and which do not.
 fn findings(content: &Content<'_>) -> Option<String> {
     let spec = content.view.study.spec.as_ref()?;
-    let count = |wanted: fn(&Verdict) -> bool| {
+    let count = |wanted: fn(&ClaimVerdict) -> bool| {
         content.judgements.iter().filter(|found| wanted(&found.verdict)).count()
     };
-    let holds = count(|verdict| matches!(verdict, Verdict::Holds));
-    let open = count(|verdict| matches!(verdict, Verdict::NoEvidence { .. }));
+    let holds = count(|verdict| matches!(verdict, ClaimVerdict::Holds));
+    let open = count(|verdict| matches!(verdict, ClaimVerdict::NoEvidence { .. }));
     let fails: Vec<String> = spec
         .claim
         .iter()
         .zip(content.judgements)
-        .filter(|(_, found)| found.verdict == Verdict::DoesNot)
+        .filter(|(_, found)| found.verdict == ClaimVerdict::DoesNot)
         .map(|(claim, found)| {
-            let parts = found.each.iter().filter(|part| part.verdict == Verdict::DoesNot);
+            let parts = found.each.iter().filter(|part| part.verdict == ClaimVerdict::DoesNot);
             let path = claim.each.as_deref().unwrap_or_default();
             let parts: Vec<String> = parts.map(|part| factor::value(path, &part.value)).collect();
             let of = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };

@@ -1,8 +1,12 @@
 //! Warnings of trials, failed trials, and what is wrong with the store.
 
+use std::collections::BTreeSet;
+
+use fsage_engine::warning::WarningKind;
 use maud::{Markup, html};
 
 use super::Content;
+use crate::report::view::Trial;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -29,6 +33,9 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         }
         @if !warned.is_empty() {
             h3 { "Warnings" }
+            dl.glossary {
+                @for kind in kinds(&warned) { dt { code { (kind) } } dd { (kind.explanation()) } }
+            }
             @for trial in warned {
                 div.notice {
                     b { (trial.label) }
@@ -37,4 +44,9 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
             }
         }
     })
+}
+
+/// Kinds that occur, by name.
+fn kinds<'a>(warned: &[&'a Trial]) -> BTreeSet<&'a WarningKind> {
+    warned.iter().flat_map(|trial| &trial.warnings).map(|warning| &warning.kind).collect()
 }

@@ -9,6 +9,7 @@ use fsage_engine::quantity::{as_f64, share};
 
 use super::{BETTER, List, WORSE, unit_of, worse};
 use crate::store::format::{Look, VolumeLook};
+use crate::store::name;
 use crate::study::spec::UNAGED;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -58,15 +59,15 @@ fn unit(model_time: bool) -> String {
 }
 
 /// Cost of writing: late in the run, and late against early.
-fn writing(list: &mut List<'_>, name: &str, index: usize, rounds: &[Round]) {
+fn writing(list: &mut List<'_>, volume: &str, index: usize, rounds: &[Round]) {
     let costs: Vec<f64> = late(rounds, index).filter_map(|volume| seconds_per_gib(&volume.write)).collect();
     let Some(sample) = late(rounds, index).next() else { return };
     let used = late(rounds, index).last().map_or(0.0, |last| share(last.used_bytes, last.total_bytes));
-    list.one(&format!("{name}.use_share"), "share", used, None);
+    list.one(&name::of_volume(volume, name::VOLUME_USE_SHARE), "share", used, None);
     if costs.is_empty() {
         return;
     }
-    list.push(&format!("{name}.write"), &unit(sample.model_time), costs.clone(), WORSE);
+    list.push(&name::of_volume(volume, name::WRITE), &unit(sample.model_time), costs.clone(), WORSE);
     let last = rounds.last().map_or(0, |round| round.round);
     let early: Vec<f64> = rounds
         .iter()
@@ -77,16 +78,16 @@ fn writing(list: &mut List<'_>, name: &str, index: usize, rounds: &[Round]) {
     let early = early.iter().sum::<f64>() / f64::from(count.max(1));
     if early > 0.0 {
         let ratios = costs.iter().map(|late| late / early).collect();
-        list.push(&format!("{name}.write_late_over_early"), "ratio", ratios, WORSE);
+        list.push(&name::of_volume(volume, name::WRITE_LATE_OVER_EARLY), "ratio", ratios, WORSE);
     }
 }
 
 /// Every number of every measure, one sample a look.
-fn measured(list: &mut List<'_>, name: &str, looks: &[&VolumeLook]) {
+fn measured(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
     let Some(last) = looks.last() else { return };
     for (position, result) in last.measures.iter().enumerate() {
         for (index, metric) in result.metrics.iter().enumerate() {
-            let below = if index == 0 { String::new() } else { format!(".{}", metric.name) };
+            let number = name::of_measure(&result.name, index, &metric.name);
             let samples = looks
                 .iter()
                 .filter_map(|look| {
@@ -94,25 +95,27 @@ fn measured(list: &mut List<'_>, name: &str, looks: &[&VolumeLook]) {
                 })
                 .map(|metric| metric.value)
                 .collect();
-            list.push(&format!("{name}.{}{below}", result.name), unit_of(metric), samples, worse(metric));
+            list.push(&name::of_volume(volume, &number), unit_of(metric), samples, worse(metric));
         }
     }
 }
 
 /// Files and free space, one sample a look.
-fn state(list: &mut List<'_>, name: &str, looks: &[&VolumeLook]) {
+fn state(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
     type Pick = fn(&VolumeLook) -> Option<f64>;
     let parts: [(&str, &str, Option<bool>, Pick); 5] = [
-        ("layout.extents_per_file", "count", WORSE, |look| Some(look.layout.extents_per_file)),
-        ("layout.score", "share", BETTER, |look| Some(look.layout.layout_score)),
-        ("layout.inter_file_score", "share", BETTER, |look| look.layout.inter_file_score),
-        ("free.extents", "count", WORSE, |look| Some(as_f64(look.free_space.as_ref()?.extents))),
-        ("free.largest_bytes", "bytes", BETTER, |look| Some(as_f64(look.free_space.as_ref()?.largest_bytes))),
+        (name::EXTENTS_PER_FILE, "count", WORSE, |look| Some(look.layout.extents_per_file)),
+        (name::LAYOUT_SCORE, "share", BETTER, |look| Some(look.layout.layout_score)),
+        (name::INTER_FILE_SCORE, "share", BETTER, |look| look.layout.inter_file_score),
+        (name::FREE_EXTENTS, "count", WORSE, |look| Some(as_f64(look.free_space.as_ref()?.extents))),
+        (name::FREE_LARGEST_BYTES, "bytes", BETTER, |look| {
+            Some(as_f64(look.free_space.as_ref()?.largest_bytes))
+        }),
     ];
     for (part, unit, larger_is_worse, pick) in parts {
         let samples: Vec<f64> = looks.iter().filter_map(|look| pick(look)).collect();
         if !samples.is_empty() {
-            list.push(&format!("{name}.{part}"), unit, samples, larger_is_worse);
+            list.push(&name::of_volume(volume, part), unit, samples, larger_is_worse);
         }
     }
 }
@@ -139,10 +142,10 @@ fn measure_names<'a>(looks: &[&'a Look]) -> Vec<&'a str> {
 type Volume<'a> = (&'a str, usize);
 
 fn against(list: &mut List<'_>, above: Volume<'_>, below: Volume<'_>, looks: &[&Look]) {
-    for (measure, name) in measure_names(looks).into_iter().enumerate() {
+    for (measure, what) in measure_names(looks).into_iter().enumerate() {
         let samples = ratios(looks, measure, above.1, below.1);
         if !samples.is_empty() {
-            list.push(&format!("{}_over_{}.{name}", above.0, below.0), "ratio", samples, None);
+            list.push(&name::over(above.0, below.0, what), "ratio", samples, None);
         }
     }
 }
@@ -156,13 +159,13 @@ fn writing_against(list: &mut List<'_>, above: Volume<'_>, below: Volume<'_>, ro
         })
         .collect();
     if !samples.is_empty() {
-        list.push(&format!("{}_over_{}.write", above.0, below.0), "ratio", samples, None);
+        list.push(&name::over(above.0, below.0, name::WRITE), "ratio", samples, None);
     }
 }
 
 /// Whether use costs more than fullness: (empty ÷ unaged) ÷ (full ÷ empty).
 fn use_against_fullness(list: &mut List<'_>, copy: usize, looks: &[&Look]) {
-    for (measure, name) in measure_names(looks).into_iter().enumerate() {
+    for (measure, what) in measure_names(looks).into_iter().enumerate() {
         // Each look by itself: one that lacks a side has no sample.
         let one = |look: &&Look| {
             let (usage, fullness) = (ratios(&[look], measure, 1, copy), ratios(&[look], measure, 0, 1));
@@ -170,7 +173,7 @@ fn use_against_fullness(list: &mut List<'_>, copy: usize, looks: &[&Look]) {
         };
         let samples: Vec<f64> = looks.iter().filter_map(one).collect();
         if !samples.is_empty() {
-            list.push(&format!("use_over_fullness.{name}"), "ratio", samples, None);
+            list.push(&name::use_over_fullness(what), "ratio", samples, None);
         }
     }
 }

@@ -5,10 +5,12 @@
 
 use std::path::Path;
 
+use fsage_engine::load::out_of_space;
 use fsage_engine::lockstep::{LockstepResult, LockstepSpec, Round};
 use fsage_engine::measure::MeasureResult;
 use fsage_engine::protocol::{Reply, Request, Warning};
 use fsage_engine::quantity::as_f64;
+use fsage_engine::warning::{CPU_BOUND, WarningKind};
 
 use super::places::Volume;
 use super::{StageContext, copy, measure};
@@ -16,9 +18,6 @@ use crate::run::error::TrialError;
 use crate::run::place::Place;
 use crate::store::format::{Look, StageRecord, VolumeLook};
 use crate::study::spec::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
-
-/// Share of a thread's time on the CPU from which on a round measured the CPU and not the device.
-const CPU_BOUND: f64 = 0.9;
 
 /// Share of the operations from which on it is told that they found no room.
 const SHORT: f64 = 0.001;
@@ -55,7 +54,7 @@ pub(super) fn run(
     end(stage, place, &followers, context)?;
     warn_of_cpu(stage, &record.rounds, context);
     if let Some(message) = no_room(stage, &record.rounds, &record.failed) {
-        context.warn(Warning { kind: "short-of-room".into(), message });
+        context.warn(Warning { kind: WarningKind::ShortOfRoom, message });
     }
     let Record { rounds, looks, digest, failed } = record;
     let volumes = stage.volumes().into_iter().map(str::to_owned).collect();
@@ -272,12 +271,12 @@ fn warn_of_cpu(stage: &LockstepStage, rounds: &[Round], context: &mut StageConte
         let (cpu, elapsed) =
             costs.iter().fold((0, 0), |(cpu, all), cost| (cpu + cost.cpu_ns, all + cost.elapsed_ns));
         let share = as_f64(cpu) / as_f64(elapsed).max(1.0);
-        if share > CPU_BOUND {
+        if share >= CPU_BOUND {
             let message = format!(
                 "writing on {name} was on the CPU for {:.0} % of its time: it says little of the device",
                 share * 100.0
             );
-            context.warn(Warning { kind: "cpu-bound".into(), message });
+            context.warn(Warning { kind: WarningKind::CpuBound, message });
         }
     }
 }
@@ -292,7 +291,7 @@ fn no_room(
     let target = stage.workload.target()?;
     let last = rounds.last()?;
     let leader = last.volumes.first()?;
-    let refused: u64 = ["ENOSPC", "EDQUOT"].iter().filter_map(|name| failed.get(*name)).sum();
+    let refused = out_of_space(failed);
     (refused > FEW && as_f64(refused) > SHORT * as_f64(last.operations)).then(|| {
         format!(
             "{refused} of {} operations found no room on {} and were left out on all volumes; at the end {:.1} % of it are in use as statfs \

@@ -5,6 +5,7 @@ use std::path::Path;
 use fsage_engine::location::Location;
 use fsage_engine::measure::{MeasureResult, MeasureSpec};
 use fsage_engine::protocol::{Request, Warning};
+use fsage_engine::warning::WarningKind;
 
 use super::StageContext;
 use crate::measure::{self, MeasureOrder};
@@ -42,7 +43,7 @@ pub(super) fn run(
         let result = match one(&stage.name, measure, place, &directory, context) {
             Err(error) if error.is_out_of_space() => {
                 let message = format!("{} was left out: the volume has no room for it", measure.name());
-                context.warn(Warning { kind: "no-room".into(), message });
+                context.warn(Warning { kind: WarningKind::NoRoom, message });
                 left_out.push(measure.name().to_owned());
                 continue;
             }

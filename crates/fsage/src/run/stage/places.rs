@@ -4,6 +4,7 @@
 use fsage_disk::media::{Spec, SpecError};
 use fsage_engine::location::Location;
 use fsage_engine::protocol::Warning;
+use fsage_engine::warning::WarningKind;
 
 use super::StageContext;
 use crate::cause::in_one_line;
@@ -53,7 +54,7 @@ impl StageContext<'_> {
                     volume.stage,
                     in_one_line(&error)
                 );
-                self.warn(Warning { kind: "places".into(), message });
+                self.warn(Warning { kind: WarningKind::Places, message });
             }
         }
         Ok(())

@@ -1,0 +1,159 @@
+//! Names of metrics ([`super::format::Metric`] lists what each is): where a trial's metrics are made they are
+//! written with these, and where they are looked up or taken apart they are read with these. Nothing else
+//! spells one.
+
+use fsage_engine::operation::OperationKind;
+
+/// Operations per second of ageing.
+pub const OPERATIONS_PER_S: &str = "age.operations_per_s";
+/// Time of ageing.
+pub const ELAPSED_S: &str = "age.elapsed_s";
+/// The wall's time of ageing, where [`ELAPSED_S`] is a virtual disk's.
+pub const WALL_S: &str = "age.wall_s";
+/// Bytes that ageing wrote to the device.
+pub const DEVICE_BYTES: &str = "age.device_bytes";
+/// What fsage itself takes per operation.
+pub const OVERHEAD_NS: &str = "age.overhead_ns";
+/// Use of the volume at the last probe.
+pub const USE_SHARE: &str = "use.share";
+/// The same at every probe.
+pub const USE_SHARE_OVER_TIME: &str = "use.share_over_time";
+/// Free extents.
+pub const FREE_EXTENTS: &str = "free.extents";
+/// Median size of a free extent.
+pub const FREE_MEDIAN_BYTES: &str = "free.median_bytes";
+/// Size of the largest free extent.
+pub const FREE_LARGEST_BYTES: &str = "free.largest_bytes";
+/// Extents per file.
+pub const EXTENTS_PER_FILE: &str = "layout.extents_per_file";
+/// Share of files in one extent.
+pub const ONE_EXTENT_SHARE: &str = "layout.one_extent_share";
+/// Share of files in several extents.
+pub const FRAGMENTED_SHARE: &str = "layout.fragmented_share";
+/// Layout score.
+pub const LAYOUT_SCORE: &str = "layout.score";
+/// Layout score between files that are neighbours in their directory.
+pub const INTER_FILE_SCORE: &str = "layout.inter_file_score";
+/// Files in several extents.
+pub const NONCONTIGUOUS_FILES: &str = "layout.noncontiguous_files";
+/// Used extents below 64 KiB.
+pub const SMALL_EXTENTS: &str = "layout.small_extents";
+/// Cost of writing on a volume of a `lockstep` stage.
+pub const WRITE: &str = "write";
+/// Cost of writing late in the run over that early in it.
+pub const WRITE_LATE_OVER_EARLY: &str = "write_late_over_early";
+/// Use of a volume of a `lockstep` stage.
+pub const VOLUME_USE_SHARE: &str = "use_share";
+
+/// Statistics of a latency.
+pub const MEAN_NS: &str = "mean_ns";
+/// The median.
+pub const P50_NS: &str = "p50_ns";
+/// The 99th percentile.
+pub const P99_NS: &str = "p99_ns";
+/// The 99.9th percentile.
+pub const P999_NS: &str = "p999_ns";
+/// The largest.
+pub const MAX_NS: &str = "max_ns";
+
+const LATENCY: &str = "latency";
+const FREE: &str = "free.";
+const OVER: &str = "_over_";
+const USE_OVER_FULLNESS: (&str, &str) = ("use", "fullness");
+
+/// What the names of a stage begin with: nothing for the first of its kind, the stage's name for others.
+#[must_use]
+pub fn prefix(stage: &str, first: bool) -> String {
+    if first { String::new() } else { format!("{stage}.") }
+}
+
+/// A statistic of an operation's latency, over a whole `age` stage.
+#[must_use]
+pub fn latency(operation: OperationKind, statistic: &str) -> String {
+    latency_of(operation.name(), statistic)
+}
+
+/// The same by the operation's name.
+#[must_use]
+pub fn latency_of(operation: &str, statistic: &str) -> String {
+    format!("{LATENCY}.{operation}.{statistic}")
+}
+
+/// Operation and statistic of a latency.
+#[must_use]
+pub fn latency_parts(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix(LATENCY)?.strip_prefix('.')?.split_once('.').filter(|(_, last)| !last.contains('.'))
+}
+
+/// Whether it is of free space.
+#[must_use]
+pub fn is_of_free_space(name: &str) -> bool {
+    name.starts_with(FREE)
+}
+
+/// What the virtual disk did while ageing.
+#[must_use]
+pub fn of_age(what: &str) -> String {
+    format!("age.{what}")
+}
+
+/// A number of a measure: its headline has the measure's name, the others stand below it.
+#[must_use]
+pub fn of_measure(measure: &str, index: usize, number: &str) -> String {
+    if index == 0 { measure.to_owned() } else { format!("{measure}.{number}") }
+}
+
+/// Whether it is the headline of a measure.
+#[must_use]
+pub fn is_headline(name: &str) -> bool {
+    !name.contains('.')
+}
+
+/// Something of a volume of a `lockstep` stage.
+#[must_use]
+pub fn of_volume(volume: &str, what: &str) -> String {
+    format!("{volume}.{what}")
+}
+
+/// The ratio of something between two volumes of a `lockstep` stage.
+#[must_use]
+pub fn over(above: &str, below: &str, what: &str) -> String {
+    format!("{above}{OVER}{below}.{what}")
+}
+
+/// How much more than fullness use costs.
+#[must_use]
+pub fn use_over_fullness(what: &str) -> String {
+    over(USE_OVER_FULLNESS.0, USE_OVER_FULLNESS.1, what)
+}
+
+/// The volumes above and below, and what is compared, of a name that [`over`] made of two volumes.
+#[must_use]
+pub fn over_parts(name: &str) -> Option<(&str, &str, &str)> {
+    let (sides, what) = name.split_once('.')?;
+    let (above, below) = sides.split_once(OVER)?;
+    (above != USE_OVER_FULLNESS.0).then_some((above, below, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_together_is_taken_apart_again() {
+        for operation in OperationKind::ALL {
+            for statistic in [MEAN_NS, P50_NS, P99_NS, P999_NS, MAX_NS] {
+                let name = latency(operation, statistic);
+                assert_eq!(latency_parts(&name), Some((operation.name(), statistic)));
+            }
+        }
+        assert_eq!(over_parts(&over("full", "empty", "grep.bytes")), Some(("full", "empty", "grep.bytes")));
+        assert_eq!(
+            [over_parts(&use_over_fullness("grep")), over_parts("full.write_late_over_early")],
+            [None; 2]
+        );
+        assert_eq!([latency_parts("age.elapsed_s"), latency_parts("churn.latency.create.max_ns")], [None; 2]);
+        assert!(is_headline(&of_measure("grep", 0, "time")) && !is_headline(&of_measure("grep", 1, "bytes")));
+        assert!([FREE_EXTENTS, FREE_MEDIAN_BYTES, FREE_LARGEST_BYTES].into_iter().all(is_of_free_space));
+    }
+}
