@@ -54,12 +54,17 @@ demo: setup
 # One profile (dev, optimised a little) and one selection of packages for everything, so that nothing is built twice: a build
 # without tests has other features of shared dependencies. FSAGE_AGENT keeps tests from asking cargo for the agent by itself.
 # Tests that cannot run here say so in the file SKIPS, because a test that returns early counts as passed.
+# Volumes and journals of leases go to a directory of this run alone, so that no test sees what an earlier run left; a journal in it
+# afterwards was left by a test, which fails the run.
 test: setup-tests
 	$(CARGO) test --locked --workspace --no-run
 	@mkdir -p $(TARGET_DIR) && : > $(SKIPS)
-	triple=$$(rustc -vV | sed -n 's/^host: //p'); \
-	FSAGE_AGENT="$(abspath $(TARGET_DIR))/$$triple/debug/fsage-agent" FSAGE_SKIPS=$(SKIPS) \
-		$(CARGO) test --locked --workspace --no-fail-fast
+	triple=$$(rustc -vV | sed -n 's/^host: //p'); runtime=$$(mktemp -d); \
+	FSAGE_AGENT="$(abspath $(TARGET_DIR))/$$triple/debug/fsage-agent" FSAGE_SKIPS=$(SKIPS) FSAGE_RUNTIME_DIR=$$runtime \
+		$(CARGO) test --locked --workspace --no-fail-fast; passed=$$?; \
+	if grep -s . $$runtime/state/*.jsonl; then \
+		echo "the tests left leases: FSAGE_RUNTIME_DIR=$$runtime bin/fsage clean" >&2; exit 1; fi; \
+	rm -rf $$runtime; exit $$passed
 	@if [ -x scripts/fuzz ]; then scripts/fuzz; else echo "fuzz targets: no scripts/fuzz" >> $(SKIPS); fi
 	@echo "skipped: $$(sort -u $(SKIPS) | wc -l)"; sort -u $(SKIPS)
 

@@ -55,8 +55,9 @@ pub enum Request {
     StartServer { argv: Vec<String>, timeout_ms: u64 },
     /// Make a sparse file of `size_bytes` (when given) and attach it as a loop device.
     LoopAttach { file: PathBuf, size_bytes: Option<u64>, sector_bytes: u32, direct_io: bool },
-    /// Detach every loop device whose backing file is `file`; none is not an error.
-    LoopDetach { file: PathBuf },
+    /// Detach every loop device whose backing file is `file`; none is not an error. `backing` is the file that was attached under this
+    /// name: another one of that name keeps its devices, and the reply says so.
+    LoopDetach { file: PathBuf, backing: Option<BackingFile> },
     /// End the virtual disk served from `directory`, killing its server when it does not go, and remove the folder; one
     /// that is gone is not an error.
     EndDisk { directory: PathBuf },

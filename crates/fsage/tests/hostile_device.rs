@@ -280,7 +280,7 @@ fn the_number_of_a_device_in_use_does_not_become_anothers() {
     assert!(foreign.is_none(), "the number is still ours");
     let found = fsage_engine::host::signature::of_file(&std::fs::File::open(ours).unwrap(), 64 << 20);
     assert_eq!((found.name.as_str(), found.label.as_str()), ("ext4", "ours"));
-    rig.call(Request::LoopDetach { file: ours.clone() });
+    rig.call(Request::LoopDetach { file: ours.clone(), backing: None });
     assert!(fsage_sys::loopdev::by_backing_file(ours).unwrap().is_empty());
     // Free now: for anyone.
     drop(Foreign::on(device, &theirs));
@@ -327,7 +327,7 @@ fn a_file_that_got_the_name_of_ours_keeps_its_device() {
     std::fs::File::create(ours).unwrap().set_len(1 << 20).unwrap();
     let theirs = PathBuf::from(run(&["losetup", "--find", "--show", ours.to_str().unwrap()]));
     let foreign = Foreign { device: theirs, file: ours.clone(), before: digest(ours) };
-    rig.call(Request::LoopDetach { file: ours.clone() });
+    rig.call(Request::LoopDetach { file: ours.clone(), backing: None });
     foreign.assert_unchanged("detached by name");
     let left = fsage_sys::loopdev::by_backing_file(&ours.with_extension("moved")).unwrap();
     assert!(!left.contains(device), "ours is still attached");
@@ -338,7 +338,7 @@ fn the_lease_of_a_device_does_not_detach_who_has_its_number_now() {
     let Some(mut rig) = Rig::new() else { return };
     let folder = rig.store.parent().unwrap().to_owned();
     let theirs = foreign_file(&folder);
-    let lease = rig.journal.take(Lease::Loop { file: folder.join("ours") }).unwrap();
+    let lease = rig.journal.take(Lease::Loop { file: folder.join("ours"), backing: None }).unwrap();
     let Ours { device, .. } = &Ours::attached(&mut rig);
     // Its agent dies, and with it the descriptor that kept the number.
     let pid = rig.session.identity().pid.to_string();
@@ -353,6 +353,28 @@ fn the_lease_of_a_device_does_not_detach_who_has_its_number_now() {
     assert!(summary.failed.is_empty(), "{summary:?}");
     foreign.assert_unchanged("by clean");
     rig.journal.release(lease).unwrap();
+}
+
+#[test]
+fn a_file_that_has_the_name_of_a_dead_runs_volume_keeps_its_device() {
+    let Some(mut rig) = Rig::new() else { return };
+    let Ours { file: ours, device } = &Ours::attached(&mut rig);
+    let _lease = rig.journal.take(Lease::loop_over(ours)).unwrap();
+    run(&["kill", "-9", &rig.session.identity().pid.to_string()]);
+    let _ = rig.session.call(Request::DropCaches, &mut |_| {}).expect_err("killed");
+    rig.session = fsage::target::Target::local().expect("another agent");
+    std::fs::remove_file(ours).unwrap();
+    std::fs::File::create(ours).unwrap().set_len(1 << 20).unwrap();
+    let theirs = PathBuf::from(run(&["losetup", "--find", "--show", ours.to_str().unwrap()]));
+    let foreign = Foreign { device: theirs, file: ours.clone(), before: digest(ours) };
+    let summary = fsage::lease::clean(&mut rig.session, &mut rig.journal).unwrap();
+    foreign.assert_unchanged("by clean");
+    assert!(summary.failed.is_empty(), "{summary:?}");
+    let why = format!("{:?}", summary.left);
+    assert!(why.contains("over another file of that name"), "{why}");
+    let name = device.file_name().unwrap().to_str().unwrap();
+    let ours = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+    assert!(ours.is_err(), "ours is still attached: {ours:?}");
 }
 
 #[test]
@@ -372,6 +394,6 @@ fn what_others_mounted_over_ours_stays() {
     assert!(said.contains("is not what it was") && said.contains("theirs, tmpfs"), "{said}");
     run(&["umount", point.to_str().unwrap()]);
     rig.release_mount(leases);
-    rig.call(Request::LoopDetach { file: ours.clone() });
+    rig.call(Request::LoopDetach { file: ours.clone(), backing: None });
     rig.assert_nothing_left();
 }

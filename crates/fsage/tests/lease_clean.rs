@@ -35,7 +35,7 @@ fn take_everything(store: &Path, journal: &mut Journal, session: &mut Session) -
     journal.attach(session).unwrap();
     let (file, point) = (store.join("volume.img"), store.join("mnt"));
     journal.make(Lease::File { path: file.clone() }).unwrap();
-    journal.take(Lease::Loop { file: file.clone() }).unwrap();
+    journal.take(Lease::loop_over(&file)).unwrap();
     let attach = Request::LoopAttach { file, size_bytes: Some(SIZE), sector_bytes: 4096, direct_io: false };
     let Reply::Device { device } = ask(session, attach) else { panic!("no device") };
     let name = device.file_name().unwrap().to_string_lossy().into_owned();
@@ -152,10 +152,11 @@ fn an_agent_killed_in_a_request_is_told_and_cleaned_up_after() {
     assert!(again.is_lost(), "{again:?}");
     drop(session);
     let mut session = local();
-    journal.attach(&session).unwrap();
+    let own = journal.attach(&session).unwrap();
     let summary = clean(&mut session, &mut journal).unwrap();
     assert_eq!(summary.failed, []);
     assert_eq!(journal.outstanding().len(), 1, "only the new agent itself");
+    journal.release(own).unwrap();
     assert_eq!(scratch.left_behind(), [] as [String; 0]);
     assert!(setting_is_restored(scratch.path()));
 }
@@ -200,7 +201,7 @@ fn leases_of_an_earlier_boot_touch_nothing_but_files() {
     let mut journal = Journal::open(store).unwrap();
     journal.take(Lease::Process { pid, start_ticks: ticks }).unwrap();
     journal.make(Lease::File { path: file.clone() }).unwrap();
-    journal.take(Lease::Loop { file: file.clone() }).unwrap();
+    journal.take(Lease::loop_over(&file)).unwrap();
     journal.make(Lease::Directory { path: point.clone() }).unwrap();
     let path = journal.path().to_owned();
     drop(journal);
@@ -246,7 +247,7 @@ fn helper_fills_the_disk_of_its_journal() {
     std::fs::write(state.join("ballast"), vec![1; 28 << 10]).unwrap();
     let mut journal = Journal::open(&store).unwrap();
     assert!(journal.path().starts_with(state.canonicalize().unwrap()));
-    let lease = |number| Lease::Loop { file: format!("/nowhere/{number}{}", "x".repeat(900)).into() };
+    let lease = |number| Lease::loop_over(Path::new(&format!("/nowhere/{number}{}", "x".repeat(900))));
     let mut taken = Vec::new();
     let error = loop {
         match journal.take(lease(taken.len())) {

@@ -246,6 +246,34 @@ pub fn detach_backing(wanted: (u64, u64)) -> Result<usize> {
     detach_each(over(wanted)?, is_same)
 }
 
+/// As [`detach_file`], of the file that was attached as `file` with this device and inode number: whatever else has the name by now keeps
+/// its devices. The name counts too, because numbers of file systems that are gone (FUSE) are given again. Also how many were left.
+///
+/// # Errors
+/// As there.
+pub fn detach_leased(file: &Path, wanted: (u64, u64)) -> Result<(usize, usize)> {
+    // The kernel knows no links.
+    let parent = file.parent().and_then(|parent| parent.canonicalize().ok());
+    let name =
+        parent.zip(file.file_name()).map_or_else(|| file.to_owned(), |(parent, name)| parent.join(name));
+    let (mut count, mut left) = (0, 0);
+    for name in [name.display().to_string(), format!("{} (deleted)", name.display())] {
+        let devices = by_backing_name(&name)?;
+        let named = devices.len();
+        let is_ours = |device: BorrowedFd<'_>, path: &Path| {
+            has_name(path, &name)
+                && match backing_of(device) {
+                    Ok(found) => found == Some(wanted),
+                    Err(error) => UNSERVED.contains(&error.errno()),
+                }
+        };
+        let detached = detach_each(devices, is_ours)?;
+        count += detached;
+        left += named - detached;
+    }
+    Ok((count, left))
+}
+
 /// As [`detach_file`], of the devices whose file the kernel knows by `name` ([`by_backing_name`]).
 ///
 /// # Errors

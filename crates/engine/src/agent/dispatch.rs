@@ -105,7 +105,10 @@ fn on_device(agent: &Agent, request: Request) -> Result<Reply, HostError> {
             held.check_setting(&path)?;
             return Ok(Reply::Setting { old: setting::set(&path, &value)? });
         }
-        Request::LoopDetach { file } => held.detach(&file)?,
+        Request::LoopDetach { file, backing } => {
+            let left = held.detach(&file, backing)?;
+            return Ok(left.map_or(Reply::Done, |why| Reply::Left { why }));
+        }
         Request::HoldDevice { device, identity } => held.hold(&device, &identity)?,
         Request::LetDeviceGo { device } => held.let_go(&device),
         Request::Mount { device, point, file_system, options } => {

@@ -206,17 +206,24 @@ impl HeldDevices {
         }
     }
 
-    /// Detaches every loop device over `file`: over the very file that was attached under this name, where this agent did that, whatever
-    /// has the name now.
+    /// Detaches every loop device over `file`: over the very file that was attached under this name, where this agent did that or
+    /// `backing` says which it was, whatever has the name now. Why something that has the name was left, if it was.
     ///
     /// # Errors
     /// As [`loopback::detach`].
-    pub fn detach(&self, file: &Path) -> Result<(), HostError> {
-        let backing = self.detach_where(|held| held == file);
-        if backing.is_empty() {
-            return loopback::detach(file);
+    pub fn detach(&self, file: &Path, backing: Option<BackingFile>) -> Result<Option<String>, HostError> {
+        let held = self.detach_where(|held| held == file);
+        match (held.is_empty(), backing) {
+            (true, Some(backing)) => {
+                let others = loopback::detach_leased(file, backing)?;
+                Ok(others.then(|| "the loop device is over another file of that name".to_owned()))
+            }
+            (true, None) => loopback::detach(file).map(|()| None),
+            (false, _) => {
+                held.into_iter().try_for_each(|backing| loopback::detach_backing(file, backing))?;
+                Ok(None)
+            }
         }
-        backing.into_iter().try_for_each(|backing| loopback::detach_backing(file, backing))
     }
 
     /// Detaches what is held over a file below `directory`, at once or when its last user goes.

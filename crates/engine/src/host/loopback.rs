@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -86,8 +86,31 @@ pub fn detach_backing(file: &Path, backing: BackingFile) -> Result<(), HostError
     wait(file, || loopdev::detach_backing((backing.device, backing.inode)))
 }
 
+/// As [`detach`], of the file with these numbers alone, which was attached as `file`; whether another file of that name keeps its devices.
+///
+/// # Errors
+/// As there.
+pub fn detach_leased(file: &Path, backing: BackingFile) -> Result<bool, HostError> {
+    let mut others = 0;
+    wait(file, || {
+        let (count, left) = loopdev::detach_leased(file, (backing.device, backing.inode))?;
+        others = left;
+        Ok(count)
+    })?;
+    Ok(others > 0)
+}
+
+/// What tells a file that is to be attached from a later one of its name.
+///
+/// # Errors
+/// It is not there, or does not answer.
+pub fn backing(file: &Path) -> Result<BackingFile, HostError> {
+    let metadata = std::fs::metadata(file).map_err(HostError::file("stat", file))?;
+    Ok(BackingFile { device: metadata.dev(), inode: metadata.ino() })
+}
+
 /// Until `detach` finds no device any more.
-fn wait(file: &Path, detach: impl Fn() -> fsage_sys::Result<usize>) -> Result<(), HostError> {
+fn wait(file: &Path, mut detach: impl FnMut() -> fsage_sys::Result<usize>) -> Result<(), HostError> {
     let started = Instant::now();
     let what = || format!("detach the loop devices of {}", file.display());
     while detach().map_err(HostError::kernel(what()))? > 0 {

@@ -41,8 +41,8 @@ pub struct ScanArgs {
     /// Also scan other file systems mounted below PATH
     #[arg(long)]
     pub cross_mounts: bool,
-    /// What scan does anyway
-    #[arg(long, short = 'x', hide = true, conflicts_with = "cross_mounts")]
+    /// Stay on the file system of PATH, as without any option
+    #[arg(long, short = 'x', conflicts_with = "cross_mounts")]
     pub one_file_system: bool,
 }
 

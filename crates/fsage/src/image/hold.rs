@@ -48,8 +48,7 @@ impl Hold {
         file: &Path,
         request: Request,
     ) -> Result<PathBuf, ImageError> {
-        let file = file.to_owned();
-        self.taken.push(journal.take(Lease::Loop { file })?);
+        self.taken.push(journal.take(Lease::loop_over(file))?);
         match session.call(request, &mut |_| {})? {
             Reply::Device { device } => Ok(device),
             other => Err(unexpected("loop-attach", &other).into()),

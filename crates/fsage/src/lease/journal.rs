@@ -510,7 +510,7 @@ mod tests {
     use super::*;
 
     fn lease(number: u64) -> Lease {
-        Lease::Loop { file: PathBuf::from(format!("/nowhere/volume {number} \u{e4}\n")) }
+        Lease::loop_over(Path::new(&format!("/nowhere/volume {number} \u{e4}\n")))
     }
 
     /// Runs takes and gives into a fresh journal; returns its bytes and, for each whole line, what is

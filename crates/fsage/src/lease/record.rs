@@ -7,7 +7,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use fsage_engine::protocol::Made;
+use fsage_engine::host::loopback;
+use fsage_engine::protocol::{BackingFile, Made};
 use serde::{Deserialize, Serialize};
 
 use super::{object, setting};
@@ -20,8 +21,12 @@ pub enum Lease {
     File { path: PathBuf },
     /// A directory we made; removed on release when empty.
     Directory { path: PathBuf },
-    /// Loop devices over this backing file; detached on release.
-    Loop { file: PathBuf },
+    /// Loop devices over this backing file, which `backing` tells from a later one of its name; detached on release.
+    Loop {
+        file: PathBuf,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        backing: Option<BackingFile>,
+    },
     /// A mount we make; unmounted on release.
     Mount { point: PathBuf },
     /// A sysfs or procfs setting, one of [`setting`]; old value written back on release.
@@ -35,6 +40,12 @@ pub enum Lease {
 }
 
 impl Lease {
+    /// Loop devices over a file that is there.
+    #[must_use]
+    pub fn loop_over(file: &Path) -> Self {
+        Self::Loop { file: file.to_owned(), backing: loopback::backing(file).ok() }
+    }
+
     /// Whether fsage could take it.
     ///
     /// # Errors
@@ -43,7 +54,7 @@ impl Lease {
         match self {
             Self::File { path }
             | Self::Directory { path }
-            | Self::Loop { file: path }
+            | Self::Loop { file: path, .. }
             | Self::Mount { point: path } => plain(path),
             Self::Setting { path, old, new } => {
                 plain(path)?;
@@ -71,7 +82,7 @@ impl Lease {
         match self {
             Self::File { path }
             | Self::Directory { path }
-            | Self::Loop { file: path }
+            | Self::Loop { file: path, .. }
             | Self::Mount { point: path }
             | Self::Setting { path, .. }
             | Self::Disk { directory: path } => Some(path),

@@ -57,7 +57,7 @@ pub(super) fn undo(
             Some(made) => Request::RemoveMade { path, directory: true, made },
             None => return Ok(Some("the lease does not say which directory was made".to_owned())),
         },
-        Lease::Loop { file } => Request::LoopDetach { file },
+        Lease::Loop { file, backing } => Request::LoopDetach { file, backing },
         Lease::Mount { point } => Request::Unmount { point },
         Lease::Setting { path, old, new } => {
             // Another lab holds it still: then its value is what has to be there.

@@ -191,7 +191,7 @@ impl DiskVolume {
     /// Serves it and attaches it.
     pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<BlockFacts, VolumeError> {
         let directory = &self.directory(name);
-        if matches!(self.place, Place::Of(_)) {
+        if matches!(self.place, DiskDirectory::Of(_)) {
             // Nobody else may have made it: what lies in it decides which processes are ended.
             runtime::make(Path::new("volumes"))?;
         }
@@ -208,7 +208,7 @@ impl DiskVolume {
         let served = fsage_disk::served(&output)
             .map_err(|_| VolumeError::NotServed { command: invocation.to_string(), said: output.tail() })?;
         let file = served.file;
-        taking.lease(Lease::Loop { file: file.clone() })?;
+        taking.lease(Lease::loop_over(&file))?;
         taking.commands.push(self.attach_line(&file));
         let attach = Request::LoopAttach {
             file,

@@ -88,7 +88,7 @@ impl LoopVolume {
         self.check_space(taking)?;
         let file = self.file(name);
         taking.make(Lease::File { path: file.clone() })?;
-        taking.lease(Lease::Loop { file: file.clone() })?;
+        taking.lease(Lease::loop_over(&file))?;
         taking.commands.push(format!("truncate -s {} {}", self.size_bytes, file.display()));
         taking.commands.push(self.attach_line(&file));
         let attach = Request::LoopAttach {

@@ -106,6 +106,8 @@ impl Drop for Rig {
         for device in loops_below(&self.store) {
             let _ = loopdev::detach(&device);
         }
+        // It names the agent still, and whatever a failed test had taken.
+        let _ = std::fs::remove_file(self.journal.path());
     }
 }
 
