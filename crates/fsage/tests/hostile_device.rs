@@ -203,7 +203,8 @@ fn a_replay_does_not_write_to_a_file_that_got_the_disks_number() {
         return;
     }
     let output = fsage(folder.path(), &["disk", "up", "d", "--size", "64MiB", "--log", "--json"]);
-    let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&said(&output));
+    let record: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
     let device = PathBuf::from(record["device"].as_str().unwrap());
     let of = format!("of={}", device.display());
     run(&["dd", "if=/dev/zero", &of, "bs=64k", "count=16", "oflag=direct", "status=none"]);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 
+#[allow(clippy::duplicate_mod, reason = "both bring their own way to say that a test was skipped")]
 mod cli_support;
 mod support;
 

@@ -124,7 +124,7 @@ fn show(found: &Explanation, name: &str, copy_ns: Option<u64>, terminal: &Termin
     }
     for (what, ns) in remedies {
         let share = as_f64(ns) / as_f64(found.tree.now_ns.max(1)) * 100.0;
-        let what = escape::line(&what);
+        let what = escape::line(what);
         let _ = writeln!(out, "  {what}: {} instead of {} ({share:.0} %)", time(ns), time(found.tree.now_ns));
     }
     for (title, items) in [("Worst directories", &found.directories), ("Worst files", &found.files)] {

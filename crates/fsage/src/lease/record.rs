@@ -29,7 +29,7 @@ pub enum Lease {
     },
     /// A mount we make; unmounted on release.
     Mount { point: PathBuf },
-    /// A sysfs or procfs setting, one of [`setting`]; old value written back on release.
+    /// A sysfs or procfs setting, one of the table in `setting`; old value written back on release.
     Setting { path: PathBuf, old: String, new: String },
     /// A process we started; `start_ticks` (field 22 of /proc/PID/stat) tells it from a later one.
     Process { pid: u32, start_ticks: u64 },
