@@ -153,10 +153,8 @@ impl Storm {
     /// Files that are neither fixtures nor kept by a phase.
     fn strange(&self, phases: &[Box<dyn Phase>]) -> Vec<PathBuf> {
         let stays = |file: &PathBuf| {
-            // The empty journal of work on an image is found by the next.
-            let journal = file.starts_with("runtime/image") && file.ends_with("leases.jsonl");
             let folder = self.place.folder().join(file).is_dir();
-            folder || journal || self.fixtures.contains(file) || phases.iter().any(|phase| phase.keeps(file))
+            folder || self.fixtures.contains(file) || phases.iter().any(|phase| phase.keeps(file))
         };
         files(self.place.folder()).into_iter().filter(|file| !stays(file)).collect()
     }

@@ -119,21 +119,8 @@ fn measured(
     let mut session = Target::local()?;
     let own = journal.attach(&session)?;
     let holder = holder(directory);
-    if args.remount {
-        remount(directory, holder.as_ref(), &mut session)?;
-    }
-    let order = MeasureOrder {
-        measure: measure_spec,
-        directory: directory.into(),
-        device: None,
-        seed: args.seed,
-        requests: !args.no_requests,
-    };
-    let result = measure(&mut session, &mut journal, &order, &mut |incoming| {
-        if let Incoming::Event(event) = incoming {
-            progress.event(&event);
-        }
-    });
+    let result =
+        taken(args, measure_spec, directory, holder.as_ref(), (&mut session, &mut journal), progress);
     let keep = result.as_ref().is_err_and(|_| journal.outstanding().len() > 1);
     drop(session);
     journal.release(own)?;
@@ -144,6 +131,33 @@ fn measured(
     let mut result = result?;
     result.warnings.extend(holder.as_ref().and_then(|entry| cached_loop(&entry.source)));
     Ok(result)
+}
+
+/// Measures; what is taken is in the journal.
+fn taken(
+    args: &MeasureArgs,
+    measure_spec: MeasureSpec,
+    directory: &Path,
+    holder: Option<&MountEntry>,
+    (session, journal): (&mut Session, &mut Journal),
+    progress: &mut Progress,
+) -> Result<MeasureResult, Problem> {
+    if args.remount {
+        remount(directory, holder, session)?;
+    }
+    let order = MeasureOrder {
+        measure: measure_spec,
+        directory: directory.into(),
+        device: None,
+        seed: args.seed,
+        requests: !args.no_requests,
+    };
+    let result = measure(session, journal, &order, &mut |incoming| {
+        if let Incoming::Event(event) = incoming {
+            progress.event(&event);
+        }
+    });
+    Ok(result?)
 }
 
 /// The mount that holds a directory.

@@ -5,6 +5,7 @@
 pub mod bytes;
 pub mod ground;
 pub mod image;
+pub mod journal;
 pub mod load;
 pub mod log;
 pub mod record;
@@ -28,12 +29,13 @@ pub trait Format {
 }
 
 /// Every format by name.
-pub const FORMATS: [&str; 8] =
-    ["record", "image", "trace", "request-log", "profile", "study", "listing", "tar"];
+pub const FORMATS: [&str; 9] =
+    ["journal", "record", "image", "trace", "request-log", "profile", "study", "listing", "tar"];
 
 /// Makes the fixtures of a format.
 pub fn format(name: &str, ground: &Ground) -> Box<dyn Format> {
     match name {
+        "journal" => Box::new(journal::Journals::new(ground)),
         "record" => Box::new(record::Records::new(ground)),
         "image" => Box::new(image::Images::new(ground)),
         "trace" => Box::new(trace::Traces::new(ground)),
