@@ -1,8 +1,11 @@
-//! Chores of the repository: man pages and shell completions, from the one definition of the command line.
+//! Chores of the repository: man pages and shell completions, from the one definition of the command line; the graph of crates and
+//! modules, from the source.
 //!
-//! `cargo run -p xtask -- man DIR` and `cargo run -p xtask -- completions DIR`.
+//! `cargo run -p xtask -- man DIR`, `cargo run -p xtask -- completions DIR` and `cargo run -p xtask -- rooms FILE.dot`.
 
 #![forbid(unsafe_code)]
+
+mod structure;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,12 +35,19 @@ enum Chore {
         #[arg(default_value = "target/completions")]
         directory: PathBuf,
     },
+    /// Write the graph of crates and modules, for Graphviz
+    Rooms {
+        /// File
+        #[arg(default_value = "target/rooms.dot")]
+        file: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
     let (directory, result) = match Chores::parse().chore {
         Chore::Man { directory } => (directory.clone(), man(&directory)),
         Chore::Completions { directory } => (directory.clone(), completions(&directory)),
+        Chore::Rooms { file } => (file.clone(), rooms(&file)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -55,6 +65,11 @@ fn man(directory: &Path) -> io::Result<()> {
         std::fs::write(directory.join(name), page)?;
     }
     Ok(())
+}
+
+fn rooms(file: &Path) -> io::Result<()> {
+    let workspace = structure::read(structure::root()).map_err(io::Error::other)?;
+    std::fs::write(file, structure::graph(&workspace))
 }
 
 fn completions(directory: &Path) -> io::Result<()> {

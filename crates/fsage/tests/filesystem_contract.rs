@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-use fsage::cli::explain::Explain;
+use fsage::problem::Explain;
 use fsage::filesystem::{FileSystem, Registry, StatfsField};
 use fsage::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{EraseConsent, resolve};

@@ -6,7 +6,7 @@ mod sample_store;
 
 use std::path::Path;
 
-use fsage::cli::explain::Explain;
+use fsage::problem::Explain;
 use fsage::plan::plan;
 use fsage::store::{Store, StoreError};
 use fsage::study::{Overrides, Study, load};

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use fsage::cli::explain::Explain;
+use fsage::problem::Explain;
 use fsage::study::{Overrides, Study, StudyError, check, list, load, parse};
 
 const SMALL: &str = r#"name = "small"

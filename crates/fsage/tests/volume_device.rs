@@ -6,7 +6,7 @@ mod volume_rig;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fsage::cli::explain::Explain;
+use fsage::problem::Explain;
 use fsage::filesystem::{FileSystem, Registry};
 use fsage::lease::clean;
 use fsage::study::spec::{FileSystemOptions, FileSystemSpec, VolumeSpec};

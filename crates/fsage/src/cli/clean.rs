@@ -7,7 +7,7 @@ use clap::Args;
 
 use serde_json::json;
 
-use super::explain::{EXIT_FAILED, EXIT_OK, Problem};
+use crate::problem::{EXIT_FAILED, EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::lease::record::Lease;

@@ -7,8 +7,8 @@ use clap::Args;
 use fsage_engine::warning::WarningKind;
 use serde::Serialize;
 
-use super::escape;
-use super::explain::{EXIT_GATE, EXIT_OK, Problem};
+use crate::escape;
+use crate::problem::{EXIT_GATE, EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::{report, text};
 use crate::compare::gate::{Fired, Gate, Outcome, outcomes};

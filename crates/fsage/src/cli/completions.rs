@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::Shell;
 
-use super::explain::{EXIT_OK, Problem};
+use crate::problem::{EXIT_OK, Problem};
 use super::terminal::Terminal;
 
 /// Arguments of `fsage completions`.

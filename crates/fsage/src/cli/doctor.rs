@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use fsage_engine::protocol::{Reply, Request};
 
-use super::explain::{EXIT_MISSING, EXIT_OK, Problem};
+use crate::problem::{EXIT_MISSING, EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::{session, text};
 use crate::doctor::{Check, Diagnosis, State, examine};

@@ -1,192 +1,164 @@
-//! Errors as the user sees them: what a module's error must tell, and the one place that renders it.
-//!
-//! On a terminal an error is an `error:` line, a `caused by:` line for each source and a `hint:` line; with
-//! `--json` it is one JSON object on standard error. Exit codes are an interface: scripts rely on them.
+//! `fsage explain`: why a tree is slow to read, and what would mend it; of a directory now, or of a store's trials when they ended.
 
-use std::error::Error;
+mod store;
+
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
-use fsage_engine::protocol::{Failure, FailureKind};
-use serde::Serialize;
+use clap::Args;
+use fsage_disk::media::Spec;
+use fsage_engine::protocol::Request;
+use fsage_engine::quantity::as_f64;
 
-use super::escape;
+use crate::escape;
+use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
+use super::progress::Progress;
+use super::terminal::Terminal;
+use super::{report, text, verify};
+use crate::explain::{
+    DEFAULT_MEDIUM, ExplainError, Explanation, Item, Map, explain, in_short, page, remedies,
+};
+use crate::report::text::nanoseconds;
+use crate::target::Target;
 
-/// It worked.
-pub const EXIT_OK: u8 = 0;
-/// A bug, or something unforeseen.
-pub const EXIT_INTERNAL: u8 = 1;
-/// The command line, the study or another input makes no sense.
-pub const EXIT_USAGE: u8 = 2;
-/// The host lacks something: a program, a kernel feature, a privilege.
-pub const EXIT_MISSING: u8 = 3;
-/// It was tried and did not work: a trial failed.
-pub const EXIT_FAILED: u8 = 4;
-/// Damage was found: data or a file system is not what it must be.
-pub const EXIT_DAMAGE: u8 = 5;
-/// A gate given to `fsage compare --fail-if` fired.
-pub const EXIT_GATE: u8 = 6;
+/// Maps drawn on a terminal.
+const MAPS: usize = 1;
 
-/// What an error that reaches the user must tell beside its text.
-pub trait Explain: Error {
-    /// Exit code of the program: one of the `EXIT_` constants, never 0.
-    fn exit_code(&self) -> u8;
+/// Arguments of `fsage explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Reads no data and changes nothing. Times are those of a model of a medium, for the data alone (docs/explain.md).
+Own files need no root; the files of others and the map of what else is in use do.
+Of a store it tells what its trials kept when they were done, on the medium that their volumes had.
 
-    /// The next step, as a sentence or a command; nothing when there is none.
-    fn hint(&self) -> Option<String>;
+Examples:
+  sudo fsage explain /srv/mail
+  sudo fsage explain / --medium ssd -o why.html
+  fsage explain store/fullness --trial 3f")]
+pub struct ExplainArgs {
+    /// A directory, a mount point, or a study's store, such as store/aging
+    #[arg(value_name = "PATH|STORE")]
+    pub path: PathBuf,
+    /// The medium that is reckoned with (`fsage disk media` lists them) [default: hdd-7200; of a store each volume's own]
+    #[arg(long, value_name = "MEDIUM")]
+    pub medium: Option<String>,
+    /// Of a store: only trials whose id begins so (may be repeated)
+    #[arg(long, value_name = "ID")]
+    pub trial: Vec<String>,
+    /// How many of the worst directories and files are told
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub worst: u32,
+    /// Also write it as one HTML file, with maps
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
-/// Exit code for a failure that an agent reported.
-#[must_use]
-pub const fn exit_code_of(kind: FailureKind) -> u8 {
-    match kind {
-        FailureKind::Internal => EXIT_INTERNAL,
-        FailureKind::Usage => EXIT_USAGE,
-        FailureKind::Missing => EXIT_MISSING,
-        FailureKind::Failed => EXIT_FAILED,
-        FailureKind::Damage => EXIT_DAMAGE,
-    }
-}
-
-impl Explain for Failure {
+impl Explain for ExplainError {
     fn exit_code(&self) -> u8 {
-        exit_code_of(self.kind)
+        match self {
+            Self::Target(error) => Explain::exit_code(error),
+            Self::Medium(_) => EXIT_USAGE,
+            Self::List(_) | Self::Nothing | Self::Unseen { .. } => EXIT_FAILED,
+        }
     }
 
     fn hint(&self) -> Option<String> {
-        (!self.hint.is_empty()).then(|| self.hint.clone())
-    }
-}
-
-/// An error ready to be shown; every module's error turns into it at the edge of the program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// What failed, with its object.
-    pub message: String,
-    /// Its causes, outermost first.
-    pub causes: Vec<String>,
-    /// The next step.
-    pub hint: Option<String>,
-    /// What the program exits with.
-    pub exit_code: u8,
-    /// Nothing is shown: the reader of our output went away.
-    #[serde(skip)]
-    pub silent: bool,
-}
-
-impl Problem {
-    /// A problem without a cause.
-    #[must_use]
-    pub fn new(exit_code: u8, message: impl Into<String>) -> Self {
-        Self { message: message.into(), causes: Vec::new(), hint: None, exit_code, silent: false }
-    }
-
-    /// The same with a hint.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// The same with a cause, and that cause's causes.
-    #[must_use]
-    pub fn because(mut self, cause: &dyn Error) -> Self {
-        let mut next = Some(cause);
-        while let Some(error) = next {
-            self.causes.push(error.to_string());
-            next = error.source();
-        }
-        self
-    }
-
-    /// Ends the program quietly and well: whoever read our output has seen enough.
-    #[must_use]
-    pub fn reader_gone() -> Self {
-        Self { silent: true, ..Self::new(EXIT_OK, "the reader of the output went away") }
-    }
-
-    /// The text for a terminal, ending in a newline.
-    #[must_use]
-    pub fn render(&self, color: bool) -> String {
-        let paint = |code: &str, text: &str| {
-            if color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-        };
-        let mut text = format!("{} {}\n", paint("1;31", "error:"), escape::indented(&self.message));
-        for cause in &self.causes {
-            let _ = writeln!(text, "  {} {}", paint("31", "caused by:"), escape::indented(cause));
-        }
-        if let Some(hint) = &self.hint {
-            let _ = writeln!(text, "{} {}", paint("1;36", "hint:"), escape::indented(hint));
-        }
-        text
-    }
-
-    /// One line of JSON: `{"error": {"message": …, "causes": […], "hint": …, "exit_code": …}}`.
-    #[must_use]
-    pub fn render_json(&self) -> String {
-        let mut line = serde_json::json!({ "error": self }).to_string();
-        line.push('\n');
-        escape::json(&line).into_owned()
-    }
-}
-
-impl<E: Explain> From<E> for Problem {
-    fn from(error: E) -> Self {
-        let problem = Self { hint: error.hint(), ..Self::new(error.exit_code(), error.to_string()) };
-        match error.source() {
-            Some(source) => problem.because(source),
-            None => problem,
+        match self {
+            Self::Target(error) => Explain::hint(error),
+            Self::Nothing => Some("name a directory with files of some size; what was just written has no place before a `sync`".to_owned()),
+            Self::Unseen { .. } => Some("run it as root, on a file system that tells where data lies (FIEMAP): ext2 to ext4, xfs and btrfs do".to_owned()),
+            Self::Medium(_) | Self::List(_) => None,
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Explains.
+pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let directory = verify::existing(&args.path).map_err(|problem| {
+        problem.hint("give a directory, or the folder that `fsage run` printed, such as store/aging")
+    })?;
+    // A trial is asked for: a folder that is no store is a mistake.
+    if store::is_store(&directory) || !args.trial.is_empty() {
+        return store::run(args, terminal);
+    }
+    let medium = args.medium.as_deref().unwrap_or(DEFAULT_MEDIUM);
+    let medium: Spec = medium.parse().map_err(|error: fsage_disk::media::SpecError| {
+        Problem::new(EXIT_USAGE, format!("`{medium}` is no medium"))
+            .because(&error)
+            .hint("`fsage disk media` lists them")
+    })?;
+    let mut session = Target::local()?;
+    let mut progress = Progress::new(terminal);
+    if terminal.live {
+        progress.stage(&format!("looking at {}", args.path.display()));
+    }
+    // What was just written would have no place yet.
+    session.call(Request::Sync { directory: directory.clone() }, &mut |_| {})?;
+    let worst = usize::try_from(args.worst).unwrap_or(usize::MAX);
+    let found = explain(&mut session, &directory.clone().into(), &medium, worst);
+    progress.finish();
+    let found = found?;
+    if let Some(path) = &args.output {
+        save(path, &page(&found, &args.path))?;
+    }
+    found.notes.iter().for_each(|note| terminal.note(&format!("note: {note}")));
+    if terminal.json {
+        terminal.json(&found)?;
+    } else {
+        terminal.result(&show(&found, &args.path.display().to_string(), None, terminal))?;
+    }
+    Ok(EXIT_OK)
+}
 
-    #[derive(Debug, thiserror::Error)]
-    #[error("cannot read `x.toml`")]
-    struct Outer(#[source] std::io::Error);
+fn save(path: &Path, page: &str) -> Result<(), Problem> {
+    report::save("page", path, page.as_bytes())
+}
 
-    impl Explain for Outer {
-        fn exit_code(&self) -> u8 {
-            EXIT_USAGE
+/// An explanation of what is called `name`, of which there may be a copy that takes `copy_ns` to read.
+fn show(found: &Explanation, name: &str, copy_ns: Option<u64>, terminal: &Terminal) -> String {
+    let mut out = format!("{}: {}\n", terminal.bold(&escape::line(name)), in_short(found));
+    let remedies = remedies(&found.tree, copy_ns);
+    out.push_str("\nWhat would mend it\n");
+    if remedies.is_empty() {
+        out.push_str("  nothing that would save as much as 5 %: it lies about as well as a copy\n");
+    }
+    for (what, ns) in remedies {
+        let share = as_f64(ns) / as_f64(found.tree.now_ns.max(1)) * 100.0;
+        let what = escape::line(what);
+        let _ = writeln!(out, "  {what}: {} instead of {} ({share:.0} %)", time(ns), time(found.tree.now_ns));
+    }
+    for (title, items) in [("Worst directories", &found.directories), ("Worst files", &found.files)] {
+        if !items.is_empty() {
+            let _ = writeln!(out, "\n{title}\n{}", table(items).trim_end());
         }
-
-        fn hint(&self) -> Option<String> {
-            Some("look at `fsage study list`".to_owned())
+    }
+    for item in found.directories.iter().take(MAPS) {
+        let _ = writeln!(out, "\nWhere {} lies on the volume", escape::line(&item.path));
+        for row in Map::new(item, &found.used).text(terminal.unicode) {
+            let _ = writeln!(out, "  {row}");
         }
+        let _ = writeln!(out, "  {}", terminal.dim(Map::legend(terminal.unicode)));
     }
+    out
+}
 
-    #[test]
-    fn an_error_is_one_line_each_for_itself_its_causes_and_the_hint() {
-        let problem = Problem::from(Outer(std::io::Error::other("no such file")));
-        assert_eq!(problem.exit_code, EXIT_USAGE);
-        assert_eq!(
-            problem.render(false),
-            "error: cannot read `x.toml`\n  caused by: no such file\nhint: look at `fsage study list`\n"
-        );
-        assert!(problem.render(true).starts_with("\x1b[1;31merror:\x1b[0m cannot"));
-    }
+fn time(ns: u64) -> String {
+    nanoseconds(as_f64(ns))
+}
 
-    #[test]
-    fn json_has_every_part() {
-        let problem = Problem::new(EXIT_MISSING, "not root").hint("use sudo");
-        let value: serde_json::Value = serde_json::from_str(&problem.render_json()).unwrap();
-        assert_eq!(
-            value,
-            serde_json::json!({"error": {"message": "not root", "causes": [], "hint": "use sudo", "exit_code": 3}})
-        );
-    }
-
-    #[test]
-    fn a_failure_of_the_agent_keeps_its_kind_and_hint() {
-        let failure = Failure {
-            message: "cannot mount".to_owned(),
-            hint: String::new(),
-            errno: Some(1),
-            kind: FailureKind::Missing,
-        };
-        let problem = Problem::from(failure);
-        assert_eq!((problem.exit_code, problem.hint), (EXIT_MISSING, None));
-    }
+fn table(items: &[Item]) -> String {
+    let heading = ["", "extra", "now", "in a copy", "pieces", "files", "size"].map(str::to_owned).to_vec();
+    let row = |item: &Item| {
+        vec![
+            item.path.clone(),
+            time(item.extra_ns()),
+            time(item.now_ns),
+            time(item.copied_ns),
+            text::count(item.extents),
+            text::count(item.files),
+            text::size(item.bytes),
+        ]
+    };
+    let rows = std::iter::once(heading).chain(items.iter().map(row)).collect::<Vec<_>>();
+    text::table(&rows, 2)
 }

@@ -10,8 +10,8 @@ use fsage_engine::protocol::{Event, Request};
 use fsage_engine::quantity::{as_f64, share, to_u64};
 use serde::Serialize;
 
-use super::escape;
-use super::explain::{EXIT_OK, Problem};
+use crate::escape;
+use crate::problem::{EXIT_OK, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{session, text};
@@ -306,7 +306,7 @@ fn watched<T>(
 fn facts(given: &[String]) -> Result<BTreeMap<String, String>, Problem> {
     let pair = |fact: &String| match fact.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Problem::new(super::explain::EXIT_USAGE, format!("`--fact {fact}` is not NAME=VALUE"))),
+        _ => Err(Problem::new(crate::problem::EXIT_USAGE, format!("`--fact {fact}` is not NAME=VALUE"))),
     };
     given.iter().map(pair).collect()
 }

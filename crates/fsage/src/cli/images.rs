@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::escape;
-use super::explain::{EXIT_OK, Explain, Problem};
+use crate::escape;
+use crate::problem::{EXIT_OK, Explain, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::store::images::{ImageRecord, Images, UnknownImage};
@@ -152,7 +152,7 @@ fn existing(store: &std::path::Path) -> Result<PathBuf, Problem> {
     if store.join("plan.json").exists() {
         return Ok(store.to_owned());
     }
-    Err(Problem::new(super::explain::EXIT_USAGE, format!("{} is no store", store.display()))
+    Err(Problem::new(crate::problem::EXIT_USAGE, format!("{} is no store", store.display()))
         .hint("give the folder that `fsage run --store` was given"))
 }
 

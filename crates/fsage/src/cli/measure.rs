@@ -12,7 +12,7 @@ use fsage_engine::quantity::{as_f64, to_u64};
 use fsage_engine::warning::WarningKind;
 use serde_json::json;
 
-use super::explain::{EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
+use crate::problem::{EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{require_root, text, verify, workload};

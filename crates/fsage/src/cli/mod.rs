@@ -11,7 +11,6 @@ pub mod completions;
 pub mod disk;
 pub mod doctor;
 mod error;
-pub mod escape;
 pub mod explain;
 pub mod histogram;
 pub mod image;
@@ -31,7 +30,6 @@ pub mod text;
 pub mod trace;
 pub mod verdict;
 pub mod verify;
-pub mod why;
 mod workload;
 
 use std::ffi::OsString;
@@ -40,7 +38,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-pub use explain::{Explain, Problem};
+use crate::problem;
+pub use crate::problem::{Explain, Problem};
 use terminal::{ColorChoice, Terminal};
 
 const AFTER_HELP: &str = "\
@@ -91,7 +90,7 @@ pub enum Command {
     /// Tell how fragmented a mounted file system or a directory is; changes nothing
     Scan(scan::ScanArgs),
     /// Tell which files and directories are slow to read because of where they lie, and what would mend it
-    Explain(why::ExplainArgs),
+    Explain(explain::ExplainArgs),
     /// Write down what a tree looks like, without names, to age another volume like it
     Profile(profile::ProfileArgs),
     /// Measure what age costs on a mounted file system (`list` tells the measures)
@@ -170,7 +169,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Study(args) => study::run(&args, terminal),
         Command::Age(args) => age::run(&args, terminal),
         Command::Scan(args) => scan::run(&args, terminal),
-        Command::Explain(args) => why::run(&args, terminal),
+        Command::Explain(args) => explain::run(&args, terminal),
         Command::Profile(args) => profile::run(&args, terminal),
         Command::Measure(args) => measure::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),
@@ -200,11 +199,11 @@ fn parse_failed(error: &clap::Error, args: &[OsString]) -> u8 {
         let text = error.render().to_string();
         let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         let hint = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-        let mut problem = Problem::new(explain::EXIT_USAGE, message);
+        let mut problem = Problem::new(problem::EXIT_USAGE, message);
         problem.hint = Some(hint.unwrap_or("see `fsage --help`").to_owned());
         Terminal::new(true, false, ColorChoice::Never).error(&problem);
     }
-    if help && error.exit_code() == 0 { explain::EXIT_OK } else { explain::EXIT_USAGE }
+    if help && error.exit_code() == 0 { problem::EXIT_OK } else { problem::EXIT_USAGE }
 }
 
 /// The command as clap knows it, for man pages and completions.
@@ -222,7 +221,7 @@ pub(crate) fn require_root(what: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let line: Vec<String> = std::env::args().collect();
-    Err(Problem::new(explain::EXIT_MISSING, format!("{what} needs root"))
+    Err(Problem::new(problem::EXIT_MISSING, format!("{what} needs root"))
         .hint(format!("run `sudo {}`", line.join(" "))))
 }
 

@@ -7,7 +7,7 @@ use fsage_engine::profile::{Profile, Source};
 use fsage_engine::protocol::{Reply, Request};
 use fsage_sys::new_file::{self, Readers};
 
-use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
 use super::report::unwritten;
 use super::terminal::Terminal;

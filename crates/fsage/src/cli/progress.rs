@@ -7,7 +7,7 @@ use fsage_engine::protocol::{Event, Warning};
 use fsage_engine::quantity::{as_f64, to_u64};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::escape;
+use crate::escape;
 use super::terminal::Terminal;
 use super::text;
 

@@ -10,7 +10,7 @@ use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::quantity::as_f64;
 use fsage_engine::replay::{ReplayOptions, ReplayReport, ReplayResult, Speed};
 
-use super::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use crate::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{load, session, text, verify};

@@ -6,7 +6,7 @@ use clap::Args;
 use fsage_sys::new_file::{self, ForeignFolder, Readers};
 use serde::Serialize;
 
-use super::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::report::{ReportOptions, render};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use fsage_engine::quantity::as_f64;
 
-use super::escape;
-use super::explain::Problem;
+use crate::escape;
+use crate::problem::Problem;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::text;

@@ -10,8 +10,8 @@ use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::quantity::{as_f64, share};
 use serde::Serialize;
 
-use super::escape;
-use super::explain::{EXIT_OK, Problem};
+use crate::escape;
+use crate::problem::{EXIT_OK, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::verdict::{LayoutVerdict, judge};

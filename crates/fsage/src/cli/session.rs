@@ -8,7 +8,7 @@ use std::time::Duration;
 use fsage_engine::protocol::{Reply, Request};
 use fsage_sys::signal::{Flags, Signal};
 
-use super::explain::{EXIT_INTERNAL, Problem};
+use crate::problem::{EXIT_INTERNAL, Problem};
 use super::terminal::Terminal;
 use crate::target::{Control, Incoming, Session, Target};
 

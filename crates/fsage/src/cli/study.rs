@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::escape;
-use super::explain::{EXIT_OK, EXIT_USAGE, Problem};
+use crate::escape;
+use crate::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use crate::study::{self, StudyCheck};
 

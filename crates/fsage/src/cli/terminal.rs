@@ -7,8 +7,8 @@ use anstream::AutoStream;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::escape;
-use super::explain::{EXIT_INTERNAL, Problem};
+use crate::escape;
+use crate::problem::{EXIT_INTERNAL, Problem};
 
 /// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]

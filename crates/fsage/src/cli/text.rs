@@ -2,7 +2,7 @@
 
 use fsage_engine::quantity::{as_f64, to_u64};
 
-use super::escape;
+use crate::escape;
 
 /// A whole number with thousands separated by commas: `1,234,567`.
 #[must_use]

@@ -14,8 +14,8 @@ use fsage_engine::trace::{self, Reader, Record, TraceError};
 use fsage_engine::tree::{Directory, DirectoryTree, write_directory_name};
 use serde_json::json;
 
-use super::escape;
-use super::explain::{EXIT_OK, Explain, Problem, exit_code_of};
+use crate::escape;
+use crate::problem::{EXIT_OK, Explain, Problem, exit_code_of};
 use super::terminal::Terminal;
 use super::text;
 
@@ -89,7 +89,7 @@ impl Explain for TraceError {
         match self {
             // A name that nothing has is a mistake of the command line.
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                super::explain::EXIT_USAGE
+                crate::problem::EXIT_USAGE
             }
             _ => exit_code_of(self.kind()),
         }
@@ -359,5 +359,5 @@ fn line_json(row: u64, record: &Record, paths: &Paths) -> String {
 /// The absolute path of a file that is to be written.
 fn output_path(path: &Path) -> Result<PathBuf, Problem> {
     std::path::absolute(path)
-        .map_err(|error| Problem::new(super::explain::EXIT_USAGE, "the output has no path").because(&error))
+        .map_err(|error| Problem::new(crate::problem::EXIT_USAGE, "the output has no path").because(&error))
 }

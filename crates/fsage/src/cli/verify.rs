@@ -7,8 +7,8 @@ use clap::Args;
 
 use fsage_engine::protocol::{Reply, Request, VerifyResult};
 
-use super::escape;
-use super::explain::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
+use crate::escape;
+use crate::problem::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use super::{session, text};
 

@@ -8,7 +8,7 @@ use fsage_engine::workload::spec::{
 };
 use serde_json::Value;
 
-use super::explain::{EXIT_USAGE, Problem};
+use crate::problem::{EXIT_USAGE, Problem};
 use crate::profile;
 use crate::source::{self, Contents, Refusal};
 

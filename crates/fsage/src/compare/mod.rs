@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsage_engine::warning::WarningKind;
 use serde::Serialize;
 
-use crate::cli::explain::{EXIT_USAGE, Explain};
+use crate::problem::{EXIT_USAGE, Explain};
 use crate::report::text::counted;
 use crate::stats::{Bootstrap, Evidence, shared};
 use crate::store::StoreError;

@@ -6,7 +6,7 @@ use fsage_engine::disk::ControlError;
 use fsage_engine::host::HostError;
 
 use super::LONGEST_NAME;
-use crate::cli::explain::{EXIT_FAILED, EXIT_USAGE, Explain, exit_code_of};
+use crate::problem::{EXIT_FAILED, EXIT_USAGE, Explain, exit_code_of};
 use crate::lease::LeaseError;
 use crate::study::schema::nearest;
 use crate::target::TargetError;

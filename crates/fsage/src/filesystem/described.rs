@@ -152,7 +152,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::cli::explain::Explain;
+    use crate::problem::Explain;
 
     const GOOD: &str = r#"
         mkfs = ["mkfs.f2fs", "-f", "-s", "{segments}", "{quiet}", "{device}"]

@@ -11,7 +11,7 @@ use fsage_engine::host::program::all_called;
 use fsage_engine::protocol::{FailureKind, HostFacts, Reply, Request};
 use fsage_engine::size::Bytes;
 
-use crate::cli::explain::{EXIT_USAGE, Explain, exit_code_of};
+use crate::problem::{EXIT_USAGE, Explain, exit_code_of};
 use crate::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec};
 use crate::target::{Session, TargetError};
 use crate::tools::{Invocation, Program, ToolError};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fsage_sys::new_file::ForeignFolder;
 
-use crate::cli::explain::{EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain, exit_code_of};
+use crate::problem::{EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain, exit_code_of};
 use crate::filesystem::FileSystemError;
 use crate::lease::LeaseError;
 use crate::target::TargetError;

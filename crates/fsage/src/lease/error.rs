@@ -100,18 +100,18 @@ impl LeaseError {
     }
 }
 
-impl crate::cli::explain::Explain for LeaseError {
+impl crate::problem::Explain for LeaseError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Locked { .. }
             | Self::NoStore { .. }
             | Self::Present { .. }
             | Self::Distrusted { .. }
-            | Self::OtherStore { .. } => crate::cli::explain::EXIT_USAGE,
-            Self::Make { source, .. } if ForeignFolder::is(source) => crate::cli::explain::EXIT_USAGE,
-            Self::Journal { .. } | Self::Make { .. } => crate::cli::explain::EXIT_FAILED,
-            Self::NotOurs { .. } => crate::cli::explain::EXIT_INTERNAL,
-            Self::Target(error) => crate::cli::explain::exit_code_of(error.kind()),
+            | Self::OtherStore { .. } => crate::problem::EXIT_USAGE,
+            Self::Make { source, .. } if ForeignFolder::is(source) => crate::problem::EXIT_USAGE,
+            Self::Journal { .. } | Self::Make { .. } => crate::problem::EXIT_FAILED,
+            Self::NotOurs { .. } => crate::problem::EXIT_INTERNAL,
+            Self::Target(error) => crate::problem::exit_code_of(error.kind()),
         }
     }
 

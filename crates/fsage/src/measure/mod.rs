@@ -14,7 +14,7 @@ use fsage_engine::measure::{MeasureResult, MeasureSpec};
 use fsage_engine::protocol::{FailureKind, Reply, Request};
 use fsage_sys::errno::is_out_of_space;
 
-use crate::cli::explain::{EXIT_USAGE, Explain, exit_code_of};
+use crate::problem::{EXIT_USAGE, Explain, exit_code_of};
 use crate::lease::record::Lease;
 use crate::lease::{Journal, LeaseError};
 use crate::target::{Incoming, Session, TargetError};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use fsage_engine::protocol::VerifyResult;
 
 use crate::cause::in_one_line;
-use crate::cli::escape;
-use crate::cli::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
+use crate::escape;
+use crate::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
 use crate::filesystem::FileSystemError;
 use crate::image::ImageError;
 use crate::lease::LeaseError;

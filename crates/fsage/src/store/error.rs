@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::explain::Explain;
+use crate::problem::Explain;
 
 /// What went wrong with a store.
 #[derive(Debug, thiserror::Error)]

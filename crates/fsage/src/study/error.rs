@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::document::TextPosition;
-use crate::cli::explain::{EXIT_USAGE, Explain};
+use crate::problem::{EXIT_USAGE, Explain};
 
 /// What is wrong with a study.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::schema::{Problem, nearest};
 use super::spec::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
-use crate::cli::explain::Explain;
+use crate::problem::Explain;
 use crate::filesystem::parameter::ParameterError;
 use crate::filesystem::{FileSystemError, Registry};
 use crate::volume::disk::SIZES;

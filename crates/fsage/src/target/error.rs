@@ -123,9 +123,9 @@ impl TargetError {
     }
 }
 
-impl crate::cli::explain::Explain for TargetError {
+impl crate::problem::Explain for TargetError {
     fn exit_code(&self) -> u8 {
-        crate::cli::explain::exit_code_of(self.kind())
+        crate::problem::exit_code_of(self.kind())
     }
 
     fn hint(&self) -> Option<String> {

@@ -299,9 +299,9 @@ impl Output {
     }
 }
 
-impl crate::cli::explain::Explain for ToolError {
+impl crate::problem::Explain for ToolError {
     fn exit_code(&self) -> u8 {
-        crate::cli::explain::exit_code_of(self.kind())
+        crate::problem::exit_code_of(self.kind())
     }
 
     fn hint(&self) -> Option<String> {

@@ -324,7 +324,7 @@ mod tests {
             let (mut session, asked) = session(stdout);
             let volume = Volume::Disk(DiskVolume::new(options(), Path::new("/store")).unwrap());
             let error = volume.acquire(&mut session, &mut journal, "t1").unwrap_err();
-            let text = crate::cli::explain::Problem::from(error).render(false);
+            let text = crate::problem::Problem::from(error).render(false);
             assert!(text.contains(wanted), "{text}");
             assert_eq!(asked.lock().unwrap().last().map(String::as_str), Some("end-disk"));
             assert!(journal.outstanding().is_empty());

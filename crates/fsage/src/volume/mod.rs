@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use fsage_engine::protocol::{BlockFacts, FailureKind, Reply, Request};
 use fsage_engine::size::Bytes;
 
-use crate::cli::explain::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
+use crate::problem::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError, LeaseId, setting};
 use crate::study::spec::VolumeSpec;

@@ -15,8 +15,8 @@ use fsage_engine::quantity::as_f64;
 use fsage_engine::size::Bytes;
 use serde_json::json;
 
-use crate::cli::escape;
-use crate::cli::explain::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
+use crate::escape;
+use crate::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
 use crate::cli::terminal::Terminal;
 use crate::cli::text;
 use crate::disk::NamedDisk;

@@ -6,7 +6,7 @@ use clap::Args;
 use fsage_disk::media::{Spec, SpecError, presets};
 use serde_json::json;
 
-use crate::cli::explain::{EXIT_OK, EXIT_USAGE, Explain, Problem};
+use crate::problem::{EXIT_OK, EXIT_USAGE, Explain, Problem};
 use crate::cli::terminal::Terminal;
 
 /// Arguments of `fsage disk media`.

@@ -10,7 +10,7 @@ mod up;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::explain::{EXIT_OK, Problem};
+use crate::problem::{EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::disk::{self, DiskState, NamedDisk};

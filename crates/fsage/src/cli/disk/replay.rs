@@ -18,7 +18,7 @@ use fsage_sys::aligned::AlignedBuffer;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use serde_json::json;
 
-use crate::cli::explain::{EXIT_FAILED, EXIT_USAGE, Problem};
+use crate::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
 use crate::cli::text;
 use crate::disk::NamedDisk;

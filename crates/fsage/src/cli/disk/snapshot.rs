@@ -6,7 +6,7 @@ use fsage_disk::fault::spec::FaultSpec;
 use serde_json::json;
 
 use super::log::{NameArgs, ask};
-use crate::cli::explain::{EXIT_OK, EXIT_USAGE, Problem};
+use crate::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
 use crate::disk::NamedDisk;
 

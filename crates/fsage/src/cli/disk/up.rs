@@ -7,7 +7,7 @@ use fsage_disk::media::Spec;
 use fsage_engine::disk::DiskTime;
 use fsage_engine::size::Bytes;
 
-use crate::cli::explain::{EXIT_OK, EXIT_USAGE, Problem};
+use crate::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
 use crate::disk::NamedDisk;
 use crate::volume::DiskOptions;

@@ -12,8 +12,8 @@ use fsage_engine::trace::{self, Origin};
 use fsage_sys::new_file::{NewFile, Readers};
 
 use super::output_path;
-use crate::cli::escape;
-use crate::cli::explain::{EXIT_FAILED, EXIT_USAGE, Explain, Problem, exit_code_of};
+use crate::escape;
+use crate::problem::{EXIT_FAILED, EXIT_USAGE, Explain, Problem, exit_code_of};
 use crate::cli::report::unwritten;
 use crate::cli::terminal::Terminal;
 use crate::cli::text;

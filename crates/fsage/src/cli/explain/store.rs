@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{ExplainArgs, save, show};
-use crate::cli::explain::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
 use crate::explain::{Explanation, Titled, noted, pages};
 use crate::report::text::counted;
