@@ -35,8 +35,9 @@ use crate::measure::{MeasureResult, MeasureSpec};
 use crate::replay::{ReplayOptions, ReplayResult};
 use crate::warning::WarningKind;
 
-/// Version of this protocol; both sides must have the same. Changes: 1 first.
-pub const PROTOCOL_VERSION: u32 = 1;
+/// Version of this protocol; both sides must have the same. Changes: 1 first; 2 directories below a mount point, what leased things are
+/// told by, held devices.
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -274,7 +275,7 @@ pub enum Reply {
         digest_to: String,
         elapsed_ns: u64,
     },
-    /// To `RemoveMade`, when something else has the name: it was left alone, and why.
+    /// To `RemoveMade` and `LoopDetach`, when something else has the name: it was left alone, and why.
     Left { why: String },
     /// To everything else.
     Done,
