@@ -186,8 +186,7 @@ impl NewFile {
         match &self.temporary {
             None => self.link(&self.name)?,
             Some(temporary) => {
-                let flags = RenameFlags::NOREPLACE;
-                fs::renameat_with(&self.folder, temporary, &self.folder, &self.name, flags)?;
+                rename_new(&self.folder, temporary, &self.name)?;
             }
         }
         self.temporary = None;
@@ -253,6 +252,21 @@ pub fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let mut file = NewFile::create(path, readers)?;
     file.write_all(bytes)?;
     file.commit().map(drop)
+}
+
+/// Gives a file another name in its folder, unless something has that name.
+///
+/// # Errors
+/// `EEXIST`; the file system can do it in no way.
+pub fn rename_new(folder: &Folder, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
+    match fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        // NFS and many on FUSE cannot: a link replaces nothing either.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::linkat(folder, from, folder, to, AtFlags::empty())?;
+            fs::unlinkat(folder, from, AtFlags::empty())
+        }
+        other => other,
+    }
 }
 
 /// A target may be missing or an ordinary file.

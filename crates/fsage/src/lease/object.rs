@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use fsage_engine::host::file::{identity, identity_at};
 use fsage_engine::protocol::{FileIdentity, Made};
 use fsage_sys::folder::Folder;
-use fsage_sys::new_file::{check_owner, is_temporary, temporary_name};
+use fsage_sys::new_file::{check_owner, is_temporary, rename_new, temporary_name};
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, linkat, mkdirat, openat, renameat, renameat_with, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -82,13 +82,12 @@ impl Object {
     /// Gives it its name, unless something has it.
     pub(super) fn publish(&self, staged: &str) -> Result<()> {
         let (folder, name) = (&self.folder, self.name.as_os_str());
+        if !self.directory {
+            return Ok(rename_new(folder, OsStr::new(staged), name)?);
+        }
         match renameat_with(folder, staged, folder, name, RenameFlags::NOREPLACE) {
-            // A file system that cannot: a link replaces nothing either, and an empty directory in a directory's place loses nothing.
-            Err(Errno::INVAL | Errno::NOSYS) if self.directory => renameat(folder, staged, folder, name)?,
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                linkat(folder, staged, folder, name, AtFlags::empty())?;
-                unlinkat(folder, staged, AtFlags::empty())?;
-            }
+            // A file system that cannot: an empty directory in a directory's place loses nothing.
+            Err(Errno::INVAL | Errno::NOSYS) => renameat(folder, staged, folder, name)?,
             other => other?,
         }
         Ok(())
