@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blkparse::{self, Clock, Issue};
+use super::error::LogPosition;
 use super::heat::{Axis, Heat, HeatMap};
 use super::stream::{Converted, Item, LogSource, NoContents, Position, Sink, Source};
 use super::summary::{Collector, Summary};
-use super::error::LogPosition;
 use super::{Filter, Geometry, Log, LogError, dm_log_writes, file};
 use crate::request::Operation;
 

@@ -139,7 +139,9 @@ fn kill(pid: u32, is_meant: impl FnOnce() -> bool) -> Result<Option<Killed>, Hos
     let descriptor = match pidfd_open(handle, PidfdFlags::empty()) {
         Ok(descriptor) => descriptor,
         Err(Errno::SRCH) => return Ok(None),
-        Err(error) => return Err(HostError::file("open process", &PathBuf::from(format!("/proc/{pid}")))(error.into())),
+        Err(error) => {
+            return Err(HostError::file("open process", &PathBuf::from(format!("/proc/{pid}")))(error.into()));
+        }
     };
     let killed = Killed { pid, descriptor };
     if killed.is_gone() || !is_meant() {
