@@ -268,3 +268,70 @@ fn root_does_not_write_a_file_where_all_may_replace_it() {
     assert_eq!(shared.rig.fsage(&[&export[..], &["--allow-foreign-owner"]].concat()).code, 0);
     assert!(Path::new(&out).is_file());
 }
+
+/// Restores the image over a volume that is there; how it ended.
+fn restore_over(shared: &Shared, volume: &str, more: &[&str]) -> Run {
+    let image = shared.rig.text("image");
+    shared.rig.fsage(&[&["image", "restore", &image, volume, "--erase", volume], more].concat())
+}
+
+#[test]
+fn a_volume_is_not_restored_over_a_link_or_another_users_file() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    for name in ["volume", "precious"] {
+        shared.rig.make(name, "64M", &["mkfs.ext4", "-q", "-L", name]);
+    }
+    shared.rig.save("volume", "image");
+    let precious = shared.rig.path("precious");
+    let before = std::fs::read(&precious).unwrap();
+    plant(&precious, &shared.path("planted"));
+    symlink(&precious, shared.path("own")).unwrap();
+    for (name, length) in [("theirs", 64 << 20), ("empty", 0)] {
+        std::fs::File::create(shared.path(name)).unwrap().set_len(length).unwrap();
+        chown(shared.path(name), Some(USER), None).unwrap();
+    }
+    let theirs = "belongs to user 65534, and root would write there";
+    for (name, why, hint) in [
+        ("planted", "which is not written to", "name an ordinary file itself"),
+        ("own", "which is not written to", "name an ordinary file itself"),
+        ("theirs", theirs, "--allow-foreign-owner"),
+        ("empty", theirs, "--allow-foreign-owner"),
+    ] {
+        let run = restore_over(&shared, &shared.text(name), &[]);
+        assert!(std::fs::read(&precious).unwrap() == before, "{name}: root's volume was written to: {run:?}");
+        assert!(run.code == 2 && run.stderr.contains(why) && run.stderr.contains(hint), "{name}: {run:?}");
+    }
+    assert_eq!(shared.path("empty").metadata().unwrap().len(), 0, "a refused file was made larger");
+    assert!(std::fs::read(shared.path("theirs")).unwrap().iter().all(|byte| *byte == 0));
+    // A second name is another's way to the same bytes.
+    std::fs::hard_link(&precious, shared.path("second")).unwrap();
+    let run = restore_over(&shared, &shared.text("second"), &[]);
+    assert!(run.code == 2 && std::fs::read(&precious).unwrap() == before, "{run:?}");
+    std::fs::remove_file(shared.path("second")).unwrap();
+    let run = restore_over(&shared, &shared.text("theirs"), &["--allow-foreign-owner"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(restore_over(&shared, &shared.rig.text("precious"), &[]).code, 0);
+    assert!(std::fs::read(&precious).unwrap() != before, "what is root's own is restored over");
+    shared.rig.assert_nothing_left();
+}
+
+#[test]
+fn a_restore_that_fails_leaves_an_empty_file_empty() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.make("volume", "64M", &["mkfs.ext4", "-q"]);
+    rig.save("volume", "image");
+    let point = rig.path("point");
+    rig.run(&["mount", "-t", "tmpfs", "-o", "size=256k", "none", point.to_str().unwrap()]);
+    let volume = point.join("volume");
+    std::fs::File::create(&volume).unwrap();
+    let volume_text = volume.to_str().unwrap();
+    let run = rig.fsage(&["image", "restore", &rig.text("image"), volume_text, "--erase", volume_text]);
+    assert!(run.code != 0 && run.stderr.contains("No space left"), "{run:?}");
+    assert_eq!(volume.metadata().unwrap().len(), 0, "{run:?}");
+}
