@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cli_support::{FSAGE, Run, root};
+use fsage::lease::Journal;
+use fsage::lease::record::Lease;
 use image_rig::Rig;
 
 /// Nobody in particular.
@@ -334,4 +336,29 @@ fn a_restore_that_fails_leaves_an_empty_file_empty() {
     let run = rig.fsage(&["image", "restore", &rig.text("image"), volume_text, "--erase", volume_text]);
     assert!(run.code != 0 && run.stderr.contains("No space left"), "{run:?}");
     assert_eq!(volume.metadata().unwrap().len(), 0, "{run:?}");
+}
+
+#[test]
+fn what_is_leased_is_not_made_through_a_planted_link_or_in_another_users_folder() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let inner = shared.rig.path("inner");
+    std::fs::create_dir(&inner).unwrap();
+    plant(&inner, &shared.path("way"));
+    std::fs::create_dir(shared.path("theirs")).unwrap();
+    chown(shared.path("theirs"), Some(USER), Some(USER)).unwrap();
+    let mut journal = Journal::open(&shared.rig.path("run")).unwrap();
+    for name in ["way", "theirs"] {
+        let made = journal.make(Lease::Directory { path: shared.path(name).join("mounts/point") });
+        assert!(made.is_err(), "{name}");
+        assert_eq!(shared.path(name).read_dir().unwrap().count(), 0, "{name}: something was made there");
+    }
+    let own = shared.path("mounts/below/point");
+    let id = journal.make(Lease::Directory { path: own.clone() }).unwrap();
+    assert_eq!((mode(&own), mode(own.parent().unwrap())), (0o700, 0o700));
+    for id in id {
+        journal.release(id).unwrap();
+    }
 }

@@ -92,6 +92,23 @@ pub fn check_owner(folder: &Folder) -> io::Result<()> {
     }
 }
 
+/// Opens the folder at `path`. What is missing of it is made, with `mode` and the umask, part by part and through descriptors; the folder
+/// that the first part is made in is checked as [`check_owner`] does, one that is there already is not.
+///
+/// # Errors
+/// As [`Folder::open`], [`check_owner`] and [`Folder::enter`].
+pub fn make_folder(path: &Path, mode: u32) -> io::Result<Folder> {
+    let path = std::path::absolute(path)?;
+    let missing = match Folder::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+        opened => return opened,
+    };
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Err(missing) };
+    let above = make_folder(above, mode)?;
+    check_owner(&above)?;
+    above.enter_made(name, mode)
+}
+
 fn foreign(found: Foreign) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, ForeignFolder { found })
 }
