@@ -5,13 +5,19 @@
 mod cli_support;
 mod image_rig;
 
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use cli_support::{FSAGE, Run, root};
 use fsage::lease::Journal;
 use fsage::lease::record::Lease;
+use fsage_engine::disk::Clock;
+use fsage_engine::executor::{Executor, ExecutorOptions};
+use fsage_engine::load::WriteMode;
+use fsage_engine::operation::{Operation, OperationKind};
 use image_rig::Rig;
 
 /// Nobody in particular.
@@ -360,5 +366,38 @@ fn what_is_leased_is_not_made_through_a_planted_link_or_in_another_users_folder(
     assert_eq!((mode(&own), mode(own.parent().unwrap())), (0o700, 0o700));
     for id in id {
         journal.release(id).unwrap();
+    }
+}
+
+#[test]
+fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("t00");
+    std::fs::create_dir(&top).unwrap();
+    let open = std::fs::File::open(folder.path()).unwrap();
+    let (done, doing) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let options =
+            ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
+        let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
+        let made = Operation { kind: OperationKind::Create, file: 1, length: 4096, ..Operation::default() };
+        assert_eq!(executor.execute(&made).outcome.errno, 0);
+        let file = top.read_dir().unwrap().next().unwrap().unwrap().path();
+        std::fs::remove_file(&file).unwrap();
+        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+        for kind in [
+            OperationKind::Append,
+            OperationKind::Overwrite,
+            OperationKind::Read,
+            OperationKind::Truncate,
+            OperationKind::Fsync,
+        ] {
+            let operation = Operation { kind, size: 4096, ..made };
+            done.send((kind, executor.execute(&operation).outcome.errno)).unwrap();
+        }
+    });
+    for _ in 0..5 {
+        let (kind, errno) = doing.recv_timeout(Duration::from_secs(20)).expect("it waits for the FIFO");
+        assert_ne!(errno, 0, "{kind:?}");
     }
 }
