@@ -401,3 +401,57 @@ fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
         assert_ne!(errno, 0, "{kind:?}");
     }
 }
+
+#[test]
+fn root_changes_no_directory_of_another_user_and_none_behind_a_planted_link() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let (trace, inner, theirs) = (trace(&shared.rig), shared.rig.path("inner"), shared.path("theirs"));
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(inner.join("file"), "x").unwrap();
+    plant(&inner, &shared.path("way"));
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::write(theirs.join("file"), "x").unwrap();
+    chown(&theirs, Some(USER), Some(USER)).unwrap();
+    let changing = |directory: &str| {
+        let words = [
+            &["age", directory, "--operations", "5"][..],
+            &["replay", &trace, directory, "--state", &shared.rig.text("state")],
+            &["measure", "create", directory, "--no-requests", "--set", "files=4"],
+            &["measure", "append", directory, "--no-requests", "--yes-change-files"],
+            &["measure", "fio", directory, "--no-requests"],
+        ];
+        words.map(|words| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    };
+    let run = |words: &[String], more: &[&str]| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        shared.rig.fsage(&[&words[..], more].concat())
+    };
+    for words in changing(&shared.text("way")) {
+        let run = run(&words, &[]);
+        assert_eq!(inner.read_dir().unwrap().count(), 1, "{words:?}: {run:?}");
+        assert!(run.code != 0 && run.stderr.contains("is a link that user 65534 made"), "{words:?}: {run:?}");
+    }
+    for words in changing(theirs.to_str().unwrap()) {
+        let run = run(&words, &[]);
+        assert_eq!(theirs.read_dir().unwrap().count(), 1, "{words:?}: {run:?}");
+        let said =
+            run.stderr.contains("belongs to user 65534") && run.stderr.contains("--allow-foreign-owner");
+        assert!(run.code == 2 && said, "{words:?}: {run:?}");
+    }
+    // What only looks may look everywhere, and root does what it is told.
+    for directory in [shared.text("way"), shared.text("theirs")] {
+        let run = shared.rig.fsage(&["scan", &directory]);
+        assert_eq!(run.code, 0, "{run:?}");
+    }
+    for words in &changing(theirs.to_str().unwrap())[..3] {
+        let run = run(words, &["--allow-foreign-owner"]);
+        assert_eq!(run.code, 0, "{words:?}: {run:?}");
+    }
+    // A link of root's own is a way as any other.
+    symlink(&inner, shared.rig.path("own")).unwrap();
+    let run = shared.rig.fsage(&["age", &shared.rig.text("own"), "--operations", "5"]);
+    assert_eq!(run.code, 0, "{run:?}");
+}

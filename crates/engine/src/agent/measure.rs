@@ -25,7 +25,7 @@ pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, F
             Ok(Reply::Done)
         }
         Request::Copy { from, to } => {
-            let (from, to) = (open(&from)?, open(&to)?);
+            let (from, to) = (from.open().map_err(MeasureError::from)?, open(&to)?);
             let copied = agent.with_control(|control| copy::run_in(&from, &to, control, &mut sink))?;
             let copy::Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns } = copied;
             Ok(Reply::Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns })
@@ -38,6 +38,7 @@ pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, F
     }
 }
 
+/// Opens a directory to change what is in it.
 fn open(directory: &Location) -> Result<Anchor, MeasureError> {
-    Ok(directory.open()?)
+    Ok(directory.open_to_change()?)
 }

@@ -125,7 +125,7 @@ impl MeasureError {
 
     /// What kind of failure this is.
     #[must_use]
-    pub const fn kind(&self) -> FailureKind {
+    pub fn kind(&self) -> FailureKind {
         match self {
             Self::Range { .. }
             | Self::Size(_)
