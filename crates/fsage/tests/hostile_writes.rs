@@ -17,7 +17,7 @@ use fsage::lease::record::Lease;
 use fsage_engine::disk::Clock;
 use fsage_engine::executor::{Executor, ExecutorOptions};
 use fsage_engine::load::WriteMode;
-use fsage_engine::operation::{Operation, OperationKind};
+use fsage_engine::operation::{Operation, OperationKind, Place};
 use image_rig::Rig;
 
 /// Nobody in particular.
@@ -362,11 +362,9 @@ fn what_is_leased_is_not_made_through_a_planted_link_or_in_another_users_folder(
         assert_eq!(shared.path(name).read_dir().unwrap().count(), 0, "{name}: something was made there");
     }
     let own = shared.path("mounts/below/point");
-    let id = journal.make(Lease::Directory { path: own.clone() }).unwrap();
+    let ids = journal.make(Lease::Directory { path: own.clone() }).unwrap();
     assert_eq!((mode(&own), mode(own.parent().unwrap())), (0o700, 0o700));
-    for id in id {
-        journal.release(id).unwrap();
-    }
+    assert!(ids.is_some_and(|id| journal.release(id).is_ok()));
 }
 
 #[test]
@@ -380,7 +378,19 @@ fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
         let options =
             ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
         let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
-        let made = Operation { kind: OperationKind::Create, file: 1, length: 4096, ..Operation::default() };
+        let place = Place { directory: 0, name: 1 };
+        let (kind, file, version, accesses) = (OperationKind::Create, 1, 1, 1);
+        let made = Operation {
+            kind,
+            file,
+            place,
+            target: place,
+            offset: 0,
+            length: 4096,
+            size: 0,
+            version,
+            accesses,
+        };
         assert_eq!(executor.execute(&made).outcome.errno, 0);
         let file = top.read_dir().unwrap().next().unwrap().unwrap().path();
         std::fs::remove_file(&file).unwrap();
@@ -454,4 +464,41 @@ fn root_changes_no_directory_of_another_user_and_none_behind_a_planted_link() {
     symlink(&inner, shared.rig.path("own")).unwrap();
     let run = shared.rig.fsage(&["age", &shared.rig.text("own"), "--operations", "5"]);
     assert_eq!(run.code, 0, "{run:?}");
+}
+
+/// A fio before which another user puts a folder of his in the place of the one that was made for it.
+const SWAPPED_FIO: &str = r#"#!/bin/sh
+case "$*" in *--directory=*) ;; *) echo fio-3.33; exit ;; esac
+for word; do case "$word" in --directory=*) to="${word#--directory=}" ;; esac; done
+mv "$MEASURED/fsage-measure" "$MEASURED/away" && mv "$MEASURED/theirs" "$MEASURED/fsage-measure" || exit 9
+echo overwritten > "$to/x.0.0"
+ls "$MEASURED/away" > "$MEASURED/../seen"
+echo '{"fio version":"fio-3.33","jobs":[{"jobname":"x","error":0,"write":{"total_ios":2,"io_bytes":8192,"bw":8,"runtime":1000,"clat_ns":{"mean":5.0}}}]}'
+"#;
+
+#[test]
+fn fio_works_in_the_folder_that_was_made_for_it_whatever_has_its_name() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let (measured, tools) = (shared.path("measured"), shared.rig.path("tools"));
+    std::fs::create_dir_all(measured.join("theirs")).unwrap();
+    plant(&shared.rig.path("victim"), &measured.join("theirs/x.0.0"));
+    for path in [&measured, &measured.join("theirs")] {
+        chown(path, Some(USER), Some(USER)).unwrap();
+    }
+    std::fs::create_dir(&tools).unwrap();
+    std::fs::write(tools.join("fio"), SWAPPED_FIO).unwrap();
+    std::fs::set_permissions(tools.join("fio"), PermissionsExt::from_mode(0o755)).unwrap();
+    let words = ["measure", "fio", measured.to_str().unwrap(), "--no-requests", "--allow-foreign-owner"];
+    let mut command = shared.rig.command(&words);
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let run = Run::of(command.env("PATH", path).env("MEASURED", &measured));
+    shared.assert_unharmed("fio");
+    let seen = std::fs::read_to_string(shared.path("seen"));
+    assert_eq!(seen.ok().as_deref(), Some("x.0.0\n"), "{run:?}");
+    assert!(measured.join("fsage-measure/x.0.0").is_symlink(), "what is another's is not removed: {run:?}");
+    assert_eq!(measured.join("away").read_dir().unwrap().count(), 0, "what was written is removed: {run:?}");
+    assert!(run.code != 0 && run.stderr.contains("cannot remove"), "{run:?}");
 }

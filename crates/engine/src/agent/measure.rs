@@ -1,9 +1,11 @@
 //! Requests that measure and copy trees.
 
+use std::sync::{MutexGuard, PoisonError};
+
 use super::Agent;
 use super::sink::EventSink;
 use crate::location::{Anchor, Location};
-use crate::measure::MeasureError;
+use crate::measure::{HeldFolder, MeasureError};
 use crate::protocol::{Failure, Reply, Request};
 use crate::{copy, measure};
 
@@ -17,11 +19,18 @@ pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, F
             Ok(Reply::Measured { result: Box::new(result) })
         }
         Request::MakeMeasureFolder { directory } => {
-            measure::make_folder(&open(&directory)?)?;
-            Ok(Reply::Done)
+            let folder = HeldFolder::make(open(&directory)?, directory.mount.is_none())?;
+            let path = folder.path();
+            *held(agent) = Some(folder);
+            Ok(Reply::MeasureFolder { path })
         }
         Request::RemoveMeasureFolder { directory } => {
-            measure::remove_folder(&open(&directory)?)?;
+            let folder = held(agent).take();
+            match folder {
+                Some(folder) => folder.remove()?,
+                // An agent before this one made it.
+                None => measure::remove_folder(&open(&directory)?)?,
+            }
             Ok(Reply::Done)
         }
         Request::Copy { from, to } => {
@@ -36,6 +45,10 @@ pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, F
         }
         _ => Ok(Reply::Done),
     }
+}
+
+fn held(agent: &Agent) -> MutexGuard<'_, Option<HeldFolder>> {
+    agent.measured.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Opens a directory to change what is in it.

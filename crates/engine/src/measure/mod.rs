@@ -29,7 +29,7 @@ use crate::protocol::Warning;
 use crate::quantity::{as_f64, share};
 use crate::warning::{CPU_BOUND, WarningKind};
 use context::Context;
-pub use context::{FOLDER, make_folder, remove_folder};
+pub use context::{FOLDER, HeldFolder, make_folder, remove_folder};
 pub use error::MeasureError;
 use requests::{RequestSummary, Tracer};
 pub use result::{DISK_COUNTER, MODEL_TIME, MeasureMetric, MeasureResult, disk_metrics, model_unit};
