@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<u8, Problem>
     let trace = args.trace.canonicalize().map_err(|error| {
         Problem::new(EXIT_USAGE, format!("cannot read trace `{}`", args.trace.display())).because(&error)
     })?;
-    let directory = verify::existing(&args.directory)?;
+    let directory = verify::existing_as_named(&args.directory)?;
     let state = match &args.state {
         Some(state) => std::path::absolute(state)
             .map_err(|error| Problem::new(EXIT_USAGE, "the state file has no path").because(&error))?,

@@ -9,15 +9,13 @@
 //! the identity, whatever its name. So a lease without an identity removes nothing that has the name the user knows.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::DirBuilder;
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_engine::host::file::{identity, identity_at};
 use fsage_engine::protocol::{FileIdentity, Made};
 use fsage_sys::folder::Folder;
-use fsage_sys::new_file::{check_owner, is_temporary, rename_new, temporary_name};
+use fsage_sys::new_file::{check_owner, is_temporary, make_folder, rename_new, temporary_name};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat,
 };
@@ -36,7 +34,7 @@ impl Object {
     /// Opens the folder that it comes into, which is made for a directory.
     pub(super) fn at(path: &Path, directory: bool) -> Result<Self> {
         if directory && let Some(parent) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            make_folder(parent, 0o700)?;
         }
         let (folder, name) = Folder::of(path)?;
         check_owner(&folder)?;
