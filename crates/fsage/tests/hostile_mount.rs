@@ -117,6 +117,30 @@ fn a_study_cannot_ask_for_what_every_mount_is_without() {
     }
 }
 
+/// The kernel would write its log, or what an error makes it do, where nobody allowed it.
+#[test]
+fn a_study_cannot_lead_a_mount_beyond_its_volume() {
+    for (kind, option) in [
+        ("xfs", "logdev=/dev/loop0"),
+        ("xfs", "rtdev=/dev/loop0"),
+        ("ext4", "journal_path=/dev/loop0"),
+        ("ext4", "journal_dev=0x700"),
+        ("ext4", "errors=panic"),
+        ("ext4", "sb=131072"),
+        ("btrfs", "device=/dev/loop0"),
+        ("btrfs", "fatal_errors=panic"),
+        ("btrfs", "not_known_to_anybody"),
+    ] {
+        let lab = Lab::new(STUDY);
+        let set = format!("file_system.options.{kind}.mount=[\"{option}\"]");
+        let kinds = format!("matrix.file_system.kind=[\"{kind}\"]");
+        let (code, stderr) = lab.run(&[&set, &kinds]);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("mount option `{option}` of {kind}")), "{stderr}");
+        assert!(stderr.contains(&format!("{kind} takes ")), "no list of what is taken: {stderr}");
+    }
+}
+
 /// A file system that a command of the study mounts is no exception.
 #[test]
 fn a_mount_by_a_command_is_restricted_too() {
