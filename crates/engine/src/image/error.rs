@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use fsage_sys::input::Unfit;
 use fsage_sys::new_file::ForeignFolder;
 
 use crate::host::HostError;
@@ -123,6 +124,9 @@ impl ImageError {
     pub fn hint(&self) -> String {
         match self {
             Self::File { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
+            Self::File { source, .. } if Unfit::hint(source).is_some() => {
+                Unfit::hint(source).unwrap_or_default().to_owned()
+            }
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run it as root".to_owned()
             }
