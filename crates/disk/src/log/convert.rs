@@ -171,7 +171,7 @@ impl Source for Opened {
 pub fn open(path: &Path, options: &Options) -> Result<Opened, FileError> {
     let io = |what| move |source| FileError::Io { what, path: path.to_owned(), source };
     let read = |source| FileError::Read { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(io("open"))?;
+    let mut file = fsage_sys::input::open(path).map_err(io("open"))?;
     let mut magic = Vec::new();
     (&mut file).take(8).read_to_end(&mut magic).map_err(io("read"))?;
     file.rewind().map_err(io("read"))?;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use fsage_sys::input::Unfit;
 use fsage_sys::new_file::ForeignFolder;
 
 use crate::host::HostError;
@@ -125,6 +126,9 @@ impl ImageError {
             Self::File { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
             Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 "name an ordinary file itself, not a link to it; it may have no second name".to_owned()
+            }
+            Self::File { source, .. } if Unfit::hint(source).is_some() => {
+                Unfit::hint(source).unwrap_or_default().to_owned()
             }
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run it as root".to_owned()

@@ -74,11 +74,14 @@ pub fn canonical_text(value: &Value) -> String {
     text
 }
 
+/// Hex characters of a trial's id.
+pub const TRIAL_ID_LENGTH: usize = 16;
+
 /// Id of a trial: the first 16 hex characters of BLAKE3 over cell, repeat and seed.
 #[must_use]
 pub fn trial_id(cell: &StudySpec, repeat: u32, seed: u64) -> String {
     let text = format!("{}\n{repeat}\n{seed}", canonical(cell));
-    blake3::hash(text.as_bytes()).to_hex()[..16].to_owned()
+    blake3::hash(text.as_bytes()).to_hex()[..TRIAL_ID_LENGTH].to_owned()
 }
 
 fn write(value: &Value, text: &mut String) {
