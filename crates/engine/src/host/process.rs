@@ -140,7 +140,9 @@ fn kill(pid: u32, is_meant: impl FnOnce() -> bool) -> Result<Option<Killed>, Hos
         Ok(descriptor) => descriptor,
         Err(Errno::SRCH) => return Ok(None),
         Err(error) => {
-            return Err(HostError::file("open process", &PathBuf::from(format!("/proc/{pid}")))(error.into()));
+            return Err(HostError::file("open process", &PathBuf::from(format!("/proc/{pid}")))(
+                error.into(),
+            ));
         }
     };
     let killed = Killed { pid, descriptor };

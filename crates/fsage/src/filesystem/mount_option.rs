@@ -1,6 +1,6 @@
 //! Mount options: which are taken. What they mean is the kernel's to say.
 //!
-//! A built-in driver takes the options that it lists ([`Driver::mount_options`]) and those of every file system ([`GENERAL`]),
+//! A built-in driver takes the options that it lists ([`Driver::mount_options`]) and those of every file system (`GENERAL`),
 //! with values that are no paths: an option can make the kernel write to a device that nobody named, so one that is not known
 //! to be harmless is refused. Of a described driver nothing is known: refused is what would do something else than mount
 //! the volume for writing, what only mount(8) understands, and what [`fsage_sys::mount::objection`] names.
@@ -112,7 +112,8 @@ fn check(
 /// Why a built-in driver does not take an option.
 fn unknown(driver: &dyn Driver, option: &str) -> Option<String> {
     let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
-    if !driver.mount_options().contains(&name) && !(GENERAL.contains(&name) && value.is_none()) {
+    let general = GENERAL.contains(&name) && value.is_none();
+    if !general && !driver.mount_options().contains(&name) {
         return Some("it is not among the options that are known to stay on the volume".to_owned());
     }
     let harmless = name != "errors" || value.is_some_and(|value| ERRORS.contains(&value));
