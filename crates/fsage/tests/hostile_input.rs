@@ -110,7 +110,8 @@ fn store() -> (tempfile::TempDir, PathBuf, Vec<String>) {
 fn kept_store() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let archive = folder.path().join("stores.tar");
-    std::fs::write(&archive, zstd::decode_all(&include_bytes!("data/stores/format-3.tar.zst")[..]).unwrap()).unwrap();
+    std::fs::write(&archive, zstd::decode_all(&include_bytes!("data/stores/format-3.tar.zst")[..]).unwrap())
+        .unwrap();
     let mut tar = Command::new("tar");
     tar.args(["--extract", "--no-same-owner", "--directory"]).arg(folder.path()).arg("--file").arg(archive);
     assert!(tar.status().unwrap().success());

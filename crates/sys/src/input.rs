@@ -111,7 +111,11 @@ fn ordinary(file: OwnedFd) -> io::Result<File> {
 fn whole(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    if u64::try_from(read).is_ok_and(|read| read <= limit) { Ok(bytes) } else { Err(Unfit::Large(limit).into()) }
+    if u64::try_from(read).is_ok_and(|read| read <= limit) {
+        Ok(bytes)
+    } else {
+        Err(Unfit::Large(limit).into())
+    }
 }
 
 #[cfg(test)]
@@ -144,11 +148,9 @@ mod tests {
         let pipe = folder.path().join("pipe");
         fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
-        for (path, kind) in [
-            (pipe.as_path(), "a pipe"),
-            (Path::new("/dev/zero"), "a device"),
-            (folder.path(), "a directory"),
-        ] {
+        for (path, kind) in
+            [(pipe.as_path(), "a pipe"), (Path::new("/dev/zero"), "a device"), (folder.path(), "a directory")]
+        {
             let error = read(path, 9).unwrap_err();
             assert_eq!(unfit(&error), Some(Unfit::Kind(kind)), "{error}");
             assert!(Unfit::hint(&error).unwrap().starts_with("name an ordinary file"));

@@ -100,7 +100,9 @@ pub fn objection(option: &str) -> Option<&'static str> {
     match option {
         "suid" | "dev" | "exec" => Some("every volume is mounted nosuid, nodev and noexec"),
         _ if REFUSED.contains(&option) => Some("it does not mount a device"),
-        _ if ELSEWHERE.contains(&name) => Some("it leads the file system to a device or superblock of its own"),
+        _ if ELSEWHERE.contains(&name) => {
+            Some("it leads the file system to a device or superblock of its own")
+        }
         _ if value.contains('/') => Some("its value is a path"),
         _ if value == "panic" => Some("it would halt this host after an error"),
         _ => None,

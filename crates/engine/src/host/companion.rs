@@ -62,11 +62,13 @@ fn ext(head: &[u8]) -> Option<&'static str> {
     if !superblock.get(0x38..)?.starts_with(&[0x53, 0xef]) {
         return None;
     }
-    let word = |offset: usize| superblock.get(offset..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    let word =
+        |offset: usize| superblock.get(offset..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     let is_external = word(0x60)? & JOURNAL_DEVICE != 0;
     let (journal_inode, journal_device) = (word(0xe0)?, word(0xe4)?);
     let has_journal = word(0x5c)? & HAS_JOURNAL != 0;
-    (is_external || journal_device != 0 || (has_journal && journal_inode == 0)).then_some("an external journal")
+    (is_external || journal_device != 0 || (has_journal && journal_inode == 0))
+        .then_some("an external journal")
 }
 
 fn xfs(head: &[u8]) -> Option<&'static str> {

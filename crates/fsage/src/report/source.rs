@@ -1,7 +1,7 @@
 //! Reads a store for the report: without a lock, one trial at a time; what cannot be read becomes a note.
 
-use std::{fs, io};
 use std::path::Path;
+use std::{fs, io};
 
 use fsage_sys::input::{self, RECORD_LIMIT, TEXT_LIMIT};
 use serde::Deserialize;

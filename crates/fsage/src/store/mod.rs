@@ -25,8 +25,8 @@ use serde::de::DeserializeOwned;
 pub use writer::{TrialFolder, Writer};
 
 use crate::plan::Plan;
-use crate::study::identity::TRIAL_ID_LENGTH;
 use crate::store::format::{PlacesRecord, STORE_VERSION, TrialRecord};
+use crate::study::identity::TRIAL_ID_LENGTH;
 
 /// The record of a trial, in its folder.
 pub(crate) const RECORD: &str = "trial.json";
@@ -222,9 +222,7 @@ fn read_plan(path: &Path) -> Result<Plan, StoreError> {
     }
     let plan: Plan = read_json(path)?;
     match plan.trials.iter().find(|trial| !is_trial_id(&trial.id)) {
-        Some(trial) => {
-            Err(StoreError::Damaged { path: path.to_owned(), reason: not_an_id(&trial.id) })
-        }
+        Some(trial) => Err(StoreError::Damaged { path: path.to_owned(), reason: not_an_id(&trial.id) }),
         None => Ok(plan),
     }
 }
@@ -235,7 +233,8 @@ fn not_an_id(id: &str) -> String {
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
     let (folder, name) = (path.parent().unwrap_or(Path::new(".")), path.file_name().unwrap_or_default());
-    let bytes = input::read_below(folder, Path::new(name), RECORD_LIMIT).map_err(|e| file::failed("read", path, e))?;
+    let bytes = input::read_below(folder, Path::new(name), RECORD_LIMIT)
+        .map_err(|e| file::failed("read", path, e))?;
     serde_json::from_slice(&bytes)
         .map_err(|e| StoreError::Damaged { path: path.to_owned(), reason: e.to_string() })
 }
