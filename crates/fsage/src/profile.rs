@@ -20,7 +20,7 @@ const SHIPPED: [(&str, &str); 1] =
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileFileError {
     /// The file is not there or cannot be read.
-    #[error("cannot read profile `{}`", path.display())]
+    #[error("cannot read profile `{}`: {source}", path.display())]
     Read {
         /// Which.
         path: PathBuf,

@@ -295,7 +295,8 @@ impl HeldFolder {
     /// Its path for programs that this process starts, while it is held: that of the descriptor, whatever has the name now.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.folder.as_raw_fd()))
+        // What ends in `/.` is the folder itself for who looks whether it is a link, as fio does.
+        PathBuf::from(format!("/proc/{}/fd/{}/.", std::process::id(), self.folder.as_raw_fd()))
     }
 
     /// Removes it with what is in it, and syncs.

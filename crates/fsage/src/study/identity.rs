@@ -130,6 +130,9 @@ mod tests {
         let (first, second) = (canonical_at(spec, 1), canonical_at(spec, 2));
         assert!(!first.contains("workload_version"), "{first}");
         assert!(second.ends_with(r#","workload_version":2}"#), "{second}");
-        assert_eq!(program(), format!("fsage {}, protocol {PROTOCOL_VERSION}, workload 1", env!("CARGO_PKG_VERSION")));
+        assert_eq!(
+            program(),
+            format!("fsage {}, protocol {PROTOCOL_VERSION}, workload 1", env!("CARGO_PKG_VERSION"))
+        );
     }
 }
