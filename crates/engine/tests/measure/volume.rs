@@ -51,7 +51,7 @@ impl Volume {
 
     /// Unmounts and mounts again.
     pub fn remount(&self) {
-        mount::unmount(&self.point).unwrap();
+        fsage_engine::host::mount::unmount(&self.point).unwrap();
         self.mount();
     }
 
