@@ -64,7 +64,7 @@ test: setup-tests
 		$(CARGO) test --locked --workspace --no-fail-fast; passed=$$?; \
 	if grep -s . $$runtime/state/*.jsonl; then \
 		echo "the tests left leases: FSAGE_RUNTIME_DIR=$$runtime bin/fsage clean" >&2; exit 1; fi; \
-	rm -rf $$runtime; exit $$passed
+	rm -rf --one-file-system $$runtime; exit $$passed
 	@if [ -x scripts/fuzz ]; then scripts/fuzz; else echo "fuzz targets: no scripts/fuzz" >> $(SKIPS); fi
 	@echo "skipped: $$(sort -u $(SKIPS) | wc -l)"; sort -u $(SKIPS)
 

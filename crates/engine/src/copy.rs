@@ -28,7 +28,7 @@ use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use crate::host::cache;
 use crate::load::{Control, LoadSink};
-use crate::location::Anchor;
+use crate::location::{Anchor, Location};
 use crate::measure::MeasureError;
 use crate::measure::listing::{Found, below, walk};
 use digest::{CHUNK_BYTES, TreeDigest, fill};
@@ -63,8 +63,7 @@ pub fn run(
     control: &Control,
     sink: &mut dyn LoadSink,
 ) -> Result<Copied, MeasureError> {
-    let open = |path| Anchor::at(path).map_err(MeasureError::system("open", path));
-    run_in(&open(from)?, &open(to)?, control, sink)
+    run_in(&Location::from(from).open()?, &Location::from(to).open_to_change()?, control, sink)
 }
 
 /// As [`run`], between open directories.

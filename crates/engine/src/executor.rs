@@ -35,6 +35,9 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 /// Permissions of new files and directories, before the umask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
+/// For every file that is opened: no link is followed, and a FIFO in a file's place is not waited for. Ordinary files do not heed the last.
+const NO_WAITING: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+
 /// How an executor works; the same for every thread of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExecutorOptions {
@@ -148,7 +151,7 @@ impl Executor {
             }
             set_name(&mut self.name, place.name);
             let Ok(directory) = self.directories.get(place.directory) else { continue };
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let flags = OFlags::RDONLY | NO_WAITING;
             let opened = retry_on_intr(|| fs::openat(directory, &self.name[..], flags, FILE_MODE));
             if let (Ok(file), Some(settler)) = (opened, &mut self.settler) {
                 settler.write_out(file);
@@ -259,7 +262,7 @@ impl Executor {
 
     fn open_plain(&self, operation: &Operation, flags: OFlags) -> Result<OwnedFd, Errno> {
         let directory = self.directories.get(operation.place.directory)?;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = flags | NO_WAITING;
         retry_on_intr(|| fs::openat(directory, &self.name[..], flags, FILE_MODE))
     }
 

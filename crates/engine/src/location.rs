@@ -15,8 +15,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
+use rustix::process::geteuid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use fsage_sys::folder::Folder;
+use fsage_sys::new_file::{ForeignFolder, check_owner, make_folder};
 
 use crate::protocol::FailureKind;
 
@@ -26,7 +30,7 @@ const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_XDEV);
 
 /// Permissions of directories made here, before the umask.
-const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
+const FOLDER_MODE: u32 = 0o755;
 
 /// Where a directory is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -91,14 +95,18 @@ impl LocationError {
             Self::Open { source, .. } if source.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) => {
                 "fsage needs openat2: Linux 5.6 or newer".to_owned()
             }
+            Self::Open { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
             Self::Open { .. } | Self::NotMounted { .. } => String::new(),
         }
     }
 
     /// What kind of failure this is.
     #[must_use]
-    pub const fn kind(&self) -> FailureKind {
-        FailureKind::Failed
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::Open { source, .. } if ForeignFolder::is(source) => FailureKind::Usage,
+            _ => FailureKind::Failed,
+        }
     }
 
     /// The errno behind it, where there is one.
@@ -129,19 +137,37 @@ impl Location {
         }
     }
 
-    /// Makes it, where it is not there yet, and opens it. The directories above it must be there.
+    /// Opens it to change what is below. A directory of the user's own choice must be one that root may write in: it is reached without
+    /// following links of other users, and root refuses one that belongs to another user unless `--allow-foreign-owner` was given.
+    ///
+    /// # Errors
+    /// As [`Location::open`]; for root a link or directory of another user.
+    pub fn open_to_change(&self) -> Result<Anchor, LocationError> {
+        if self.mount.is_some() || !geteuid().is_root() {
+            return self.open();
+        }
+        Folder::open(&self.path).and_then(|folder| self.own(&folder)).map_err(|source| self.refused(source))
+    }
+
+    /// The anchor of a folder that root may write in.
+    fn own(&self, folder: &Folder) -> io::Result<Anchor> {
+        check_owner(folder)?;
+        let fd = openat(folder, ".", DIRECTORY, Mode::empty())?;
+        Ok(Anchor { fd: Arc::new(fd), path: self.path.clone() })
+    }
+
+    /// Makes it, where it is not there yet, and opens it. The directories above it must be there on a volume; else they are made too.
     ///
     /// # Errors
     /// As [`Location::open`]; something else has its name, or no right to.
     pub fn make(&self) -> Result<Anchor, LocationError> {
         let Some(mount) = &self.mount else {
-            std::fs::create_dir_all(&self.path)
-                .map_err(|source| LocationError::Open { path: self.path.clone(), source })?;
-            return self.open();
+            let made = make_folder(&self.path, FOLDER_MODE).and_then(|folder| self.own(&folder));
+            return made.map_err(|source| self.refused(source));
         };
         self.below(mount, |volume, rest| {
             let (parent, name) = volume.parent(rest)?;
-            match mkdirat(&parent, name, FOLDER_MODE) {
+            match mkdirat(&parent, name, Mode::from_raw_mode(FOLDER_MODE)) {
                 Ok(()) | Err(Errno::EXIST) => volume.open(rest, DIRECTORY, Mode::empty()),
                 Err(errno) => Err(errno),
             }
@@ -174,7 +200,11 @@ impl Location {
     }
 
     fn failed(&self, errno: Errno) -> LocationError {
-        LocationError::Open { path: self.path.clone(), source: errno.into() }
+        self.refused(errno.into())
+    }
+
+    fn refused(&self, source: io::Error) -> LocationError {
+        LocationError::Open { path: self.path.clone(), source }
     }
 }
 
@@ -199,7 +229,8 @@ impl AsFd for Anchor {
 }
 
 impl Anchor {
-    /// A directory of the user's own choice: links in its path are followed.
+    /// A directory of the user's own choice, to be read: links in its path are followed. What is changed goes through
+    /// [`Location::open_to_change`].
     ///
     /// # Errors
     /// What opening says.

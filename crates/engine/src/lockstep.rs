@@ -202,7 +202,7 @@ impl LockstepError {
 
     /// What kind of failure this is.
     #[must_use]
-    pub const fn kind(&self) -> FailureKind {
+    pub fn kind(&self) -> FailureKind {
         match self {
             Self::Load(error) => error.kind(),
             Self::Diverged(_) | Self::Walk { .. } => FailureKind::Failed,

@@ -35,8 +35,9 @@ use crate::measure::{MeasureResult, MeasureSpec};
 use crate::replay::{ReplayOptions, ReplayResult};
 use crate::warning::WarningKind;
 
-/// Version of this protocol; both sides must have the same. Changes: 1 first.
-pub const PROTOCOL_VERSION: u32 = 1;
+/// Version of this protocol; both sides must have the same. Changes: 1 first; 2 directories below a mount point, what leased things are
+/// told by, held devices; 3 the folder of a measure is told by its descriptor.
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -186,7 +187,8 @@ pub enum Request {
         seed: u64,
         trace_instance: Option<String>,
     },
-    /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`; one that is there is an error.
+    /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open until it is removed:
+    /// `Reply::MeasureFolder`. One that is there is an error.
     MakeMeasureFolder { directory: Location },
     /// Remove the folder `fsage-measure` below `directory` with what is in it, and sync; a missing one is not an error.
     RemoveMeasureFolder { directory: Location },
@@ -262,6 +264,8 @@ pub enum Reply {
     Verified { result: Box<VerifyResult> },
     /// To `ImageSave`, `ImageRestore`, `ImageVerify` and `ImageInfo`.
     Image { summary: Box<ImageSummary> },
+    /// To `MakeMeasureFolder`: a path of the descriptor that the agent holds, which nobody can lead elsewhere.
+    MeasureFolder { path: PathBuf },
     /// To `Measure`.
     Measured { result: Box<MeasureResult> },
     /// To `Copy`. Both digests are the same, or it would be a failure of kind `damage`; `elapsed_ns` is without the
@@ -274,7 +278,7 @@ pub enum Reply {
         digest_to: String,
         elapsed_ns: u64,
     },
-    /// To `RemoveMade`, when something else has the name: it was left alone, and why.
+    /// To `RemoveMade` and `LoopDetach`, when something else has the name: it was left alone, and why.
     Left { why: String },
     /// To everything else.
     Done,

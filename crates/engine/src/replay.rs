@@ -134,7 +134,7 @@ impl ReplayError {
 
     /// What kind of failure this is.
     #[must_use]
-    pub const fn kind(&self) -> FailureKind {
+    pub fn kind(&self) -> FailureKind {
         match self {
             Self::Trace(error) => error.kind(),
             Self::Load(error) => error.kind(),

@@ -23,6 +23,7 @@ pub(crate) use writer::{Batches, Feed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fsage_sys::input::Unfit;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -140,7 +141,8 @@ impl TraceError {
     pub fn hint(&self) -> String {
         match self {
             Self::Truncated { .. } => "run the load again to its end to get a whole trace".to_owned(),
-            _ => String::new(),
+            Self::Io { source, .. } => Unfit::hint(source).unwrap_or_default().to_owned(),
+            Self::Damaged { .. } => String::new(),
         }
     }
 

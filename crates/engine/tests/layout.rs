@@ -334,7 +334,9 @@ fn without_a_map_of_its_own_free_is_what_no_file_claims() {
     fs::write(lower.join("below"), vec![1; 3 << 20]).unwrap();
     let layers =
         format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
-    mount::mount(Path::new("overlay"), &merged, "overlay", &[layers]).unwrap();
+    let mut overlay = Command::new("mount");
+    overlay.args(["-t", "overlay", "-o", &layers, "overlay"]).arg(&merged);
+    assert!(overlay.status().unwrap().success());
     let _mounted = Mounted(merged.clone());
     fs::write(merged.join("above"), vec![2; 5 << 20]).unwrap();
     volume.sync();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_engine::profile::{PROFILE_VERSION, Profile, ProfileError};
 use fsage_engine::workload::spec::DerivedKey;
+use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,27 +16,16 @@ use serde_json::{Value, json};
 const SHIPPED: [(&str, &str); 1] =
     [("profiles/debian-usr.toml", include_str!("../../../studies/profiles/debian-usr.toml"))];
 
-/// Largest file that is read as a profile; real ones have some KiB.
-const SIZE_LIMIT: u64 = 16 << 20;
-
 /// Why a profile could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileFileError {
     /// The file is not there or cannot be read.
-    #[error("cannot read profile `{}`", path.display())]
+    #[error("cannot read profile `{}`: {source}", path.display())]
     Read {
         /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
-    },
-    /// It is far larger than any profile.
-    #[error("`{}` is no profile: it has {bytes} bytes", path.display())]
-    TooLarge {
-        /// Which.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
     },
     /// Not TOML, or not of a profile's form.
     #[error("{}:{line}: {message}\n{excerpt}", path.display())]
@@ -67,8 +57,7 @@ impl ProfileFileError {
             Self::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 "write one first: fsage profile /usr -o profile.toml".to_owned()
             }
-            Self::Read { .. } => String::new(),
-            Self::TooLarge { .. } => "name a file that `fsage profile` wrote".to_owned(),
+            Self::Read { source, .. } => Unfit::hint(source).unwrap_or_default().to_owned(),
             Self::Form { .. } => "docs/profiles.md describes the format".to_owned(),
             Self::Content { source, .. } => source.hint().to_owned(),
         }
@@ -82,11 +71,9 @@ impl ProfileFileError {
 pub fn read(base: &Path, path: &Path) -> Result<Profile, ProfileFileError> {
     let file = base.join(path);
     let failed = |source| ProfileFileError::Read { path: file.clone(), source };
-    let text = match std::fs::metadata(&file) {
-        Ok(facts) if facts.len() > SIZE_LIMIT => {
-            return Err(ProfileFileError::TooLarge { path: file, bytes: facts.len() });
-        }
-        Ok(_) => std::fs::read_to_string(&file).map_err(failed)?,
+    let text = match input::read_text(&file, TEXT_LIMIT) {
+        Ok(text) => text,
+        Err(error) if file.exists() => return Err(failed(error)),
         Err(error) => match SHIPPED.iter().find(|(name, _)| path == Path::new(name)) {
             Some((_, text)) => (*text).to_owned(),
             None => return Err(failed(error)),

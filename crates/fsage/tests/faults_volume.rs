@@ -180,14 +180,19 @@ fn no_room_for_the_volume_is_said_before_it_is_made() {
 #[test]
 fn a_device_unplugged_under_the_load_fails_the_trial_and_no_more() {
     let Some(fault) = Fault::new("ext4", "128MiB", 40_000, 200) else { return };
-    let child = fault.run().spawn().unwrap();
-    let file = wait_for_volume(&fault.store);
+    let mut child = fault.run().spawn().unwrap();
+    let path = wait_for_volume(&fault.store);
     // The load has to be on its way.
-    wait_until(|| allocated(&file) > 12 << 20);
-    std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(0).unwrap();
+    wait_until(|| allocated(&path) > 12 << 20);
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        // Again and again: what is written makes it longer.
+        file.set_len(0).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(60), "took {:?}", started.elapsed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let output = child.wait_with_output().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(60), "took {:?}", started.elapsed());
     assert!(matches!(output.status.code(), Some(4 | 5)), "{}", said(&output));
     assert_eq!(fault.trial()["status"], "failed");
     fault.assert_nothing_left();

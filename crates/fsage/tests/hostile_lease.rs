@@ -6,7 +6,7 @@
 mod cli_support;
 mod support;
 
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -15,6 +15,7 @@ use fsage::lease::Journal;
 use fsage::lease::record::Lease;
 use fsage_engine::host::process::start_ticks;
 use fsage_engine::host::setting;
+use fsage_engine::protocol::Made;
 use fsage_sys::loopdev::{self, AttachOptions};
 
 /// Nobody in particular.
@@ -70,7 +71,17 @@ impl Victims {
 
     fn setting(&self) -> PathBuf {
         let name = self.device.file_name().unwrap();
-        Path::new("/sys/class/block").join(name).join("queue/read_ahead_kb")
+        Path::new("/sys/class/block").join(name).join("queue/max_sectors_kb")
+    }
+
+    /// How a lease says that it is this very file or directory.
+    fn made(&self, name: &str) -> String {
+        let facts = std::fs::metadata(self.path(name)).unwrap();
+        let identity =
+            fsage_engine::host::file::identity(std::fs::File::open(self.path(name)).unwrap()).unwrap();
+        assert_eq!(identity.inode, facts.ino());
+        let made = Made { staged: format!(".{name}.0123456789abcdef.partial"), identity: Some(identity) };
+        serde_json::to_string(&made).unwrap()
     }
 
     /// The lines of a journal that names all of them, and the leases' numbers are what they would be.
@@ -85,9 +96,17 @@ impl Victims {
                 self.setting().display(),
                 self.read_ahead
             ),
-            format!(r#""lease":"file","path":"{}""#, self.path("precious").display()),
+            format!(
+                r#""lease":"file","path":"{}","made":{}"#,
+                self.path("precious").display(),
+                self.made("precious")
+            ),
             format!(r#""lease":"control-group","path":"{group}""#),
-            format!(r#""lease":"directory","path":"{}""#, self.path("empty").display()),
+            format!(
+                r#""lease":"directory","path":"{}","made":{}"#,
+                self.path("empty").display(),
+                self.made("empty")
+            ),
             format!(r#""lease":"loop","file":"{}""#, self.path("backing").display()),
         ];
         let lines = leases.iter().zip(1..).map(|(lease, number)| {
@@ -169,8 +188,10 @@ fn a_run_on_a_store_with_foreign_leases_touches_nothing() {
     let own = tempfile::tempdir().unwrap();
     let store = victims.store(own.path(), "store");
     std::fs::write(own.path().join("study.toml"), STUDY).unwrap();
-    let run = fsage(own.path(), &["run", "study.toml", "--store", text(&store)]);
+    let run = fsage(own.path(), &["run", "study.toml", "--store", text(&store), "--allow-foreign-owner"]);
     assert_eq!(victims.touched(), [] as [&str; 0], "{run:?}");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(store.join("plan.json").exists(), "it ran in that store: {run:?}");
 }
 
 #[test]

@@ -117,6 +117,61 @@ fn a_study_cannot_ask_for_what_every_mount_is_without() {
     }
 }
 
+/// The kernel would write its log, or what an error makes it do, where nobody allowed it.
+#[test]
+fn a_study_cannot_lead_a_mount_beyond_its_volume() {
+    for (kind, option) in [
+        ("xfs", "logdev=/dev/loop0"),
+        ("xfs", "rtdev=/dev/loop0"),
+        ("ext4", "journal_path=/dev/loop0"),
+        ("ext4", "journal_dev=0x700"),
+        ("ext4", "errors=panic"),
+        ("ext4", "sb=131072"),
+        ("btrfs", "device=/dev/loop0"),
+        ("btrfs", "fatal_errors=panic"),
+        ("btrfs", "not_known_to_anybody"),
+    ] {
+        let lab = Lab::new(STUDY);
+        let set = format!("file_system.options.{kind}.mount=[\"{option}\"]");
+        let kinds = format!("matrix.file_system.kind=[\"{kind}\"]");
+        let (code, stderr) = lab.run(&[&set, &kinds]);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("mount option `{option}` of {kind}")), "{stderr}");
+        assert!(stderr.contains(&format!("{kind} takes ")), "no list of what is taken: {stderr}");
+    }
+}
+
+/// A superblock can name devices, too: the kernel would open and write them.
+#[test]
+fn a_volume_whose_superblock_names_other_devices_is_not_mounted() {
+    use std::os::unix::fs::FileExt as _;
+
+    if !can_mount() {
+        return;
+    }
+    let ext4 = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^metadata_csum"];
+    for (mkfs, offset, bytes, what) in [
+        (&ext4[..], 1024 + 0xe4, &[0, 7, 0, 0][..], "an external journal"),
+        (&["mkfs.xfs", "-q", "-f"], 48, &[0; 8], "an external log"),
+        (&["mkfs.btrfs", "-q", "-f"], 0x1_0088, &[2], "further devices"),
+    ] {
+        let scratch = Scratch::new();
+        let volume = scratch.path().join("volume");
+        let file = fs::File::create(&volume).unwrap();
+        file.set_len(512 << 20).unwrap();
+        assert!(Command::new(mkfs[0]).args(&mkfs[1..]).arg(&volume).status().unwrap().success());
+        file.write_all_at(bytes, offset).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        command.args(["image", "save"]).arg(&volume).arg(scratch.path().join("image"));
+        command.env("FSAGE_RUNTIME_DIR", scratch.path().join("run")).env("FSAGE_AGENT", agent());
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(what), "{stderr}");
+        assert!(stderr.contains("whole on one device"), "no hint: {stderr}");
+        assert_eq!(scratch.left_behind(), [] as [String; 0]);
+    }
+}
+
 /// A file system that a command of the study mounts is no exception.
 #[test]
 fn a_mount_by_a_command_is_restricted_too() {

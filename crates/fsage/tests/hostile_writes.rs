@@ -5,11 +5,19 @@
 mod cli_support;
 mod image_rig;
 
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use cli_support::{FSAGE, Run, root};
+use fsage::lease::Journal;
+use fsage::lease::record::Lease;
+use fsage_engine::disk::Clock;
+use fsage_engine::executor::{Executor, ExecutorOptions};
+use fsage_engine::load::WriteMode;
+use fsage_engine::operation::{Operation, OperationKind, Place};
 use image_rig::Rig;
 
 /// Nobody in particular.
@@ -267,4 +275,231 @@ fn root_does_not_write_a_file_where_all_may_replace_it() {
     }
     assert_eq!(shared.rig.fsage(&[&export[..], &["--allow-foreign-owner"]].concat()).code, 0);
     assert!(Path::new(&out).is_file());
+}
+
+/// Restores the image over a volume that is there; how it ended.
+fn restore_over(shared: &Shared, volume: &str, more: &[&str]) -> Run {
+    let image = shared.rig.text("image");
+    shared.rig.fsage(&[&["image", "restore", &image, volume, "--erase", volume], more].concat())
+}
+
+#[test]
+fn a_volume_is_not_restored_over_a_link_or_another_users_file() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    for name in ["volume", "precious"] {
+        shared.rig.make(name, "64M", &["mkfs.ext4", "-q", "-L", name]);
+    }
+    shared.rig.save("volume", "image");
+    let precious = shared.rig.path("precious");
+    let before = std::fs::read(&precious).unwrap();
+    plant(&precious, &shared.path("planted"));
+    symlink(&precious, shared.path("own")).unwrap();
+    for (name, length) in [("theirs", 64 << 20), ("empty", 0)] {
+        std::fs::File::create(shared.path(name)).unwrap().set_len(length).unwrap();
+        chown(shared.path(name), Some(USER), None).unwrap();
+    }
+    let theirs = "belongs to user 65534, and root would write there";
+    for (name, why, hint) in [
+        ("planted", "which is not written to", "name an ordinary file itself"),
+        ("own", "which is not written to", "name an ordinary file itself"),
+        ("theirs", theirs, "--allow-foreign-owner"),
+        ("empty", theirs, "--allow-foreign-owner"),
+    ] {
+        let run = restore_over(&shared, &shared.text(name), &[]);
+        assert!(std::fs::read(&precious).unwrap() == before, "{name}: root's volume was written to: {run:?}");
+        assert!(run.code == 2 && run.stderr.contains(why) && run.stderr.contains(hint), "{name}: {run:?}");
+    }
+    assert_eq!(shared.path("empty").metadata().unwrap().len(), 0, "a refused file was made larger");
+    assert!(std::fs::read(shared.path("theirs")).unwrap().iter().all(|byte| *byte == 0));
+    // A second name is another's way to the same bytes.
+    std::fs::hard_link(&precious, shared.path("second")).unwrap();
+    let run = restore_over(&shared, &shared.text("second"), &[]);
+    assert!(run.code == 2 && std::fs::read(&precious).unwrap() == before, "{run:?}");
+    std::fs::remove_file(shared.path("second")).unwrap();
+    let run = restore_over(&shared, &shared.text("theirs"), &["--allow-foreign-owner"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(restore_over(&shared, &shared.rig.text("precious"), &[]).code, 0);
+    assert!(std::fs::read(&precious).unwrap() != before, "what is root's own is restored over");
+    shared.rig.assert_nothing_left();
+}
+
+#[test]
+fn a_restore_that_fails_leaves_an_empty_file_empty() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.make("volume", "64M", &["mkfs.ext4", "-q"]);
+    rig.save("volume", "image");
+    let point = rig.path("point");
+    rig.run(&["mount", "-t", "tmpfs", "-o", "size=256k", "none", point.to_str().unwrap()]);
+    let volume = point.join("volume");
+    std::fs::File::create(&volume).unwrap();
+    let volume_text = volume.to_str().unwrap();
+    let run = rig.fsage(&["image", "restore", &rig.text("image"), volume_text, "--erase", volume_text]);
+    assert!(run.code != 0 && run.stderr.contains("No space left"), "{run:?}");
+    assert_eq!(volume.metadata().unwrap().len(), 0, "{run:?}");
+}
+
+#[test]
+fn what_is_leased_is_not_made_through_a_planted_link_or_in_another_users_folder() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let inner = shared.rig.path("inner");
+    std::fs::create_dir(&inner).unwrap();
+    plant(&inner, &shared.path("way"));
+    std::fs::create_dir(shared.path("theirs")).unwrap();
+    chown(shared.path("theirs"), Some(USER), Some(USER)).unwrap();
+    let mut journal = Journal::open(&shared.rig.path("run")).unwrap();
+    for name in ["way", "theirs"] {
+        let made = journal.make(Lease::Directory { path: shared.path(name).join("mounts/point") });
+        assert!(made.is_err(), "{name}");
+        assert_eq!(shared.path(name).read_dir().unwrap().count(), 0, "{name}: something was made there");
+    }
+    let own = shared.path("mounts/below/point");
+    let ids = journal.make(Lease::Directory { path: own.clone() }).unwrap();
+    assert_eq!((mode(&own), mode(own.parent().unwrap())), (0o700, 0o700));
+    assert!(ids.is_some_and(|id| journal.release(id).is_ok()));
+}
+
+#[test]
+fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("t00");
+    std::fs::create_dir(&top).unwrap();
+    let open = std::fs::File::open(folder.path()).unwrap();
+    let (done, doing) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let options =
+            ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
+        let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
+        let place = Place { directory: 0, name: 1 };
+        let (kind, file, version, accesses) = (OperationKind::Create, 1, 1, 1);
+        let made = Operation {
+            kind,
+            file,
+            place,
+            target: place,
+            offset: 0,
+            length: 4096,
+            size: 0,
+            version,
+            accesses,
+        };
+        assert_eq!(executor.execute(&made).outcome.errno, 0);
+        let file = top.read_dir().unwrap().next().unwrap().unwrap().path();
+        std::fs::remove_file(&file).unwrap();
+        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+        for kind in [
+            OperationKind::Append,
+            OperationKind::Overwrite,
+            OperationKind::Read,
+            OperationKind::Truncate,
+            OperationKind::Fsync,
+        ] {
+            let operation = Operation { kind, size: 4096, ..made };
+            done.send((kind, executor.execute(&operation).outcome.errno)).unwrap();
+        }
+    });
+    for _ in 0..5 {
+        let (kind, errno) = doing.recv_timeout(Duration::from_secs(20)).expect("it waits for the FIFO");
+        assert_ne!(errno, 0, "{kind:?}");
+    }
+}
+
+#[test]
+fn root_changes_no_directory_of_another_user_and_none_behind_a_planted_link() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let (trace, inner, theirs) = (trace(&shared.rig), shared.rig.path("inner"), shared.path("theirs"));
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(inner.join("file"), "x").unwrap();
+    plant(&inner, &shared.path("way"));
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::write(theirs.join("file"), "x").unwrap();
+    chown(&theirs, Some(USER), Some(USER)).unwrap();
+    let changing = |directory: &str| {
+        let words = [
+            &["age", directory, "--operations", "5"][..],
+            &["replay", &trace, directory, "--state", &shared.rig.text("state")],
+            &["measure", "create", directory, "--no-requests", "--set", "files=4"],
+            &["measure", "append", directory, "--no-requests", "--yes-change-files"],
+            &["measure", "fio", directory, "--no-requests"],
+        ];
+        words.map(|words| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    };
+    let run = |words: &[String], more: &[&str]| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        shared.rig.fsage(&[&words[..], more].concat())
+    };
+    for words in changing(&shared.text("way")) {
+        let run = run(&words, &[]);
+        assert_eq!(inner.read_dir().unwrap().count(), 1, "{words:?}: {run:?}");
+        assert!(run.code != 0 && run.stderr.contains("is a link that user 65534 made"), "{words:?}: {run:?}");
+    }
+    for words in changing(theirs.to_str().unwrap()) {
+        let run = run(&words, &[]);
+        assert_eq!(theirs.read_dir().unwrap().count(), 1, "{words:?}: {run:?}");
+        let said =
+            run.stderr.contains("belongs to user 65534") && run.stderr.contains("--allow-foreign-owner");
+        assert!(run.code == 2 && said, "{words:?}: {run:?}");
+    }
+    // What only looks may look everywhere, and root does what it is told.
+    for directory in [shared.text("way"), shared.text("theirs")] {
+        let run = shared.rig.fsage(&["scan", &directory]);
+        assert_eq!(run.code, 0, "{run:?}");
+    }
+    for words in &changing(theirs.to_str().unwrap())[..3] {
+        let run = run(words, &["--allow-foreign-owner"]);
+        assert_eq!(run.code, 0, "{words:?}: {run:?}");
+        let _ = std::fs::remove_dir_all(theirs.join("t00"));
+    }
+    // A link of root's own is a way as any other.
+    symlink(&inner, shared.rig.path("own")).unwrap();
+    let run = shared.rig.fsage(&["age", &shared.rig.text("own"), "--operations", "5"]);
+    assert_eq!(run.code, 0, "{run:?}");
+}
+
+/// A fio before which another user puts a folder of his in the place of the one that was made for it.
+const SWAPPED_FIO: &str = r#"#!/bin/sh
+case "$*" in *--directory=*) ;; *) echo fio-3.33; exit ;; esac
+for word; do case "$word" in --directory=*) to="${word#--directory=}" ;; esac; done
+mv "$MEASURED/fsage-measure" "$MEASURED/away" && mv "$MEASURED/theirs" "$MEASURED/fsage-measure" || exit 9
+echo overwritten > "$to/x.0.0"
+ls "$MEASURED/away" > "$MEASURED/../seen"
+echo '{"fio version":"fio-3.33","jobs":[{"jobname":"x","error":0,"write":{"total_ios":2,"io_bytes":8192,"bw":8,"runtime":1000,"clat_ns":{"mean":5.0}}}]}'
+"#;
+
+#[test]
+fn fio_works_in_the_folder_that_was_made_for_it_whatever_has_its_name() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let (measured, tools) = (shared.path("measured"), shared.rig.path("tools"));
+    std::fs::create_dir_all(measured.join("theirs")).unwrap();
+    plant(&shared.rig.path("victim"), &measured.join("theirs/x.0.0"));
+    for path in [&measured, &measured.join("theirs")] {
+        chown(path, Some(USER), Some(USER)).unwrap();
+    }
+    std::fs::create_dir(&tools).unwrap();
+    std::fs::write(tools.join("fio"), SWAPPED_FIO).unwrap();
+    std::fs::set_permissions(tools.join("fio"), PermissionsExt::from_mode(0o755)).unwrap();
+    let words = ["measure", "fio", measured.to_str().unwrap(), "--no-requests", "--allow-foreign-owner"];
+    let mut command = shared.rig.command(&words);
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let run = Run::of(command.env("PATH", path).env("MEASURED", &measured));
+    shared.assert_unharmed("fio");
+    let seen = std::fs::read_to_string(shared.path("seen"));
+    assert_eq!(seen.ok().as_deref(), Some("x.0.0\n"), "{run:?}");
+    assert!(measured.join("fsage-measure/x.0.0").is_symlink(), "what is another's is not removed: {run:?}");
+    assert_eq!(measured.join("away").read_dir().unwrap().count(), 0, "what was written is removed: {run:?}");
+    assert!(run.code != 0 && run.stderr.contains("cannot remove"), "{run:?}");
 }

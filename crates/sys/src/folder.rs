@@ -91,10 +91,18 @@ impl Folder {
     /// # Errors
     /// Something else has the name (`ENOTDIR`, also for a link), or it cannot be made.
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
+        self.enter_made(name, 0o777)
+    }
+
+    /// As [`Folder::enter`]; where it is missing it is made with `mode` and the umask.
+    ///
+    /// # Errors
+    /// As [`Folder::enter`].
+    pub fn enter_made(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         if name.as_bytes().contains(&b'/') || matches!(name.as_bytes(), b"" | b"." | b"..") {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "that is no name of a folder"));
         }
-        match fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)) {
+        match fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode)) {
             Ok(()) => self.sync()?,
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),

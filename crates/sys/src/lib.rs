@@ -19,6 +19,7 @@ pub mod folder;
 pub mod freeze;
 pub mod fsmap;
 pub mod fuse;
+pub mod input;
 mod ioctl;
 pub mod loopdev;
 pub mod memory;

@@ -271,6 +271,10 @@ pub fn detach_leased(file: &Path, wanted: (u64, u64)) -> Result<(usize, usize)> 
         count += detached;
         left += named - detached;
     }
+    if count == 0 {
+        // Under another name it may be ours, or another's with a number that was given again.
+        left += over(wanted)?.len();
+    }
     Ok((count, left))
 }
 

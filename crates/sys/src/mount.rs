@@ -89,12 +89,22 @@ const ALWAYS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(Mou
 /// changes a mount that is not ours.
 const REFUSED: [&str; 6] = ["suid", "dev", "exec", "bind", "rbind", "remount"];
 
+/// Options that make a driver write to a device, or believe a superblock, that nobody named and nobody looked at: external logs and
+/// journals (xfs, ext, reiserfs), realtime devices (xfs), further devices (btrfs), another copy of the superblock (ext).
+const ELSEWHERE: [&str; 7] = ["logdev", "rtdev", "journal_path", "journal_dev", "jdev", "device", "sb"];
+
 /// Why an option cannot be taken; `None` when it can.
 #[must_use]
 pub fn objection(option: &str) -> Option<&'static str> {
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
     match option {
         "suid" | "dev" | "exec" => Some("every volume is mounted nosuid, nodev and noexec"),
         _ if REFUSED.contains(&option) => Some("it does not mount a device"),
+        _ if ELSEWHERE.contains(&name) => {
+            Some("it leads the file system to a device or superblock of its own")
+        }
+        _ if value.contains('/') => Some("its value is a path"),
+        _ if value == "panic" => Some("it would halt this host after an error"),
         _ => None,
     }
 }
@@ -132,7 +142,7 @@ fn restricted(device: &Path, at: &Path, point: &Path, fstype: &str, options: &[S
     let words = options.iter().flat_map(|option| option.split(',')).map(str::trim);
     if let Some(refused) = words.into_iter().find(|word| objection(word).is_some()) {
         return Err(Error::Argument {
-            what: "mount option that would lift a restriction",
+            what: "mount option that would lift a restriction or reach beyond the volume",
             path: refused.into(),
         });
     }
@@ -246,7 +256,23 @@ mod tests {
             mount(Path::new("none"), point, "tmpfs", &["a\0b".to_owned()]).unwrap_err().errno(),
             libc::EINVAL
         );
-        for refused in ["suid", "noatime,dev", "exec", "bind", "rbind", "remount"] {
+        for refused in [
+            "suid",
+            "noatime,dev",
+            "exec",
+            "bind",
+            "rbind",
+            "remount",
+            "logdev=/dev/loop0",
+            "noatime, rtdev=x",
+            "journal_path=a",
+            "journal_dev=0x100",
+            "device=a",
+            "sb=131072",
+            "other=/dev/loop0",
+            "errors=panic",
+            "fatal_errors=panic",
+        ] {
             let error = mount(Path::new("none"), point, "tmpfs", &[refused.to_owned()]).unwrap_err();
             assert_eq!(error.errno(), libc::EINVAL, "{refused}");
         }

@@ -25,7 +25,7 @@ use rustix::fs::{self, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::folder::{Folder, Foreign, not_ordinary};
+use crate::folder::{Folder, Foreign, is_trusted, not_ordinary};
 
 /// Ending of the names of unfinished files.
 pub const PARTIAL: &str = ".partial";
@@ -57,7 +57,7 @@ pub fn hand_over(command: &mut Command) {
 #[derive(Debug, thiserror::Error)]
 #[error("{} {}", found.path.display(), in_words(found))]
 pub struct ForeignFolder {
-    /// The folder.
+    /// The folder, or the file in it.
     pub found: Foreign,
 }
 
@@ -87,12 +87,57 @@ impl ForeignFolder {
 /// [`ForeignFolder`], as `ErrorKind::PermissionDenied`.
 pub fn check_owner(folder: &Folder) -> io::Result<()> {
     match folder.foreign() {
-        Some(found) if !is_foreign_allowed() => {
-            let error = ForeignFolder { found: found.clone() };
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, error))
-        }
+        Some(found) if !is_foreign_allowed() => Err(foreign(found.clone())),
         _ => Ok(()),
     }
+}
+
+/// Opens the folder at `path`. What is missing of it is made, with `mode` and the umask, part by part and through descriptors; the folder
+/// that the first part is made in is checked as [`check_owner`] does, one that is there already is not.
+///
+/// # Errors
+/// As [`Folder::open`], [`check_owner`] and [`Folder::enter`].
+pub fn make_folder(path: &Path, mode: u32) -> io::Result<Folder> {
+    let path = std::path::absolute(path)?;
+    let missing = match Folder::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+        opened => return opened,
+    };
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Err(missing) };
+    let above = make_folder(above, mode)?;
+    check_owner(&above)?;
+    above.enter_made(name, mode)
+}
+
+fn foreign(found: Foreign) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, ForeignFolder { found })
+}
+
+/// Opens a file that is there, to be written over; nothing when nothing has that name. It is an ordinary file with one name, not reached
+/// through a link at the end of the path, and for root it belongs to a trusted user, as each folder on the way does.
+///
+/// # Errors
+/// Something else is there (`ErrorKind::AlreadyExists`), it is another user's ([`ForeignFolder`]), or it cannot be opened.
+pub fn open_existing(path: &Path) -> io::Result<Option<File>> {
+    let (folder, name) = Folder::of(path)?;
+    check_owner(&folder)?;
+    // Devices are not even opened: that alone does something to some of them.
+    check_target(&folder, &name)?;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match fs::openat(&folder, &name, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return Err(not_ordinary()),
+        Err(error) => return Err(error.into()),
+    };
+    let found = fs::fstat(&file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_nlink != 1 {
+        return Err(not_ordinary());
+    }
+    if geteuid().is_root() && !is_trusted(found.st_uid) && !is_foreign_allowed() {
+        return Err(foreign(Foreign { path: path.to_owned(), owner: found.st_uid, open_to_all: false }));
+    }
+    Ok(Some(File::from(file)))
 }
 
 /// Who may read a file.
@@ -186,8 +231,7 @@ impl NewFile {
         match &self.temporary {
             None => self.link(&self.name)?,
             Some(temporary) => {
-                let flags = RenameFlags::NOREPLACE;
-                fs::renameat_with(&self.folder, temporary, &self.folder, &self.name, flags)?;
+                rename_new(&self.folder, temporary, &self.name)?;
             }
         }
         self.temporary = None;
@@ -253,6 +297,21 @@ pub fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let mut file = NewFile::create(path, readers)?;
     file.write_all(bytes)?;
     file.commit().map(drop)
+}
+
+/// Gives a file another name in its folder, unless something has that name.
+///
+/// # Errors
+/// `EEXIST`; the file system can do it in no way.
+pub fn rename_new(folder: &Folder, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
+    match fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        // NFS and many on FUSE cannot: a link replaces nothing either.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::linkat(folder, from, folder, to, AtFlags::empty())?;
+            fs::unlinkat(folder, from, AtFlags::empty())
+        }
+        other => other,
+    }
 }
 
 /// A target may be missing or an ordinary file.

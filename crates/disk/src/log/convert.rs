@@ -10,10 +10,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blkparse::{self, Clock, Issue};
+use super::error::LogPosition;
 use super::heat::{Axis, Heat, HeatMap};
 use super::stream::{Converted, Item, LogSource, NoContents, Position, Sink, Source};
 use super::summary::{Collector, Summary};
 use super::{Filter, Geometry, Log, LogError, dm_log_writes, file};
+use crate::request::Operation;
 
 /// A format of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -85,7 +87,13 @@ impl FileError {
 pub struct Opened {
     format: Format,
     inner: Inner,
+    /// The number of the entry that comes next.
+    next: u64,
 }
+
+/// Longest read or write: the kernel counts a request's bytes in 32 bits (`struct blk_io_trace` in `linux/blktrace_api.h`). A short file must
+/// not say that a whole volume was written.
+const LONGEST_TRANSFER: u64 = u32::MAX as u64;
 
 enum Inner {
     Fsage(Box<file::Reader<BufReader<File>>>),
@@ -112,10 +120,23 @@ impl Opened {
         match &mut self.inner {
             Inner::Fsage(reader) => {
                 reader.skip_to(number)?;
-                Ok(reader.next_entry())
+                self.next = reader.next_entry();
             }
-            Inner::DmLogWrites(_) | Inner::Blkparse { .. } => Ok(0),
+            Inner::DmLogWrites(_) | Inner::Blkparse { .. } => {}
         }
+        Ok(self.next)
+    }
+
+    /// Counts an entry, and refuses one that no kernel can have asked for.
+    fn counted(&mut self, item: Option<Item>) -> Result<Option<Item>, LogError> {
+        let Some(Item::Entry(entry)) = &item else { return Ok(item) };
+        let transfers = matches!(entry.request.operation, Operation::Read | Operation::Write);
+        if transfers && entry.request.length_bytes > LONGEST_TRANSFER {
+            let what = format!("{} bytes in one request", entry.request.length_bytes);
+            return Err(LogError::malformed(LogPosition::Entry(self.next), what));
+        }
+        self.next += 1;
+        Ok(item)
     }
 }
 
@@ -129,7 +150,7 @@ impl Source for Opened {
     }
 
     fn next_item(&mut self, data: &mut Vec<u8>) -> Result<Option<Item>, LogError> {
-        match &mut self.inner {
+        let item = match &mut self.inner {
             Inner::Fsage(reader) => reader.next_item(data),
             Inner::DmLogWrites(reader) => reader.next_item(data),
             Inner::Blkparse { log, position } => {
@@ -138,7 +159,8 @@ impl Source for Opened {
                 *position = source.position();
                 item
             }
-        }
+        }?;
+        self.counted(item)
     }
 }
 
@@ -149,7 +171,7 @@ impl Source for Opened {
 pub fn open(path: &Path, options: &Options) -> Result<Opened, FileError> {
     let io = |what| move |source| FileError::Io { what, path: path.to_owned(), source };
     let read = |source| FileError::Read { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(io("open"))?;
+    let mut file = fsage_sys::input::open(path).map_err(io("open"))?;
     let mut magic = Vec::new();
     (&mut file).take(8).read_to_end(&mut magic).map_err(io("read"))?;
     file.rewind().map_err(io("read"))?;
@@ -162,7 +184,7 @@ pub fn open(path: &Path, options: &Options) -> Result<Opened, FileError> {
         let log = blkparse::read(file, options.issue, options.device).map_err(read)?;
         (Format::Blkparse, Inner::Blkparse { log: Box::new(log), position: Position::default() })
     };
-    Ok(Opened { format, inner })
+    Ok(Opened { format, inner, next: 0 })
 }
 
 /// Gives each item that `filter` means to `each`, with its number (a mark has that of the entry behind it) and data, until that says

@@ -1,9 +1,11 @@
 //! Requests that measure and copy trees.
 
+use std::sync::{MutexGuard, PoisonError};
+
 use super::Agent;
 use super::sink::EventSink;
 use crate::location::{Anchor, Location};
-use crate::measure::MeasureError;
+use crate::measure::{HeldFolder, MeasureError};
 use crate::protocol::{Failure, Reply, Request};
 use crate::{copy, measure};
 
@@ -17,15 +19,22 @@ pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, F
             Ok(Reply::Measured { result: Box::new(result) })
         }
         Request::MakeMeasureFolder { directory } => {
-            measure::make_folder(&open(&directory)?)?;
-            Ok(Reply::Done)
+            let folder = HeldFolder::make(open(&directory)?, directory.mount.is_none())?;
+            let path = folder.path();
+            *held(agent) = Some(folder);
+            Ok(Reply::MeasureFolder { path })
         }
         Request::RemoveMeasureFolder { directory } => {
-            measure::remove_folder(&open(&directory)?)?;
+            let folder = held(agent).take();
+            match folder {
+                Some(folder) => folder.remove()?,
+                // An agent before this one made it.
+                None => measure::remove_folder(&open(&directory)?)?,
+            }
             Ok(Reply::Done)
         }
         Request::Copy { from, to } => {
-            let (from, to) = (open(&from)?, open(&to)?);
+            let (from, to) = (from.open().map_err(MeasureError::from)?, open(&to)?);
             let copied = agent.with_control(|control| copy::run_in(&from, &to, control, &mut sink))?;
             let copy::Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns } = copied;
             Ok(Reply::Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns })
@@ -38,6 +47,11 @@ pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, F
     }
 }
 
+fn held(agent: &Agent) -> MutexGuard<'_, Option<HeldFolder>> {
+    agent.measured.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens a directory to change what is in it.
 fn open(directory: &Location) -> Result<Anchor, MeasureError> {
-    Ok(directory.open()?)
+    Ok(directory.open_to_change()?)
 }

@@ -27,6 +27,7 @@ use crate::host::held::HeldDevices;
 use crate::host::tool::Children;
 use crate::load::Control;
 use crate::lockstep::Lockstep;
+use crate::measure::HeldFolder;
 use crate::protocol::frame::{self, Frame, FrameError, Kind};
 use crate::protocol::{Event, Failure, FailureKind, Reply, Request};
 
@@ -59,6 +60,8 @@ struct Agent {
     children: Children,
     /// Devices that requests may write to.
     held: HeldDevices,
+    /// The folder of the measure that the lab runs.
+    measured: Mutex<Option<HeldFolder>>,
     /// The workload that is run on several volumes, between two requests.
     lockstep: Mutex<Option<Lockstep>>,
     /// The input has ended, or the output failed.
@@ -147,6 +150,7 @@ pub fn serve(
         children: Children::default(),
         held: HeldDevices::default(),
         lockstep: Mutex::default(),
+        measured: Mutex::default(),
         ending: AtomicBool::new(false),
     });
     let (jobs_to, jobs) = mpsc::channel();
@@ -409,6 +413,7 @@ mod tests {
             output: Mutex::new(Box::new(Shared::default())),
             controls: Mutex::default(),
             lockstep: Mutex::default(),
+            measured: Mutex::default(),
             children: Children::default(),
             held: HeldDevices::default(),
             ending: AtomicBool::new(false),

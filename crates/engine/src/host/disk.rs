@@ -95,7 +95,8 @@ pub fn servers(directory: &Path) -> Vec<Identity> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let serves = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        is_server(&line, directory)
+        // Anybody can give a program of theirs such a command line.
+        is_server(&line, directory) && process::is_ours(*pid)
     };
     processes
         .flatten()

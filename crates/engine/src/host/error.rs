@@ -64,6 +64,14 @@ pub enum HostError {
         /// The folder of the mount point.
         folder: PathBuf,
     },
+    /// A superblock asks for devices that nobody named.
+    #[error("the file system on {} is not mounted: its superblock names {what}", device.display())]
+    Companion {
+        /// The device.
+        device: PathBuf,
+        /// What it names.
+        what: &'static str,
+    },
     /// Something is not what was taken under this name.
     #[error("{} is not what it was: {what}", device.display())]
     Replaced {
@@ -153,6 +161,10 @@ impl HostError {
             Self::Busy { .. } => "close what uses it, then run `fsage clean`".to_owned(),
             Self::Exposed { folder } => {
                 format!("remove `{}`, or make it yours and private: chmod 700", folder.display())
+            }
+            Self::Companion { .. } => {
+                "the kernel would write to a device that nobody named; use a volume or image that is whole on one device"
+                    .to_owned()
             }
             Self::Replaced { .. } | Self::NotHeld { .. } => {
                 "nothing was written; see what uses it (`losetup --list`, `findmnt`), then start again"

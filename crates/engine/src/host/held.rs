@@ -216,7 +216,8 @@ impl HeldDevices {
         match (held.is_empty(), backing) {
             (true, Some(backing)) => {
                 let others = loopback::detach_leased(file, backing)?;
-                Ok(others.then(|| "the loop device is over another file of that name".to_owned()))
+                Ok(others
+                    .then(|| "what is attached there now has another name or is another file".to_owned()))
             }
             (true, None) => loopback::detach(file).map(|()| None),
             (false, _) => {

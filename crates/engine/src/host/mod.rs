@@ -3,6 +3,7 @@
 
 pub mod block;
 pub mod cache;
+pub mod companion;
 pub mod disk;
 mod error;
 pub mod facts;

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::HostError;
+use super::{HostError, companion};
 
 /// How long unmounting waits for a busy mount point: udev and desktop indexers look into new mounts.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -116,9 +116,11 @@ fn resolved(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// What mount(2) refuses; [`FailureKind::Missing`](crate::protocol::FailureKind) for a file system the
-/// kernel does not have; a parent that others may enter, or a link in place of the directory.
+/// kernel does not have; a parent that others may enter, or a link in place of the directory; a superblock that names other
+/// devices ([`companion`]).
 pub fn mount(device: &Path, point: &Path, file_system: &str, options: &[String]) -> Result<(), HostError> {
     let directory = private_point(point)?;
+    companion::check(device, file_system)?;
     fsage_sys::mount::mount_at(device, directory.as_fd(), point, file_system, options)
         .map_err(HostError::kernel(what(device, point, file_system)))
 }

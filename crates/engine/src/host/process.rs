@@ -6,10 +6,12 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::Timespec;
 
@@ -90,11 +92,12 @@ pub fn end(identity: Identity, limit: Duration) -> Result<(), HostError> {
     loop {
         // The agent first: it could start more.
         if !killed.iter().any(|one| one.pid == identity.pid) {
-            killed.extend(kill(identity.pid, || start_ticks(identity.pid) == Some(identity.start_ticks)));
+            killed.extend(kill(identity.pid, || start_ticks(identity.pid) == Some(identity.start_ticks))?);
         }
         if killed.iter().all(Killed::is_gone) {
-            let started = started_by(identity).into_iter();
-            killed.extend(started.filter_map(|pid| kill(pid, || is_started_by(pid, identity))));
+            for pid in started_by(identity) {
+                killed.extend(kill(pid, || is_started_by(pid, identity))?);
+            }
         }
         // One that was killed has no environment any more while its memory is freed, which may take seconds, but its descriptor tells.
         killed.retain(|one| !one.is_gone());
@@ -128,16 +131,36 @@ impl Killed {
 
 /// Kills a process if it is the one that is meant, which `is_meant` tells once the descriptor is open: the number may be another's by
 /// then. `None`: it is another, or gone.
-fn kill(pid: u32, is_meant: impl FnOnce() -> bool) -> Option<Killed> {
-    let handle = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-    let descriptor = pidfd_open(handle, PidfdFlags::empty()).ok()?;
+///
+/// # Errors
+/// It cannot be told whether it is there, for want of descriptors and the like.
+fn kill(pid: u32, is_meant: impl FnOnce() -> bool) -> Result<Option<Killed>, HostError> {
+    let Some(handle) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    let descriptor = match pidfd_open(handle, PidfdFlags::empty()) {
+        Ok(descriptor) => descriptor,
+        Err(Errno::SRCH) => return Ok(None),
+        Err(error) => {
+            return Err(HostError::file("open process", &PathBuf::from(format!("/proc/{pid}")))(
+                error.into(),
+            ));
+        }
+    };
     let killed = Killed { pid, descriptor };
     if killed.is_gone() || !is_meant() {
-        return None;
+        return Ok(None);
     }
     // Refused (EPERM) or not: it is there, and the caller's time limit decides.
     let _ = pidfd_send_signal(&killed.descriptor, Signal::KILL);
-    Some(killed)
+    Ok(Some(killed))
+}
+
+/// Whether root or this user started a process: its real user is one of them, also where it runs with another's rights.
+#[must_use]
+pub fn is_ours(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let real = users.and_then(|users| users.split_whitespace().next()?.parse::<u32>().ok());
+    real.is_some_and(|real| real == 0 || real == rustix::process::getuid().as_raw())
 }
 
 /// Waits until a process that somebody else has ended is gone; one that runs on is not waited for.
@@ -248,11 +271,11 @@ mod tests {
     fn a_number_that_became_anothers_before_the_signal_is_spared() {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         // The process that was meant ended between the look round and the descriptor.
-        assert!(kill(child.id(), || false).is_none());
+        assert!(kill(child.id(), || false).unwrap().is_none());
         assert!(child.try_wait().unwrap().is_none());
-        let killed = kill(child.id(), || true).unwrap();
+        let killed = kill(child.id(), || true).unwrap().unwrap();
         assert!(!child.wait().unwrap().success() && killed.is_gone());
-        assert!(kill(child.id(), || true).is_none(), "it is gone");
+        assert!(kill(child.id(), || true).unwrap().is_none(), "it is gone");
     }
 
     #[test]

@@ -118,8 +118,16 @@ fn let_daemons_leave(group: Pid) {
     }
 }
 
-/// Programs of ours: they lie beside this one, or one folder up (where tests run), and may be nowhere in `PATH`.
+/// Programs of ours: they lie beside this one, or where cargo puts them for a test, and may be nowhere in `PATH`.
 const OURS: &str = "fsage-";
+
+/// Where the programs that come with `executable` are: beside it; for a test, which cargo puts in a folder `deps`, one folder up, too.
+#[must_use]
+pub fn own_folders(executable: &Path) -> Vec<PathBuf> {
+    let Some(folder) = executable.parent() else { return Vec::new() };
+    let above = folder.parent().filter(|_| folder.ends_with("deps"));
+    [Some(folder), above].into_iter().flatten().map(Path::to_owned).collect()
+}
 
 /// The full path of a program: as given when it has a slash, else from `PATH` and the system's folders; one of ours first from
 /// beside this program, so that all are of one version.
@@ -129,7 +137,7 @@ pub fn look_up(program: &str) -> Option<PathBuf> {
         return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
     let own = std::env::current_exe().ok().filter(|_| program.starts_with(OURS));
-    let beside = own.iter().flat_map(|own| own.ancestors().skip(1).take(2).map(Path::to_owned));
+    let beside = own.iter().flat_map(|own| own_folders(own));
     let path = std::env::var_os("PATH").unwrap_or_default();
     beside
         .chain(std::env::split_paths(&path))
@@ -326,5 +334,13 @@ mod tests {
         assert!(look_up("no-such-program-anywhere").is_none());
         let missing = run(&Children::default(), &["no-such-program".to_owned()], None);
         assert!(matches!(missing, Err(HostError::NoProgram { .. })));
+    }
+
+    #[test]
+    fn only_tests_look_above_their_own_folder() {
+        let folders = |path: &str| own_folders(Path::new(path));
+        assert_eq!(folders("/usr/bin/fsage"), [Path::new("/usr/bin")]);
+        assert_eq!(folders("/a/debug/deps/test-1"), [Path::new("/a/debug/deps"), Path::new("/a/debug")]);
+        assert_eq!(folders("/a/mydeps/fsage"), [Path::new("/a/mydeps")]);
     }
 }

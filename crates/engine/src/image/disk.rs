@@ -2,14 +2,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use fsage_sys::mount::descriptor_path;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::Errno;
 
 use super::{BLOCK_BYTES, ImageError, as_u64};
-use crate::host::{HostError, block, held};
+use crate::host::{block, held};
 use crate::protocol::DeviceIdentity;
 
 /// A block device, or a file that holds a volume.
@@ -28,15 +30,34 @@ fn flags(flags: OFlags) -> i32 {
     i32::try_from(flags.bits()).unwrap_or(0)
 }
 
+/// What file systems without direct I/O say (older tmpfs).
+fn is_invalid(refused: &io::Error) -> bool {
+    refused.raw_os_error() == Some(Errno::INVAL.raw_os_error())
+}
+
 impl Disk {
     /// Opens it for reading, alone when `exclusive` (which only devices can be).
     pub(super) fn read(path: &Path, exclusive: bool) -> Result<Self, ImageError> {
         Self::open(path, false, exclusive)
     }
 
-    /// Opens it for writing, a device alone: not mounted, not swap, not part of something.
+    /// Opens a device for writing, alone: not mounted, not swap, not part of something.
     pub(super) fn write(path: &Path) -> Result<Self, ImageError> {
         Self::open(path, true, true)
+    }
+
+    /// A file that is open for reading and writing: this very file, whatever has its name now.
+    pub(super) fn of_file(plain: File, path: &Path) -> Result<Self, ImageError> {
+        let error = || ImageError::file("open", path);
+        let again = descriptor_path(plain.as_fd());
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let direct = match options.custom_flags(flags(OFlags::DIRECT)).open(&again) {
+            Err(refused) if is_invalid(&refused) => plain.try_clone(),
+            opened => opened,
+        };
+        let (direct, size_bytes) = (direct.map_err(error())?, plain.metadata().map_err(error())?.len());
+        Ok(Self { path: path.to_owned(), direct, plain, size_bytes, is_device: false })
     }
 
     fn open(path: &Path, write: bool, exclusive: bool) -> Result<Self, ImageError> {
@@ -52,14 +73,13 @@ impl Disk {
         options.read(true).write(write);
         let direct = match options.custom_flags(flags(exclusively | OFlags::DIRECT)).open(path) {
             Ok(file) => file,
-            // File systems without direct I/O (older tmpfs).
-            Err(refused) if refused.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+            Err(refused) if is_invalid(&refused) => {
                 options.custom_flags(flags(exclusively)).open(path).map_err(error())?
             }
             Err(refused) => return Err(error()(refused)),
         };
         // The same file, whatever the path leads to now. Two descriptors cannot both be exclusive; one is enough.
-        let again = format!("/proc/self/fd/{}", direct.as_raw_fd());
+        let again = descriptor_path(direct.as_fd());
         let plain = OpenOptions::new().read(true).write(write).open(again).map_err(error())?;
         let size_bytes = if is_device {
             fsage_sys::block::size_bytes(direct.as_fd())
@@ -70,14 +90,8 @@ impl Disk {
         Ok(Self { path: path.to_owned(), direct, plain, size_bytes, is_device })
     }
 
-    /// Refuses a block device that is not the one of `expected`, and any where none is.
-    pub(super) fn check(&self, expected: Option<&DeviceIdentity>) -> Result<(), ImageError> {
-        let kind = self.direct.metadata().map_err(ImageError::file("stat", &self.path))?.file_type();
-        if !kind.is_block_device() {
-            return Ok(());
-        }
-        let not_held = || ImageError::Device(HostError::NotHeld { device: self.path.clone() });
-        let expected = expected.ok_or_else(not_held)?;
+    /// Refuses all but the block device that `expected` is of.
+    pub(super) fn check(&self, expected: &DeviceIdentity) -> Result<(), ImageError> {
         block::identity(&self.direct, &self.path)
             .and_then(|found| held::same(&self.path, expected, &found))
             .map_err(ImageError::Device)

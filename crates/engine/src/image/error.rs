@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use fsage_sys::input::Unfit;
 use fsage_sys::new_file::ForeignFolder;
 
 use crate::host::HostError;
@@ -123,6 +124,12 @@ impl ImageError {
     pub fn hint(&self) -> String {
         match self {
             Self::File { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
+            Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                "name an ordinary file itself, not a link to it; it may have no second name".to_owned()
+            }
+            Self::File { source, .. } if Unfit::hint(source).is_some() => {
+                Unfit::hint(source).unwrap_or_default().to_owned()
+            }
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run it as root".to_owned()
             }
@@ -158,7 +165,11 @@ impl ImageError {
     #[must_use]
     pub fn kind(&self) -> FailureKind {
         match self {
-            Self::File { source, .. } if ForeignFolder::is(source) => FailureKind::Usage,
+            Self::File { source, .. }
+                if ForeignFolder::is(source) || source.kind() == io::ErrorKind::AlreadyExists =>
+            {
+                FailureKind::Usage
+            }
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 FailureKind::Missing
             }

@@ -43,7 +43,7 @@ impl Image {
     /// Opens an image and checks everything but its chunks.
     pub(super) fn open(path: &Path) -> Result<Self, ImageError> {
         let error = || ImageError::file("read", path);
-        let file = File::open(path).map_err(ImageError::file("open", path))?;
+        let file = fsage_sys::input::open(path).map_err(ImageError::file("open", path))?;
         let bytes = file.metadata().map_err(error())?.len();
         let (header, header_hash, header_bytes) = read_header(path, &file, bytes)?;
         let damaged = |part: &str, what| damaged(path, part, what);

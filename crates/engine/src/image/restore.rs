@@ -11,11 +11,15 @@
 //!    (zeros where the image has none), and synced.
 
 use std::fs::File;
+use std::io::ErrorKind;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fsage_sys::aligned::AlignedBuffer;
-use fsage_sys::new_file::{NewFile, Readers};
+use fsage_sys::mount::descriptor_path;
+use fsage_sys::new_file::{NewFile, Readers, open_existing};
 
 use super::disk::Disk;
 use super::encode::{Run, bytes_of};
@@ -25,7 +29,7 @@ use super::save::{Digest, mounted_at};
 use super::{
     BLOCK_BYTES, ImageError, ImageSummary, Meter, Progress, as_u64, as_usize, elapsed_ns, go_on, threads,
 };
-use crate::host::signature;
+use crate::host::{HostError, signature};
 use crate::load::Control;
 use crate::protocol::DeviceIdentity;
 
@@ -62,35 +66,84 @@ pub fn restore(
     let started = Instant::now();
     let image = Image::open(&options.file)?;
     check_chunks(&image, options.threads, control)?;
-    let made = make(&options.device, image.header.volume_bytes)?;
-    let outcome = open(options, image.header.volume_bytes)
-        .and_then(|disk| write(&image, &disk, options, control, progress));
-    if outcome.is_err() && made {
-        // Nobody had it before.
-        let _ = std::fs::remove_file(&options.device);
+    let target = Target::open(options, image.header.volume_bytes)?;
+    let outcome = write(&image, &target.disk, options, control, progress);
+    if outcome.is_err() {
+        target.undo(&options.device);
     }
     Ok(image.summary(outcome?, elapsed_ns(started)))
 }
 
-/// Makes the file where there is nothing; whether it was so.
-fn make(path: &Path, bytes: u64) -> Result<bool, ImageError> {
-    let error = || ImageError::file("make", path);
-    match path.symlink_metadata() {
-        // One that the lab has made so that it can be told from every other.
-        Ok(found) if found.is_file() && found.len() == 0 => {
-            let empty = File::options().write(true).open(path).map_err(error())?;
-            empty.set_len(bytes).map_err(error())?;
-            return Ok(false);
+/// What was there before.
+enum Before {
+    /// Nothing: nobody had the file before.
+    Nothing,
+    /// An empty file, such as one that the lab has made so that it can be told from every other.
+    Empty(File),
+    /// A volume.
+    Volume,
+}
+
+/// What is written to, held open from the first check to the last write.
+struct Target {
+    disk: Disk,
+    before: Before,
+}
+
+impl Target {
+    /// Opens what is there, or makes the file. A file that is refused is as it was.
+    fn open(options: &RestoreOptions, needed: u64) -> Result<Self, ImageError> {
+        let path = &options.device;
+        if let Some(identity) = &options.identity {
+            return Ok(Self { disk: device(path, identity, needed)?, before: Before::Volume });
         }
-        Ok(_) => return Ok(false),
-        Err(_) if path.starts_with("/dev") => return Ok(false),
-        Err(_) => {}
+        let error = || ImageError::file("open", path);
+        if path.symlink_metadata().is_ok_and(|found| found.file_type().is_block_device()) {
+            return Err(ImageError::Device(HostError::NotHeld { device: path.clone() }));
+        }
+        let Some(file) = open_existing(path).map_err(error())? else {
+            let disk = Disk::of_file(make(path, needed)?, path)?;
+            return Ok(Self { disk, before: Before::Nothing });
+        };
+        let have = file.metadata().map_err(error())?.len();
+        if have > 0 {
+            check_unmounted(path, &descriptor_path(file.as_fd()))?;
+            check_size(path, have, needed)?;
+            return Ok(Self { disk: Disk::of_file(file, path)?, before: Before::Volume });
+        }
+        let empty = file.try_clone().map_err(error())?;
+        file.set_len(needed).map_err(ImageError::file("make", path))?;
+        let disk = Disk::of_file(file, path).inspect_err(|_| shrink(&empty))?;
+        Ok(Self { disk, before: Before::Empty(empty) })
+    }
+
+    /// Takes back what a restore that failed has made or made larger.
+    fn undo(&self, path: &Path) {
+        match &self.before {
+            Before::Nothing => {
+                let _ = std::fs::remove_file(path);
+            }
+            Before::Empty(file) => shrink(file),
+            Before::Volume => {}
+        }
+    }
+}
+
+/// Makes a file empty again, as far as that goes: the error before it is the one to tell.
+fn shrink(file: &File) {
+    let _ = file.set_len(0);
+}
+
+/// Makes the file where there is nothing.
+fn make(path: &Path, bytes: u64) -> Result<File, ImageError> {
+    let error = || ImageError::file("make", path);
+    if path.starts_with("/dev") {
+        return Err(error()(ErrorKind::NotFound.into()));
     }
     // With this length and nothing in it, before anyone can see it; and for its owner alone, as the image is.
     let file = NewFile::create(path, Readers::Owner).map_err(error())?;
     file.file().set_len(bytes).map_err(error())?;
-    file.commit_new().map_err(error())?;
-    Ok(true)
+    file.commit_new().map_err(error())
 }
 
 /// Steps 2 to 5.
@@ -157,20 +210,30 @@ fn check_chunks(image: &Image, threads_asked: u32, control: &Control) -> Result<
     )
 }
 
-fn open(options: &RestoreOptions, needed: u64) -> Result<Disk, ImageError> {
-    let device = &options.device;
-    let path = device.canonicalize().map_err(ImageError::file("find", device))?;
-    if let Some(point) = mounted_at(&path, None) {
-        return Err(ImageError::Mounted { device: device.to_owned(), point });
-    }
-    let disk = Disk::write(&path)?;
+/// Opens the block device that was taken for this.
+fn device(path: &Path, identity: &DeviceIdentity, needed: u64) -> Result<Disk, ImageError> {
+    check_unmounted(path, path)?;
+    let disk = Disk::write(&path.canonicalize().map_err(ImageError::file("find", path))?)?;
     // Of the descriptor that is written through, which nobody can exchange.
-    disk.check(options.identity.as_ref())?;
-    let have = disk.size_bytes();
+    disk.check(identity)?;
+    check_size(path, disk.size_bytes(), needed)?;
+    Ok(disk)
+}
+
+/// Refuses a volume, found by `way`, that is mounted.
+fn check_unmounted(device: &Path, way: &Path) -> Result<(), ImageError> {
+    let found = way.canonicalize().map_err(ImageError::file("find", device))?;
+    match mounted_at(&found, None) {
+        Some(point) => Err(ImageError::Mounted { device: device.to_owned(), point }),
+        None => Ok(()),
+    }
+}
+
+fn check_size(device: &Path, have: u64, needed: u64) -> Result<(), ImageError> {
     if have < needed {
         return Err(ImageError::TooSmall { device: device.to_owned(), have, needed });
     }
-    Ok(disk)
+    Ok(())
 }
 
 /// What of the runs is not written last.

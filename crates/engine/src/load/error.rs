@@ -150,7 +150,7 @@ impl LoadError {
 
     /// What kind of failure this is, which settles the exit code.
     #[must_use]
-    pub const fn kind(&self) -> FailureKind {
+    pub fn kind(&self) -> FailureKind {
         match self {
             Self::Spec { .. } | Self::Workload { .. } | Self::Leftover { .. } | Self::Taken { .. } => {
                 FailureKind::Usage

@@ -269,9 +269,10 @@ impl<'a> Lead<'a> {
         }
     }
 
-    /// Whether the age to stop at is judged by probes, or there is none.
+    /// Whether the age to stop at is judged by probes, or there is none. Probes that are spaced by what they cost may be minutes apart.
     fn judged_by_probes(&self) -> bool {
-        self.spec.probe_every > 0 || self.spec.stop.age.as_ref().is_none_or(AgeTarget::needs_probes)
+        let regular = self.spec.probe_every > 0 && self.spec.probe_share.is_none();
+        regular || self.spec.stop.age.as_ref().is_none_or(AgeTarget::needs_probes)
     }
 
     /// Whether the age to stop at is reached, where that needs no probe.

@@ -125,8 +125,13 @@ fn write(
     let direct = direct && blocks >= DIRECT_BYTES && fcntl_setfl(file, flags | OFlags::DIRECT).is_ok();
     let mut at = 0;
     if direct {
-        at = write_range(file, operation, 0..blocks, buffer, go_on)?;
+        let written = write_range(file, operation, 0..blocks, buffer, go_on);
         fcntl_setfl(file, flags)?;
+        at = match written {
+            // Some say it only here, such as devices with larger sectors: then through the cache, from the beginning.
+            Err(Errno::INVAL) => 0,
+            other => other?,
+        };
     }
     write_range(file, operation, at..operation.size, buffer, go_on).map(drop)
 }

@@ -161,7 +161,7 @@ impl Ground {
     /// Opens it; it must exist and be writable.
     pub fn open(location: &Location) -> Result<Self, LoadError> {
         let error = |errno: i32| LoadError::Directory { path: location.path.clone(), errno };
-        let anchor = location.open().map_err(|refused| match refused.errno() {
+        let anchor = location.open_to_change().map_err(|refused| match refused.errno() {
             Some(errno) => error(errno),
             None => LoadError::Location(refused),
         })?;

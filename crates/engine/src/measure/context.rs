@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fsage_sys::clock::{CpuTime, raw_ns, thread_cpu};
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, mkdirat, syncfs};
+use fsage_sys::mount::descriptor_path;
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, syncfs, unlinkat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::disk::{Clock, DiskUse, Meter};
 
@@ -249,6 +251,70 @@ pub fn make_folder(directory: &Anchor) -> Result<OwnedFd, MeasureError> {
     }
 }
 
+/// Removes a folder that [`make_folder`] made with what is in it, and syncs. Whatever has its name by now, nothing but the folder itself
+/// is emptied, and nothing but an empty folder removed; a missing one is fine.
+fn remove_made(directory: &Anchor, folder: BorrowedFd<'_>) -> Result<(), MeasureError> {
+    let path = directory.path().join(FOLDER);
+    let failed = |error| MeasureError::io("remove", &path)(error);
+    for entry in std::fs::read_dir(descriptor_path(folder)).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_folder = entry.file_type().map_err(failed)?.is_dir();
+        let remove = if is_folder { std::fs::remove_dir_all } else { std::fs::remove_file };
+        remove(entry.path()).map_err(failed)?;
+    }
+    match unlinkat(directory.fd(), FOLDER, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(MeasureError::system("remove", &path)(errno)),
+    }
+    syncfs(directory.fd()).map_err(MeasureError::system("sync", directory.path()))
+}
+
+/// [`FOLDER`] of a measure that another program does, held until it is removed.
+#[derive(Debug)]
+pub struct HeldFolder {
+    directory: Anchor,
+    folder: OwnedFd,
+}
+
+impl HeldFolder {
+    /// Makes it below a directory. `shared`: other users may be able to rename what is in the directory, so that it must be seen that
+    /// the folder is ours, and one that nobody else can put a link in.
+    ///
+    /// # Errors
+    /// As [`make_folder`]; another user put something in its place.
+    pub fn make(directory: Anchor, shared: bool) -> Result<Self, MeasureError> {
+        let folder = make_folder(&directory)?;
+        let path = directory.path().join(FOLDER);
+        let own = is_own_and_empty(folder.as_fd()).map_err(MeasureError::io("look at", &path))?;
+        if shared && geteuid().is_root() && !own {
+            return Err(MeasureError::Exchanged { path });
+        }
+        Ok(Self { directory, folder })
+    }
+
+    /// Its path for programs that this process starts, while it is held: that of the descriptor, whatever has the name now.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        // What ends in `/.` is the folder itself for who looks whether it is a link, as fio does.
+        PathBuf::from(format!("/proc/{}/fd/{}/.", std::process::id(), self.folder.as_raw_fd()))
+    }
+
+    /// Removes it with what is in it, and syncs.
+    ///
+    /// # Errors
+    /// The file system does not let us, or something else has its name.
+    pub fn remove(self) -> Result<(), MeasureError> {
+        remove_made(&self.directory, self.folder.as_fd())
+    }
+}
+
+/// Whether a folder is this user's, nobody else can write to it, and nothing is in it.
+fn is_own_and_empty(folder: BorrowedFd<'_>) -> std::io::Result<bool> {
+    let found = fstat(folder)?;
+    let own = found.st_uid == geteuid().as_raw() && found.st_mode & 0o022 == 0;
+    Ok(own && std::fs::read_dir(descriptor_path(folder))?.next().is_none())
+}
+
 /// Removes [`FOLDER`] below a directory with what is in it, and syncs; a missing one is fine.
 ///
 /// # Errors
@@ -290,7 +356,7 @@ impl<'a> Workshop<'a> {
     /// Removes it and syncs.
     pub fn remove(mut self) -> Result<(), MeasureError> {
         self.removed = true;
-        remove_folder(self.directory)
+        remove_made(self.directory, self.folder.as_fd())
     }
 }
 
@@ -298,7 +364,7 @@ impl Drop for Workshop<'_> {
     fn drop(&mut self) {
         if !self.removed {
             // The measure failed: its own error is the one to tell.
-            let _ = std::fs::remove_dir_all(self.directory.held().join(FOLDER));
+            let _ = remove_made(self.directory, self.folder.as_fd());
         }
     }
 }

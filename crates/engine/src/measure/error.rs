@@ -53,6 +53,12 @@ pub enum MeasureError {
         /// The path.
         path: PathBuf,
     },
+    /// Another user put something in the place of a folder that was just made.
+    #[error("{} is not the folder that was made there: somebody else put it in its place", path.display())]
+    Exchanged {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The host does not let us.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -113,6 +119,9 @@ impl MeasureError {
             Self::Leftover { .. } => {
                 "an earlier measure was killed: remove it, or take another directory".to_owned()
             }
+            Self::Exchanged { .. } => {
+                "measure in a directory that other users cannot change; nothing was written".to_owned()
+            }
             Self::Differs { .. } => {
                 "run `fsage verify` on both, and look at dmesg for errors of the device".to_owned()
             }
@@ -125,7 +134,7 @@ impl MeasureError {
 
     /// What kind of failure this is.
     #[must_use]
-    pub const fn kind(&self) -> FailureKind {
+    pub fn kind(&self) -> FailureKind {
         match self {
             Self::Range { .. }
             | Self::Size(_)
@@ -136,7 +145,9 @@ impl MeasureError {
             Self::Differs { .. } => FailureKind::Damage,
             Self::Disk(error) => error.kind(),
             Self::Location(error) => error.kind(),
-            Self::System { .. } | Self::Host(_) | Self::Stopped => FailureKind::Failed,
+            Self::System { .. } | Self::Exchanged { .. } | Self::Host(_) | Self::Stopped => {
+                FailureKind::Failed
+            }
         }
     }
 

@@ -29,7 +29,7 @@ use crate::protocol::Warning;
 use crate::quantity::{as_f64, share};
 use crate::warning::{CPU_BOUND, WarningKind};
 use context::Context;
-pub use context::{FOLDER, make_folder, remove_folder};
+pub use context::{FOLDER, HeldFolder, make_folder, remove_folder};
 pub use error::MeasureError;
 use requests::{RequestSummary, Tracer};
 pub use result::{DISK_COUNTER, MODEL_TIME, MeasureMetric, MeasureResult, disk_metrics, model_unit};
@@ -59,7 +59,9 @@ pub struct Order {
 /// A parameter out of range, nothing there to measure, a failed system call, or a stop from outside. That requests cannot be
 /// traced is a warning.
 pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<MeasureResult, MeasureError> {
-    let anchor = order.directory.open()?;
+    let directory = &order.directory;
+    let reads = order.measure.effect() == Effect::Nothing;
+    let anchor = if reads { directory.open() } else { directory.open_to_change() }?;
     // The mount table has paths without links.
     let path = anchor.held().canonicalize().map_err(MeasureError::io("find", anchor.path()))?;
     let (tracer, warning) = tracer(order, &path)?;

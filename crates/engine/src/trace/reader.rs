@@ -52,7 +52,7 @@ impl std::fmt::Debug for Reader {
 /// A missing, cut off or damaged file; never panics, whatever the file holds.
 pub fn read(path: &Path) -> Result<Reader, TraceError> {
     let io = |source| TraceError::Io { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(io)?;
+    let mut file = fsage_sys::input::open(path).map_err(io)?;
     let length = file.metadata().map_err(io)?.len();
     let mut ends = [[0; 4]; 2];
     if length >= 12 {

@@ -51,7 +51,7 @@ impl Volume {
 
     /// Unmounts and mounts again.
     pub fn remount(&self) {
-        mount::unmount(&self.point).unwrap();
+        fsage_engine::host::mount::unmount(&self.point).unwrap();
         self.mount();
     }
 
@@ -65,7 +65,8 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        let unmounted = mount::unmount(&self.point);
+        // Waits while a child of another test, not yet its program, has a file open there.
+        let unmounted = fsage_engine::host::mount::unmount(&self.point);
         let detached = loopdev::detach(&self.device);
         if !std::thread::panicking() {
             unmounted.unwrap();

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &MeasureArgs, terminal: &Terminal) -> Result<u8, Problem
     require_root(&format!("`fsage measure {}`", spec.name()))?;
     let mut progress = Progress::new(terminal);
     progress.stage(&format!("measuring {} in {}", spec.name(), path.display()));
-    let result = measured(args, spec, &directory, &mut progress);
+    let result = measured(args, spec, (&directory, &verify::existing_as_named(path)?), &mut progress);
     progress.finish();
     let result = result?;
     for warning in &result.warnings {
@@ -104,11 +104,12 @@ fn spec(name: &str, set: &[String]) -> Result<MeasureSpec, Problem> {
     })
 }
 
-/// What is taken is leased in a store of its own, which `fsage clean` finds should this be killed.
+/// What is taken is leased in a store of its own, which `fsage clean` finds should this be killed. The directory is given without links,
+/// for the mount table, and as it was named.
 fn measured(
     args: &MeasureArgs,
     measure_spec: MeasureSpec,
-    directory: &Path,
+    (directory, named): (&Path, &Path),
     progress: &mut Progress,
 ) -> Result<MeasureResult, Problem> {
     let folder = tempfile::Builder::new()
@@ -119,8 +120,8 @@ fn measured(
     let mut session = Target::local()?;
     let own = journal.attach(&session)?;
     let holder = holder(directory);
-    let result =
-        taken(args, measure_spec, directory, holder.as_ref(), (&mut session, &mut journal), progress);
+    let at = (directory, named, holder.as_ref());
+    let result = taken(args, measure_spec, at, (&mut session, &mut journal), progress);
     let keep = result.as_ref().is_err_and(|_| journal.outstanding().len() > 1);
     drop(session);
     journal.release(own)?;
@@ -137,8 +138,7 @@ fn measured(
 fn taken(
     args: &MeasureArgs,
     measure_spec: MeasureSpec,
-    directory: &Path,
-    holder: Option<&MountEntry>,
+    (directory, named, holder): (&Path, &Path, Option<&MountEntry>),
     (session, journal): (&mut Session, &mut Journal),
     progress: &mut Progress,
 ) -> Result<MeasureResult, Problem> {
@@ -147,7 +147,7 @@ fn taken(
     }
     let order = MeasureOrder {
         measure: measure_spec,
-        directory: directory.into(),
+        directory: named.into(),
         device: None,
         seed: args.seed,
         requests: !args.no_requests,

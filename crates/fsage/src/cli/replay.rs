@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use fsage_engine::load::StopReason;
+use fsage_engine::load::{StopReason, WriteMode};
 use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::quantity::as_f64;
 use fsage_engine::replay::{ReplayOptions, ReplayReport, ReplayResult, Speed};
+use fsage_engine::trace;
 
 use crate::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<u8, Problem>
     let trace = args.trace.canonicalize().map_err(|error| {
         Problem::new(EXIT_USAGE, format!("cannot read trace `{}`", args.trace.display())).because(&error)
     })?;
-    let directory = verify::existing(&args.directory)?;
+    let directory = verify::existing_as_named(&args.directory)?;
     let state = match &args.state {
         Some(state) => std::path::absolute(state)
             .map_err(|error| Problem::new(EXIT_USAGE, "the state file has no path").because(&error))?,
@@ -74,8 +75,11 @@ pub(crate) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<u8, Problem>
     let options = ReplayOptions { speed, verify, resume, state: Some(state) };
     let mut progress = Progress::new(terminal);
     progress.stage(&format!("replaying {} in {}", args.trace.display(), args.directory.display()));
+    // What is wrong with the trace says who replays it.
+    let writes_at_end =
+        trace::read(&trace).is_ok_and(|reader| reader.preamble().load.write_mode == WriteMode::Fast);
     let request = Request::Replay { trace, directory, options };
-    let reply = session::ask_interruptible(request, true, terminal, &mut |incoming| {
+    let reply = session::ask_interruptible(request, writes_at_end, terminal, &mut |incoming| {
         if let Incoming::Event(event) = incoming {
             progress.event(&event);
         }

@@ -80,8 +80,9 @@ pub(crate) fn run(args: &RunArgs, terminal: &Terminal) -> Result<u8, Problem> {
     Ok(summary.exit_code())
 }
 
-/// Each command in a line of its own, whatever it holds.
-fn one_a_line(commands: &[String]) -> String {
+/// Each command of a dry run in a line of its own, whatever it holds.
+#[must_use]
+pub fn one_a_line(commands: &[String]) -> String {
     commands.iter().map(|command| format!("{}\n", escape::line(command))).collect()
 }
 

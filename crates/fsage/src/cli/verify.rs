@@ -59,6 +59,13 @@ pub(crate) fn existing(path: &Path) -> Result<PathBuf, Problem> {
     Err(Problem::new(EXIT_USAGE, format!("`{}` is not a directory", path.display())))
 }
 
+/// As [`existing`], with the links in it: whoever changes what is below has to see whose they are.
+pub(crate) fn existing_as_named(path: &Path) -> Result<PathBuf, Problem> {
+    existing(path)?;
+    std::path::absolute(path)
+        .map_err(|error| Problem::new(EXIT_USAGE, "the directory cannot be named").because(&error))
+}
+
 fn bad(result: &VerifyResult) -> u64 {
     result.bad_blocks.values().sum()
 }

@@ -6,6 +6,7 @@ use fsage_engine::workload::spec::{
     DerivedKey, DriftSpec, FsfbSpec, GitSpec, HistogramSpec, InterleavedAppendSpec, MailSpec, MobileSpec,
     SnapshotsSpec, WorkloadSpec,
 };
+use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
 use serde_json::Value;
 
 use crate::problem::{EXIT_USAGE, Problem};
@@ -90,7 +91,10 @@ fn with_sources(mut tree: Value, sources: Sources) -> Value {
 /// The workload of a file, without what it names by paths.
 fn from_file(path: &Path) -> Result<(WorkloadSpec, Sources), Problem> {
     let problem = || Problem::new(EXIT_USAGE, format!("cannot read workload `{}`", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| problem().because(&error))?;
+    let text = input::read_text(path, TEXT_LIMIT).map_err(|error| match Unfit::hint(&error) {
+        Some(hint) => problem().because(&error).hint(hint),
+        None => problem().because(&error),
+    })?;
     let mut tree: Value = toml::from_str(&text).map_err(|error| problem().because(&error))?;
     let base = path.parent().unwrap_or(Path::new(""));
     source::anchor(base, &mut tree);

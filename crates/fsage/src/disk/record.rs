@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_engine::disk::DiskTime;
 use fsage_engine::protocol::DeviceIdentity;
+use fsage_sys::input::{self, TEXT_LIMIT};
 use fsage_sys::new_file::{self, Readers};
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +66,7 @@ impl DiskRecord {
 
     /// The record in `folder`; a half-written one is none.
     pub(super) fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(path(folder)).ok()?).ok()
+        serde_json::from_slice(&input::read(&path(folder), TEXT_LIMIT).ok()?).ok()
     }
 
     /// Writes it, whole or not at all.

@@ -130,6 +130,20 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
 ];
 
+/// Mount options as the kernel's documentation has them (btrfs(5)), without those that name other devices or files, read another
+/// superblock, or skip repairs.
+#[rustfmt::skip]
+const MOUNT_OPTIONS: &[&str] = &[
+    "acl", "noacl", "autodefrag", "noautodefrag", "barrier",
+    "nobarrier", "clear_cache", "commit", "compress", "compress-force",
+    "datacow", "nodatacow", "datasum", "nodatasum", "discard",
+    "nodiscard", "enospc_debug", "noenospc_debug", "flushoncommit", "noflushoncommit",
+    "fragment", "inode_cache", "noinode_cache", "max_inline", "metadata_ratio",
+    "ref_verify", "skip_balance", "space_cache", "nospace_cache", "ssd",
+    "nossd", "ssd_spread", "nossd_spread", "thread_pool", "treelog",
+    "notreelog", "user_subvol_rm_allowed",
+];
+
 impl Driver for Btrfs {
     fn name(&self) -> &'static str {
         "btrfs"
@@ -157,6 +171,10 @@ impl Driver for Btrfs {
 
     fn steady(&self, _: &FileSystemOptions, _: u64, _: Kernel) -> FileSystemOptions {
         steady::mounted(&["noatime", steady::COMMIT])
+    }
+
+    fn mount_options(&self) -> &'static [&'static str] {
+        MOUNT_OPTIONS
     }
 
     fn validate(&self, values: &Values) -> Result<(), ParameterError> {

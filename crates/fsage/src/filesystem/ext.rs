@@ -201,6 +201,26 @@ pub static PARAMETERS: &[Parameter] = &[
     },
 ];
 
+/// Mount options as the kernel's documentation has them (`admin-guide/ext4.rst`, `filesystems/ext2.rst`), without those that name other devices or files, read another
+/// superblock, or skip repairs.
+#[rustfmt::skip]
+const MOUNT_OPTIONS: &[&str] = &[
+    "acl", "noacl", "auto_da_alloc", "noauto_da_alloc", "barrier",
+    "nobarrier", "block_validity", "noblock_validity", "bsddf", "minixdf",
+    "bsdgroups", "sysvgroups", "grpid", "nogrpid", "check",
+    "nocheck", "commit", "data", "data_err", "dax",
+    "debug", "delalloc", "nodelalloc", "dioread_lock", "dioread_nolock",
+    "discard", "nodiscard", "errors", "grpquota", "usrquota",
+    "prjquota", "quota", "noquota", "i_version", "init_itable",
+    "noinit_itable", "inlinecrypt", "inode_readahead_blks", "journal_async_commit", "journal_checksum",
+    "nojournal_checksum", "journal_ioprio", "max_batch_time", "min_batch_time", "max_dir_size_kb",
+    "mb_optimize_scan", "mblk_io_submit", "nomblk_io_submit", "nombcache", "no_mbcache",
+    "prefetch_block_bitmaps", "no_prefetch_block_bitmaps", "bh", "nobh", "nouid32",
+    "oldalloc", "orlov", "reservation", "noreservation", "resgid",
+    "resuid", "stripe", "user_xattr", "nouser_xattr", "warn_on_error",
+    "nowarn_on_error",
+];
+
 impl Driver for Ext {
     fn name(&self) -> &'static str {
         self.name
@@ -256,6 +276,10 @@ impl Driver for Ext {
         let mut more = steady::mounted(&mount);
         more.mkfs.insert("hash_seed".to_owned(), steady::uuid(seed).into());
         more
+    }
+
+    fn mount_options(&self) -> &'static [&'static str] {
+        MOUNT_OPTIONS
     }
 
     fn validate(&self, values: &Values) -> Result<(), ParameterError> {

@@ -53,6 +53,8 @@ pub trait Driver: Sync {
     fn default_mount_options(&self) -> &'static [&'static str] {
         &[]
     }
+    /// Names of the mount options that a study may give: those known to concern nothing but the volume and its speed.
+    fn mount_options(&self) -> &'static [&'static str];
     /// What `options` need besides so that what it asks of a disk follows from what is asked of it, and not from clocks and
     /// chance, on a kernel of this release; `seed` takes the place of chance. See [`steady`].
     fn steady(&self, options: &FileSystemOptions, seed: u64, kernel: Kernel) -> FileSystemOptions {
@@ -221,7 +223,8 @@ impl Explain for FileSystemError {
             )),
             Self::Tool(error) => error.hint(),
             Self::Target(error) => error.hint(),
-            Self::Description { .. } | Self::Parameter(_) | Self::MountOption { .. } => None,
+            Self::MountOption { driver, .. } => Some(mount_option::hint(driver)),
+            Self::Description { .. } | Self::Parameter(_) => None,
         }
     }
 }
@@ -288,7 +291,7 @@ fn resolve_built_in(
     driver.validate(&values)?;
     let defaults = driver.default_mount_options().iter().map(|option| (*option).to_owned());
     let mount_options: Vec<String> = defaults.chain(options.mount.iter().cloned()).collect();
-    mount_option::validate(driver.name(), &mount_options)?;
+    mount_option::validate_known(driver, &mount_options)?;
     let mut arguments: Vec<String> =
         driver.fixed_arguments().iter().map(|argument| (*argument).to_owned()).collect();
     arguments.extend(values.arguments(driver.parameters()));

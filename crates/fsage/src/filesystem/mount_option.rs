@@ -1,7 +1,37 @@
-//! Mount options: a light check. What they mean is the kernel's to say; here only those are refused that would
-//! do something else than mount the volume for writing, or that only mount(8) understands.
+//! Mount options: which are taken. What they mean is the kernel's to say.
+//!
+//! A built-in driver takes the options that it lists ([`Driver::mount_options`]) and those of every file system (`GENERAL`),
+//! with values that are no paths: an option can make the kernel write to a device that nobody named, so one that is not known
+//! to be harmless is refused. Of a described driver nothing is known: refused is what would do something else than mount
+//! the volume for writing, what only mount(8) understands, and what [`fsage_sys::mount::objection`] names.
 
-use super::FileSystemError;
+use super::{Driver, FileSystemError, built_in};
+
+/// Options that the kernel knows for every file system.
+const GENERAL: &[&str] = &[
+    "rw",
+    "nosuid",
+    "nodev",
+    "noexec",
+    "sync",
+    "async",
+    "dirsync",
+    "noatime",
+    "atime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "nodiratime",
+    "diratime",
+    "lazytime",
+    "nolazytime",
+    "silent",
+    "loud",
+];
+
+/// Values of `errors` that leave the host running.
+const ERRORS: [&str; 2] = ["remount-ro", "continue"];
 
 const RESTRICTED: &str =
     "every volume is mounted nosuid, nodev and noexec: what is on it gives no rights and does not run";
@@ -34,12 +64,42 @@ const OF_MOUNT_8: &[&str] = &[
     "users",
 ];
 
-/// Checks a list of options, one a text.
+/// Checks the options of a described driver, one a text.
 ///
 /// # Errors
 /// An empty option, one with a comma, a blank or a control character, one that would not mount the volume for
-/// writing, and one that only mount(8) understands.
+/// writing, one that only mount(8) understands, and one that would reach beyond the volume.
 pub fn validate(driver: &str, options: &[String]) -> Result<(), FileSystemError> {
+    check(driver, options, objection)
+}
+
+/// Checks the options of a built-in driver, one a text.
+///
+/// # Errors
+/// As [`validate`]; and an option that is not known of this driver.
+pub fn validate_known(driver: &dyn Driver, options: &[String]) -> Result<(), FileSystemError> {
+    check(driver.name(), options, |option| objection(option).or_else(|| unknown(driver, option)))
+}
+
+/// What can be done about a refused option.
+#[must_use]
+pub fn hint(driver: &str) -> String {
+    match built_in(driver) {
+        Some(driver) => format!(
+            "leave it out, or use another: {} takes {}; every file system takes {}",
+            driver.name(),
+            driver.mount_options().join(", "),
+            GENERAL.join(", ")
+        ),
+        None => "leave it out: `mount` takes what the kernel's driver knows, without paths".to_owned(),
+    }
+}
+
+fn check(
+    driver: &str,
+    options: &[String],
+    objection: impl Fn(&str) -> Option<String>,
+) -> Result<(), FileSystemError> {
     for option in options {
         if let Some(why) = objection(option) {
             let (driver, option) = (driver.to_owned(), option.clone());
@@ -47,6 +107,17 @@ pub fn validate(driver: &str, options: &[String]) -> Result<(), FileSystemError>
         }
     }
     Ok(())
+}
+
+/// Why a built-in driver does not take an option.
+fn unknown(driver: &dyn Driver, option: &str) -> Option<String> {
+    let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+    let general = GENERAL.contains(&name) && value.is_none();
+    if !general && !driver.mount_options().contains(&name) {
+        return Some("it is not among the options that are known to stay on the volume".to_owned());
+    }
+    let harmless = name != "errors" || value.is_some_and(|value| ERRORS.contains(&value));
+    (!harmless).then(|| format!("it is one of {}", ERRORS.join(" and ")))
 }
 
 fn objection(option: &str) -> Option<String> {
@@ -64,7 +135,10 @@ fn objection(option: &str) -> Option<String> {
         return Some((*why).to_owned());
     }
     let of_mount_8 = OF_MOUNT_8.contains(&name) || name.starts_with("x-") || name.starts_with("X-");
-    (of_mount_8 || name.starts_with('_')).then(|| "only mount(8) knows it, the kernel does not".to_owned())
+    if of_mount_8 || name.starts_with('_') {
+        return Some("only mount(8) knows it, the kernel does not".to_owned());
+    }
+    fsage_sys::mount::objection(option).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -72,16 +146,72 @@ mod tests {
     use super::*;
 
     fn check(option: &str) -> Result<(), String> {
-        validate("ext4", &[option.to_owned()]).map_err(|error| error.to_string())
+        validate("mine", &[option.to_owned()]).map_err(|error| error.to_string())
+    }
+
+    fn known(driver: &str, option: &str) -> Result<(), String> {
+        let driver = built_in(driver).unwrap();
+        validate_known(driver, &[option.to_owned()]).map_err(|error| error.to_string())
     }
 
     #[test]
     fn usual_options_pass() {
-        for option in
-            ["noatime", "data=writeback", "commit=30", "compress=zstd:3", "discard", "barrier=0", "rw"]
-        {
-            assert_eq!(check(option), Ok(()), "{option}");
+        for (driver, options) in [
+            ("ext2", &["noatime", "errors=remount-ro", "errors=continue", "rw"][..]),
+            ("ext3", &["data=writeback", "commit=30"]),
+            ("ext4", &["barrier=0", "discard", "stripe=16", "dioread_lock", "no_prefetch_block_bitmaps"]),
+            ("xfs", &["logbsize=256k", "allocsize=64k", "noalign", "wsync", "nouuid", "lazytime"]),
+            ("btrfs", &["compress=zstd:3", "discard=async", "nodatacow", "space_cache=v2", "commit=3600"]),
+        ] {
+            for option in options {
+                assert_eq!(known(driver, option), Ok(()), "{driver} {option}");
+                assert_eq!(check(option), Ok(()), "{option}");
+            }
         }
+    }
+
+    #[test]
+    fn what_every_driver_asks_for_itself_passes() {
+        use crate::filesystem::DRIVERS;
+        use crate::filesystem::steady::Kernel;
+
+        for driver in DRIVERS {
+            let steady = driver.steady(&crate::study::spec::FileSystemOptions::default(), 1, Kernel(6, 18));
+            let own = driver.default_mount_options().iter().copied();
+            for option in own.chain(steady.mount.iter().map(String::as_str)) {
+                assert_eq!(known(driver.name(), option), Ok(()), "{}", driver.name());
+            }
+        }
+    }
+
+    #[test]
+    fn what_reaches_beyond_the_volume_is_refused() {
+        for (driver, option) in [
+            ("xfs", "logdev=/dev/loop0"),
+            ("xfs", "rtdev=/dev/loop0"),
+            ("ext4", "journal_path=/dev/loop0"),
+            ("ext3", "journal_dev=0x700"),
+            ("btrfs", "device=/dev/loop0"),
+            ("ext4", "errors=panic"),
+            ("btrfs", "fatal_errors=panic"),
+            ("ext4", "sb=131072"),
+        ] {
+            assert!(known(driver, option).is_err() && check(option).is_err(), "{driver} {option}");
+        }
+        for (driver, option) in [
+            ("ext4", "errors"),
+            ("ext4", "errors=other"),
+            ("ext4", "noatime=1"),
+            ("ext4", "compress=zstd"),
+            ("ext4", "usrjquota=a"),
+            ("xfs", "data=ordered"),
+            ("btrfs", "rescue=all"),
+            ("ext4", "commit=/5"),
+        ] {
+            assert!(known(driver, option).is_err(), "{driver} {option}");
+        }
+        assert!(check("any=/path").is_err());
+        assert!(hint("xfs").contains("allocsize") && hint("xfs").contains("noatime"));
     }
 
     #[test]
@@ -106,7 +236,7 @@ mod tests {
         }
         assert_eq!(
             check("noatime,discard").unwrap_err(),
-            "mount option `noatime,discard` of ext4: it has a comma: write each option as a text of its own"
+            "mount option `noatime,discard` of mine: it has a comma: write each option as a text of its own"
         );
     }
 }

@@ -73,8 +73,10 @@ that come with fsage, unchanged, need no permission, nor do drivers given with `
 that a study can name is checked: jobs of fio by a list of harmless keys, git without hooks, filters or anything else
 that a repository's settings name.
 
-Mount options are passed to the kernel as they are, one text each. `remount`, `bind`, `move`, `ro` and those that
-only mount(8) knows are refused. Every volume is mounted `nosuid`, `nodev` and `noexec`: `suid`, `dev` and `exec` are refused, too.
+Mount options are passed to the kernel as they are, one text each. A driver of fsage takes options that are known to concern
+nothing but the volume; the message that refuses another lists them. Options that name other devices (`logdev`, `rtdev`,
+`journal_path`, `journal_dev`, `device`), values that are paths, `panic`, `remount`, `bind`, `move`, `ro` and what only mount(8)
+knows are refused for all. Every volume is mounted `nosuid`, `nodev` and `noexec`: `suid`, `dev` and `exec` are refused, too.
 ";
 
 /// The text of docs/file-systems.md.

@@ -187,6 +187,21 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
 ];
 
+/// Mount options as the kernel's documentation has them (`admin-guide/xfs.rst`), without those that name other devices or files, read another
+/// superblock, or skip repairs.
+#[rustfmt::skip]
+const MOUNT_OPTIONS: &[&str] = &[
+    "allocsize", "attr2", "noattr2", "barrier", "nobarrier",
+    "dax", "discard", "nodiscard", "filestreams", "grpid",
+    "nogrpid", "bsdgroups", "sysvgroups", "ikeep", "noikeep",
+    "inode32", "inode64", "largeio", "nolargeio", "lifetime",
+    "nolifetime", "logbsize", "logbufs", "max_atomic_write", "noalign",
+    "nouuid", "quota", "noquota", "usrquota", "uquota",
+    "uqnoenforce", "qnoenforce", "grpquota", "gquota", "gqnoenforce",
+    "prjquota", "pquota", "pqnoenforce", "sunit", "swalloc",
+    "swidth", "wsync",
+];
+
 impl Driver for Xfs {
     fn name(&self) -> &'static str {
         "xfs"
@@ -210,6 +225,10 @@ impl Driver for Xfs {
 
     fn fixed_arguments(&self) -> &'static [&'static str] {
         &["-q", "-f"]
+    }
+
+    fn mount_options(&self) -> &'static [&'static str] {
+        MOUNT_OPTIONS
     }
 
     fn validate(&self, values: &Values) -> Result<(), ParameterError> {

@@ -66,7 +66,8 @@ pub fn restore(
         return Ok(Restored { summary, made: false });
     }
     let mut hold = Hold::default();
-    let made = !path.exists();
+    // A link is there too, wherever it leads; the agent refuses it.
+    let made = path.symlink_metadata().is_err();
     let outcome = (|| {
         if made {
             hold.file(journal, &path)?;

@@ -9,6 +9,7 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fsage_engine::host::process::Identity;
 use fsage_engine::protocol::{FileIdentity, Made};
@@ -388,13 +389,29 @@ impl Journal {
     }
 }
 
+/// How long a lock outlives the process that took it.
+const LOCK_OUTLIVES: Duration = Duration::from_secs(1);
+
+/// Whether the process that wrote a journal last still runs; one that nobody wrote to yet is not known to be anybody's.
+fn is_worked_on(mut file: &File) -> bool {
+    let mut bytes = Vec::new();
+    let read = file.read_to_end(&mut bytes);
+    read.ok().and_then(|_| parse(&bytes).opened).is_some_and(|opened| opened.lives(&boot_id()))
+}
+
 /// Opens and locks a journal's file. Its last user may have removed it in between.
 fn lock(directory: &Trusted, name: &str, store: Option<&Path>) -> Result<File, LeaseError> {
     let path = directory.path().join(name);
+    let started = Instant::now();
     loop {
         let file = state::open(directory, name, store.is_some())?;
         match file.try_lock() {
             Ok(()) => {}
+            // A program that a killed process was just starting has its lock until that program runs.
+            Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_OUTLIVES && !is_worked_on(&file) => {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            }
             Err(TryLockError::WouldBlock) => {
                 let store = store.map_or_else(|| store_of(&file, &path), Path::to_owned);
                 return Err(LeaseError::Locked { by: holder(&file), store });

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use fsage_engine::host::process::Identity;
 use fsage_engine::host::setting;
 
-use super::journal::{Content, Journal, boot_id};
+use super::journal::{Journal, boot_id};
 use super::record::{Lease, LeaseRecord};
 use super::state::{self, Found};
 
@@ -35,7 +35,14 @@ fn look(found: Found) -> Option<LeftOver> {
     let content = found.peek().ok()?;
     let store = content.opened.as_ref()?.store.clone();
     let boot = boot_id();
-    if is_worked_on(&content, &boot) || crate::disk::holds(&store).is_some() {
+    if content.opened.as_ref().is_some_and(|opened| opened.lives(&boot))
+        || crate::disk::holds(&store).is_some()
+    {
+        return None;
+    }
+    if content.outstanding.is_empty() {
+        // Killed between its last release and the end: whoever closes an empty journal removes it.
+        drop(found.open());
         return None;
     }
     let is_left = |record: &&LeaseRecord| match &record.lease {
@@ -55,14 +62,6 @@ fn look(found: Found) -> Option<LeftOver> {
     };
     let outstanding = left.len() - restored.len().min(left.len());
     (outstanding > 0 || !restored.is_empty()).then_some(LeftOver { store, restored, outstanding })
-}
-
-/// Whether the lab that wrote the journal last still runs.
-fn is_worked_on(content: &Content, boot: &str) -> bool {
-    content.opened.as_ref().is_some_and(|opened| {
-        let lab = Identity { pid: opened.pid, start_ticks: opened.start_ticks };
-        opened.boot_id == boot && lab.is_alive()
-    })
 }
 
 /// Puts back every setting of a journal that nobody works with.

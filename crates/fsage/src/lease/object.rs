@@ -9,17 +9,15 @@
 //! the identity, whatever its name. So a lease without an identity removes nothing that has the name the user knows.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::DirBuilder;
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_engine::host::file::{identity, identity_at};
 use fsage_engine::protocol::{FileIdentity, Made};
 use fsage_sys::folder::Folder;
-use fsage_sys::new_file::{check_owner, is_temporary, temporary_name};
+use fsage_sys::new_file::{check_owner, is_temporary, make_folder, rename_new, temporary_name};
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, linkat, mkdirat, openat, renameat, renameat_with, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -36,7 +34,7 @@ impl Object {
     /// Opens the folder that it comes into, which is made for a directory.
     pub(super) fn at(path: &Path, directory: bool) -> Result<Self> {
         if directory && let Some(parent) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            make_folder(parent, 0o700)?;
         }
         let (folder, name) = Folder::of(path)?;
         check_owner(&folder)?;
@@ -82,13 +80,12 @@ impl Object {
     /// Gives it its name, unless something has it.
     pub(super) fn publish(&self, staged: &str) -> Result<()> {
         let (folder, name) = (&self.folder, self.name.as_os_str());
+        if !self.directory {
+            return Ok(rename_new(folder, OsStr::new(staged), name)?);
+        }
         match renameat_with(folder, staged, folder, name, RenameFlags::NOREPLACE) {
-            // A file system that cannot: a link replaces nothing either, and an empty directory in a directory's place loses nothing.
-            Err(Errno::INVAL | Errno::NOSYS) if self.directory => renameat(folder, staged, folder, name)?,
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                linkat(folder, staged, folder, name, AtFlags::empty())?;
-                unlinkat(folder, staged, AtFlags::empty())?;
-            }
+            // A file system that cannot: an empty directory in a directory's place loses nothing.
+            Err(Errno::INVAL | Errno::NOSYS) => renameat(folder, staged, folder, name)?,
             other => other?,
         }
         Ok(())

@@ -8,6 +8,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use fsage_engine::host::loopback;
+use fsage_engine::host::process::Identity;
 use fsage_engine::protocol::{BackingFile, Made};
 use serde::{Deserialize, Serialize};
 
@@ -175,6 +176,14 @@ pub struct Opened {
     pub start_ticks: u64,
     /// Boot id.
     pub boot_id: String,
+}
+
+impl Opened {
+    /// Whether that process still runs, `boot` being this boot's id.
+    #[must_use]
+    pub fn lives(&self, boot: &str) -> bool {
+        self.boot_id == boot && Identity { pid: self.pid, start_ticks: self.start_ticks }.is_alive()
+    }
 }
 
 #[cfg(test)]

@@ -60,17 +60,20 @@ pub(super) fn make() -> Result<Trusted, LeaseError> {
     Err(last)
 }
 
-/// Those that are there.
+/// Those that are there. Of several that are possible one that others can change does not count: nothing is kept in it, nothing in it is
+/// believed.
 ///
 /// # Errors
-/// One is there and cannot be trusted.
+/// The only one is there and cannot be trusted.
 pub(super) fn existing() -> Result<Vec<Trusted>, LeaseError> {
+    let places = places();
     let mut found = Vec::new();
-    for place in places() {
-        match Trusted::open(&place) {
+    for place in &places {
+        match Trusted::open(place) {
             Ok(there) => found.push(there),
             Err(LeaseError::Journal { source, .. })
                 if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
+            Err(LeaseError::Distrusted { .. }) if places.len() > 1 => {}
             Err(error) => return Err(error),
         }
     }

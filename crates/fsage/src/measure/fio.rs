@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsage_engine::disk::{DiskStat, DiskTime, DiskUse};
-use fsage_engine::measure::{FOLDER, FioSpec, MeasureMetric, MeasureResult, disk_metrics, model_unit};
+use fsage_engine::measure::{FioSpec, MeasureMetric, MeasureResult, disk_metrics, model_unit};
 use fsage_engine::protocol::{Reply, Request};
 use fsage_engine::quantity::{as_f64, share};
 
@@ -33,8 +33,10 @@ pub(super) fn run(
     let Reply::Usage { available_bytes, .. } = usage else { return Err(unexpected("usage", &usage).into()) };
     let space = (available_bytes / 2).min(MOST_SPACE);
     // One that is there is not ours to use or to remove.
-    session.call(Request::MakeMeasureFolder { directory: order.directory.clone() }, incoming)?;
-    let folder = order.directory.path.join(FOLDER);
+    let made = session.call(Request::MakeMeasureFolder { directory: order.directory.clone() }, incoming)?;
+    let Reply::MeasureFolder { path: folder } = made else {
+        return Err(unexpected("make-measure-folder", &made).into());
+    };
     let answer = in_folder(&job, &folder, space, (spec.seconds, order.seed), session, incoming);
     let removed = session.call(Request::RemoveMeasureFolder { directory: order.directory.clone() }, incoming);
     match (answer, removed) {
@@ -187,11 +189,12 @@ mod tests {
                     Reply::Usage { used_bytes, total_bytes, available_bytes, file_system: "ext4".to_owned() }
                 }
                 Request::RunTool { argv, .. } => {
-                    assert!(argv.contains(&"--directory=/mnt/fsage-measure".to_owned()), "{argv:?}");
+                    assert!(argv.contains(&"--directory=/proc/7/fd/9".to_owned()), "{argv:?}");
                     let (argv, stdout, stderr) = (argv.clone(), stdout.to_owned(), "fio: bad".to_owned());
                     Reply::Tool { argv, status, stdout, stderr, elapsed_ns: 5 }
                 }
-                Request::MakeMeasureFolder { directory } | Request::RemoveMeasureFolder { directory } => {
+                Request::MakeMeasureFolder { .. } => Reply::MeasureFolder { path: "/proc/7/fd/9".into() },
+                Request::RemoveMeasureFolder { directory } => {
                     assert_eq!(directory.path, Path::new("/mnt"));
                     Reply::Done
                 }

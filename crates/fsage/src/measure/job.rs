@@ -7,6 +7,8 @@
 
 use std::path::Path;
 
+use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
+
 use crate::study::schema::nearest;
 
 /// Jobs that come with fsage: name and text.
@@ -185,6 +187,9 @@ impl JobError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Read { source, .. } if Unfit::hint(source).is_some() => {
+                Unfit::hint(source).map(str::to_owned)
+            }
             Self::Read { .. } => {
                 let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
                 Some(format!("it is the path of a job file or a preset: {}", names.join(", ")))
@@ -223,7 +228,7 @@ impl Job {
         if let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
             return Self::parse(name, text);
         }
-        let text = std::fs::read_to_string(Path::new(name))
+        let text = input::read_text(Path::new(name), TEXT_LIMIT)
             .map_err(|source| JobError::Read { name: name.to_owned(), source })?;
         Self::parse(name, &text)
     }

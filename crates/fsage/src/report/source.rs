@@ -1,14 +1,15 @@
 //! Reads a store for the report: without a lock, one trial at a time; what cannot be read becomes a note.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
+use fsage_sys::input::{self, RECORD_LIMIT, TEXT_LIMIT};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
 use crate::store::format::{PlacesRecord, TrialRecord};
-use crate::store::{read_places, read_trial};
+use crate::store::{is_trial_id, read_places, read_trial};
 use crate::study::spec::StudySpec;
 
 /// Something the reader of the page must know about the store.
@@ -52,7 +53,7 @@ pub fn study(store: &Path, notes: &mut Vec<Note>) -> Study {
     let mut note = |subject: &str, message: String| {
         notes.push(Note { subject: subject.to_owned(), message });
     };
-    match fs::read(store.join("plan.json")) {
+    match input::read_below(store, Path::new("plan.json"), RECORD_LIMIT) {
         Ok(text) => match serde_json::from_slice::<PlanFile>(&text) {
             Ok(plan) => {
                 study.planned = plan.trials.into_iter().map(|trial| trial.id).collect();
@@ -61,11 +62,11 @@ pub fn study(store: &Path, notes: &mut Vec<Note>) -> Study {
             }
             Err(error) => note("plan.json", format!("the plan is damaged and was left out: {error}")),
         },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => note("plan.json", format!("the plan cannot be read: {error}")),
     }
     if study.spec.is_none() {
-        match fs::read_to_string(store.join("study.toml")) {
+        match study_text(store) {
             Ok(text) => match toml::from_str(&text) {
                 Ok(spec) => study.spec = Some(spec),
                 Err(error) => {
@@ -78,6 +79,11 @@ pub fn study(store: &Path, notes: &mut Vec<Note>) -> Study {
     study
 }
 
+fn study_text(store: &Path) -> io::Result<String> {
+    let text = input::read_below(store, Path::new("study.toml"), TEXT_LIMIT)?;
+    String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 /// Ids of the trials on disk, sorted.
 ///
 /// # Errors
@@ -87,13 +93,13 @@ pub fn trial_ids(store: &Path) -> Result<Vec<String>, ReportError> {
     let failed = |source| ReportError::Read { path: folder.clone(), source };
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
     };
     let mut ids = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
-        if entry.path().is_dir() {
+        if entry.path().is_dir() && is_trial_id(&entry.file_name().to_string_lossy()) {
             ids.push(entry.file_name().to_string_lossy().into_owned());
         }
     }

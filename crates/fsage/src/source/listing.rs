@@ -5,15 +5,19 @@
 //! file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::ffi::OsStr;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use fsage_engine::host::mount::number;
+use fsage_engine::location::Anchor;
 use fsage_engine::size::Bytes;
 use fsage_engine::workload::spec::RecordedHistory;
+use fsage_sys::input::Unfit;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, statat};
+use rustix::io::Errno;
 
 use super::recorder::Recorder;
 use super::{SourceError, tar};
@@ -106,51 +110,64 @@ fn list(path: &Path) -> Result<(Listing, Option<usize>), SourceError> {
     tar::read(path)
 }
 
-/// The files below a directory. Other file systems mounted there are left out.
+/// The files below a directory. Other file systems mounted there are left out. Everything is reached from the open directory, without
+/// following links: what is swapped for a link meanwhile leads nowhere else.
 fn directory(top: &Path) -> Result<Listing, SourceError> {
+    let failed = |inner: &Path, source: io::Error| SourceError::Read { path: top.join(inner), source };
+    let anchor = Anchor::at(top).map_err(|error| failed(Path::new(""), error.into()))?;
     let mut listing = Listing::new();
     let mut pending = vec![PathBuf::new()];
     let mut mount = None;
     while let Some(inner) = pending.pop() {
-        let folder = top.join(&inner);
-        let failed = |source: io::Error| SourceError::Read { path: folder.clone(), source };
-        let own = mount_of(&folder).map_err(failed)?;
+        let folder = open_folder(&anchor, &inner).map_err(|source| failed(&inner, source))?;
+        let own = number(folder.as_fd()).map_err(|error| failed(&inner, error.into()))?;
         if own != *mount.get_or_insert(own) {
             continue;
         }
-        for entry in std::fs::read_dir(&folder).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = inner.join(entry.file_name());
-            let facts = still_there(entry.metadata());
-            let Some(facts) = facts.map_err(|source| SourceError::Read { path: entry.path(), source })?
-            else {
+        for entry in Dir::read_from(&folder).map_err(|error| failed(&inner, error.into()))? {
+            let entry = entry.map_err(|error| failed(&inner, error.into()))?;
+            if matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 continue;
-            };
-            if facts.is_dir() {
-                pending.push(name);
-            } else if facts.is_file() || facts.is_symlink() {
-                let seconds = facts.mtime();
-                let nanoseconds = u32::try_from(facts.mtime_nsec()).ok();
-                listing.insert(
-                    name.into_os_string().into_vec(),
-                    Facts { size: facts.len(), seconds, nanoseconds },
-                );
+            }
+            let name = inner.join(OsStr::from_bytes(entry.file_name().to_bytes()));
+            let found = statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+            let Some(found) = still_there(found).map_err(|source| failed(&name, source))? else { continue };
+            match FileType::from_raw_mode(found.st_mode) {
+                FileType::Directory => pending.push(name),
+                FileType::RegularFile | FileType::Symlink => {
+                    listing.insert(name.into_os_string().into_vec(), facts_of(&found));
+                }
+                _ => {}
             }
         }
     }
     Ok(listing)
 }
 
-/// Number of the mount that a directory is on.
-fn mount_of(directory: &Path) -> io::Result<u64> {
-    Ok(fsage_engine::host::mount::number(File::open(directory)?.as_fd())?)
+/// Opens a directory below to read it.
+fn open_folder(anchor: &Anchor, inner: &Path) -> io::Result<OwnedFd> {
+    let inner = if inner.as_os_str().is_empty() { Path::new(".") } else { inner };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    match anchor.open_across(inner, flags, Mode::empty()) {
+        Err(Errno::LOOP) => Err(Unfit::Link.into()),
+        opened => Ok(opened?),
+    }
+}
+
+/// What the kernel says of a file.
+fn facts_of(found: &Stat) -> Facts {
+    Facts {
+        size: u64::try_from(found.st_size).unwrap_or(0),
+        seconds: found.st_mtime,
+        nanoseconds: u32::try_from(found.st_mtime_nsec).ok(),
+    }
 }
 
 /// Nothing for what went away while the tree was read, as in one that is in use.
-fn still_there<T>(facts: io::Result<T>) -> io::Result<Option<T>> {
-    match facts {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        facts => facts.map(Some),
+fn still_there<T>(found: Result<T, Errno>) -> io::Result<Option<T>> {
+    match found {
+        Err(Errno::NOENT) => Ok(None),
+        found => Ok(Some(found?)),
     }
 }
 
@@ -162,7 +179,7 @@ pub fn plain(name: &[u8]) -> Vec<u8> {
 
 /// A name as text, for people.
 pub fn shown(name: &[u8]) -> String {
-    Path::new(std::ffi::OsStr::from_bytes(name)).display().to_string()
+    Path::new(OsStr::from_bytes(name)).display().to_string()
 }
 
 #[cfg(test)]
@@ -196,7 +213,7 @@ mod tests {
         std::fs::hard_link(path("a/file"), path("second")).unwrap();
         std::os::unix::fs::symlink("elsewhere", path("link")).unwrap();
         std::os::unix::fs::symlink("a", path("to a directory")).unwrap();
-        File::create(path("sparse")).unwrap().set_len(1 << 40).unwrap();
+        std::fs::File::create(path("sparse")).unwrap().set_len(1 << 40).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
         let found = directory(top.path()).unwrap();
         let sizes: Vec<(String, u64)> = found.iter().map(|(name, it)| (shown(name), it.size)).collect();
@@ -228,11 +245,26 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let file = top.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let entry = std::fs::read_dir(top.path()).unwrap().next().unwrap().unwrap();
-        assert!(still_there(entry.metadata()).unwrap().is_some());
+        let look = |path: &Path| still_there(rustix::fs::stat(path));
+        assert!(look(&file).unwrap().is_some());
         std::fs::remove_file(&file).unwrap();
-        assert!(still_there(entry.metadata()).unwrap().is_none());
-        assert!(still_there(std::fs::metadata("/dev/null/file")).is_err(), "only that");
+        assert!(look(&file).unwrap().is_none());
+        assert!(look(Path::new("/dev/null/file")).is_err(), "only that");
+    }
+
+    #[test]
+    fn a_directory_swapped_for_a_link_is_not_entered() {
+        let top = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(top.path().join("tree/folder")).unwrap();
+        std::fs::create_dir(top.path().join("outside")).unwrap();
+        let anchor = Anchor::at(&top.path().join("tree")).unwrap();
+        assert!(open_folder(&anchor, Path::new("folder")).is_ok());
+        std::fs::remove_dir(top.path().join("tree/folder")).unwrap();
+        std::os::unix::fs::symlink("../outside", top.path().join("tree/folder")).unwrap();
+        let error = open_folder(&anchor, Path::new("folder")).unwrap_err();
+        let refused = [Errno::NOTDIR, Errno::LOOP].map(|errno| Some(errno.raw_os_error()));
+        assert!(refused.contains(&error.raw_os_error()), "{error}");
+        assert!(open_folder(&anchor, Path::new("../outside")).is_err());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_engine::protocol::Warning;
 use fsage_sys::folder::Folder;
+use fsage_sys::input::{self, RECORD_LIMIT};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -133,7 +134,7 @@ impl Images {
 
     /// What the files of a key are.
     fn state(&self, key: &str) -> State {
-        let text = match fs::read(self.record_path(key)) {
+        let text = match input::read_below(&self.directory, Path::new(&format!("{key}.json")), RECORD_LIMIT) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return State::Incomplete,
             Err(error) => return State::Unknown(format!("its record cannot be read: {error}")),

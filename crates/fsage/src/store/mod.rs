@@ -20,11 +20,13 @@ use std::path::{Path, PathBuf};
 
 pub use error::StoreError;
 pub use file::NewFile;
+use fsage_sys::input::{self, RECORD_LIMIT};
 use serde::de::DeserializeOwned;
 pub use writer::{TrialFolder, Writer};
 
 use crate::plan::Plan;
 use crate::store::format::{PlacesRecord, STORE_VERSION, TrialRecord};
+use crate::study::identity::TRIAL_ID_LENGTH;
 
 /// The record of a trial, in its folder.
 pub(crate) const RECORD: &str = "trial.json";
@@ -163,7 +165,7 @@ pub(crate) fn read_trial<S: DeserializeOwned>(
     root: &Path,
     id: &str,
 ) -> Result<Option<TrialRecord<S>>, String> {
-    let record: Option<TrialRecord<S>> = read_record(&trial_directory(root, id).join(RECORD))?;
+    let record: Option<TrialRecord<S>> = read_record(root, id, RECORD)?;
     match record {
         Some(record) if record.id != id => Err(format!("it says it is trial {}", record.id)),
         record => Ok(record),
@@ -175,7 +177,7 @@ pub(crate) fn read_trial<S: DeserializeOwned>(
 /// # Errors
 /// Why it cannot be read, in words.
 pub(crate) fn read_places(root: &Path, id: &str) -> Result<Option<PlacesRecord>, String> {
-    read_record(&trial_directory(root, id).join(PLACES))
+    read_record(root, id, PLACES)
 }
 
 /// The version of a file of a store, whatever else is in it.
@@ -184,9 +186,17 @@ struct Versioned {
     version: u32,
 }
 
-/// Reads a versioned file; nothing when there is none.
-fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
-    let bytes = match std::fs::read(path) {
+/// Whether a text has the form of a trial's id: it becomes the name of a folder.
+pub(crate) fn is_trial_id(id: &str) -> bool {
+    id.len() == TRIAL_ID_LENGTH && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Reads a versioned file of a trial; nothing when there is none.
+fn read_record<T: DeserializeOwned>(root: &Path, id: &str, name: &str) -> Result<Option<T>, String> {
+    if !is_trial_id(id) {
+        return Err(not_an_id(id));
+    }
+    let bytes = match input::read_below(root, &Path::new("trials").join(id).join(name), RECORD_LIMIT) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
@@ -210,11 +220,21 @@ fn read_plan(path: &Path) -> Result<Plan, StoreError> {
         let root = path.parent().unwrap_or(path).to_owned();
         return Err(StoreError::Version { path: root, found: version, known: STORE_VERSION });
     }
-    read_json(path)
+    let plan: Plan = read_json(path)?;
+    match plan.trials.iter().find(|trial| !is_trial_id(&trial.id)) {
+        Some(trial) => Err(StoreError::Damaged { path: path.to_owned(), reason: not_an_id(&trial.id) }),
+        None => Ok(plan),
+    }
+}
+
+fn not_an_id(id: &str) -> String {
+    format!("`{id}` is no trial's id, which has {TRIAL_ID_LENGTH} lower-case hexadecimal digits")
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
-    let bytes = std::fs::read(path).map_err(|e| file::failed("read", path, e))?;
+    let (folder, name) = (path.parent().unwrap_or(Path::new(".")), path.file_name().unwrap_or_default());
+    let bytes = input::read_below(folder, Path::new(name), RECORD_LIMIT)
+        .map_err(|e| file::failed("read", path, e))?;
     serde_json::from_slice(&bytes)
         .map_err(|e| StoreError::Damaged { path: path.to_owned(), reason: e.to_string() })
 }

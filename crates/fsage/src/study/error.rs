@@ -119,7 +119,8 @@ impl Explain for StudyError {
             Self::NotFound { hint, .. } | Self::NoProfile { hint, .. } => Some(hint.clone()),
             Self::NotAnAssignment { .. } => Some("write --set volume.size=2GiB".to_owned()),
             Self::Invalid { faults } => faults.first().and_then(|f| f.hint.clone()),
-            Self::Read { .. } | Self::Syntax { .. } => None,
+            Self::Read { source, .. } => fsage_sys::input::Unfit::hint(source).map(str::to_owned),
+            Self::Syntax { .. } => None,
         }
     }
 }

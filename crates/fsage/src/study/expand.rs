@@ -20,6 +20,9 @@ const INHERITS: &str = "inherits";
 /// Cells of a study, at most; more is taken for a mistake.
 const CELL_LIMIT: usize = 10_000;
 
+/// Trials of a study, at most: its plan is held in memory and written as one file.
+const TRIAL_LIMIT: usize = 1_000_000;
+
 /// A study's values and what put them there.
 pub(super) struct Layers<'a> {
     document: &'a Document,
@@ -201,6 +204,7 @@ impl<'a> Layers<'a> {
                 })
                 .collect();
         }
+        self.reject(too_many(combinations.len(), spec.repeats))?;
         let mut cells: Vec<Cell> = Vec::new();
         let mut seen = BTreeSet::new();
         for factors in combinations {
@@ -286,6 +290,17 @@ fn imply_disks(value: &mut Value) {
     value.get_mut("volume").into_iter().for_each(imply);
     let stages = value.get_mut("stage").and_then(Value::as_array_mut).into_iter().flatten();
     stages.filter_map(|stage| stage.get_mut("volume")).for_each(imply);
+}
+
+/// Says when cells times repeats are more trials than a study can have.
+fn too_many(cells: usize, repeats: u32) -> Vec<Problem> {
+    let trials = usize::try_from(repeats).map_or(usize::MAX, |repeats| cells.saturating_mul(repeats));
+    let problem = || Problem {
+        path: vec!["repeats".to_owned()],
+        message: format!("{cells} cells of {repeats} repeats are {trials} trials: at most {TRIAL_LIMIT}"),
+        hint: Some("repeat less often, or take values out of the matrix".to_owned()),
+    };
+    if trials > TRIAL_LIMIT { vec![problem()] } else { Vec::new() }
 }
 
 /// Factors whose values make no difference to any cell.

@@ -74,11 +74,14 @@ pub fn canonical_text(value: &Value) -> String {
     text
 }
 
+/// Hex characters of a trial's id.
+pub const TRIAL_ID_LENGTH: usize = 16;
+
 /// Id of a trial: the first 16 hex characters of BLAKE3 over cell, repeat and seed.
 #[must_use]
 pub fn trial_id(cell: &StudySpec, repeat: u32, seed: u64) -> String {
     let text = format!("{}\n{repeat}\n{seed}", canonical(cell));
-    blake3::hash(text.as_bytes()).to_hex()[..16].to_owned()
+    blake3::hash(text.as_bytes()).to_hex()[..TRIAL_ID_LENGTH].to_owned()
 }
 
 fn write(value: &Value, text: &mut String) {
@@ -127,6 +130,9 @@ mod tests {
         let (first, second) = (canonical_at(spec, 1), canonical_at(spec, 2));
         assert!(!first.contains("workload_version"), "{first}");
         assert!(second.ends_with(r#","workload_version":2}"#), "{second}");
-        assert_eq!(program(), format!("fsage {}, protocol 1, workload 1", env!("CARGO_PKG_VERSION")));
+        assert_eq!(
+            program(),
+            format!("fsage {}, protocol {PROTOCOL_VERSION}, workload 1", env!("CARGO_PKG_VERSION"))
+        );
     }
 }

@@ -36,7 +36,7 @@ pub struct StudyEntry {
 /// # Errors
 /// Not readable, or neither.
 pub fn read(path: &Path) -> Result<(PathBuf, String), StudyError> {
-    match std::fs::read_to_string(path) {
+    match fsage_sys::input::read_text(path, fsage_sys::input::TEXT_LIMIT) {
         Ok(text) => Ok((path.to_owned(), text)),
         // A folder that happens to have a study's name does not hide it.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound || path.is_dir() => match shipped(path) {

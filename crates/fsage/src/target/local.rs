@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use fsage_engine::host::HostError;
 use fsage_engine::host::process::{self, Identity};
+use fsage_engine::host::tool::own_folders;
 
 use super::TargetError;
 use super::session::Session;
@@ -117,13 +118,13 @@ fn keep_last_lines(
     })
 }
 
-/// `$FSAGE_AGENT`, beside the running executable, or one folder up (where tests run).
+/// `$FSAGE_AGENT`, or beside the running executable ([`own_folders`]).
 fn find() -> Result<PathBuf, TargetError> {
     let mut looked = Vec::new();
     if let Some(named) = std::env::var_os("FSAGE_AGENT").filter(|named| *named != OsString::new()) {
         looked.push(PathBuf::from(named));
     } else if let Ok(executable) = std::env::current_exe() {
-        looked.extend(executable.ancestors().skip(1).take(2).map(|folder| folder.join("fsage-agent")));
+        looked.extend(own_folders(&executable).into_iter().map(|folder| folder.join("fsage-agent")));
     }
     match looked.iter().find(|path| path.is_file()) {
         Some(found) => Ok(found.clone()),

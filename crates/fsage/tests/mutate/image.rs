@@ -158,6 +158,13 @@ fn put_together(parts: &Parts, mut dice: Option<&mut Dice>) -> Vec<u8> {
     image
 }
 
+/// Nothing where an earlier change left no object.
+fn set(object: &mut Value, key: &str, value: Value) {
+    if let Some(entries) = object.as_object_mut() {
+        entries.insert(key.to_owned(), value);
+    }
+}
+
 impl Parts {
     fn change(&mut self, dice: &mut Dice, outside: &str) {
         for _ in 0..=dice.below(2) {
@@ -166,9 +173,9 @@ impl Parts {
                 0 | 1 => bytes::json(dice, &mut self.header, outside),
                 8 => {
                     let key = *dice.of(&["file_system", "uuid", "label", "program"]);
-                    self.header[key] = bytes::name(dice, outside).into();
+                    set(&mut self.header, key, bytes::name(dice, outside).into());
                 }
-                9 => self.header["volume_bytes"] = bytes::word(dice).into(),
+                9 => set(&mut self.header, "volume_bytes", bytes::word(dice).into()),
                 2 => bytes::json(dice, &mut self.totals, outside),
                 3 => self.chunks.swap(at, other),
                 4 => self.chunks.insert(at, self.chunks[other].clone()),

@@ -41,7 +41,7 @@ pub fn format(name: &str, ground: &Ground) -> Box<dyn Format> {
         "trace" => Box::new(trace::Traces::new(ground)),
         "request-log" => Box::new(log::Logs::new(ground)),
         "profile" => Box::new(load::Profiles::new()),
-        "study" => Box::new(study::Studies::new()),
+        "study" => Box::new(study::Studies::new(ground)),
         "listing" => Box::new(load::Listings::new()),
         "tar" => Box::new(tar::Tars::new()),
         other => panic!("no format is called {other}"),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fsage::cli::run::one_a_line;
 use fsage::run::{RunEvent, RunObserver, RunOptions, run_study};
 
 use super::ground::Ground;
@@ -19,8 +20,8 @@ pub struct Studies {
 }
 
 impl Studies {
-    pub fn new() -> Self {
-        Self { outside: "/nowhere/outside".to_owned() }
+    pub fn new(ground: &Ground) -> Self {
+        Self { outside: ground.sentinels() }
     }
 }
 
@@ -33,6 +34,12 @@ impl RunObserver for Lines {
             self.0.push(line);
         }
     }
+}
+
+/// Whether a terminal would do something else with it than show it.
+fn obeys(text: &str) -> bool {
+    let overrides = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().any(|c| (c.is_control() && !matches!(c, '\n' | '\t')) || overrides(c))
 }
 
 impl Format for Studies {
@@ -49,6 +56,11 @@ impl Format for Studies {
         let options = RunOptions { study, store: Some(store), dry_run: true, ..RunOptions::default() };
         let mut lines = Lines::default();
         let planned = run_study(&options, &mut lines).is_ok();
+        // As the command shows them.
+        let shown = one_a_line(&lines.0);
+        if obeys(&shown) || shown.lines().count() != lines.0.len() {
+            return Err(format!("a dry run says {shown:?}"));
+        }
         let found: Vec<PathBuf> =
             std::fs::read_dir(&work).unwrap().flatten().map(|entry| entry.path()).collect();
         if found != [work.join("study.toml")] {
