@@ -360,6 +360,11 @@ fn a_users_later_file_of_the_same_name_survives() {
     }
 }
 
+/// Another size of requests in KiB than a device has now: a number of a loop device keeps its setting after it was detached.
+fn another(now: &str) -> String {
+    if now == "64" { "68" } else { "64" }.to_owned()
+}
+
 /// Changes the setting that a file in the store names, makes a file, and waits to be killed.
 #[test]
 fn helper_changes_a_setting() {
@@ -367,7 +372,7 @@ fn helper_changes_a_setting() {
     let path = PathBuf::from(std::fs::read_to_string(store.join("path")).unwrap());
     let mut journal = Journal::open(&store).unwrap();
     let old = setting::get(&path).unwrap();
-    let new = "64".to_owned();
+    let new = another(&old);
     journal.take(Lease::Setting { path: path.clone(), old, new: new.clone() }).unwrap();
     setting::set(&path, &new).unwrap();
     journal.make(Lease::File { path: store.join("volume") }).unwrap();
@@ -384,12 +389,11 @@ fn any_command_puts_back_what_a_killed_lab_had_set() {
     let store = own.path().canonicalize().unwrap();
     let path = victims.setting().with_file_name("max_sectors_kb");
     let before = setting::get(&path).unwrap();
-    assert_ne!(before, "64");
     std::fs::write(store.join("path"), text(&path)).unwrap();
     let command = || Run::of(Command::new(FSAGE).args(["study", "list"]));
     let mut lab = support::helper("helper_changes_a_setting", &store);
     let run = command();
-    assert_eq!(setting::get(&path).unwrap(), "64", "a lab that lives keeps what it set");
+    assert_eq!(setting::get(&path).unwrap(), another(&before), "a lab that lives keeps what it set");
     assert!(run.code == 0 && !run.stderr.contains(text(&store)), "{run:?}");
     lab.kill().unwrap();
     lab.wait().unwrap();
