@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use fsage_engine::protocol::frame::{decode, write};
-use fsage_engine::protocol::{Event, Reply, Request};
+use fsage_engine::frame::{decode, write};
+use fsage_model::protocol::{Event, Reply, Request};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(Some((frame, length))) = decode(bytes) {

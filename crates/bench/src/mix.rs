@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fsage_engine::load::{LoadSpec, StopSpec, WriteMode};
-use fsage_engine::operation::OperationKind as K;
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
+use fsage_model::load::{LoadSpec, StopSpec, WriteMode};
+use fsage_model::operation::OperationKind as K;
+use fsage_model::size::Bytes;
+use fsage_model::workload::{DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
 
 /// The mix as a workload.
 #[must_use]

@@ -18,6 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fsage_model::location::Location;
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
@@ -28,7 +29,7 @@ use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use crate::host::cache;
 use crate::load::{Control, LoadSink};
-use crate::location::{Anchor, Location};
+use crate::location::{Anchor, Reach as _};
 use crate::measure::MeasureError;
 use crate::measure::listing::{Found, below, walk};
 use digest::{CHUNK_BYTES, TreeDigest, fill};

@@ -15,6 +15,8 @@ mod directory;
 mod settle;
 mod watch;
 
+use fsage_model::load::WriteMode;
+use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::clock::raw_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,8 +24,6 @@ use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::{self, Errno, retry_on_intr};
 
 use crate::disk::Clock;
-use crate::load::WriteMode;
-use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome};
 use crate::tree::{Directory, write_file_name};
 use directory::DirectoryTable;
 use settle::Settler;

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use fsage_model::operation::{Operation, OperationKind as K, Place};
+use fsage_model::problem::{EXIT_FAILED, Explain};
 use serde::{Deserialize, Serialize};
 
 use crate::import::{CSV_HEADING, csv_field};
-use crate::operation::{Operation, OperationKind as K, Place};
 use crate::trace::{Reader, Record, TraceError};
 use crate::tree::{Directory, DirectoryTree};
 
@@ -224,7 +225,7 @@ impl Exporter {
 /// Bytes that an append adds: from the old end on, unless it begins before the last block.
 fn appended(operation: &Operation) -> (u64, u64) {
     let end = operation.offset.saturating_add(operation.length);
-    let boundary = operation.size & !(crate::operation::BLOCK_BYTES - 1);
+    let boundary = operation.size & !(fsage_model::operation::BLOCK_BYTES - 1);
     let from = if operation.offset == boundary { operation.size } else { operation.offset };
     (from, end.saturating_sub(from))
 }
@@ -235,4 +236,20 @@ fn accesses(operation: &Operation) -> impl Iterator<Item = (u64, u64)> + '_ {
         .map(|access| operation.access(access))
         .map(|offset| (offset, operation.length.min(operation.size.saturating_sub(offset))))
         .filter(|(_, length)| *length > 0)
+}
+
+impl Explain for ExportError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Trace(error) => error.exit_code(),
+            Self::Write { .. } => EXIT_FAILED,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Trace(error) => Explain::hint(error),
+            Self::Write { .. } => None,
+        }
+    }
 }

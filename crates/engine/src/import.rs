@@ -23,13 +23,13 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
+use fsage_model::load::{LoadSpec, StopSpec, WriteMode};
+use fsage_model::workload::{DriftSpec, WorkloadSpec};
 use fsage_sys::new_file::{NewFile, Readers};
 use serde::{Deserialize, Serialize};
 
-use crate::load::{LoadSpec, StopSpec, WriteMode};
 use crate::trace::{Checkpoint, Origin, Preamble, Record, TraceWriter, checkpoint_after};
 use crate::workload::Model;
-use crate::workload::spec::{DriftSpec, WorkloadSpec};
 pub use csv::HEADING as CSV_HEADING;
 pub(crate) use csv::quoted as csv_field;
 pub use error::ImportError;

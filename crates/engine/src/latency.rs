@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fsage_model::load::LatencySummary;
+use fsage_model::operation::OperationKind;
+use fsage_model::quantity::{as_f64, share};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-
-use crate::load::LatencySummary;
-use crate::operation::OperationKind;
-use crate::quantity::{as_f64, share};
 
 /// Longest latency told apart: one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;

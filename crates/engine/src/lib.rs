@@ -6,11 +6,12 @@
 pub mod agent;
 pub mod copy;
 pub mod device;
-pub mod digest;
 pub mod disk;
 pub mod distribution;
 pub mod executor;
 pub mod export;
+pub mod fit;
+pub mod frame;
 pub mod host;
 pub mod image;
 pub mod import;
@@ -20,17 +21,11 @@ pub mod load;
 pub mod location;
 pub mod lockstep;
 pub mod measure;
-pub mod operation;
-pub mod profile;
-pub mod protocol;
-pub mod quantity;
 pub mod replay;
-pub mod size;
 #[cfg(test)]
 #[path = "../../sys/tests/support/skip.rs"]
 mod skip;
 pub mod trace;
 pub mod tree;
 pub mod verify;
-pub mod warning;
 pub mod workload;

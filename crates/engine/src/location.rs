@@ -16,13 +16,11 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 use rustix::process::geteuid;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use fsage_model::location::Location;
+use fsage_model::protocol::FailureKind;
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file::{ForeignFolder, check_owner, make_folder};
-
-use crate::protocol::FailureKind;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -31,29 +29,6 @@ const BENEATH: ResolveFlags =
 
 /// Permissions of directories made here, before the umask.
 const FOLDER_MODE: u32 = 0o755;
-
-/// Where a directory is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Location {
-    /// Its path.
-    pub path: PathBuf,
-    /// The mount point that it must be on and below; absent where the directory is the user's own choice, links in its path included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mount: Option<PathBuf>,
-}
-
-impl From<PathBuf> for Location {
-    fn from(path: PathBuf) -> Self {
-        Self { path, mount: None }
-    }
-}
-
-impl From<&Path> for Location {
-    fn from(path: &Path) -> Self {
-        path.to_owned().into()
-    }
-}
 
 /// Why a directory cannot be worked in.
 #[derive(Debug, thiserror::Error)]
@@ -119,53 +94,49 @@ impl LocationError {
     }
 }
 
-impl Location {
-    /// The directory `name` on the volume mounted at `mount`.
-    #[must_use]
-    pub fn on(mount: &Path, name: &str) -> Self {
-        Self { path: mount.join(name), mount: Some(mount.to_owned()) }
-    }
-
+/// Reaching the directory that a location names.
+pub trait Reach {
     /// Opens it.
     ///
     /// # Errors
     /// It is missing; its mount point is none; the way to it leaves the volume.
-    pub fn open(&self) -> Result<Anchor, LocationError> {
-        match &self.mount {
-            None => Anchor::at(&self.path).map_err(|errno| self.failed(errno)),
-            Some(mount) => self.below(mount, |volume, rest| volume.open(rest, DIRECTORY, Mode::empty())),
-        }
-    }
+    fn open(&self) -> Result<Anchor, LocationError>;
 
     /// Opens it to change what is below. A directory of the user's own choice must be one that root may write in: it is reached without
     /// following links of other users, and root refuses one that belongs to another user unless `--allow-foreign-owner` was given.
     ///
     /// # Errors
-    /// As [`Location::open`]; for root a link or directory of another user.
-    pub fn open_to_change(&self) -> Result<Anchor, LocationError> {
-        if self.mount.is_some() || !geteuid().is_root() {
-            return self.open();
-        }
-        Folder::open(&self.path).and_then(|folder| self.own(&folder)).map_err(|source| self.refused(source))
-    }
-
-    /// The anchor of a folder that root may write in.
-    fn own(&self, folder: &Folder) -> io::Result<Anchor> {
-        check_owner(folder)?;
-        let fd = openat(folder, ".", DIRECTORY, Mode::empty())?;
-        Ok(Anchor { fd: Arc::new(fd), path: self.path.clone() })
-    }
+    /// As [`Reach::open`]; for root a link or directory of another user.
+    fn open_to_change(&self) -> Result<Anchor, LocationError>;
 
     /// Makes it, where it is not there yet, and opens it. The directories above it must be there on a volume; else they are made too.
     ///
     /// # Errors
-    /// As [`Location::open`]; something else has its name, or no right to.
-    pub fn make(&self) -> Result<Anchor, LocationError> {
+    /// As [`Reach::open`]; something else has its name, or no right to.
+    fn make(&self) -> Result<Anchor, LocationError>;
+}
+
+impl Reach for Location {
+    fn open(&self) -> Result<Anchor, LocationError> {
+        match &self.mount {
+            None => Anchor::at(&self.path).map_err(|errno| failed(self, errno)),
+            Some(mount) => below(self, mount, |volume, rest| volume.open(rest, DIRECTORY, Mode::empty())),
+        }
+    }
+
+    fn open_to_change(&self) -> Result<Anchor, LocationError> {
+        if self.mount.is_some() || !geteuid().is_root() {
+            return self.open();
+        }
+        Folder::open(&self.path).and_then(|folder| own(self, &folder)).map_err(|source| refused(self, source))
+    }
+
+    fn make(&self) -> Result<Anchor, LocationError> {
         let Some(mount) = &self.mount else {
-            let made = make_folder(&self.path, FOLDER_MODE).and_then(|folder| self.own(&folder));
-            return made.map_err(|source| self.refused(source));
+            let made = make_folder(&self.path, FOLDER_MODE).and_then(|folder| own(self, &folder));
+            return made.map_err(|source| refused(self, source));
         };
-        self.below(mount, |volume, rest| {
+        below(self, mount, |volume, rest| {
             let (parent, name) = volume.parent(rest)?;
             match mkdirat(&parent, name, Mode::from_raw_mode(FOLDER_MODE)) {
                 Ok(()) | Err(Errno::EXIST) => volume.open(rest, DIRECTORY, Mode::empty()),
@@ -173,39 +144,46 @@ impl Location {
             }
         })
     }
+}
 
-    fn below(
-        &self,
-        mount: &Path,
-        open: impl FnOnce(&Anchor, &Path) -> Result<OwnedFd, Errno>,
-    ) -> Result<Anchor, LocationError> {
-        let volume = Anchor::at(mount).map_err(|errno| self.failed(errno))?;
-        if !is_mounted(volume.fd()).map_err(|errno| self.failed(errno))? {
-            return Err(LocationError::NotMounted { path: mount.to_owned() });
-        }
-        let leaves = |what| LocationError::Leaves { path: self.path.clone(), mount: mount.to_owned(), what };
-        let rest = self.path.strip_prefix(mount).map_err(|_| leaves("another directory"))?;
-        if rest.as_os_str().is_empty() {
-            return Ok(volume);
-        }
-        if !rest.components().all(|part| matches!(part, Component::Normal(_))) {
-            return Err(leaves("`..`"));
-        }
-        match open(&volume, rest) {
-            Ok(fd) => Ok(Anchor { fd: Arc::new(fd), path: self.path.clone() }),
-            Err(Errno::LOOP) => Err(leaves("a symbolic link")),
-            Err(Errno::XDEV) => Err(leaves("another mount")),
-            Err(errno) => Err(self.failed(errno)),
-        }
-    }
+/// The anchor of a folder that root may write in.
+fn own(location: &Location, folder: &Folder) -> io::Result<Anchor> {
+    check_owner(folder)?;
+    let fd = openat(folder, ".", DIRECTORY, Mode::empty())?;
+    Ok(Anchor { fd: Arc::new(fd), path: location.path.clone() })
+}
 
-    fn failed(&self, errno: Errno) -> LocationError {
-        self.refused(errno.into())
+fn below(
+    location: &Location,
+    mount: &Path,
+    open: impl FnOnce(&Anchor, &Path) -> Result<OwnedFd, Errno>,
+) -> Result<Anchor, LocationError> {
+    let volume = Anchor::at(mount).map_err(|errno| failed(location, errno))?;
+    if !is_mounted(volume.fd()).map_err(|errno| failed(location, errno))? {
+        return Err(LocationError::NotMounted { path: mount.to_owned() });
     }
+    let leaves = |what| LocationError::Leaves { path: location.path.clone(), mount: mount.to_owned(), what };
+    let rest = location.path.strip_prefix(mount).map_err(|_| leaves("another directory"))?;
+    if rest.as_os_str().is_empty() {
+        return Ok(volume);
+    }
+    if !rest.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err(leaves("`..`"));
+    }
+    match open(&volume, rest) {
+        Ok(fd) => Ok(Anchor { fd: Arc::new(fd), path: location.path.clone() }),
+        Err(Errno::LOOP) => Err(leaves("a symbolic link")),
+        Err(Errno::XDEV) => Err(leaves("another mount")),
+        Err(errno) => Err(failed(location, errno)),
+    }
+}
 
-    fn refused(&self, source: io::Error) -> LocationError {
-        LocationError::Open { path: self.path.clone(), source }
-    }
+fn failed(location: &Location, errno: Errno) -> LocationError {
+    refused(location, errno.into())
+}
+
+fn refused(location: &Location, source: io::Error) -> LocationError {
+    LocationError::Open { path: location.path.clone(), source }
 }
 
 /// Whether a directory is the root of a mount; taken for one where the kernel does not tell (before 5.8).

@@ -18,104 +18,21 @@ mod place;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use fsage_model::lockstep::LockstepResult;
+use fsage_model::lockstep::LockstepSpec;
+use fsage_model::lockstep::Round;
+use fsage_model::lockstep::VolumeRound;
+use fsage_model::operation::{Operation, OperationKind};
+use fsage_model::protocol::FailureKind;
 
 use crate::disk::Clock;
-use crate::load::{Control, Ground, LoadError, LoadSink, WriteMode};
-use crate::location::Location;
-use crate::operation::{Operation, OperationKind};
-use crate::protocol::FailureKind;
+use crate::load::{Control, Ground, LoadError, LoadSink};
 use crate::tree::{Directory, ShapeError, walk};
-use crate::workload::spec::WorkloadSpec;
 use crate::workload::{AnyWorkload, Part, ResolveContext, Workload as _, resolve};
 use place::{Follower, Leader, Post, Works};
 
 /// Operations handed to a follower at once.
 pub const BATCH: usize = 4096;
-
-/// What is run on which volumes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LockstepSpec {
-    /// What is done; one that ends by itself, or `round_operations` is given.
-    pub workload: WorkloadSpec,
-    /// An existing directory on each volume, the leader's first.
-    pub directories: Vec<Location>,
-    /// Seed of every random choice.
-    pub seed: u64,
-    /// How data is written.
-    #[serde(default)]
-    pub write_mode: WriteMode,
-    /// Operations of a round, for workloads without rounds of their own.
-    #[serde(default)]
-    pub round_operations: Option<u64>,
-}
-
-/// What a part of a round took on one volume.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PartCost {
-    /// Operations done.
-    pub operations: u64,
-    /// Of these, those that failed (on the leader; followers leave them out).
-    pub failed: u64,
-    /// Bytes that they wrote.
-    pub bytes_written: u64,
-    /// Bytes that files lost.
-    pub bytes_deleted: u64,
-    /// Nanoseconds by the volume's clock, the sync at the end included: on a disk in model time all that went by in the part, else the operations' own
-    /// time.
-    pub elapsed_ns: u64,
-    /// CPU time of the thread that worked, the workload's own on the leader included; near to `elapsed_ns` on a clock of the host's means that the CPU was measured.
-    pub cpu_ns: u64,
-    /// Bytes the kernel wrote to the device meanwhile; 0 where it does not say.
-    pub device_bytes_written: u64,
-}
-
-/// One volume after a round.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VolumeRound {
-    /// Making room: deleting, mostly.
-    pub room: PartCost,
-    /// What was written anew.
-    pub write: PartCost,
-    /// Use of the volume afterwards, by `statfs`.
-    pub used_bytes: u64,
-    /// Size of the file system.
-    pub total_bytes: u64,
-    /// `elapsed_ns` is by a disk's model.
-    pub model_time: bool,
-}
-
-/// A round that is over. Round 0 fills the volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Round {
-    /// Its number.
-    pub round: u64,
-    /// Operations tried on the leader since the beginning.
-    pub operations: u64,
-    /// Live files.
-    pub files: u64,
-    /// Their bytes.
-    pub live_bytes: u64,
-    /// Each volume, in the order of the directories.
-    pub volumes: Vec<VolumeRound>,
-}
-
-/// What a run leaves.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LockstepResult {
-    /// Rounds that ended in this run.
-    pub rounds: Vec<Round>,
-    /// There is nothing more to do.
-    pub finished: bool,
-    /// It was stopped when asked, in the middle of a round; it cannot be gone on with.
-    pub stopped: bool,
-    /// Digest of the logical tree, which is the same on every volume: hex, 32 characters.
-    pub digest: String,
-    /// Failures on the leader since the beginning, by errno name.
-    pub failed: BTreeMap<String, u64>,
-}
 
 /// Why volumes could not be driven in lock-step.
 #[derive(Debug, thiserror::Error)]
@@ -430,8 +347,10 @@ fn bytes_deleted(operation: &Operation) -> u64 {
 mod tests {
     use super::*;
     use crate::load::NoSink;
-    use crate::size::Bytes;
-    use crate::workload::spec::{DriftSpec, FsfbSpec, SizeSpec};
+    use fsage_model::load::WriteMode;
+    use fsage_model::size::Bytes;
+    use fsage_model::workload::WorkloadSpec;
+    use fsage_model::workload::{DriftSpec, FsfbSpec, SizeSpec};
 
     /// A folder for each of so many volumes, in memory.
     fn volumes(count: usize) -> (tempfile::TempDir, Vec<PathBuf>) {

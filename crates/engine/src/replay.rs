@@ -7,7 +7,6 @@
 //! that was recorded when every operation ended as it did then.
 
 mod pace;
-mod result;
 mod resume;
 mod state;
 mod stream;
@@ -16,22 +15,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fsage_model::digest::Digest;
+use fsage_model::load::{LoadResult, LoadSpec, StopReason, StopSpec};
+use fsage_model::protocol::FailureKind;
+use fsage_model::replay::CheckpointDifference;
+use fsage_model::replay::ReplayOptions;
+use fsage_model::replay::ReplayReport;
+use fsage_model::replay::ReplayResult;
+use fsage_model::workload::{DriftSpec, WorkloadSpec};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use crate::digest::Digest;
-use crate::load::{
-    Control, Ground, LoadError, LoadResult, LoadSink, LoadSpec, StopReason, StopSpec, run_sources,
-};
-use crate::protocol::FailureKind;
+use crate::load::{Control, Ground, LoadError, LoadSink, run_sources};
 use crate::trace::{Checkpoint, Preamble, Reader, TraceError};
 use crate::tree::{Shape, ShapeError, walk};
 use crate::verify::{self, VerifyError};
 use crate::workload::Model;
-use crate::workload::spec::{DriftSpec, WorkloadSpec};
-pub use pace::Speed;
 use pace::{Lateness, Pace};
-pub use result::{CheckpointDifference, Divergence, ReplayOptions, ReplayReport, ReplayResult};
 use resume::Position;
 use state::{Header, State};
 use stream::{Dealt, Recorded, Start, feed, open_streams};

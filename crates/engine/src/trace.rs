@@ -23,13 +23,14 @@ pub(crate) use writer::{Batches, Feed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fsage_model::digest::Digest;
+use fsage_model::load::LoadSpec;
+use fsage_model::operation::{Operation, Outcome};
+use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
+use fsage_model::protocol::FailureKind;
 use fsage_sys::input::Unfit;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::load::LoadSpec;
-use crate::operation::{Operation, Outcome};
-use crate::protocol::FailureKind;
 use crate::tree::Directory;
 
 /// Version of the columns and metadata. 1: first. 2: `directory`, `name`, `size` and `version` are null where they follow.
@@ -153,6 +154,20 @@ impl TraceError {
             Self::Io { .. } => FailureKind::Failed,
             Self::Truncated { .. } | Self::Damaged { .. } => FailureKind::Damage,
         }
+    }
+}
+
+impl Explain for TraceError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            // A name that nothing has is a mistake of the command line.
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => EXIT_USAGE,
+            _ => exit_code_of(self.kind()),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(Self::hint(self)).filter(|hint| !hint.is_empty())
     }
 }
 

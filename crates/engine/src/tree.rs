@@ -19,8 +19,8 @@ pub use shape::{Shape, ShapeError, walk};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::operation::Place;
-use crate::quantity::index;
+use fsage_model::operation::Place;
+use fsage_model::quantity::index;
 
 /// One directory of a thread's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

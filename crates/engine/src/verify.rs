@@ -15,18 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crossbeam_channel::{Receiver, bounded};
+use fsage_model::protocol::{FINDINGS, FailureKind, VerifyResult};
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, fstat, statat};
 use rustix::io::Errno;
 
 use crate::location::Anchor;
-use crate::protocol::{FailureKind, VerifyFinding, VerifyResult};
 use crate::tree::is_file_path;
 use file::{CHUNK_BYTES, check_file};
-
-/// Findings kept.
-const FINDINGS: usize = 100;
 
 /// Paths under way to the threads.
 const WAITING: usize = 1024;
@@ -209,18 +206,4 @@ fn add(total: &Mutex<VerifyResult>, part: VerifyResult) {
         *total.bad_blocks.entry(what).or_default() += count;
     }
     total.findings.extend(part.findings);
-}
-
-impl VerifyResult {
-    /// Counts a bad block and keeps it as a finding while there is room.
-    fn bad(&mut self, kind: &str, path: &str, offset: u64, what: String) {
-        *self.bad_blocks.entry(kind.to_owned()).or_default() += 1;
-        if self.findings.len() < FINDINGS {
-            self.findings.push(VerifyFinding { path: path.to_owned(), offset, what });
-        }
-    }
-
-    fn unreadable(&mut self, path: &str, offset: u64, what: &str) {
-        self.bad("unreadable", path, offset, what.to_owned());
-    }
 }

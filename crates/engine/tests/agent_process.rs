@@ -9,9 +9,10 @@ use std::io::{BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fsage_engine::frame;
+use fsage_engine::frame::Kind;
 use fsage_engine::host::process::{Identity, end, is_alive};
-use fsage_engine::protocol::frame::{self, Kind};
-use fsage_engine::protocol::{PROTOCOL_VERSION, Reply, Request};
+use fsage_model::protocol::{PROTOCOL_VERSION, Reply, Request};
 
 const AGENT: &str = env!("CARGO_BIN_EXE_fsage-agent");
 

@@ -9,12 +9,13 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Command;
 
-use fsage_engine::load::{Control, LoadSink, LoadSpec, Probe, StopSpec, Tick, WriteMode, run};
-use fsage_engine::operation::OperationKind as K;
-use fsage_engine::protocol::Warning;
-use fsage_engine::quantity::share;
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_engine::load::{Control, LoadSink, run};
+use fsage_model::load::{LoadSpec, Probe, StopSpec, Tick, WriteMode};
+use fsage_model::operation::OperationKind as K;
+use fsage_model::protocol::Warning;
+use fsage_model::quantity::share;
+use fsage_model::size::Bytes;
+use fsage_model::workload::{DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
 use fsage_sys::{loopdev, mount};
 
 /// A mounted file system on a sparse file; gone when dropped, also by a panic.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use fsage_engine::host::{HostError, block, cache, loopback, mount, setting};
-use fsage_engine::protocol::{Failure, FailureKind};
+use fsage_model::protocol::{Failure, FailureKind};
 
 const SIZE: u64 = 48 << 20;
 

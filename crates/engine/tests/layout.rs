@@ -12,7 +12,8 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, ScanOptions, free_space, scan};
+use fsage_engine::layout::{ScanOptions, free_space, scan};
+use fsage_model::layout::{FreeSpace, FreeSpaceMethod};
 use fsage_sys::{btrfs, loopdev, mount};
 
 const SIZE: u64 = 640 << 20;

@@ -11,17 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use fsage_engine::load::{
-    AgeTarget, Control, LoadError, LoadResult, LoadSink, LoadSpec, NoSink, Probe, StopReason, StopSpec, Tick,
-    WriteMode, run,
-};
-use fsage_engine::operation::OperationKind;
-use fsage_engine::protocol::Warning;
-use fsage_engine::quantity::share;
-use fsage_engine::size::Bytes;
-use fsage_engine::warning::WarningKind;
-use fsage_engine::workload::spec::{DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_engine::load::{Control, LoadError, LoadSink, NoSink, run};
 use fsage_engine::{replay, trace, tree, verify};
+use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, Probe, StopReason, StopSpec, Tick, WriteMode};
+use fsage_model::operation::OperationKind;
+use fsage_model::protocol::Warning;
+use fsage_model::quantity::share;
+use fsage_model::size::Bytes;
+use fsage_model::warning::WarningKind;
+use fsage_model::workload::{DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
 use fsage_sys::{loopdev, mount};
 
 /// A mounted file system on a sparse file; gone when dropped, also by a panic.

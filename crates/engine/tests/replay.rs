@@ -4,14 +4,16 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_engine::load::{self, Control, LoadSink, LoadSpec, NoSink, Probe, StopSpec, Tick, WriteMode};
-use fsage_engine::operation::{Operation, OperationKind as K, Outcome, Place};
-use fsage_engine::protocol::Warning;
-use fsage_engine::replay::{ReplayError, ReplayOptions, ReplayResult, Speed, run_with};
-use fsage_engine::size::Bytes;
+use fsage_engine::load::{self, Control, LoadSink, NoSink};
+use fsage_engine::replay::{ReplayError, run_with};
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
 use fsage_engine::tree;
-use fsage_engine::workload::spec::{DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
+use fsage_model::load::{LoadSpec, Probe, StopSpec, Tick, WriteMode};
+use fsage_model::operation::{Operation, OperationKind as K, Outcome, Place};
+use fsage_model::protocol::Warning;
+use fsage_model::replay::{ReplayOptions, ReplayResult, Speed};
+use fsage_model::size::Bytes;
+use fsage_model::workload::{DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
 
 /// A folder on a real file system of the host.
 fn folder() -> tempfile::TempDir {

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use fsage_engine::disk::Clock;
 use fsage_engine::executor::{Executor, ExecutorOptions};
-use fsage_engine::load::WriteMode;
-use fsage_engine::operation::OperationKind as K;
-use fsage_engine::quantity::as_f64;
-use fsage_engine::size::Bytes;
 use fsage_engine::tree::walk;
-use fsage_engine::workload::spec::{
+use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
+use fsage_model::load::WriteMode;
+use fsage_model::operation::OperationKind as K;
+use fsage_model::quantity::as_f64;
+use fsage_model::size::Bytes;
+use fsage_model::workload::{
     FsfbSpec, GitSpec, HistogramSpec, HistorySpec, InterleavedAppendSpec, MailSpec, MobileSpec, SizeSpec,
     SnapshotsSpec, SyntheticHistory, WorkloadSpec,
 };
-use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
 
 /// What the workloads take the volume for; the directory has more room.
 const VOLUME: u64 = 16 << 20;

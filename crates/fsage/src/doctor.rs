@@ -4,7 +4,7 @@
 //! else. What can be installed names its Debian package, so that one command installs it all.
 
 use fsage_engine::host::program::{Program, all_called};
-use fsage_engine::protocol::HostFacts;
+use fsage_model::protocol::HostFacts;
 use serde::Serialize;
 
 /// How a check came out.

@@ -3,19 +3,16 @@
 
 #![forbid(unsafe_code)]
 
-mod cause;
 pub mod cli;
 pub mod compare;
 pub mod disk;
 pub mod doctor;
-pub mod escape;
 pub mod explain;
 pub mod filesystem;
 pub mod image;
 pub mod lease;
 pub mod measure;
 pub mod plan;
-pub mod problem;
 pub mod profile;
 pub mod report;
 pub mod run;

@@ -1,13 +1,13 @@
 //! Profiles as files: TOML that people can read and change, refused with the line where it is wrong.
 //!
-//! docs/profiles.md describes the format. What a profile means is in [`fsage_engine::profile`].
+//! docs/profiles.md describes the format. What a profile means is in [`fsage_model::profile`].
 
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::profile::{PROFILE_VERSION, Profile, ProfileError};
-use fsage_engine::workload::spec::DerivedKey;
+use fsage_model::profile::{PROFILE_VERSION, Profile, ProfileError};
+use fsage_model::workload::DerivedKey;
 use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -206,8 +206,8 @@ fn triples(rows: &[(u64, u64, u64)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::layout::FreeSpaceMethod;
-    use fsage_engine::profile::{Directories, Extents, Files, Free, Source};
+    use fsage_model::layout::FreeSpaceMethod;
+    use fsage_model::profile::{Directories, Extents, Files, Free, Source};
 
     use super::*;
 

@@ -13,7 +13,7 @@ use fsage::explain::{Explanation, reckon};
 use fsage::store::Store;
 use fsage::store::format::{PlacesRecord, STORE_VERSION, VolumePlaces};
 use fsage_engine::layout::PlacedFile;
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 
 /// A directory of whole files, and one whose files grew side by side.
 fn fragment(mounted: &Mounted) {

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use cli_support::{Mounted, Run, fsage, root, skip};
 use fsage::source::Contents;
-use fsage_engine::workload::spec::{HistorySpec, RecordedHistory};
+use fsage_model::workload::{HistorySpec, RecordedHistory};
 use serde_json::{Value, json};
 
 fn run(directory: &Path, argv: &[&str]) -> String {
@@ -118,7 +118,7 @@ fn recorded(history: &Value) -> Result<RecordedHistory, String> {
 /// Sizes of each state's files, sorted.
 fn states(history: &RecordedHistory) -> Vec<Vec<u64>> {
     let mut files = BTreeMap::new();
-    let state = |commit: &fsage_engine::workload::spec::RecordedCommit| {
+    let state = |commit: &fsage_model::workload::RecordedCommit| {
         for (path, size) in &commit.written {
             files.insert(*path, size.0);
         }
@@ -389,7 +389,7 @@ fn directories_and_tar_files_of_one_tree_are_one_listing() {
         assert_eq!(days.history(&["monday", name]).unwrap(), wanted, "{name}");
     }
     let there_and_back = days.history(&["monday", "pax.tar", "gnu.tar", "monday"]).unwrap();
-    assert_eq!(there_and_back.commits[2], fsage_engine::workload::spec::RecordedCommit::default());
+    assert_eq!(there_and_back.commits[2], fsage_model::workload::RecordedCommit::default());
     assert_eq!(states(&there_and_back)[3], days.sizes("monday"));
 
     let whole = std::fs::read(days.path("gnu.tar")).unwrap();

@@ -136,7 +136,7 @@ fn a_fresh_volume_becomes_like_an_aged_one() {
     let sizes = |of: &serde_json::Value| -> Vec<(u64, u64, u64)> {
         serde_json::from_value(of["files"]["sizes"].clone()).unwrap()
     };
-    let distance = fsage_engine::profile::size_distance(&sizes(&wanted), &sizes(&found));
+    let distance = fsage_model::profile::size_distance(&sizes(&wanted), &sizes(&found));
     assert!(distance <= 0.05, "{distance}");
 }
 

@@ -10,11 +10,11 @@ use std::path::Path;
 use cli_support::fsage;
 use fsage::run::{Quiet, RunOptions, run_study_with};
 use fsage::target::{Session, Target, TargetError};
-use fsage_engine::layout::LayoutSummary;
-use fsage_engine::load::{LatencySummary, LoadResult, StopReason};
-use fsage_engine::operation::OperationKind as K;
-use fsage_engine::protocol::{Failure, Reply, Request};
-use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_model::layout::LayoutSummary;
+use fsage_model::load::{LatencySummary, LoadResult, StopReason};
+use fsage_model::operation::OperationKind as K;
+use fsage_model::protocol::{Failure, Reply, Request};
+use fsage_model::quantity::{as_f64, to_u64};
 
 const STUDY: &str = r#"
 name = "scripted"

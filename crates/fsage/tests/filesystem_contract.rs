@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-use fsage::problem::Explain;
 use fsage::filesystem::{FileSystem, Registry, StatfsField};
 use fsage::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{EraseConsent, resolve};
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::problem::Explain;
+use fsage_model::protocol::{Reply, Request};
 use serde_json::json;
 use volume_rig::{Rig, installed, loop_volume};
 
@@ -153,7 +153,7 @@ fn free_space_agrees(rig: &mut Rig, file_system: &FileSystem, may_lack_map: bool
     };
     let difference = free_space.bytes.abs_diff(statfs);
     let allowed = tolerance.bytes
-        + fsage_engine::quantity::to_u64(fsage_engine::quantity::as_f64(total_bytes) * tolerance.share);
+        + fsage_model::quantity::to_u64(fsage_model::quantity::as_f64(total_bytes) * tolerance.share);
     println!(
         "{}: map {} statfs {statfs} difference {difference} allowed {allowed} ({:?})",
         file_system.kind(),

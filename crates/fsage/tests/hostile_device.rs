@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use fsage::lease::record::Lease;
 use fsage::target::TargetError;
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::protocol::{Reply, Request};
 use volume_rig::{Disk, Rig, installed, run, skip};
 
 const UUID: &str = "0123abcd-1111-4222-8333-0123456789ab";

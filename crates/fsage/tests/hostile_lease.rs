@@ -15,7 +15,7 @@ use fsage::lease::Journal;
 use fsage::lease::record::Lease;
 use fsage_engine::host::process::start_ticks;
 use fsage_engine::host::setting;
-use fsage_engine::protocol::Made;
+use fsage_model::protocol::Made;
 use fsage_sys::loopdev::{self, AttachOptions};
 
 /// Nobody in particular.

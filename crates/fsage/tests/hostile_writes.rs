@@ -16,8 +16,8 @@ use fsage::lease::Journal;
 use fsage::lease::record::Lease;
 use fsage_engine::disk::Clock;
 use fsage_engine::executor::{Executor, ExecutorOptions};
-use fsage_engine::load::WriteMode;
-use fsage_engine::operation::{Operation, OperationKind, Place};
+use fsage_model::load::WriteMode;
+use fsage_model::operation::{Operation, OperationKind, Place};
 use image_rig::Rig;
 
 /// Nobody in particular.

@@ -14,7 +14,7 @@ use fsage::compare::{Options, compare, load};
 use fsage::report::{ReportOptions, render};
 use fsage::store::Store;
 use fsage::store::format::StageRecord;
-use fsage_engine::warning::WarningKind;
+use fsage_model::warning::WarningKind;
 
 const STORES: &[u8] = include_bytes!("data/stores/format-3.tar.zst");
 const COMPARED: &str = include_str!("data/stores/format-3-aged-unaged.txt");

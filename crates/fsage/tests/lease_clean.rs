@@ -10,7 +10,7 @@ use fsage::lease::record::Lease;
 use fsage::lease::{CleanReport, CleanSummary, Journal, LeaseError, StoreOutcome, clean, clean_stores};
 use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_engine::host::process::{Identity, is_alive, start_ticks};
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::protocol::{Reply, Request};
 use support::Scratch;
 
 const SIZE: u64 = 32 << 20;

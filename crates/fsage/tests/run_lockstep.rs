@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use fsage::store::Store;
 use fsage::store::format::{Look, StageRecord, TrialRecord, TrialStatus};
-use fsage_engine::lockstep::Round;
-use fsage_engine::quantity::share;
-use fsage_engine::warning::WarningKind;
+use fsage_model::lockstep::Round;
+use fsage_model::quantity::share;
+use fsage_model::warning::WarningKind;
 use lab::Lab;
 use support::{can_mount, can_serve_disks};
 

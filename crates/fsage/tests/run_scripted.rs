@@ -13,10 +13,10 @@ use fsage::run::{RunEvent, RunObserver, RunOptions, RunSummary, TrialState, run_
 use fsage::store::Store;
 use fsage::store::format::{TrialRecord, TrialStatus};
 use fsage::target::{Incoming, Session, Target, TargetError};
-use fsage_engine::layout::LayoutSummary;
-use fsage_engine::load::{LoadResult, Probe, StopReason};
-use fsage_engine::protocol::{Event, Failure, FailureKind, Reply, Request, VerifyResult};
-use fsage_engine::warning::WarningKind;
+use fsage_model::layout::LayoutSummary;
+use fsage_model::load::{LoadResult, Probe, StopReason};
+use fsage_model::protocol::{Event, Failure, FailureKind, Reply, Request, VerifyResult};
+use fsage_model::warning::WarningKind;
 
 const STUDY: &str = r#"
 name = "scripted"

@@ -6,10 +6,10 @@ mod sample_store;
 
 use std::path::Path;
 
-use fsage::problem::Explain;
 use fsage::plan::plan;
 use fsage::store::{Store, StoreError};
 use fsage::study::{Overrides, Study, load};
+use fsage_model::problem::Explain;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use sample_store::sample;

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use fsage::problem::Explain;
 use fsage::study::{Overrides, Study, StudyError, check, list, load, parse};
+use fsage_model::problem::Explain;
 
 const SMALL: &str = r#"name = "small"
 title = "t"

@@ -6,13 +6,13 @@ mod volume_rig;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fsage::problem::Explain;
 use fsage::filesystem::{FileSystem, Registry};
 use fsage::lease::clean;
 use fsage::study::spec::{FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{Acquired, EraseConsent, Refusal, Volume, VolumeError, resolve};
-use fsage_engine::protocol::Request;
-use fsage_engine::size::Bytes;
+use fsage_model::problem::Explain;
+use fsage_model::protocol::Request;
+use fsage_model::size::Bytes;
 use volume_rig::{Disk, Rig, installed, loop_volume, loops_below, run};
 
 fn device_volume(path: &Path) -> VolumeSpec {

@@ -13,13 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fsage_bench::{mix, volume::Ext4};
-use fsage_engine::load::{
-    AgeTarget, Control, LoadResult, LoadSpec, NoSink, StopReason, StopSpec, WriteMode, run,
-};
-use fsage_engine::operation::OperationKind as K;
-use fsage_engine::quantity::{as_f64, share};
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_engine::load::{Control, NoSink, run};
+use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, StopReason, StopSpec, WriteMode};
+use fsage_model::operation::OperationKind as K;
+use fsage_model::quantity::{as_f64, share};
+use fsage_model::size::Bytes;
+use fsage_model::workload::{DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
 use fsage_sys::clock;
 use serde::{Deserialize, Serialize};
 
@@ -285,8 +284,8 @@ struct Uses {
 }
 
 impl fsage_engine::load::LoadSink for Uses {
-    fn tick(&mut self, _: fsage_engine::load::Tick) {}
-    fn probe(&mut self, probe: fsage_engine::load::Probe) {
+    fn tick(&mut self, _: fsage_model::load::Tick) {}
+    fn probe(&mut self, probe: fsage_model::load::Probe) {
         self.last = share(probe.used_bytes, probe.total_bytes);
         if std::env::var_os("FSAGE_BENCH_PROBES").is_some() {
             let layout = probe.layout.unwrap_or_default();
@@ -304,6 +303,6 @@ impl fsage_engine::load::LoadSink for Uses {
         }
     }
     fn progress(&mut self, _: u64, _: u64, _: Option<f64>, _: &str) {}
-    fn warning(&mut self, _: fsage_engine::protocol::Warning) {}
+    fn warning(&mut self, _: fsage_model::protocol::Warning) {}
     fn trace_chunk(&mut self, _: &[u8]) {}
 }

@@ -11,9 +11,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use fsage_bench::mix;
-use fsage_engine::operation::{Operation, OperationKind as K, Outcome};
 use fsage_engine::tree::{Directory, DirectoryTree, write_file_name};
 use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
+use fsage_model::operation::{Operation, OperationKind as K, Outcome};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::clock;
 use rustix::fd::{AsFd, OwnedFd};

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use fsage_bench::served::Served;
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -11,15 +11,15 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use fsage_content::{fill, recognise};
-use fsage_engine::load::WriteMode;
-use fsage_engine::operation::{OperationKind, Outcome};
-use fsage_engine::quantity::as_f64;
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{
+use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
+use fsage_model::load::WriteMode;
+use fsage_model::operation::{OperationKind, Outcome};
+use fsage_model::quantity::as_f64;
+use fsage_model::size::Bytes;
+use fsage_model::workload::{
     ChoiceSpec, DriftSpec, FsfbSpec, GitSpec, HistogramSpec, InterleavedAppendSpec, MailSpec, MobileSpec,
     SizeSpec, SnapshotsSpec, UtilisationSpec, WorkloadSpec,
 };
-use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
 
 const ROUNDS: usize = 11;
 

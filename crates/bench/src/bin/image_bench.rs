@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use fsage_bench::spread::spread;
 use fsage_engine::image::used_runs;
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fs::{Advice, OFlags, fadvise};
 

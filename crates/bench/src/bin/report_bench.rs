@@ -58,7 +58,7 @@ fn report(store: &Path) {
 }
 
 fn megabytes(page: &str) -> f64 {
-    fsage_engine::quantity::as_f64(page.len().try_into().unwrap()) / 1e6
+    fsage_model::quantity::as_f64(page.len().try_into().unwrap()) / 1e6
 }
 
 fn size(folder: &Path) -> u64 {

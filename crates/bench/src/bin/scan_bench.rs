@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use fsage_bench::spread::spread;
 use fsage_engine::layout::{ScanOptions, free_space, scan};
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 use fsage_sys::{clock, loopdev, mount};
 use rustix::fs::{FallocateFlags, fallocate};
 use serde::{Deserialize, Serialize};

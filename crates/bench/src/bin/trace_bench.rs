@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use fsage_bench::{mix, spread::spread};
 use fsage_engine::export::{Format, export};
 use fsage_engine::import::{ImportOptions, Program, import};
-use fsage_engine::operation::Outcome;
-use fsage_engine::quantity::as_f64;
 use fsage_engine::trace::{self, Preamble, Record, TraceWriter};
 use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
+use fsage_model::operation::Outcome;
+use fsage_model::quantity::as_f64;
 use fsage_sys::clock;
 
 /// Least operations a second read from a trace.

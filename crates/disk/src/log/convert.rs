@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
+use fsage_model::problem::{EXIT_FAILED, Explain};
 use fsage_sys::new_file::{NewFile, Readers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -291,6 +292,19 @@ fn put_all<S: Sink>(source: &mut dyn Source, filter: &Filter, mut sink: S) -> Re
 pub(crate) fn salt() -> u128 {
     let draw = || u128::from(RandomState::new().build_hasher().finish());
     draw() << 64 | draw()
+}
+
+impl Explain for FileError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Io { .. } => EXIT_FAILED,
+            Self::Read { source, .. } | Self::Write { source, .. } => source.exit_code(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Self::hint(self)
+    }
 }
 
 #[cfg(test)]

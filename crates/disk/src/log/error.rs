@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::Geometry;
+use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_USAGE, Explain};
 
 /// Where in a file something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,5 +141,21 @@ impl LogError {
     /// Something at `place` that cannot be right.
     pub(super) fn malformed(place: LogPosition, what: impl Into<String>) -> Self {
         Self::Malformed { place, what: what.into() }
+    }
+}
+
+impl Explain for LogError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Foreign { .. } | Self::Version { .. } | Self::Unfit { .. } | Self::Geometry { .. } => {
+                EXIT_USAGE
+            }
+            Self::Truncated { .. } | Self::Malformed { .. } => EXIT_DAMAGE,
+            Self::Io { .. } | Self::Data { .. } => EXIT_FAILED,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Self::hint(self)
     }
 }

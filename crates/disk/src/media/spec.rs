@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use super::parameter::{OutOfRange, Parameter, nearest};
 use super::preset::{self, MediumKind, Preset};
 use super::{Medium, Ram, hdd, sd, ssd};
+use fsage_model::problem::{EXIT_USAGE, Explain};
 
 /// Why a medium cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -375,6 +376,16 @@ impl JsonSchema for Spec {
             "additionalProperties": false,
             "required": ["preset"],
         })
+    }
+}
+
+impl Explain for SpecError {
+    fn exit_code(&self) -> u8 {
+        EXIT_USAGE
+    }
+
+    fn hint(&self) -> Option<String> {
+        Self::hint(self)
     }
 }
 

@@ -3,6 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fsage_model::layout::LayoutSummary;
+use fsage_model::location::Location;
+use fsage_model::protocol::{Failure, FailureKind, PROTOCOL_VERSION, Reply, Request};
+
 use super::Agent;
 use super::sink::EventSink;
 use crate::disk::VirtualDisk;
@@ -12,8 +16,7 @@ use crate::host::{
 };
 use crate::layout::{self, LayoutError, ScanOptions};
 use crate::load;
-use crate::location::{Anchor, Location, LocationError};
-use crate::protocol::{Failure, FailureKind, PROTOCOL_VERSION, Reply, Request};
+use crate::location::{Anchor, LocationError, Reach as _};
 use crate::{replay, verify};
 
 /// Does one request.
@@ -168,7 +171,7 @@ fn run_tool(agent: &Agent, run: Run, argv: &[String], timeout_ms: u64) -> Result
     Ok(Reply::Tool { argv, status, stdout, stderr, elapsed_ns })
 }
 
-type Scan = fn(&Path, &ScanOptions) -> Result<layout::LayoutSummary, LayoutError>;
+type Scan = fn(&Path, &ScanOptions) -> Result<LayoutSummary, LayoutError>;
 
 /// Opens a directory to work in.
 fn open(directory: &Location) -> Result<Anchor, Failure> {

@@ -3,12 +3,13 @@
 use std::os::unix::fs::FileTypeExt as _;
 use std::time::Duration;
 
+use fsage_model::protocol::{Failure, FailureKind, Reply, Request};
+use fsage_model::quantity::share;
+
 use super::Agent;
 use super::sink::EventSink;
 use crate::image::{self, RestoreOptions, SaveOptions};
 use crate::load::{Control, LoadSink as _};
-use crate::protocol::{Failure, FailureKind, Reply, Request};
-use crate::quantity::share;
 
 /// Does a request about an image.
 pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, Failure> {

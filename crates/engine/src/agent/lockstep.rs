@@ -2,10 +2,11 @@
 
 use std::sync::PoisonError;
 
+use fsage_model::protocol::{Failure, FailureKind, Reply, Request};
+
 use super::Agent;
 use super::sink::EventSink;
 use crate::lockstep::{Lockstep, LockstepError};
-use crate::protocol::{Failure, FailureKind, Reply, Request};
 
 /// Does one of `LockstepBegin`, `LockstepRun` and `LockstepEnd`; anything else is nothing of ours.
 pub(super) fn serve(agent: &Agent, id: u64, request: Request) -> Result<Reply, Failure> {

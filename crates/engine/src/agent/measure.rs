@@ -2,11 +2,13 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
+use fsage_model::location::Location;
+use fsage_model::protocol::{Failure, Reply, Request};
+
 use super::Agent;
 use super::sink::EventSink;
-use crate::location::{Anchor, Location};
+use crate::location::{Anchor, Reach as _};
 use crate::measure::{HeldFolder, MeasureError};
-use crate::protocol::{Failure, Reply, Request};
 use crate::{copy, measure};
 
 /// Does one of `Measure`, its folder, `Copy` and `RemoveTraceInstance`; anything else is nothing of ours.

@@ -23,13 +23,15 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fsage_model::protocol::{Event, Failure, FailureKind, Reply, Request};
+
+use crate::frame;
+use crate::frame::{Frame, FrameError, Kind};
 use crate::host::held::HeldDevices;
 use crate::host::tool::Children;
 use crate::load::Control;
 use crate::lockstep::Lockstep;
 use crate::measure::HeldFolder;
-use crate::protocol::frame::{self, Frame, FrameError, Kind};
-use crate::protocol::{Event, Failure, FailureKind, Reply, Request};
 
 /// How long a request may go on after the input has ended.
 pub const GRACE: Duration = Duration::from_millis(600);
@@ -297,7 +299,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::PROTOCOL_VERSION;
+    use fsage_model::protocol::PROTOCOL_VERSION;
 
     fn served(requests: &[(Kind, Vec<u8>)]) -> (Result<(), AgentError>, Vec<Frame>) {
         let mut input = Vec::new();

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use fsage_model::load::{Probe, Tick};
+use fsage_model::protocol::{Event, Warning};
+
 use super::Agent;
-use crate::load::{LoadSink, Probe, Tick};
-use crate::protocol::{Event, Warning};
+use crate::load::LoadSink;
 
 /// Least time between two progress events; the load calls at least twice a second.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(200);

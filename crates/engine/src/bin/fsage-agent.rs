@@ -1,5 +1,5 @@
 //! The agent: works on the target, beside the file system under test. The lab starts it; it speaks frames
-//! on its standard input and output ([`fsage_engine::protocol`]).
+//! on its standard input and output ([`fsage_model::protocol`]).
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command's own words, before it serves")]

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fsage_model::digest::Digest;
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fs::{AtFlags, FileType, fstat, readlinkat, statat};
 use rustix::io::{Errno, pread, retry_on_intr};
 
-use crate::digest::Digest;
 use crate::measure::MeasureError;
 use crate::measure::listing::{Found, below, walk};
 

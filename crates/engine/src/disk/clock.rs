@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use fsage_model::disk::DiskTime;
 use fsage_sys::clock::raw_ns;
 use fsage_sys::shared_clock::{SharedClock, SharedClockReader};
 
-use super::{CLOCK, ControlError, DiskTime, VirtualDisk};
+use super::{CLOCK, ControlError, VirtualDisk};
 
 /// A clock to time by. Cloning is cheap.
 #[derive(Debug, Clone, Default)]

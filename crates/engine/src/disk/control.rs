@@ -8,10 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_model::protocol::{Failure, FailureKind};
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::protocol::{Failure, FailureKind};
 
 /// How long a disk may take to answer. It answers from memory, but for `save-log`; a snapshot of a large one takes longest.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{ControlError, DiskStat, DiskUse, VirtualDisk};
+use fsage_model::disk::{DiskStat, DiskUse};
+
+use super::{ControlError, VirtualDisk};
 
 /// A meter on the virtual disk under a directory, if there is one; else it counts nothing. What goes wrong is kept for
 /// [`take`](Meter::take), so that whoever times something is not held up by it.

@@ -12,15 +12,14 @@ mod clock;
 mod control;
 mod find;
 mod meter;
-mod stat;
 
 pub use clock::Clock;
 pub use control::ControlError;
 pub use meter::Meter;
-pub use stat::{DiskCounter, DiskStat, DiskTime, DiskUse};
 
 use std::path::{Path, PathBuf};
 
+use fsage_model::disk::DiskStat;
 use serde_json::{Value, json};
 
 /// The exported file within a disk's folder.
@@ -84,7 +83,7 @@ impl VirtualDisk {
     pub fn stat(&self) -> Result<DiskStat, ControlError> {
         let socket = self.directory.join(CONTROL);
         let answer = control::ask(&socket, &json!({"command": "stat"}))?;
-        serde_json::from_value::<stat::Answer>(answer)
+        serde_json::from_value::<fsage_model::disk::Answer>(answer)
             .map(DiskStat::from)
             .map_err(|source| ControlError::Answer { socket, source })
     }

@@ -50,7 +50,10 @@ impl Alias {
                 (None, None) => break,
             }
         }
-        Self { keep: keep.map(|share: f64| crate::quantity::to_u64(share.clamp(0.0, 1.0) * FULL)), other }
+        Self {
+            keep: keep.map(|share: f64| fsage_model::quantity::to_u64(share.clamp(0.0, 1.0) * FULL)),
+            other,
+        }
     }
 
     /// Draws one of the 16; costs one random number.
@@ -77,7 +80,7 @@ mod tests {
             let table = Alias::new(&weights);
             let mut chances = [0.0; COLUMNS];
             for column in 0..COLUMNS {
-                let keep = crate::quantity::as_f64(table.keep[column]) / FULL;
+                let keep = fsage_model::quantity::as_f64(table.keep[column]) / FULL;
                 chances[column] += keep / 16.0;
                 chances[usize::from(table.other[column])] += (1.0 - keep) / 16.0;
             }

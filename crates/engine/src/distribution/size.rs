@@ -1,11 +1,12 @@
 //! Distributions of sizes in bytes, validated and ready to draw from.
 
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::size::Bytes;
+use fsage_model::workload::SizeSpec;
+
 use super::Random;
 use super::normal::{exponential, inverse_normal, logarithm, normal_share};
-use crate::quantity::{as_f64, to_u64};
-use crate::size::Bytes;
 use crate::workload::WorkloadError;
-use crate::workload::spec::SizeSpec;
 
 /// Mean of ln(bytes) of the body of the file-size distribution: the lognormal fitted to the data of Agrawal, Bolosky,
 /// Douceur & Lorch 2007 ("A Five-Year Study of File-System Metadata", FAST '07), as given by Agrawal,

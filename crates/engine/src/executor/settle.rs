@@ -8,10 +8,9 @@
 
 use std::collections::HashMap;
 
+use fsage_model::operation::{Operation, OperationKind, Place};
 use fsage_sys::{fiemap, xfs};
 use rustix::fd::{AsFd, BorrowedFd};
-
-use crate::operation::{Operation, OperationKind, Place};
 
 /// What is to be settled of one thread's operations.
 #[derive(Debug, Default)]

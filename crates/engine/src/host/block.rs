@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use fsage_model::protocol::{BackingFile, BlockFacts, DeviceIdentity};
 use rustix::fs::{Mode, OFlags, major, minor};
 
 use super::{HostError, mount, read_trimmed, setting, signature};
-use crate::protocol::{BackingFile, BlockFacts, DeviceIdentity};
 
 /// Everything [`BlockFacts`] has to say about `device`.
 ///

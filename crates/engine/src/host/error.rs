@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use crate::protocol::{Failure, FailureKind};
+use fsage_model::protocol::{Failure, FailureKind};
 
 /// Why something could not be done on this host.
 #[derive(Debug, thiserror::Error)]

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use fsage_model::protocol::HostFacts;
+
 use super::program::PROGRAMS;
 use super::tool::{self, Children};
 use super::{mount, read_trimmed};
-use crate::protocol::HostFacts;
 
 /// Time a program may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(5);

@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
+use fsage_model::protocol::{FileIdentity, Made};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, openat, statx, unlinkat};
 use rustix::io::Errno;
 
 use super::HostError;
-use crate::protocol::{FileIdentity, Made};
 
 fn missing_is_fine(result: Result<()>) -> Result<()> {
     match result {

@@ -16,8 +16,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fsage_model::protocol::{BackingFile, DeviceIdentity};
+
 use super::{HostError, block, loopback, mount};
-use crate::protocol::{BackingFile, DeviceIdentity};
 
 /// What the agent holds, and what it mounted from it.
 #[derive(Debug, Default)]

@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fsage_model::protocol::BackingFile;
 use fsage_sys::loopdev::{self, AttachOptions};
 
 use super::HostError;
-use crate::protocol::BackingFile;
 
 /// How long a detached device may be kept by someone who looks at it (udev does).
 const DETACH_WAIT: Duration = Duration::from_secs(5);

@@ -115,7 +115,7 @@ fn resolved(path: &Path) -> PathBuf {
 /// anybody's, and so may the mode of its root directory.
 ///
 /// # Errors
-/// What mount(2) refuses; [`FailureKind::Missing`](crate::protocol::FailureKind) for a file system the
+/// What mount(2) refuses; [`FailureKind::Missing`](fsage_model::protocol::FailureKind) for a file system the
 /// kernel does not have; a parent that others may enter, or a link in place of the directory; a superblock that names other
 /// devices ([`companion`]).
 pub fn mount(device: &Path, point: &Path, file_system: &str, options: &[String]) -> Result<(), HostError> {

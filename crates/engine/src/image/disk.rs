@@ -6,13 +6,14 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use fsage_model::image::BLOCK_BYTES;
+use fsage_model::protocol::DeviceIdentity;
 use fsage_sys::mount::descriptor_path;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 
-use super::{BLOCK_BYTES, ImageError, as_u64};
+use super::{ImageError, as_u64};
 use crate::host::{block, held};
-use crate::protocol::DeviceIdentity;
 
 /// A block device, or a file that holds a volume.
 #[derive(Debug)]

@@ -17,9 +17,11 @@
 //! (u64) and its bytes. It does not depend on how blocks are kept.
 
 use fsage_content::{Block, recognise};
+use fsage_model::image::BLOCK_BYTES;
+use fsage_model::image::Totals;
 
-use super::format::{Totals, half, le32};
-use super::{BLOCK_BYTES, as_u64, as_usize};
+use super::format::{half, le32};
+use super::{as_u64, as_usize};
 
 const BLOCK: usize = fsage_content::BLOCK_BYTES;
 const _: () = assert!(BLOCK as u64 == BLOCK_BYTES);

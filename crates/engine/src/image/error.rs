@@ -3,11 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use fsage_model::protocol::{Failure, FailureKind};
 use fsage_sys::input::Unfit;
 use fsage_sys::new_file::ForeignFolder;
 
 use crate::host::HostError;
-use crate::protocol::{Failure, FailureKind};
 
 /// An image that was not saved, restored or read.
 #[derive(Debug, thiserror::Error)]

@@ -31,12 +31,9 @@
 //! ([`Header::span_blocks`] blocks); one without used blocks is left out. The parts follow each other without gaps, in order of the
 //! volume. So every byte is under a hash, no part can be missing, twice, or of another image.
 
-use std::collections::BTreeMap;
+use fsage_model::image::Header;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{BLOCK_BYTES, as_u64};
+use super::as_u64;
 
 /// Version of the format. Changes: 1 first.
 pub const VERSION: u32 = 1;
@@ -57,120 +54,6 @@ pub const FRAME_BYTES: usize = 64;
 pub(super) const ENTRY_BYTES: usize = 32;
 /// Bytes of the footer.
 pub(super) const FOOTER_BYTES: usize = 96;
-/// Smallest and largest number of blocks that a chunk stands for.
-pub(super) const SPANS: std::ops::RangeInclusive<u32> = 1..=8192;
-
-/// What an image is of.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Header {
-    /// Size of the volume.
-    pub volume_bytes: u64,
-    /// Blocks of 4096 bytes that a chunk stands for.
-    pub span_blocks: u32,
-    /// `used`: only blocks in use; `all`: every block.
-    pub blocks: Blocks,
-    /// Signature of the volume (`ext4`, `xfs`, `btrfs`, …); empty when none is known.
-    pub file_system: String,
-    /// The file system's own identity, where it has one.
-    pub uuid: String,
-    /// Label, empty when there is none.
-    pub label: String,
-    /// Seconds since 1970 when it was begun.
-    pub created_s: u64,
-    /// Version of fsage that wrote it.
-    pub program: String,
-    /// What the creator wanted to say: resolved spec, seed, kernel, …
-    pub facts: BTreeMap<String, String>,
-}
-
-/// Which blocks of the volume are in an image.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Blocks {
-    /// Those that the file system says are in use.
-    #[default]
-    Used,
-    /// Every one.
-    All,
-}
-
-/// Blocks of an image by how they are kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Totals {
-    /// Blocks in use: the sum of the others.
-    pub used_blocks: u64,
-    /// Self-describing data: kept as what it says of itself.
-    pub described_blocks: u64,
-    /// Zeros.
-    pub zero_blocks: u64,
-    /// Kept as they are.
-    pub raw_blocks: u64,
-    /// Runs of self-describing data that follow each other.
-    pub runs: u64,
-}
-
-impl Totals {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.used_blocks += other.used_blocks;
-        self.described_blocks += other.described_blocks;
-        self.zero_blocks += other.zero_blocks;
-        self.raw_blocks += other.raw_blocks;
-        self.runs += other.runs;
-    }
-}
-
-impl Header {
-    /// Blocks of the volume; the last may be cut by its end.
-    #[must_use]
-    pub fn volume_blocks(&self) -> u64 {
-        self.volume_bytes.div_ceil(BLOCK_BYTES)
-    }
-
-    /// Blocks per chunk for a volume: 4 MiB, and more on large ones so that the index stays small (at most 32 MiB).
-    pub(super) fn span_for(volume_bytes: u64) -> u32 {
-        match volume_bytes >> 40 {
-            0..2 => 1024,
-            2..8 => 2048,
-            8..32 => 4096,
-            _ => 8192,
-        }
-    }
-
-    pub(super) fn span_bytes(&self) -> usize {
-        usize::try_from(u64::from(self.span_blocks) * BLOCK_BYTES).unwrap_or(usize::MAX)
-    }
-
-    /// Blocks of the stretch that begins with block `first`.
-    pub(super) fn span_at(&self, first: u64) -> u64 {
-        self.volume_blocks().saturating_sub(first).min(u64::from(self.span_blocks))
-    }
-
-    /// What is wrong with it, if anything.
-    pub(super) fn fault(&self) -> Option<&'static str> {
-        if !SPANS.contains(&self.span_blocks) {
-            Some("its chunks are too large or empty")
-        } else if self.volume_bytes == 0 || i64::try_from(self.volume_bytes).is_err() {
-            Some("its volume has no sensible size")
-        } else {
-            None
-        }
-    }
-
-    /// The header's bytes and its hash.
-    pub(super) fn encode(&self) -> Option<(Vec<u8>, [u8; HASH])> {
-        let json = serde_json::to_vec(self).ok().filter(|json| json.len() <= DESCRIPTION_LIMIT)?;
-        let mut bytes = Vec::with_capacity(HEADER_START + json.len() + HASH);
-        bytes.extend(MAGIC);
-        bytes.extend(VERSION.to_le_bytes());
-        bytes.extend(u32::try_from(json.len()).ok()?.to_le_bytes());
-        bytes.extend(json);
-        let hash = *blake3::hash(&bytes).as_bytes();
-        bytes.extend(hash);
-        Some((bytes, hash))
-    }
-}
 
 /// The start of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -346,4 +229,16 @@ pub(super) fn half(hash: &[u8; HASH]) -> [u8; 16] {
     let mut first = [0; 16];
     first.copy_from_slice(&hash[..16]);
     first
+}
+/// A header's bytes and its hash.
+pub(super) fn encode_header(header: &Header) -> Option<(Vec<u8>, [u8; HASH])> {
+    let json = serde_json::to_vec(header).ok().filter(|json| json.len() <= DESCRIPTION_LIMIT)?;
+    let mut bytes = Vec::with_capacity(HEADER_START + json.len() + HASH);
+    bytes.extend(MAGIC);
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(u32::try_from(json.len()).ok()?.to_le_bytes());
+    bytes.extend(json);
+    let hash = *blake3::hash(&bytes).as_bytes();
+    bytes.extend(hash);
+    Some((bytes, hash))
 }

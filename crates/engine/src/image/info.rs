@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::time::Instant;
 
+use fsage_model::image::ImageSummary;
+
 use super::reader::Image;
 use super::save::Digest;
-use super::{ImageError, ImageSummary, elapsed_ns};
+use super::{ImageError, elapsed_ns};
 
 impl Image {
     pub(super) fn summary(&self, digest: Digest, elapsed_ns: u64) -> ImageSummary {

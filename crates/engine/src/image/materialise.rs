@@ -9,10 +9,11 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use fsage_model::image::BLOCK_BYTES;
 use fsage_sys::fiemap::{DATA_INLINE, DELALLOC, ENCODED, Reader, UNKNOWN, UNWRITTEN};
 use rustix::fs::{Mode, OFlags};
 
-use super::{BLOCK_BYTES, ImageError, as_u64, go_on};
+use super::{ImageError, as_u64, go_on};
 use crate::load::Control;
 use crate::location::Anchor;
 

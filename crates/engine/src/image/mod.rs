@@ -33,7 +33,6 @@ use std::time::{Duration, Instant};
 
 pub use encode::{Chunk, decode};
 pub use error::ImageError;
-pub use format::{Header, Totals};
 pub use info::{VolumeRun, info, used_runs};
 pub use materialise::materialise;
 pub use place::{check_outside, check_place};
@@ -42,32 +41,7 @@ pub use save::{SaveOptions, save};
 pub(crate) use used::shares as used_shares;
 pub use verify::verify;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::load::Control;
-
-/// Bytes of a block of an image, whatever the file system's are.
-pub const BLOCK_BYTES: u64 = 4096;
-
-/// What an image holds, and what was done with it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ImageSummary {
-    /// What the image is of.
-    pub header: Header,
-    /// Its blocks.
-    pub totals: Totals,
-    /// Chunks.
-    pub chunks: u64,
-    /// Length of the image.
-    pub image_bytes: u64,
-    /// Identifies the content: the same for two images whose volumes agree in which blocks are in use and in every
-    /// byte of them. 64 hexadecimal digits.
-    pub digest: String,
-    /// Time it took.
-    pub elapsed_ns: u64,
-}
 
 /// Hears how far the work is: blocks done, of how many.
 pub trait Progress {

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crossbeam_channel::bounded;
+use fsage_model::image::BLOCK_BYTES;
+use fsage_model::image::{Header, Totals};
 
 use super::encode::{self, Chunk, plain_limit};
 use super::format::{
     DESCRIPTION_LIMIT, ENTRY_BYTES, Entry, FOOTER_BYTES, FRAME_BYTES, Footer, Frame, HASH, HEADER_START,
-    Header, MAGIC, Totals, VERSION, le32,
+    MAGIC, VERSION, le32,
 };
-use super::{BLOCK_BYTES, ImageError, as_u64, as_usize, go_on};
+use super::{ImageError, as_u64, as_usize, go_on};
 use crate::load::Control;
 
 /// Entries of the index that are read at once. Each piece is checked before the next is read: memory grows with what the file

@@ -17,21 +17,21 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fsage_model::image::BLOCK_BYTES;
+use fsage_model::image::ImageSummary;
+use fsage_model::image::Totals;
+use fsage_model::protocol::DeviceIdentity;
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::mount::descriptor_path;
 use fsage_sys::new_file::{NewFile, Readers, open_existing};
 
 use super::disk::Disk;
 use super::encode::{Run, bytes_of};
-use super::format::Totals;
 use super::reader::Image;
 use super::save::{Digest, mounted_at};
-use super::{
-    BLOCK_BYTES, ImageError, ImageSummary, Meter, Progress, as_u64, as_usize, elapsed_ns, go_on, threads,
-};
+use super::{ImageError, Meter, Progress, as_u64, as_usize, elapsed_ns, go_on, threads};
 use crate::host::{HostError, signature};
 use crate::load::Control;
-use crate::protocol::DeviceIdentity;
 
 /// Blocks written last: ext* has its superblock at 1 KiB, xfs at 0, btrfs and reiserfs at 64 KiB.
 const HEAD_BLOCKS: u32 = 32;

@@ -13,17 +13,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use fsage_model::image::BLOCK_BYTES;
+use fsage_model::image::ImageSummary;
+use fsage_model::image::{Blocks, Header, Totals};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::new_file::{NewFile, Readers};
 
 use super::disk::Disk;
 use super::encode::{self, Run, plain_limit};
-use super::format::{Blocks, Entry, FRAME_BYTES, Footer, Frame, HASH, Header, Totals};
+use super::format::{Entry, FRAME_BYTES, Footer, Frame, HASH, encode_header};
 use super::place::{check_outside, check_place};
 use super::used::{self, UsedMap};
-use super::{
-    BLOCK_BYTES, ImageError, ImageSummary, Meter, Progress, as_u64, as_usize, elapsed_ns, go_on, threads,
-};
+use super::{ImageError, Meter, Progress, as_u64, as_usize, elapsed_ns, go_on, threads};
 use crate::host::{mount, read_trimmed, signature};
 use crate::load::Control;
 
@@ -228,7 +229,7 @@ type Answer = Result<Done, ImageError>;
 
 impl Job<'_> {
     fn run(&self, file: &File, progress: &mut dyn Progress) -> Result<ImageSummary, ImageError> {
-        let Some((header, hash)) = self.header.encode() else {
+        let Some((header, hash)) = encode_header(self.header) else {
             let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the description is too long");
             return Err(ImageError::File { what: "describe", path: self.options.file.clone(), source });
         };

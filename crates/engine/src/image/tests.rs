@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use fsage_model::image::Header;
+use fsage_model::image::ImageSummary;
 use proptest::prelude::*;
 
 use super::encode::{Run, decode, encode, plain_limit};
@@ -190,7 +192,7 @@ fn a_volume_comes_back_byte_for_byte() {
     assert_eq!(saved.totals.used_blocks, 2300);
     assert_eq!(saved.totals.zero_blocks, 200);
     assert_eq!(saved.totals.raw_blocks, 100);
-    assert_eq!((saved.chunks, saved.header.blocks), (3, format::Blocks::All));
+    assert_eq!((saved.chunks, saved.header.blocks), (3, fsage_model::image::Blocks::All));
     assert_eq!(saved.header.facts["seed"], "42");
     assert!(saved.image_bytes < 700_000, "{}", saved.image_bytes);
     assert_eq!(saved.image_bytes, fs::metadata(rig.path("image")).unwrap().len());
@@ -386,7 +388,7 @@ fn an_index_that_is_only_claimed_takes_no_memory() {
     // 2^26 chunks: 2 GiB of index in a file that holds some kilobytes.
     let chunks = 1_u64 << 26;
     let claim = |volume_bytes: u64| {
-        let (header, hash) = Header { volume_bytes, ..saved.clone() }.encode().unwrap();
+        let (header, hash) = format::encode_header(&Header { volume_bytes, ..saved.clone() }).unwrap();
         let index_offset = as_u64(header.len());
         let footer = format::Footer { index_offset, chunks, totals_bytes: 2, index_hash: [0; format::HASH] };
         let file = fs::File::create(rig.path("claim")).unwrap();

@@ -8,13 +8,14 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
+use fsage_model::image::BLOCK_BYTES;
+use fsage_model::quantity::share;
 use fsage_sys::{Error, btrfs, fsmap};
 use rustix::fs::{fstat, major, minor};
 
 use super::encode::Run;
-use super::{BLOCK_BYTES, ImageError, as_usize};
+use super::{ImageError, as_usize};
 use crate::layout::is_btrfs;
-use crate::quantity::share;
 
 /// Where btrfs keeps its superblock and the copies; they may lie in what its trees call free.
 const BTRFS_SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];

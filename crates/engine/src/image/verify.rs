@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::format::Totals;
+use fsage_model::image::ImageSummary;
+use fsage_model::image::Totals;
+
 use super::reader::Image;
 use super::save::Digest;
-use super::{ImageError, ImageSummary, Meter, Progress, elapsed_ns, threads};
+use super::{ImageError, Meter, Progress, elapsed_ns, threads};
 use crate::load::Control;
 
 /// Reads an image, makes every block of it and compares all hashes.

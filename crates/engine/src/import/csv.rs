@@ -160,7 +160,7 @@ fn nanoseconds(text: &str) -> Result<u64, String> {
     if whole.is_empty() || !digits(whole) || !digits(part) {
         // 1e-3 and its like, with what a double has of it.
         let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..SECONDS).contains(seconds));
-        return seconds.map(|seconds| crate::quantity::to_u64(seconds * 1e9)).ok_or_else(wrong);
+        return seconds.map(|seconds| fsage_model::quantity::to_u64(seconds * 1e9)).ok_or_else(wrong);
     }
     let whole: u64 = whole.parse().map_err(|_| wrong())?;
     let part: u64 = format!("{part:0<9}").parse().map_err(|_| wrong())?;

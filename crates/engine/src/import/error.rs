@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::protocol::FailureKind;
+use fsage_model::problem::{Explain, exit_code_of};
+use fsage_model::protocol::FailureKind;
 
 /// Why a recording could not be imported.
 #[derive(Debug, thiserror::Error)]
@@ -62,5 +63,15 @@ impl ImportError {
             Self::Write { .. } => FailureKind::Failed,
             Self::Malformed { .. } | Self::CutOff { .. } => FailureKind::Damage,
         }
+    }
+}
+
+impl Explain for ImportError {
+    fn exit_code(&self) -> u8 {
+        exit_code_of(self.kind())
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(Self::hint(self)).filter(|hint| !hint.is_empty())
     }
 }

@@ -16,7 +16,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::operation::{Operation, OperationKind, Outcome, Place};
+use fsage_model::operation::{Operation, OperationKind, Outcome, Place};
+
 use crate::trace::Record;
 use crate::tree::Directory;
 use tree::{Node, Slab};

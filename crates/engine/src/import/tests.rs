@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use fsage_model::operation::{Operation, OperationKind as K};
 use proptest::prelude::*;
 
 use super::*;
 use crate::export::{Format, export};
-use crate::operation::{Operation, OperationKind as K};
 use crate::trace;
 
 type Imported = Result<(ImportReport, Vec<Record>), ImportError>;
@@ -254,9 +254,9 @@ fn generated(seed: u64, number: usize) -> (Vec<Record>, Vec<crate::tree::Directo
             .filter(|k| !matches!(k, K::Fsync | K::Fdatasync))
             .map(|k| (k, 3.0))
             .collect(),
-        file_size: crate::workload::spec::SizeSpec::Uniform {
-            min: crate::size::Bytes(1),
-            max: crate::size::Bytes(40_000),
+        file_size: fsage_model::workload::SizeSpec::Uniform {
+            min: fsage_model::size::Bytes(1),
+            max: fsage_model::size::Bytes(40_000),
         },
         fsync_probability: 0.1,
         ..DriftSpec::default()
@@ -267,9 +267,9 @@ fn generated(seed: u64, number: usize) -> (Vec<Record>, Vec<crate::tree::Directo
     let mut rows = Vec::new();
     while rows.len() < number {
         let Some(operation) = workload.next(&Feedback::default()) else { continue };
-        workload.completed(&operation, &crate::operation::Outcome::default());
+        workload.completed(&operation, &fsage_model::operation::Outcome::default());
         let sequence = u64::try_from(rows.len()).unwrap();
-        let outcome = crate::operation::Outcome::default();
+        let outcome = fsage_model::operation::Outcome::default();
         rows.push(Record { thread: 0, sequence, operation, outcome, start_ns: sequence * 1000 });
     }
     (rows, directories)

@@ -15,13 +15,14 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fsage_model::layout::{FreeSpace, FreeSpaceMethod, SizeHistogram};
 use fsage_sys::fiemap::{self, Reader};
 use fsage_sys::{btrfs, fsmap};
 use rustix::fs::{StatVfs, fstatfs, fstatvfs, major, minor};
 use rustix::io::Errno;
 
 use super::walk::{OpenFile, Visitor, walk};
-use super::{FreeSpace, FreeSpaceMethod, LayoutError, ScanOptions, SizeHistogram};
+use super::{LayoutError, ScanOptions};
 
 /// Free space of the file system that `dir` is on.
 ///

@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fsage_model::layout::{LayoutSummary, SizeHistogram, TreeDetail, WorstFile};
+use fsage_model::quantity::share;
 use fsage_sys::fiemap::{self, FileExtent, Reader};
 
+use super::LayoutError;
 use super::walk::{OpenDir, OpenFile, Visitor, walk_only};
-use super::{LayoutError, LayoutSummary, SizeHistogram, TreeDetail, WorstFile};
-use crate::quantity::share;
 
 /// How to scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

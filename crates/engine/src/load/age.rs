@@ -1,7 +1,7 @@
 //! Whether a volume's measured age has reached its target.
 
-use super::{AgeTarget, Probe};
-use crate::quantity::{as_f64, share};
+use fsage_model::load::{AgeTarget, Probe};
+use fsage_model::quantity::{as_f64, share};
 
 /// Probes that must agree for a load to have converged.
 const WINDOW: usize = 5;
@@ -88,8 +88,8 @@ fn spread(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
-    use crate::size::Bytes;
+    use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
+    use fsage_model::size::Bytes;
 
     fn probe(extents_per_file: f64, free_extents: u64) -> Probe {
         Probe {

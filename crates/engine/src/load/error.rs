@@ -3,10 +3,11 @@
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
+use fsage_model::protocol::FailureKind;
+
 use super::fullness::lacks_inodes;
 use crate::disk::ControlError;
 use crate::location::LocationError;
-use crate::protocol::FailureKind;
 
 /// Why a load could not be run, or could not be run to its end.
 #[derive(Debug, thiserror::Error)]

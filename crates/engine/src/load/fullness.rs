@@ -10,11 +10,10 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use fsage_model::operation::{Operation, OperationKind};
+use fsage_model::quantity::share;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-
-use crate::operation::{Operation, OperationKind};
-use crate::quantity::share;
 
 /// Space of a file system, as `statfs` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +154,7 @@ pub fn bytes_moved(operation: &Operation) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::Place;
+    use fsage_model::operation::Place;
 
     fn operation(kind: OperationKind, offset: u64, length: u64, size: u64) -> Operation {
         let place = Place::default();

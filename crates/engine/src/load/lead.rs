@@ -7,6 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use fsage_model::disk::DiskUse;
+use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, Probe, StopReason, WriteMode};
+use fsage_model::operation::OperationKind;
+use fsage_model::protocol::Warning;
+use fsage_model::warning::WarningKind;
+use fsage_model::workload::UtilisationSpec;
 use fsage_sys::clock::{CpuTime, process_cpu, raw_ns};
 use fsage_sys::errno::OUT_OF_SPACE;
 
@@ -19,13 +25,9 @@ use super::setup::Ground;
 use super::spacing::{Moment, Spacing, complaint};
 use super::tick::{Evolution, Sample};
 use super::worker::{Arrival, Command, Message, Shared, Tally, Trouble, progress_share, share_of};
-use super::{AgeTarget, LoadError, LoadResult, LoadSink, LoadSpec, Probe, StopReason, WriteMode};
-use crate::disk::{DiskUse, Meter};
-use crate::operation::OperationKind;
-use crate::profile::Fit;
-use crate::protocol::Warning;
-use crate::warning::WarningKind;
-use crate::workload::spec::UtilisationSpec;
+use super::{LoadError, LoadSink};
+use crate::disk::Meter;
+use crate::fit::Fit;
 
 fn like_watch(spec: &LoadSpec, volume_bytes: u64) -> Option<LikeWatch> {
     let profile = &spec.workload.drift()?.like.as_ref()?.profile;
@@ -422,10 +424,10 @@ impl<'a> Lead<'a> {
         let usage = self.prober.usage()?;
         let shortages = self.shortages();
         let ran_out = shortages > std::mem::replace(&mut self.answered_shortages, shortages);
-        if !ran_out && crate::quantity::share(usage.used_bytes, usage.total_bytes) <= max {
+        if !ran_out && fsage_model::quantity::share(usage.used_bytes, usage.total_bytes) <= max {
             return Ok(());
         }
-        let bytes = crate::quantity::to_u64(crate::quantity::as_f64(usage.total_bytes) * free);
+        let bytes = fsage_model::quantity::to_u64(fsage_model::quantity::as_f64(usage.total_bytes) * free);
         let threads = self.tallies.len();
         self.command(|thread| Command::Release { bytes: share_of(bytes, thread, threads) })?;
         Ok(())
@@ -515,7 +517,7 @@ impl<'a> Lead<'a> {
                 let progress = self.shared.progress.iter();
                 let done = progress.map(|thread| thread.materialised.load(Ordering::Relaxed)).sum();
                 let all = self.live_bytes.iter().sum();
-                (Some(crate::quantity::share(done, all).min(1.0)), MATERIALISING)
+                (Some(fsage_model::quantity::share(done, all).min(1.0)), MATERIALISING)
             }
             Command::Release { .. } => (None, "deleting files to make room"),
             Command::Run { .. } | Command::WriteOut => (None, ""),
@@ -532,7 +534,7 @@ impl<'a> Lead<'a> {
         }
         *looked = now;
         let elapsed = self.elapsed_at(now);
-        let limit_ns = self.spec.stop.seconds.map(|seconds| crate::quantity::to_u64(seconds * 1e9));
+        let limit_ns = self.spec.stop.seconds.map(|seconds| fsage_model::quantity::to_u64(seconds * 1e9));
         if limit_ns.is_some_and(|limit| elapsed >= limit) {
             self.shared.halt.set(StopReason::Seconds);
         }

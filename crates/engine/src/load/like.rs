@@ -5,10 +5,12 @@
 //! the file system does by itself. The gain falls as the files made between two probes rise, so that the
 //! share of the volume's files does not swing.
 
-use super::Probe;
-use crate::layout::LayoutSummary;
-use crate::profile::{DISTANCE_NEAR, Fit, ONE_EXTENT_NEAR, USED_NEAR, size_distance};
-use crate::quantity::{as_f64, share};
+use fsage_model::layout::LayoutSummary;
+use fsage_model::load::Probe;
+use fsage_model::profile::{DISTANCE_NEAR, ONE_EXTENT_NEAR, USED_NEAR, size_distance};
+use fsage_model::quantity::{as_f64, share};
+
+use crate::fit::Fit;
 
 /// Largest gain on what is missing.
 const GAIN: f64 = 8.0;
@@ -114,8 +116,8 @@ impl LikeWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::TreeDetail;
-    use crate::workload::spec::DirectorySpec;
+    use fsage_model::layout::TreeDetail;
+    use fsage_model::workload::DirectorySpec;
 
     fn fit() -> Fit {
         Fit {
@@ -181,7 +183,8 @@ mod tests {
         for _ in 0..200 {
             creates += 1000.0 * turnover;
             broken += turnover * (often * grow * 0.5 + always - broken);
-            grow = watch.take(&probe(500, 1.0 - broken, 8192), crate::quantity::to_u64(creates)).unwrap();
+            grow =
+                watch.take(&probe(500, 1.0 - broken, 8192), fsage_model::quantity::to_u64(creates)).unwrap();
         }
         1.0 - broken
     }

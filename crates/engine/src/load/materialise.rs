@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crossbeam_channel::bounded;
+use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -17,7 +18,6 @@ use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use super::source::Source;
 use crate::executor::Executor;
-use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
 use crate::workload::LiveFile;
 
 /// Bytes made and written at once: enough for a device to work on several requests.

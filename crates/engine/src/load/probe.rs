@@ -1,12 +1,15 @@
 //! Probes: what the volume looks like, with the load stopped and everything written out.
 
+use fsage_model::layout::{FreeSpace, LayoutSummary};
+use fsage_model::load::Probe;
+use fsage_model::protocol::Warning;
+use fsage_model::warning::WarningKind;
+
 use super::fullness::Usage;
 use super::setup::Ground;
-use super::{LoadError, LoadSink, Probe};
+use super::{LoadError, LoadSink};
 use crate::device::Device;
-use crate::layout::{self, FreeSpace, LayoutSummary};
-use crate::protocol::Warning;
-use crate::warning::WarningKind;
+use crate::layout;
 
 /// Makes the probes of a load.
 #[derive(Debug)]

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::load::{LatencySummary, LoadResult, LoadSpec, StopReason};
+use fsage_model::operation::OperationKind;
+use fsage_model::quantity::share;
+use fsage_model::workload::UtilisationSpec;
 use fsage_sys::clock::CpuTime;
 
+use super::LoadError;
 use super::probe::Prober;
 use super::setup::Ground;
 use super::worker::Tally;
-use super::{LatencySummary, LoadError, LoadResult, LoadSpec, StopReason};
-use crate::operation::OperationKind;
-use crate::quantity::share;
-use crate::workload::spec::UtilisationSpec;
 
 /// How a load ended.
 #[derive(Debug, Clone, Copy)]

@@ -7,6 +7,10 @@
 use std::sync::atomic::AtomicU64;
 
 use crossbeam_channel::bounded;
+use fsage_model::digest::Digest;
+use fsage_model::load::{LoadResult, LoadSpec};
+use fsage_model::location::Location;
+use fsage_model::workload::WorkloadSpec;
 use fsage_sys::clock::raw_ns;
 
 use super::fullness::{FileSystemTraits, Fullness, traits, usage};
@@ -15,15 +19,12 @@ use super::setup::{self, Ground};
 use super::source::Source;
 use super::tick::Evolution;
 use super::worker::{Halt, Limits, Message, Progress, Shared, State, Worker, share_of};
-use super::{Control, LoadError, LoadResult, LoadSink, LoadSpec};
-use crate::digest::Digest;
+use super::{Control, LoadError, LoadSink};
 use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};
-use crate::location::Location;
-use crate::profile::derived;
+use crate::fit::derived;
 use crate::trace::{Batches, Feed, Preamble};
 use crate::tree::Directory;
-use crate::workload::spec::WorkloadSpec;
 use crate::workload::{AnyWorkload, ResolveContext, resolve};
 
 /// Runs a load: makes the initial directories (untimed), starts the threads, probes, and returns when a
@@ -50,7 +51,7 @@ pub fn run_in(
     let ground = Ground::open(location)?;
     let volume = ground.usage()?;
     // What follows from a profile is settled once, for the threads and for whoever reads the trace.
-    let spec = &spec.derived(volume.total_bytes);
+    let spec = &derived_load(spec, volume.total_bytes);
     let context = ResolveContext { volume_bytes: volume.total_bytes, write_mode: spec.write_mode };
     let mut sources = Vec::new();
     let mut initial = Vec::new();
@@ -142,12 +143,10 @@ pub(crate) fn run_sources<S: Source>(
     })
 }
 
-impl LoadSpec {
-    /// The same with all that follows from the workload's profile on a volume of this size.
-    fn derived(&self, volume_bytes: u64) -> Self {
-        let WorkloadSpec::Drift(drift) = &self.workload else { return self.clone() };
-        Self { workload: WorkloadSpec::Drift(derived(drift, volume_bytes, self.threads)), ..self.clone() }
-    }
+/// The same with all that follows from the workload's profile on a volume of this size.
+fn derived_load(spec: &LoadSpec, volume_bytes: u64) -> LoadSpec {
+    let WorkloadSpec::Drift(drift) = &spec.workload else { return spec.clone() };
+    LoadSpec { workload: WorkloadSpec::Drift(derived(drift, volume_bytes, spec.threads)), ..spec.clone() }
 }
 
 fn limits(spec: &LoadSpec, thread: usize, threads: usize) -> Limits {
@@ -197,11 +196,12 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::load::NoSink;
     use crate::load::source::Step;
-    use crate::load::{AgeTarget, NoSink, StopReason, StopSpec, WriteMode};
-    use crate::operation::{Operation, OperationKind, Outcome, Place};
-    use crate::workload::spec::{DriftSpec, UtilisationSpec};
     use crate::workload::{Feedback, LiveFile};
+    use fsage_model::load::{AgeTarget, StopReason, StopSpec, WriteMode};
+    use fsage_model::operation::{Operation, OperationKind, Outcome, Place};
+    use fsage_model::workload::{DriftSpec, UtilisationSpec};
 
     /// Makes directories until it ends, or panics.
     struct Scripted {

@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_model::load::{AgeTarget, LoadSpec, WriteMode};
+use fsage_model::location::Location;
 use fsage_sys::errno::is_out_of_space;
 use fsage_sys::new_file;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -12,10 +14,10 @@ use rustix::fs::{self, Access, AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::LoadError;
 use super::fullness::{Usage, traits, usage};
 use super::worker::Trouble;
-use super::{AgeTarget, LoadError, LoadSpec, WriteMode};
-use crate::location::{Anchor, Location};
+use crate::location::{Anchor, Reach as _};
 use crate::tree::write_top_name;
 
 /// Most threads of a load.

@@ -1,7 +1,8 @@
 //! Where a thread's operations come from: a workload, or a trace.
 
-use crate::digest::Digest;
-use crate::operation::{Operation, Outcome};
+use fsage_model::digest::Digest;
+use fsage_model::operation::{Operation, Outcome};
+
 use crate::workload::{AnyWorkload, Feedback, LiveFile, Workload};
 
 /// What a source gives.

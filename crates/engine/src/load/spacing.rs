@@ -6,7 +6,7 @@
 //!
 //! Invariant: probes take at most the share of load and probes together, as far as the cost follows the files, from the second probe on.
 
-use crate::quantity::{as_f64, share};
+use fsage_model::quantity::{as_f64, share};
 
 /// What a probe takes for each file and an operation takes, where the clock must not decide (a disk in model time), in ns.
 const MODEL_FILE_NS: f64 = 8_000.0;

@@ -10,9 +10,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{LatencySummary, Tick};
+use fsage_model::load::{LatencySummary, Tick};
+use fsage_model::operation::OperationKind;
+
 use crate::latency::{LatencySet, summarise_sorted};
-use crate::operation::OperationKind;
 
 /// A latency with its kind, packed: kind in bits 60.., failure in bit 59, nanoseconds below. So samples are
 /// sorted by kind, within a kind successes come first, and among those the shortest.
@@ -259,7 +260,7 @@ mod tests {
             [read.p50_ns, read.p90_ns, read.p99_ns, read.p999_ns],
             [values[199], values[359], values[395], values[399]]
         );
-        let mean = crate::quantity::share(values.iter().sum(), 400);
+        let mean = fsage_model::quantity::share(values.iter().sum(), 400);
         assert!((read.mean_ns - mean).abs() < 1e-6);
         let create = &ticks[1].latency[&OperationKind::Create];
         assert_eq!((create.count, create.min_ns, create.p50_ns, create.max_ns), (500, 37, 38, 40));

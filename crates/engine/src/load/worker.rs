@@ -7,18 +7,19 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
+use fsage_model::load::StopReason;
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_sys::clock::raw_ns;
 use fsage_sys::errno::{ENOSPC, is_out_of_space};
 use rustix::io::Errno;
 
+use super::Control;
 use super::fullness::{Fullness, bytes_moved, lacks_inodes};
 use super::materialise::{Manner, write_live};
 use super::source::{Source, Step};
 use super::tick::Sample;
-use super::{Control, StopReason};
 use crate::executor::Executor;
-use crate::operation::{Operation, OperationKind, Outcome};
-use crate::quantity::{as_f64, share, to_u64};
 use crate::trace::{Checkpoint, Feed, Record, checkpoint_after};
 use crate::workload::Feedback;
 

@@ -4,15 +4,17 @@ use std::collections::VecDeque;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use fsage_model::load::WriteMode;
+use fsage_model::lockstep::PartCost;
+use fsage_model::operation::{Operation, Outcome};
 use fsage_sys::clock::thread_cpu;
 use fsage_sys::errno::is_out_of_space;
 
-use super::{BATCH, Divergence, LockstepError, PartCost, bytes_deleted};
+use super::{BATCH, Divergence, LockstepError, bytes_deleted};
 use crate::device::Device;
 use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};
-use crate::load::{Fullness, Ground, LoadError, Usage, WriteMode, bytes_moved, descriptors, traits};
-use crate::operation::{Operation, Outcome};
+use crate::load::{Fullness, Ground, LoadError, Usage, bytes_moved, descriptors, traits};
 use crate::tree::Directory;
 use crate::workload::Feedback;
 

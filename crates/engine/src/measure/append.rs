@@ -8,6 +8,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use fsage_content::{Block, Header, recognise};
+use fsage_model::measure::{AppendSpec, MeasureMetric};
+use fsage_model::operation::BLOCK_BYTES;
+use fsage_model::quantity::share;
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::errno::is_out_of_space;
 use rustix::fs::{OFlags, fsync};
@@ -17,9 +20,7 @@ use super::context::{Context, per_second, seconds, seconds_per_gib};
 use super::create::{CHUNK_BYTES, FIRST_FILE};
 use super::listing::Unseen;
 use super::old::{OldFile, OldFiles};
-use super::{AppendSpec, MeasureError, MeasureMetric, check_share, part_of};
-use crate::operation::BLOCK_BYTES;
-use crate::quantity::share;
+use super::{MeasureError, check_share, part_of};
 
 /// A file and what is written to it.
 struct Append<'a> {

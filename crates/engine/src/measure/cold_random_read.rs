@@ -5,16 +5,17 @@
 //! too until they were met once) and reading are timed apart. Blocks are drawn with repetition; one that was read before
 //! comes from memory, which happens with about reads ÷ (2 × blocks) of them.
 
+use fsage_model::measure::{ColdRandomReadSpec, MeasureMetric};
+use fsage_model::operation::BLOCK_BYTES;
+use fsage_model::quantity::{as_f64, share};
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::{Errno, pread, retry_on_intr};
 
+use super::MeasureError;
 use super::context::{Context, per_second, seconds};
 use super::listing::Unseen;
 use super::old::{OldFile, OldFiles};
-use super::{ColdRandomReadSpec, MeasureError, MeasureMetric};
-use crate::operation::BLOCK_BYTES;
-use crate::quantity::{as_f64, share};
 
 pub(super) fn run(
     spec: &ColdRandomReadSpec,

@@ -3,6 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fsage_model::disk::DiskUse;
+use fsage_model::measure::RequestSummary;
+use fsage_model::protocol::Warning;
+use fsage_model::quantity::as_f64;
+use fsage_model::warning::WarningKind;
 use fsage_sys::clock::{CpuTime, raw_ns, thread_cpu};
 use fsage_sys::mount::descriptor_path;
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -10,16 +15,13 @@ use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, syncfs, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::disk::{Clock, DiskUse, Meter};
+use crate::disk::{Clock, Meter};
 
-use super::requests::{RequestSummary, Tracer};
+use super::requests::Tracer;
 use super::{MeasureError, listing::Unseen};
 use crate::host::cache;
 use crate::load::{Control, LoadSink};
 use crate::location::Anchor;
-use crate::protocol::Warning;
-use crate::quantity::as_f64;
-use crate::warning::WarningKind;
 
 /// Names looked at between two looks at the control and the clock of progress.
 const STRIDE: u64 = 32;

@@ -7,17 +7,18 @@
 
 use std::os::fd::OwnedFd;
 
+use fsage_model::measure::{CreateSpec, MeasureMetric};
+use fsage_model::quantity::share;
+use fsage_model::warning::WarningKind;
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::errno::is_out_of_space;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, retry_on_intr, write};
 
 use super::context::{Context, Workshop, per_second, seconds, seconds_per_gib};
-use super::{CreateSpec, MeasureError, MeasureMetric, check_share, part_of};
+use super::{MeasureError, check_share, part_of};
 use crate::distribution::{Random, Sizes};
-use crate::quantity::share;
 use crate::tree::write_file_name;
-use crate::warning::WarningKind;
 
 /// Bytes of one write.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use fsage_model::measure::{DeleteSpec, MeasureMetric};
+use fsage_model::quantity::share;
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use rustix::io::Errno;
@@ -13,10 +15,9 @@ use rustix::io::Errno;
 use super::context::{Context, per_second, seconds};
 use super::listing::{Unseen, walk};
 use super::old::{OldFiles, shuffled};
-use super::{DeleteSpec, MeasureError, MeasureMetric, check_share, part_of};
+use super::{MeasureError, check_share, part_of};
 use crate::distribution::Random;
 use crate::location::open_beneath;
-use crate::quantity::share;
 
 pub(super) fn run(spec: &DeleteSpec, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
     check_share("delete", "file_share", spec.file_share, 1.0, "above 0 and at most 1")?;

@@ -5,15 +5,16 @@
 //! their end with large reads and closed again; finding them is part of the time. A file with several names is read
 //! once for each, as grep does.
 
+use fsage_model::measure::{GrepSpec, MeasureMetric};
+use fsage_model::quantity::as_f64;
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::AsFd as _;
 use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, read, retry_on_intr};
 
+use super::MeasureError;
 use super::context::{Context, per_second, seconds, seconds_per_gib};
 use super::listing::{Found, Unseen, walk};
-use super::{GrepSpec, MeasureError, MeasureMetric};
-use crate::quantity::as_f64;
 
 pub(super) fn run(spec: &GrepSpec, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
     let length = usize::try_from(spec.read_size.0).ok().filter(|length| (4096..=16 << 20).contains(length));

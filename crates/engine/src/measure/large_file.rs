@@ -4,6 +4,8 @@
 //! What the allocator finds for it shows twice: in the write, and in the read of the pieces it was put into. The file is
 //! removed afterwards, outside the clock.
 
+use fsage_model::measure::{LargeFileSpec, MeasureMetric};
+use fsage_model::quantity::{as_f64, share};
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fsync, openat};
@@ -11,8 +13,7 @@ use rustix::io::{read, retry_on_intr};
 
 use super::context::{Context, Workshop, per_second, seconds, seconds_per_gib};
 use super::create::{CHUNK_BYTES, FIRST_FILE, fill_chunk, new_file};
-use super::{LargeFileSpec, MeasureError, MeasureMetric, check_share, part_of};
-use crate::quantity::{as_f64, share};
+use super::{MeasureError, check_share, part_of};
 
 /// Name of the file.
 const NAME: &str = "large";

@@ -17,26 +17,29 @@ mod large_file;
 pub(crate) mod listing;
 pub(crate) mod old;
 pub mod requests;
-mod result;
-mod spec;
 mod walk;
 
 use std::path::{Path, PathBuf};
 
+use fsage_model::location::Location;
+use fsage_model::measure::Effect;
+use fsage_model::measure::MeasureMetric;
+use fsage_model::measure::MeasureResult;
+use fsage_model::measure::MeasureSpec;
+use fsage_model::measure::RequestSummary;
+use fsage_model::measure::WalkSpec;
+use fsage_model::measure::disk_metrics;
+use fsage_model::measure::model_unit;
+use fsage_model::protocol::Warning;
+use fsage_model::quantity::{as_f64, share};
+use fsage_model::warning::{CPU_BOUND, WarningKind};
+
 use crate::load::{Control, LoadSink};
-use crate::location::Location;
-use crate::protocol::Warning;
-use crate::quantity::{as_f64, share};
-use crate::warning::{CPU_BOUND, WarningKind};
+use crate::location::Reach as _;
 use context::Context;
 pub use context::{FOLDER, HeldFolder, make_folder, remove_folder};
 pub use error::MeasureError;
-use requests::{RequestSummary, Tracer};
-pub use result::{DISK_COUNTER, MODEL_TIME, MeasureMetric, MeasureResult, disk_metrics, model_unit};
-pub use spec::{
-    AppendSpec, ColdRandomReadSpec, CreateSpec, DeleteSpec, Effect, FioSpec, GrepSpec, LargeFileSpec,
-    MeasureInfo, MeasureSpec, WalkSpec, registry,
-};
+use requests::Tracer;
 
 /// What is to be measured where.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,5 +148,5 @@ fn check_share(
 
 /// `share` of `whole`, rounded.
 fn part_of(whole: u64, share: f64) -> u64 {
-    crate::quantity::to_u64(as_f64(whole) * share)
+    fsage_model::quantity::to_u64(as_f64(whole) * share)
 }

@@ -2,12 +2,13 @@
 //!
 //! One `statx` a name with everything that `ls -l` shows; one thread, readdir order.
 
+use fsage_model::measure::MeasureMetric;
+use fsage_model::quantity::{as_f64, share};
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 
+use super::MeasureError;
 use super::context::{Context, per_second, seconds};
 use super::listing::{Unseen, walk};
-use super::{MeasureError, MeasureMetric};
-use crate::quantity::{as_f64, share};
 
 pub(super) fn run(context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
     let (mut allocated, mut failed) = (0, Unseen::default());

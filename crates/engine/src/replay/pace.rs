@@ -5,47 +5,16 @@
 //! kernel's wake-up and the operations before that took longer than when they were recorded. Time in a pause is not taken out.
 
 use std::num::NonZeroU64;
-use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use fsage_model::load::LatencySummary;
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::replay::Speed;
 use fsage_sys::clock::raw_ns;
 use hdrhistogram::Histogram;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::latency::{nanoseconds, summarise};
-use crate::load::LatencySummary;
-use crate::quantity::{as_f64, to_u64};
-
-/// How fast a trace is replayed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Speed {
-    /// Each thread does one operation after the other.
-    #[default]
-    Max,
-    /// Operations start when they did, with the times divided by this (above 0).
-    Times(f64),
-}
-
-impl FromStr for Speed {
-    type Err = String;
-
-    /// `max`, `recorded`, or `xN` with a number above 0.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "max" => return Ok(Self::Max),
-            "recorded" => return Ok(Self::Times(1.0)),
-            _ => {}
-        }
-        let number = text.strip_prefix(['x', '×']).and_then(|number| number.parse::<f64>().ok());
-        match number.filter(|number| (1e-3..=1e6).contains(number)) {
-            Some(number) => Ok(Self::Times(number)),
-            None => Err("it is max, recorded or xN, with N from 0.001 to 1000000".to_owned()),
-        }
-    }
-}
 
 /// The moments at which operations are due, for all threads.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fsage_content::{BLOCK_BYTES, Block, recognise};
+use fsage_model::operation::{Operation, OperationKind};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -22,7 +23,6 @@ use rustix::path::Arg;
 use super::ReplayError;
 use crate::load::{is_empty, top_name};
 use crate::location::Anchor;
-use crate::operation::{Operation, OperationKind};
 use crate::trace::{Reader, TraceError};
 use crate::tree::{self, Shape, walk};
 use crate::workload::Model;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use fsage_model::digest::Digest;
+use fsage_model::operation::{Operation, Outcome};
+use fsage_model::replay::Divergence;
 
 use super::pace::{Lateness, Pace, sleep_sharply};
-use super::result::Divergence;
 use super::state::Counter;
-use crate::digest::Digest;
 use crate::load::{Source, Step};
-use crate::operation::{Operation, Outcome};
 use crate::trace::{Checkpoint, Reader, TraceError};
 use crate::workload::{Feedback, LiveFile, Model};
 
@@ -243,7 +243,7 @@ impl Source for Recorded {
     fn completed(&mut self, operation: &Operation, outcome: &Outcome) {
         let deal = self.current.take();
         if let Some(deal) = deal.filter(|_| outcome.errno != 0 && self.seen.divergence.is_none()) {
-            self.seen.divergence = Some(Divergence::new(&self.model, &deal, outcome.errno));
+            self.seen.divergence = Some(divergence(&self.model, &deal, outcome.errno));
         }
         if outcome.errno == 0 {
             self.model.apply(operation);
@@ -276,5 +276,18 @@ impl Source for Recorded {
 
     fn try_for_each_live<E>(&self, visit: impl FnMut(LiveFile) -> Result<(), E>) -> Result<(), E> {
         self.model.live_files().try_for_each(visit)
+    }
+}
+
+/// What is told of an operation that ended otherwise than it was recorded.
+fn divergence(model: &Model, deal: &Deal, errno: i32) -> Divergence {
+    Divergence {
+        operation: deal.row,
+        thread: model.thread(),
+        sequence: deal.sequence,
+        kind: deal.operation.kind,
+        path: model.path_of(&deal.operation),
+        expected: "success".to_owned(),
+        found: fsage_sys::errno::name(errno).to_owned(),
     }
 }

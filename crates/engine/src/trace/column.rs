@@ -4,13 +4,13 @@
 //! with a delta of about their spread, which beats plain numbers under zstd. Columns of few values (thread,
 //! kind, errno, accesses, version) use a dictionary.
 
+use fsage_model::operation::{Operation, OperationKind, Outcome, Place};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::Record;
 use super::follow::{PLACE, SIZE, VERSION};
-use crate::operation::{Operation, OperationKind, Outcome, Place};
 
 /// How a number column is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::operation::{Operation, OperationKind, Place};
+use fsage_model::operation::{Operation, OperationKind, Place};
 
 /// What can be left out of a row, as bits.
 pub const PLACE: u8 = 1;

@@ -6,6 +6,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use fsage_model::load::LoadSpec;
+use fsage_model::operation::{ACCESSES_LIMIT, Operation, OperationKind};
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -14,8 +16,6 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use super::column::{COLUMNS, Column, KIND, blank};
 use super::follow::Followed;
 use super::{Checkpoint, FORMAT_VERSION, Origin, Preamble, Record, TraceError};
-use crate::load::LoadSpec;
-use crate::operation::{ACCESSES_LIMIT, Operation, OperationKind};
 use crate::tree::Directory;
 
 /// Largest row group accepted: the writer makes them of 65,536 rows and a little.
@@ -408,7 +408,7 @@ fn read_column<T: DataType>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::Place;
+    use fsage_model::operation::Place;
 
     #[test]
     fn threads_and_trees_must_agree() {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fsage_model::load::{StopSpec, WriteMode};
+use fsage_model::operation::OperationKind as K;
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::size::Bytes;
+use fsage_model::workload::{DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
+
 use super::*;
 use crate::distribution::Random;
-use crate::load::{StopSpec, WriteMode};
-use crate::operation::OperationKind as K;
-use crate::quantity::{as_f64, to_u64};
-use crate::size::Bytes;
-use crate::workload::spec::{DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
 use crate::workload::{AnyWorkload, Feedback, ResolveContext, Workload as _, resolve};
 
 /// The mix that the executor is measured with (`ageing_bench`), or one of everything.

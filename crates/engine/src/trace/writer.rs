@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use fsage_model::operation::OperationKind;
 use parquet::basic::Type as PhysicalType;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -15,7 +16,6 @@ use parquet::schema::parser::parse_message_type;
 use super::column::{COLUMNS, Column, properties, schema};
 use super::follow::Followed;
 use super::{Checkpoint, FORMAT_VERSION, Origin, Preamble, Record};
-use crate::operation::OperationKind;
 
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 16;

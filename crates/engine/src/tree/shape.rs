@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::digest::Digest;
+use fsage_model::digest::Digest;
 
 /// Why a directory's shape could not be found out.
 #[derive(Debug, thiserror::Error)]

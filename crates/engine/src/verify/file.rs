@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::os::fd::AsFd as _;
 
 use fsage_content::{BLOCK_BYTES, Block, BlockVerdict, Expected, HEADER_BYTES, recognise, verify};
+use fsage_model::protocol::FINDINGS;
+use fsage_model::protocol::VerifyResult;
 use fsage_sys::fiemap::{self, Reader};
 use rustix::io::Errno;
-
-use crate::protocol::VerifyResult;
 
 /// Bytes read at once.
 pub const CHUNK_BYTES: usize = 1 << 20;
@@ -133,7 +133,7 @@ impl Check<'_> {
             }
             BlockVerdict::Foreign => ("foreign", "not self-describing data".to_owned()),
         };
-        if self.identity.is_none() && self.pending.len() < super::FINDINGS {
+        if self.identity.is_none() && self.pending.len() < FINDINGS {
             self.pending.push((kind, offset, what));
         } else {
             self.found.bad(kind, self.name, offset, what);
@@ -196,7 +196,7 @@ impl Check<'_> {
         for (kind, count) in self.found.bad_blocks {
             *total.bad_blocks.entry(kind).or_default() += count;
         }
-        let room = super::FINDINGS.saturating_sub(total.findings.len());
+        let room = FINDINGS.saturating_sub(total.findings.len());
         total.findings.extend(self.found.findings.into_iter().take(room));
     }
 }

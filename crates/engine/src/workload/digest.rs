@@ -1,7 +1,8 @@
 //! The digest of a thread's logical tree: the same for a workload's model and for that of a replay, so that both can be compared.
 
+use fsage_model::digest::Digest;
+
 use super::{HardLink, LiveFile, Symlink};
-use crate::digest::Digest;
 use crate::tree::Directory;
 
 /// A digest under way. Things are told apart by their first number; the order they are added in does not matter.

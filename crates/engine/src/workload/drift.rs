@@ -31,6 +31,8 @@ mod slot;
 mod steer;
 mod step;
 
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+
 use self::attached::Pool;
 use self::choice::Choice;
 use self::directory::DirectoryTable;
@@ -39,7 +41,6 @@ use self::slot::{Set, SlotTable};
 use self::steer::Steer;
 use super::{Feedback, Workload};
 use crate::distribution::{Alias, Random, Sizes};
-use crate::operation::{Operation, OperationKind, Outcome};
 use crate::tree::Directory;
 
 /// Draws of a kind from all weights before one is drawn from those that have an object only.

@@ -1,6 +1,6 @@
 //! Why a workload's description makes no sense.
 
-use crate::size::Bytes;
+use fsage_model::size::Bytes;
 
 /// Why a workload's description makes no sense. Each names the key as it stands in TOML.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum WorkloadError {
     #[error("like: {source}")]
     Profile {
         /// What is wrong with it.
-        source: crate::profile::ProfileError,
+        source: fsage_model::profile::ProfileError,
     },
     /// No operation has a weight.
     #[error("weights are all 0: there is nothing to do")]

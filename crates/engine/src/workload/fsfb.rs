@@ -8,12 +8,13 @@
 //! what it deleted, more or less by what the volume is off its target, at most by half. A file that does not fit is
 //! not made, and after 16 of them in a row the filling, or the round, ends as it is.
 
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::workload::FsfbSpec;
+
 use super::population::{PATIENCE, Population, is_shortage, own_directories};
-use super::spec::FsfbSpec;
 use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
 use crate::distribution::{Random, Sizes};
-use crate::operation::{Operation, OperationKind, Outcome};
-use crate::quantity::{as_f64, to_u64};
 
 /// What is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,10 +194,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::load::WriteMode;
     use crate::workload::simulated::Simulated;
-    use crate::workload::spec::WorkloadSpec;
     use crate::workload::{AnyWorkload, resolve};
+    use fsage_model::load::WriteMode;
+    use fsage_model::workload::WorkloadSpec;
 
     const VOLUME: u64 = 64 << 20;
 

@@ -15,16 +15,17 @@ mod repository;
 
 use std::collections::VecDeque;
 
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::size::Bytes;
+use fsage_model::workload::GitSpec;
+
 use self::repository::{Repository, Role, Slot};
 use super::history::{Change, History, Progress};
 use super::population::{Population, is_shortage};
 use super::room::Room;
-use super::spec::GitSpec;
 use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
 use crate::distribution::Random;
-use crate::operation::{Operation, OperationKind, Outcome};
-use crate::quantity::{as_f64, to_u64};
-use crate::size::Bytes;
 
 /// Bytes of an index for each file: 62 of fixed fields and a short path, padded (gitformat-index).
 const INDEX_ENTRY: u64 = 72;
@@ -113,7 +114,7 @@ impl Git {
             marks: vec![0; history.directories()],
             history,
             // Without the history, which may be large.
-            spec: GitSpec { history: super::spec::HistorySpec::default(), ..spec.clone() },
+            spec: GitSpec { history: fsage_model::workload::HistorySpec::default(), ..spec.clone() },
             room: Room::new(fill, threads),
             clones: Vec::new(),
             clone_bytes: 0,
@@ -201,7 +202,9 @@ impl Git {
             self.plan_object(self.object_bytes(size));
         }
         let mut directory = self.history.home(change.path);
-        while std::mem::replace(&mut self.marks[crate::quantity::index(directory)], self.step) != self.step {
+        while std::mem::replace(&mut self.marks[fsage_model::quantity::index(directory)], self.step)
+            != self.step
+        {
             let entries = self.clones[self.current].checkout.entries(directory);
             self.plan_object(TREE_ENTRY * u64::from(entries + 1));
             directory = self.history.parent(directory);
@@ -323,10 +326,10 @@ impl Workload for Git {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::WriteMode;
     use crate::workload::simulated::Simulated;
-    use crate::workload::spec::{HistorySpec, ReplaceSpec, SyntheticHistory, WorkloadSpec};
     use crate::workload::{AnyWorkload, resolve};
+    use fsage_model::load::WriteMode;
+    use fsage_model::workload::{HistorySpec, ReplaceSpec, SyntheticHistory, WorkloadSpec};
 
     const VOLUME: u64 = 64 << 20;
 

@@ -15,15 +15,16 @@
 mod age;
 mod rows;
 
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::workload::HistogramSpec;
+
 use self::age::Ages;
 use self::rows::Row;
 use super::population::{PATIENCE, Population, is_shortage};
 use super::room::Room;
-use super::spec::HistogramSpec;
 use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
 use crate::distribution::Random;
-use crate::operation::{Operation, OperationKind, Outcome};
-use crate::quantity::{as_f64, to_u64};
 use crate::tree::Directory;
 
 /// Draws of a row before the one that lacks most is taken.
@@ -313,11 +314,11 @@ impl Workload for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::WriteMode;
-    use crate::size::Bytes;
     use crate::workload::simulated::Simulated;
-    use crate::workload::spec::{HistogramSource, WorkloadSpec};
     use crate::workload::{AnyWorkload, resolve};
+    use fsage_model::load::WriteMode;
+    use fsage_model::size::Bytes;
+    use fsage_model::workload::{HistogramSource, WorkloadSpec};
 
     const VOLUME: u64 = 128 << 20;
 
@@ -352,7 +353,7 @@ mod tests {
         let depth = |mut number: u32| {
             let mut depth = 0;
             while number != 0 {
-                number = places[crate::quantity::index(number - 1)].parent;
+                number = places[fsage_model::quantity::index(number - 1)].parent;
                 depth += 1;
             }
             depth

@@ -8,9 +8,10 @@ mod synthetic;
 
 pub use checkout::{Checkout, Progress};
 
+use fsage_model::quantity::index;
+use fsage_model::workload::{HistorySpec, RecordedHistory};
+
 use super::WorkloadError;
-use super::spec::{HistorySpec, RecordedHistory};
-use crate::quantity::index;
 
 /// What happens to one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,8 +160,8 @@ fn recorded(spec: &RecordedHistory, key: &str) -> Result<History, WorkloadError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::size::Bytes;
-    use crate::workload::spec::RecordedCommit;
+    use fsage_model::size::Bytes;
+    use fsage_model::workload::RecordedCommit;
 
     fn commit(written: &[(u32, u64)], removed: &[u32]) -> RecordedCommit {
         let written = written.iter().map(|(path, size)| (*path, Bytes(*size))).collect();

@@ -11,13 +11,14 @@
 
 use std::collections::VecDeque;
 
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::quantity::as_f64;
+use fsage_model::workload::{InterleavedAppendSpec, SyncSpec};
+
 use super::population::{Population, is_shortage, own_directories};
 use super::room::Room;
-use super::spec::{InterleavedAppendSpec, SyncSpec};
 use super::{Feedback, ResolveContext, Workload, WorkloadError};
 use crate::distribution::{Random, Sizes};
-use crate::operation::{Operation, OperationKind, Outcome};
-use crate::quantity::as_f64;
 
 /// Most files of a set: so many are open to growth at once.
 const MAX_SET: u64 = 1 << 16;
@@ -194,11 +195,11 @@ impl Workload for InterleavedAppend {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::WriteMode;
-    use crate::size::Bytes;
     use crate::workload::simulated::Simulated;
-    use crate::workload::spec::{SizeSpec, WorkloadSpec};
     use crate::workload::{AnyWorkload, resolve};
+    use fsage_model::load::WriteMode;
+    use fsage_model::size::Bytes;
+    use fsage_model::workload::{SizeSpec, WorkloadSpec};
 
     const VOLUME: u64 = 64 << 20;
 

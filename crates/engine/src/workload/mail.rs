@@ -11,13 +11,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::quantity::{as_f64, index};
+use fsage_model::workload::{MailSpec, MailWeights};
+
 use super::population::{Population, is_shortage};
 use super::room::Room;
-use super::spec::{MailSpec, MailWeights};
 use super::{Feedback, ResolveContext, Workload, WorkloadError};
 use crate::distribution::{Random, Sizes, exponential, logarithm};
-use crate::operation::{Operation, OperationKind, Outcome};
-use crate::quantity::{as_f64, index};
 use crate::tree::Directory;
 
 /// Most boxes: each has four directories.
@@ -306,11 +307,11 @@ impl Workload for Mail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::WriteMode;
-    use crate::size::Bytes;
     use crate::workload::simulated::Simulated;
-    use crate::workload::spec::{SizeSpec, WorkloadSpec};
     use crate::workload::{AnyWorkload, resolve};
+    use fsage_model::load::WriteMode;
+    use fsage_model::size::Bytes;
+    use fsage_model::workload::{SizeSpec, WorkloadSpec};
 
     const VOLUME: u64 = 64 << 20;
 

@@ -8,13 +8,14 @@
 //! What the paper leaves open: the last file before the target is cut to what is missing; after 16 files in a row that did
 //! not fit, the filling ends as it is. A deletion ends with the file that passes its share, which may be a large one.
 
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::workload::MobileSpec;
+
 use super::population::{PATIENCE, Population, is_shortage, own_directories};
 use super::room::Room;
-use super::spec::MobileSpec;
 use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
 use crate::distribution::{Random, Sizes};
-use crate::operation::{Operation, OperationKind, Outcome};
-use crate::quantity::{as_f64, to_u64};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -144,11 +145,11 @@ impl Workload for Mobile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::WriteMode;
-    use crate::size::Bytes;
     use crate::workload::simulated::Simulated;
-    use crate::workload::spec::{SizeSpec, WorkloadSpec};
     use crate::workload::{AnyWorkload, resolve};
+    use fsage_model::load::WriteMode;
+    use fsage_model::size::Bytes;
+    use fsage_model::workload::{SizeSpec, WorkloadSpec};
 
     const VOLUME: u64 = 256 << 20;
 

@@ -31,7 +31,6 @@ mod room;
 #[cfg(test)]
 mod simulated;
 mod snapshots;
-pub mod spec;
 
 pub(crate) use digest::TreeDigest;
 pub use drift::Drift;
@@ -45,11 +44,12 @@ pub use mobile::Mobile;
 pub(crate) use model::Model;
 pub use snapshots::Snapshots;
 
+use fsage_model::digest::Digest;
+use fsage_model::load::WriteMode;
+use fsage_model::operation::{Operation, Outcome, Place};
+use fsage_model::workload::WorkloadSpec;
+
 use self::population::Population;
-use self::spec::WorkloadSpec;
-use crate::digest::Digest;
-use crate::load::WriteMode;
-use crate::operation::{Operation, Outcome, Place};
 use crate::tree::{Directory, Shape};
 
 /// What a workload may know of the volume; refreshed by the executor now and then.

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
+use fsage_model::digest::Digest;
+use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
+
 use super::{HardLink, LiveFile, Symlink, TreeDigest};
-use crate::digest::Digest;
-use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
 use crate::tree::{Directory, DirectoryTree, Shape, write_directory_name};
 
 /// What a name leads to.

@@ -3,13 +3,13 @@
 //! It numbers what is made, remembers which object the operation under way is about, and follows its outcome in a
 //! [`Model`]. Memory: about 120 bytes a live file.
 
+use fsage_model::load::WriteMode;
+use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
 use fsage_sys::errno::is_out_of_space;
 
 use super::error::WorkloadError;
 use super::{LiveFile, Model};
 use crate::distribution::Random;
-use crate::load::WriteMode;
-use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
 use crate::tree::Directory;
 
 /// Most directories of a load.

@@ -1,7 +1,8 @@
 //! How far a volume is off the use that a workload is to hold.
 
+use fsage_model::quantity::as_f64;
+
 use super::Feedback;
-use crate::quantity::as_f64;
 
 /// One thread's part of the way to the target. [`Feedback`] is refreshed only now and then: what the thread itself wrote
 /// since then is added. With several threads each takes an equal part.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
+use fsage_model::quantity::as_f64;
 use fsage_sys::errno::ENOSPC;
 
 use super::{AnyWorkload, Feedback, Part, Workload as _};
-use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
-use crate::quantity::as_f64;
 
 /// Nothing but data takes room.
 pub struct Simulated {

@@ -7,12 +7,13 @@
 //!
 //! A file that does not fit is left out until it is next written. Each thread has a tree of its own.
 
+use fsage_model::operation::{Operation, Outcome};
+use fsage_model::workload::{ReplaceSpec, SnapshotsSpec};
+
 use super::history::{Checkout, History, Progress};
 use super::population::Population;
-use super::spec::{ReplaceSpec, SnapshotsSpec};
 use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
 use crate::distribution::Random;
-use crate::operation::{Operation, Outcome};
 
 /// The workload `snapshots` of one thread.
 #[derive(Debug)]
@@ -116,11 +117,11 @@ impl Workload for Snapshots {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::WriteMode;
-    use crate::operation::OperationKind;
     use crate::workload::simulated::Simulated;
-    use crate::workload::spec::{HistorySpec, SyntheticHistory, WorkloadSpec};
     use crate::workload::{AnyWorkload, resolve};
+    use fsage_model::load::WriteMode;
+    use fsage_model::operation::OperationKind;
+    use fsage_model::workload::{HistorySpec, SyntheticHistory, WorkloadSpec};
 
     const VOLUME: u64 = 256 << 20;
 
@@ -148,7 +149,7 @@ mod tests {
         let mut sizes = vec![None; history.paths()];
         for step in 0..=history.steps() {
             for change in history.state(step).map(|number| history.change(number)) {
-                sizes[crate::quantity::index(change.path)] = change.size;
+                sizes[fsage_model::quantity::index(change.path)] = change.size;
             }
         }
         let mut wanted: Vec<u64> = sizes.into_iter().flatten().collect();

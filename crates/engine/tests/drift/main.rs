@@ -8,11 +8,11 @@ mod volume;
 
 use std::collections::BTreeMap;
 
-use fsage_engine::load::WriteMode;
-use fsage_engine::operation::{Operation, OperationKind, Outcome};
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{ChoiceSpec, DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
 use fsage_engine::workload::{AnyWorkload, Feedback, ResolveContext, Workload, resolve};
+use fsage_model::load::WriteMode;
+use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::size::Bytes;
+use fsage_model::workload::{ChoiceSpec, DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
 use proptest::prelude::*;
 
 use model::Model;
@@ -178,7 +178,7 @@ fn interleaving_does_not_matter() {
             left[thread] -= 1;
             step += 1;
         }
-        let mut digest = fsage_engine::digest::Digest::default();
+        let mut digest = fsage_model::digest::Digest::default();
         let mut files = std::collections::BTreeSet::new();
         for workload in &workloads {
             digest.merge(&workload.digest());

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fsage_engine::operation::OperationKind as K;
-use fsage_engine::workload::spec::{ChoiceSpec, DriftSpec};
 use fsage_engine::workload::{Feedback, Workload};
+use fsage_model::operation::OperationKind as K;
+use fsage_model::workload::{ChoiceSpec, DriftSpec};
 
 use super::{done, every_weight, make, operations, small};
 

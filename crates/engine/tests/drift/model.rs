@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fsage_engine::operation::{Operation, OperationKind as K, Place};
 use fsage_engine::tree::{Directory, DirectoryTree, Shape};
 use fsage_engine::workload::{AnyWorkload, HardLink, LiveFile, Symlink};
+use fsage_model::operation::{Operation, OperationKind as K, Place};
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
-use fsage_engine::operation::{Operation, OperationKind as K};
 use fsage_engine::tree::{Directory, DirectoryTree, Shape, walk};
 use fsage_engine::workload::{Feedback, Workload};
+use fsage_model::operation::{Operation, OperationKind as K};
 
 use super::{done, make, small};
 

@@ -1,12 +1,10 @@
 //! Descriptions that make no sense are refused with their key and its limit.
 
-use fsage_engine::load::WriteMode;
-use fsage_engine::operation::OperationKind as K;
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{
-    ChoiceSpec, DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec,
-};
 use fsage_engine::workload::{ResolveContext, resolve};
+use fsage_model::load::WriteMode;
+use fsage_model::operation::OperationKind as K;
+use fsage_model::size::Bytes;
+use fsage_model::workload::{ChoiceSpec, DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
 
 fn refusal(spec: DriftSpec, threads: u32) -> String {
     let context = ResolveContext { volume_bytes: 64 << 20, write_mode: WriteMode::Buffered };

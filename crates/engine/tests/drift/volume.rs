@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fsage_engine::operation::{OperationKind as K, Outcome};
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{DriftSpec, SizeSpec, UtilisationSpec};
 use fsage_engine::workload::{AnyWorkload, Feedback, Workload};
+use fsage_model::operation::{OperationKind as K, Outcome};
+use fsage_model::size::Bytes;
+use fsage_model::workload::{DriftSpec, SizeSpec, UtilisationSpec};
 
 use super::{make, small};
 

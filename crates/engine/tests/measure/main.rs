@@ -19,13 +19,14 @@ use std::time::{Duration, Instant};
 use fsage_engine::copy;
 use fsage_engine::load::{Control, NoSink};
 use fsage_engine::location::Anchor;
-use fsage_engine::measure::{
-    AppendSpec, ColdRandomReadSpec, CreateSpec, DeleteSpec, Effect, FOLDER, GrepSpec, LargeFileSpec,
-    MeasureError, MeasureResult, MeasureSpec, Order, make_folder, registry, remove_folder, run,
-};
-use fsage_engine::size::Bytes;
+use fsage_engine::measure::{FOLDER, MeasureError, Order, make_folder, remove_folder, run};
 use fsage_engine::verify;
-use fsage_engine::warning::WarningKind;
+use fsage_model::measure::{
+    AppendSpec, ColdRandomReadSpec, CreateSpec, DeleteSpec, Effect, GrepSpec, LargeFileSpec, MeasureResult,
+    MeasureSpec, registry,
+};
+use fsage_model::size::Bytes;
+use fsage_model::warning::WarningKind;
 use volume::{KINDS, Volume, plant};
 
 fn measure(spec: MeasureSpec, directory: &Path, seed: u64) -> Result<MeasureResult, MeasureError> {
@@ -226,7 +227,7 @@ fn a_fragmented_file_needs_more_requests_and_scores_lower() {
 fn a_full_volume_ends_create_with_a_warning_and_is_free_again_afterwards() {
     let Some(volume) = Volume::new("ext4") else { return };
     let old = volume.folder("old");
-    let file_size = fsage_engine::workload::spec::SizeSpec::Fixed { size: Bytes(4 << 20) };
+    let file_size = fsage_model::workload::SizeSpec::Fixed { size: Bytes(4 << 20) };
     let spec = CreateSpec { files: Some(1000), file_size, ..CreateSpec::default() };
     let before = fsage_engine::host::cache::usage(&old).unwrap().used_bytes;
     let result = measure(MeasureSpec::Create(spec), &old, 1).unwrap();

@@ -4,12 +4,12 @@ use std::io::{BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fsage_engine::load::{AgeTarget, LoadResult, LoadSpec, StopSpec, WriteMode};
-use fsage_engine::protocol::{Reply, Request};
-use fsage_engine::size::Bytes;
+use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, StopSpec, WriteMode};
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::protocol::{Reply, Request};
+use fsage_model::size::Bytes;
 use fsage_sys::new_file::{NewFile, Readers};
 
-use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
 use super::report::unwritten;
 use super::terminal::Terminal;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, Problem};
 use serde_json::json;
 
-use crate::problem::{EXIT_FAILED, EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::lease::record::Lease;

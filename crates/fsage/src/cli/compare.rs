@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use fsage_engine::warning::WarningKind;
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_GATE, EXIT_OK, Problem};
+use fsage_model::warning::WarningKind;
 use serde::Serialize;
 
-use crate::escape;
-use crate::problem::{EXIT_GATE, EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::{report, text};
 use crate::compare::gate::{Fired, Gate, Outcome, outcomes};

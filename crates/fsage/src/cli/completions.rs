@@ -2,8 +2,8 @@
 
 use clap::Args;
 use clap_complete::Shell;
+use fsage_model::problem::{EXIT_OK, Problem};
 
-use crate::problem::{EXIT_OK, Problem};
 use super::terminal::Terminal;
 
 /// Arguments of `fsage completions`.

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::problem::{EXIT_MISSING, EXIT_OK, Problem};
+use fsage_model::protocol::{Reply, Request};
 
-use crate::problem::{EXIT_MISSING, EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::{session, text};
 use crate::doctor::{Check, Diagnosis, State, examine};

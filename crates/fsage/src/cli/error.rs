@@ -1,6 +1,7 @@
 //! Exit code and hint of errors whose own rooms know nothing of the command line.
 
-use crate::problem::{EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
+use fsage_model::problem::{EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
+
 use crate::report::ReportError;
 
 impl Explain for ReportError {

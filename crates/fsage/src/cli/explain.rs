@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fsage_disk::media::Spec;
-use fsage_engine::protocol::Request;
-use fsage_engine::quantity::as_f64;
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
+use fsage_model::protocol::Request;
+use fsage_model::quantity::as_f64;
 
-use crate::escape;
-use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{report, text, verify};

@@ -1,7 +1,7 @@
 //! Histograms of sizes as bars in a terminal, in block characters or plain ASCII.
 
-use fsage_engine::layout::SizeHistogram;
-use fsage_engine::quantity::{as_f64, share, to_u64};
+use fsage_model::layout::SizeHistogram;
+use fsage_model::quantity::{as_f64, share, to_u64};
 
 use super::text;
 

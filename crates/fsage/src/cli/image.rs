@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use fsage_engine::image::ImageSummary;
-use fsage_engine::protocol::{Event, Request};
-use fsage_engine::quantity::{as_f64, share, to_u64};
+use fsage_model::escape;
+use fsage_model::image::ImageSummary;
+use fsage_model::problem::{EXIT_OK, Problem};
+use fsage_model::protocol::{Event, Request};
+use fsage_model::quantity::{as_f64, share, to_u64};
 use serde::Serialize;
 
-use crate::escape;
-use crate::problem::{EXIT_OK, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{session, text};
@@ -20,7 +20,7 @@ use crate::target::{Incoming, Session, Target};
 use crate::volume::EraseConsent;
 
 /// Bytes of a block of an image.
-const BLOCK_BYTES: u64 = fsage_engine::image::BLOCK_BYTES;
+const BLOCK_BYTES: u64 = fsage_model::image::BLOCK_BYTES;
 
 /// What to do with an image.
 #[derive(Debug, Subcommand)]
@@ -306,7 +306,9 @@ fn watched<T>(
 fn facts(given: &[String]) -> Result<BTreeMap<String, String>, Problem> {
     let pair = |fact: &String| match fact.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Problem::new(crate::problem::EXIT_USAGE, format!("`--fact {fact}` is not NAME=VALUE"))),
+        _ => {
+            Err(Problem::new(fsage_model::problem::EXIT_USAGE, format!("`--fact {fact}` is not NAME=VALUE")))
+        }
     };
     given.iter().map(pair).collect()
 }
@@ -363,8 +365,8 @@ fn words(
         row("uuid", header.uuid.clone());
     }
     let which = match header.blocks {
-        fsage_engine::image::format::Blocks::Used => "in use",
-        fsage_engine::image::format::Blocks::All => "every block",
+        fsage_model::image::Blocks::Used => "in use",
+        fsage_model::image::Blocks::All => "every block",
     };
     row("blocks", format!("{} ({which})", blocks(totals.used_blocks)));
     row(

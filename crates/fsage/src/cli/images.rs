@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_OK, Explain, Problem};
 use serde_json::json;
 
-use crate::escape;
-use crate::problem::{EXIT_OK, Explain, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::store::images::{ImageRecord, Images, UnknownImage};
@@ -152,7 +152,7 @@ fn existing(store: &std::path::Path) -> Result<PathBuf, Problem> {
     if store.join("plan.json").exists() {
         return Ok(store.to_owned());
     }
-    Err(Problem::new(crate::problem::EXIT_USAGE, format!("{} is no store", store.display()))
+    Err(Problem::new(fsage_model::problem::EXIT_USAGE, format!("{} is no store", store.display()))
         .hint("give the folder that `fsage run --store` was given"))
 }
 

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use fsage_engine::disk::DiskTime;
-use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
-use fsage_engine::load::{LoadResult, StopReason};
-use fsage_engine::quantity::{as_f64, share};
+use fsage_model::disk::DiskTime;
+use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
+use fsage_model::load::{LoadResult, StopReason};
+use fsage_model::quantity::{as_f64, share};
 
 use super::terminal::Terminal;
 use super::text;

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use fsage_engine::host::mount::{self, MountEntry};
-use fsage_engine::measure::{Effect, MeasureMetric, MeasureResult, MeasureSpec, registry};
-use fsage_engine::protocol::{Request, Warning};
-use fsage_engine::quantity::{as_f64, to_u64};
-use fsage_engine::warning::WarningKind;
+use fsage_model::measure::{Effect, MeasureMetric, MeasureResult, MeasureSpec, registry};
+use fsage_model::problem::{EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::protocol::{Request, Warning};
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::warning::WarningKind;
 use serde_json::json;
 
-use crate::problem::{EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{require_root, text, verify, workload};

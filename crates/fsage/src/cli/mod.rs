@@ -37,9 +37,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use fsage_model::problem;
 
-use crate::problem;
-pub use crate::problem::{Explain, Problem};
+pub use fsage_model::problem::{Explain, Problem};
 use terminal::{ColorChoice, Terminal};
 
 const AFTER_HELP: &str = "\

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fsage_engine::profile::{Profile, Source};
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::profile::{Profile, Source};
+use fsage_model::protocol::{Reply, Request};
 use fsage_sys::new_file::{self, Readers};
 
-use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
 use super::report::unwritten;
 use super::terminal::Terminal;

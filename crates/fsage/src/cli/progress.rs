@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fsage_engine::protocol::{Event, Warning};
-use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_model::escape;
+use fsage_model::protocol::{Event, Warning};
+use fsage_model::quantity::{as_f64, to_u64};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::escape;
 use super::terminal::Terminal;
 use super::text;
 

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use fsage_engine::load::{StopReason, WriteMode};
-use fsage_engine::protocol::{Reply, Request};
-use fsage_engine::quantity::as_f64;
-use fsage_engine::replay::{ReplayOptions, ReplayReport, ReplayResult, Speed};
 use fsage_engine::trace;
+use fsage_model::load::{StopReason, WriteMode};
+use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::protocol::{Reply, Request};
+use fsage_model::quantity::as_f64;
+use fsage_model::replay::{ReplayOptions, ReplayReport, ReplayResult, Speed};
 
-use crate::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{load, session, text, verify};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_sys::new_file::{self, ForeignFolder, Readers};
 use serde::Serialize;
 
-use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::report::{ReportOptions, render};

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use fsage_engine::quantity::as_f64;
+use fsage_model::escape;
+use fsage_model::problem::Problem;
+use fsage_model::quantity::as_f64;
 
-use crate::escape;
-use crate::problem::Problem;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::text;

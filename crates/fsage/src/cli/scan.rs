@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
-use fsage_engine::protocol::{Reply, Request};
-use fsage_engine::quantity::{as_f64, share};
+use fsage_model::escape;
+use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
+use fsage_model::problem::{EXIT_OK, Problem};
+use fsage_model::protocol::{Reply, Request};
+use fsage_model::quantity::{as_f64, share};
 use serde::Serialize;
 
-use crate::escape;
-use crate::problem::{EXIT_OK, Problem};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::verdict::{LayoutVerdict, judge};

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::problem::{EXIT_INTERNAL, Problem};
+use fsage_model::protocol::{Reply, Request};
 use fsage_sys::signal::{Flags, Signal};
 
-use crate::problem::{EXIT_INTERNAL, Problem};
 use super::terminal::Terminal;
 use crate::target::{Control, Incoming, Session, Target};
 

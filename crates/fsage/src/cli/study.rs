@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 
-use crate::escape;
-use crate::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use crate::study::{self, StudyCheck};
 

@@ -5,10 +5,9 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::AutoStream;
 use clap::ValueEnum;
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_INTERNAL, Problem};
 use serde::Serialize;
-
-use crate::escape;
-use crate::problem::{EXIT_INTERNAL, Problem};
 
 /// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]

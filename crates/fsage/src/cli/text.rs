@@ -1,8 +1,8 @@
 //! Numbers and tables as people read them. Everything here is for terminals; JSON has the plain numbers.
 
-use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_model::quantity::{as_f64, to_u64};
 
-use crate::escape;
+use fsage_model::escape;
 
 /// A whole number with thousands separated by commas: `1,234,567`.
 #[must_use]

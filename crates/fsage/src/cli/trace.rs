@@ -7,15 +7,15 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use fsage_engine::digest::Digest;
-use fsage_engine::operation::OperationKind;
-use fsage_engine::quantity::as_f64;
-use fsage_engine::trace::{self, Reader, Record, TraceError};
+use fsage_engine::trace::{self, Reader, Record};
 use fsage_engine::tree::{Directory, DirectoryTree, write_directory_name};
+use fsage_model::digest::Digest;
+use fsage_model::escape;
+use fsage_model::operation::OperationKind;
+use fsage_model::problem::{EXIT_OK, Problem};
+use fsage_model::quantity::as_f64;
 use serde_json::json;
 
-use crate::escape;
-use crate::problem::{EXIT_OK, Explain, Problem, exit_code_of};
 use super::terminal::Terminal;
 use super::text;
 
@@ -82,22 +82,6 @@ pub(crate) fn run(command: &TraceCommand, terminal: &Terminal) -> Result<u8, Pro
         TraceCommand::Export(args) => exchange::export(args, terminal)?,
     }
     Ok(EXIT_OK)
-}
-
-impl Explain for TraceError {
-    fn exit_code(&self) -> u8 {
-        match self {
-            // A name that nothing has is a mistake of the command line.
-            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                crate::problem::EXIT_USAGE
-            }
-            _ => exit_code_of(self.kind()),
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        Some(Self::hint(self)).filter(|hint| !hint.is_empty())
-    }
 }
 
 /// What a trace holds, from its rows.
@@ -358,6 +342,7 @@ fn line_json(row: u64, record: &Record, paths: &Paths) -> String {
 
 /// The absolute path of a file that is to be written.
 fn output_path(path: &Path) -> Result<PathBuf, Problem> {
-    std::path::absolute(path)
-        .map_err(|error| Problem::new(crate::problem::EXIT_USAGE, "the output has no path").because(&error))
+    std::path::absolute(path).map_err(|error| {
+        Problem::new(fsage_model::problem::EXIT_USAGE, "the output has no path").because(&error)
+    })
 }

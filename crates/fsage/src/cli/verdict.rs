@@ -20,8 +20,8 @@
 //! | `moderately` | at least 0.50 |
 //! | `heavily` | else |
 
-use fsage_engine::layout::{FreeSpace, LayoutSummary, SizeHistogram};
-use fsage_engine::quantity::share;
+use fsage_model::layout::{FreeSpace, LayoutSummary, SizeHistogram};
+use fsage_model::quantity::share;
 use serde::Serialize;
 
 use super::text;
@@ -138,7 +138,7 @@ fn large_share(histogram: &SizeHistogram) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_engine::layout::FreeSpaceMethod;
+    use fsage_model::layout::FreeSpaceMethod;
 
     fn layout(one_extent_share: f64, layout_score: f64) -> LayoutSummary {
         LayoutSummary { mapped_files: 10, one_extent_share, layout_score, ..LayoutSummary::default() }

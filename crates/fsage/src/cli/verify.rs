@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::protocol::{Reply, Request, VerifyResult};
 
-use fsage_engine::protocol::{Reply, Request, VerifyResult};
-
-use crate::escape;
-use crate::problem::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
 use super::terminal::Terminal;
 use super::{session, text};
 

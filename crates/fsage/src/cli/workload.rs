@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use fsage_engine::workload::spec::{
+use fsage_model::problem::{EXIT_USAGE, Problem};
+use fsage_model::workload::{
     DerivedKey, DriftSpec, FsfbSpec, GitSpec, HistogramSpec, InterleavedAppendSpec, MailSpec, MobileSpec,
     SnapshotsSpec, WorkloadSpec,
 };
 use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
 use serde_json::Value;
 
-use crate::problem::{EXIT_USAGE, Problem};
 use crate::profile;
 use crate::source::{self, Contents, Refusal};
 
@@ -177,8 +177,8 @@ fn put(tree: &mut Value, path: &str, new: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_engine::size::Bytes;
-    use fsage_engine::workload::spec::SizeSpec;
+    use fsage_model::size::Bytes;
+    use fsage_model::workload::SizeSpec;
 
     fn set(text: &[&str]) -> Result<WorkloadSpec, Problem> {
         from_arguments("drift", &text.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>())

@@ -14,10 +14,10 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsage_engine::warning::WarningKind;
+use fsage_model::problem::{EXIT_USAGE, Explain};
+use fsage_model::warning::WarningKind;
 use serde::Serialize;
 
-use crate::problem::{EXIT_USAGE, Explain};
 use crate::report::text::counted;
 use crate::stats::{Bootstrap, Evidence, shared};
 use crate::store::StoreError;

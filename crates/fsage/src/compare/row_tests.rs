@@ -24,7 +24,7 @@ fn side(seed: u64, repeats: u32, factor: f64) -> Side {
                 ..Evidence::default()
             };
             for metric in 0..METRICS {
-                let unit = fsage_engine::quantity::as_f64(random.next_u64() >> 11) / 9_007_199_254_740_992.0;
+                let unit = fsage_model::quantity::as_f64(random.next_u64() >> 11) / 9_007_199_254_740_992.0;
                 let noise = normal.inverse_cdf(unit.clamp(1e-12, 1.0 - 1e-12)).exp();
                 let series = Series {
                     unit: "ns".to_owned(),

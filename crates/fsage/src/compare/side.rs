@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fsage_engine::protocol::Warning;
-use fsage_engine::warning::WarningKind;
+use fsage_model::protocol::Warning;
+use fsage_model::warning::WarningKind;
 use serde_json::Value;
 
 use super::CompareError;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_engine::disk::DiskTime;
-use fsage_engine::protocol::DeviceIdentity;
+use fsage_model::disk::DiskTime;
+use fsage_model::protocol::DeviceIdentity;
 use fsage_sys::input::{self, TEXT_LIMIT};
 use fsage_sys::new_file::{self, Readers};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 //! The reckoned copy lies in reading order, which is a bound: a file system that lists its directories in another order than
 //! that in which they were filled (ext4, by hashed names) does not reach it.
 
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 
 use crate::report::text::nanoseconds;
 use crate::store::format::VolumePlaces;

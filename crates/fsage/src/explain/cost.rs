@@ -3,7 +3,7 @@
 use fsage_disk::media::{Medium, Model as _, Spec, SpecError};
 use fsage_disk::request::{Operation, Request};
 use fsage_engine::layout::PlacedFile;
-use fsage_engine::quantity::share;
+use fsage_model::quantity::share;
 
 /// Bytes of a request: what the kernel reads ahead (`read_ahead_kb`, 128 by default).
 const REQUEST: u64 = 128 << 10;

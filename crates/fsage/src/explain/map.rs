@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsage_engine::quantity::share;
+use fsage_model::quantity::share;
 
 use super::Item;
 

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use fsage_disk::media::{Spec, SpecError};
 use fsage_engine::layout::PlacedFile;
-use fsage_engine::location::Location;
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::location::Location;
+use fsage_model::protocol::{Reply, Request};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use copy::noted;
@@ -261,7 +261,7 @@ pub fn remedies(tree: &Item, made_ns: Option<u64>) -> Vec<(&'static str, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::quantity::as_f64;
+    use fsage_model::quantity::as_f64;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_model::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
 
 use super::map::{COLUMNS, CellKind, Map, ROWS};

@@ -152,7 +152,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::problem::Explain;
+    use fsage_model::problem::Explain;
 
     const GOOD: &str = r#"
         mkfs = ["mkfs.f2fs", "-f", "-s", "{segments}", "{quiet}", "{device}"]

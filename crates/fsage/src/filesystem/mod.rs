@@ -8,10 +8,10 @@
 use std::path::Path;
 
 use fsage_engine::host::program::all_called;
-use fsage_engine::protocol::{FailureKind, HostFacts, Reply, Request};
-use fsage_engine::size::Bytes;
+use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
+use fsage_model::protocol::{FailureKind, HostFacts, Reply, Request};
+use fsage_model::size::Bytes;
 
-use crate::problem::{EXIT_USAGE, Explain, exit_code_of};
 use crate::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec};
 use crate::target::{Session, TargetError};
 use crate::tools::{Invocation, Program, ToolError};

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fsage_engine::size::Bytes;
+use fsage_model::size::Bytes;
 use serde_json::{Value as Json, json};
 
 /// One parameter of mkfs.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use fsage_model::size::Bytes;
 use serde_json::{Value as Json, json};
 
 use super::parameter::{Kind, Parameter};
 use super::{DRIVERS, Driver};
-use fsage_engine::size::Bytes;
 
 /// JSON schema of `file_system.options`: the built-in drivers' parameters; described ones may have any.
 #[must_use]

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use fsage_model::problem::{EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain, exit_code_of};
 use fsage_sys::new_file::ForeignFolder;
 
-use crate::problem::{EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, Explain, exit_code_of};
 use crate::filesystem::FileSystemError;
 use crate::lease::LeaseError;
 use crate::target::TargetError;

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use fsage_engine::image::{ImageSummary, check_place};
-use fsage_engine::protocol::Request;
+use fsage_engine::image::check_place;
+use fsage_model::image::ImageSummary;
+use fsage_model::protocol::Request;
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file;
 use rustix::fs::{CWD, RenameFlags, renameat_with};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::protocol::{Reply, Request};
 
 use super::ImageError;
 use crate::lease::record::Lease;

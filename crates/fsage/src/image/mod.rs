@@ -21,8 +21,8 @@ pub use workplace::Workplace;
 
 use std::path::Path;
 
-use fsage_engine::image::ImageSummary;
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::image::ImageSummary;
+use fsage_model::protocol::{Reply, Request};
 
 use crate::target::{Incoming, Session};
 use crate::volume::unexpected;

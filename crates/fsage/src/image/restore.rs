@@ -3,8 +3,8 @@
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::image::ImageSummary;
-use fsage_engine::protocol::Request;
+use fsage_model::image::ImageSummary;
+use fsage_model::protocol::Request;
 
 use super::{Hold, ImageError, ask, check_detached};
 use crate::lease::Journal;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::image::{ImageSummary, check_outside, check_place};
-use fsage_engine::protocol::{BlockFacts, Reply, Request};
+use fsage_engine::image::{check_outside, check_place};
+use fsage_model::image::ImageSummary;
+use fsage_model::protocol::{BlockFacts, Reply, Request};
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file;
 

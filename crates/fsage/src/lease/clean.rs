@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::protocol::FailureKind;
+use fsage_model::protocol::FailureKind;
 
 use super::error::LeaseError;
 use super::journal::Journal;
@@ -232,7 +232,7 @@ fn damage(journal: &Journal) -> Option<Damage> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use fsage_engine::protocol::{Failure, Reply, Request};
+    use fsage_model::protocol::{Failure, Reply, Request};
 
     use super::*;
 

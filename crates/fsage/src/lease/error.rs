@@ -100,18 +100,18 @@ impl LeaseError {
     }
 }
 
-impl crate::problem::Explain for LeaseError {
+impl fsage_model::problem::Explain for LeaseError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Locked { .. }
             | Self::NoStore { .. }
             | Self::Present { .. }
             | Self::Distrusted { .. }
-            | Self::OtherStore { .. } => crate::problem::EXIT_USAGE,
-            Self::Make { source, .. } if ForeignFolder::is(source) => crate::problem::EXIT_USAGE,
-            Self::Journal { .. } | Self::Make { .. } => crate::problem::EXIT_FAILED,
-            Self::NotOurs { .. } => crate::problem::EXIT_INTERNAL,
-            Self::Target(error) => crate::problem::exit_code_of(error.kind()),
+            | Self::OtherStore { .. } => fsage_model::problem::EXIT_USAGE,
+            Self::Make { source, .. } if ForeignFolder::is(source) => fsage_model::problem::EXIT_USAGE,
+            Self::Journal { .. } | Self::Make { .. } => fsage_model::problem::EXIT_FAILED,
+            Self::NotOurs { .. } => fsage_model::problem::EXIT_INTERNAL,
+            Self::Target(error) => fsage_model::problem::exit_code_of(error.kind()),
         }
     }
 

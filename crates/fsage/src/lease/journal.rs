@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fsage_engine::host::process::Identity;
-use fsage_engine::protocol::{FileIdentity, Made};
+use fsage_model::protocol::{FileIdentity, Made};
 use rustix::fs::{AtFlags, statat, unlinkat};
 
 use super::error::LeaseError;

@@ -13,7 +13,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 use fsage_engine::host::file::{identity, identity_at};
-use fsage_engine::protocol::{FileIdentity, Made};
+use fsage_model::protocol::{FileIdentity, Made};
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file::{check_owner, is_temporary, make_folder, rename_new, temporary_name};
 use rustix::fs::{

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use fsage_engine::host::loopback;
 use fsage_engine::host::process::Identity;
-use fsage_engine::protocol::{BackingFile, Made};
+use fsage_model::protocol::{BackingFile, Made};
 use serde::{Deserialize, Serialize};
 
 use super::{object, setting};

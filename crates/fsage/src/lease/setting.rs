@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::protocol::{Reply, Request};
 
 use super::error::LeaseError;
 use super::journal::{Journal, LeaseId};
@@ -131,7 +131,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::{Arc, Mutex};
 
-    use fsage_engine::protocol::{Failure, FailureKind};
+    use fsage_model::protocol::{Failure, FailureKind};
 
     use super::*;
     use crate::lease::give_back;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::protocol::{Reply, Request};
 
 use super::error::LeaseError;
 use super::journal::{Journal, LeaseId};

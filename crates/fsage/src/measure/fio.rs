@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fsage_engine::disk::{DiskStat, DiskTime, DiskUse};
-use fsage_engine::measure::{FioSpec, MeasureMetric, MeasureResult, disk_metrics, model_unit};
-use fsage_engine::protocol::{Reply, Request};
-use fsage_engine::quantity::{as_f64, share};
+use fsage_model::disk::{DiskStat, DiskTime, DiskUse};
+use fsage_model::measure::{FioSpec, MeasureMetric, MeasureResult, disk_metrics, model_unit};
+use fsage_model::protocol::{Reply, Request};
+use fsage_model::quantity::{as_f64, share};
 
 use super::job::Length;
 use super::{Job, MeasureError, MeasureOrder};
@@ -154,7 +154,7 @@ fn direction_metrics(name: &str, found: &FioDirection, runtime_ns: u64) -> Vec<M
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use fsage_engine::protocol::{Failure, FailureKind};
+    use fsage_model::protocol::{Failure, FailureKind};
 
     use super::*;
     use crate::target::Target;
@@ -204,7 +204,7 @@ mod tests {
         }));
         let spec = FioSpec::default();
         let order = MeasureOrder {
-            measure: fsage_engine::measure::MeasureSpec::Fio(spec.clone()),
+            measure: fsage_model::measure::MeasureSpec::Fio(spec.clone()),
             directory: std::path::PathBuf::from("/mnt").into(),
             device: None,
             seed: 1,

@@ -9,12 +9,12 @@ mod job;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fsage_engine::location::Location;
-use fsage_engine::measure::{MeasureResult, MeasureSpec};
-use fsage_engine::protocol::{FailureKind, Reply, Request};
+use fsage_model::location::Location;
+use fsage_model::measure::{MeasureResult, MeasureSpec};
+use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
+use fsage_model::protocol::{FailureKind, Reply, Request};
 use fsage_sys::errno::is_out_of_space;
 
-use crate::problem::{EXIT_USAGE, Explain, exit_code_of};
 use crate::lease::record::Lease;
 use crate::lease::{Journal, LeaseError};
 use crate::target::{Incoming, Session, TargetError};

@@ -80,7 +80,7 @@ pub fn metrics(view: &View) -> Vec<String> {
     let known: BTreeSet<&str> =
         view.evidence.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let mut names = Vec::new();
-    for kind in fsage_engine::operation::OperationKind::ALL {
+    for kind in fsage_model::operation::OperationKind::ALL {
         for what in [name::MEAN_NS, name::P50_NS, name::P99_NS] {
             let name = name::latency(kind, what);
             if known.contains(name.as_str()) {

@@ -1,6 +1,6 @@
 //! The data of the charts: one JSON island in the page that the scripts read.
 
-use fsage_engine::layout::SizeHistogram;
+use fsage_model::layout::SizeHistogram;
 use serde::Serialize;
 
 use super::age_cost;

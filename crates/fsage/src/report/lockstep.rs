@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use fsage_engine::layout::SizeHistogram;
+use fsage_model::layout::SizeHistogram;
 use serde::Serialize;
 
 use super::factor;
@@ -57,7 +57,7 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
     let volumes = || 0..stage.volumes.len();
     let first = looks.first().and_then(|look| look.volumes.first());
     let measures = first.map_or_else(Vec::new, |volume| {
-        let one = |(position, result): (usize, &fsage_engine::measure::MeasureResult)| {
+        let one = |(position, result): (usize, &fsage_model::measure::MeasureResult)| {
             let headline = result.metrics.first()?;
             let value = |volume: usize, look: &crate::store::format::Look| {
                 look.volumes.get(volume)?.measures.get(position)?.metrics.first().map(|m| rounded(m.value))
@@ -70,7 +70,7 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
     });
     let driven = rounds.first().map_or(0, |round| round.volumes.len());
     let each = |volume: usize| rounds.iter().filter_map(move |round| round.volumes.get(volume));
-    let share = |used: u64, total: u64| rounded(fsage_engine::quantity::share(used, total));
+    let share = |used: u64, total: u64| rounded(fsage_model::quantity::share(used, total));
     Some(Run {
         label: trial.label.clone(),
         file_system: view.file_systems.iter().position(|name| *name == trial.file_system).unwrap_or(0),

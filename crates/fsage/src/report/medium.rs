@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 use serde::Serialize;
 
 use super::factor;

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsage_engine::layout::FreeSpace;
-use fsage_engine::load::{LatencySummary, Probe, Tick};
-use fsage_engine::operation::OperationKind;
-use fsage_engine::quantity::as_f64;
+use fsage_model::layout::FreeSpace;
+use fsage_model::load::{LatencySummary, Probe, Tick};
+use fsage_model::operation::OperationKind;
+use fsage_model::quantity::as_f64;
 use serde::Serialize;
 
 use super::text::rounded;
@@ -136,7 +136,7 @@ pub fn free_map(probes: &[Probe], columns: usize) -> Option<FreeMap> {
     Some(FreeMap {
         operations: ends().map(|(probe, _)| probe.operations).collect(),
         used: ends()
-            .map(|(probe, _)| rounded(fsage_engine::quantity::share(probe.used_bytes, probe.total_bytes)))
+            .map(|(probe, _)| rounded(fsage_model::quantity::share(probe.used_bytes, probe.total_bytes)))
             .collect(),
         first,
         count: rows(|free| &free.histogram.count, <[u64]>::last),
@@ -188,7 +188,7 @@ mod tests {
         let probe = |operations: u64| {
             let mut count = vec![0; 16];
             count[12] = if operations == 33 { 5000 } else { 10 };
-            let histogram = fsage_engine::layout::SizeHistogram { bytes: count.clone(), count };
+            let histogram = fsage_model::layout::SizeHistogram { bytes: count.clone(), count };
             let free = serde_json::json!({
                 "method": "getfsmap", "caveat": "", "extents": 1, "bytes": 1, "largest_bytes": 1,
                 "median_bytes": 1, "histogram": histogram,

@@ -1,6 +1,6 @@
 //! Numbers as people read them. Units are IEC for bytes; thousands are set apart by a thin space.
 
-use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_model::quantity::{as_f64, to_u64};
 
 use crate::store::name;
 

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fsage_engine::disk::DiskUse;
-use fsage_engine::layout::LayoutSummary;
-use fsage_engine::load::{LoadResult, Probe, Tick, out_of_space};
-use fsage_engine::lockstep::Round;
-use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
-use fsage_engine::quantity::{as_f64, share};
+use fsage_model::disk::DiskUse;
+use fsage_model::layout::LayoutSummary;
+use fsage_model::load::{LoadResult, Probe, Tick, out_of_space};
+use fsage_model::lockstep::Round;
+use fsage_model::protocol::{BlockFacts, HostFacts, Warning};
+use fsage_model::quantity::{as_f64, share};
 use serde_json::Value;
 
 use super::series::{self, FreeMap, Latency};
@@ -435,7 +435,7 @@ fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
     let quarter = ticks.len() / 4;
     for kind in kinds {
         let column =
-            |ticks: &[Tick], pick: fn(&fsage_engine::load::LatencySummary) -> f64| -> Vec<(f64, f64)> {
+            |ticks: &[Tick], pick: fn(&fsage_model::load::LatencySummary) -> f64| -> Vec<(f64, f64)> {
                 let present = ticks.iter().filter_map(|tick| tick.latency.get(&kind));
                 present.map(|latency| (as_f64(latency.count), pick(latency))).collect()
             };
@@ -560,8 +560,8 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::load::LatencySummary;
-    use fsage_engine::operation::OperationKind;
+    use fsage_model::load::LatencySummary;
+    use fsage_model::operation::OperationKind;
     use serde_json::json;
 
     use super::*;

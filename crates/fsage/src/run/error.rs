@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use fsage_engine::protocol::VerifyResult;
+use fsage_model::cause::in_one_line;
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
+use fsage_model::protocol::VerifyResult;
 
-use crate::cause::in_one_line;
-use crate::escape;
-use crate::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
 use crate::filesystem::FileSystemError;
 use crate::image::ImageError;
 use crate::lease::LeaseError;

@@ -113,7 +113,7 @@ impl Drop for Interrupt {
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::protocol::Request;
+    use fsage_model::protocol::Request;
     use rustix::process::{Signal as Number, getpid, kill_process};
 
     use super::*;

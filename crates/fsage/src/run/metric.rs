@@ -3,11 +3,11 @@
 
 pub(crate) mod lockstep;
 
-use fsage_engine::disk::DiskTime;
-use fsage_engine::layout::{FreeSpace, LayoutSummary};
-use fsage_engine::load::{LoadResult, Probe};
-use fsage_engine::measure::{DISK_COUNTER, MeasureMetric, MeasureResult, disk_metrics, model_unit};
-use fsage_engine::quantity::{as_f64, share};
+use fsage_model::disk::DiskTime;
+use fsage_model::layout::{FreeSpace, LayoutSummary};
+use fsage_model::load::{LoadResult, Probe};
+use fsage_model::measure::{DISK_COUNTER, MeasureMetric, MeasureResult, disk_metrics, model_unit};
+use fsage_model::quantity::{as_f64, share};
 
 use crate::store::format::{Metric, StageRecord};
 use crate::store::name;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fsage_engine::protocol::Warning;
+use fsage_model::protocol::Warning;
 
 use crate::plan::PlannedTrial;
 use crate::run::TrialState;

@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_engine::location::Location;
-use fsage_engine::protocol::{BlockFacts, Request, Warning};
-use fsage_engine::warning::WarningKind;
+use fsage_model::location::Location;
+use fsage_model::protocol::{BlockFacts, Request, Warning};
+use fsage_model::warning::WarningKind;
 
 use super::error::TrialError;
 use super::stage::StageContext;

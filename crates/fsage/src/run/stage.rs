@@ -9,9 +9,9 @@ mod places;
 
 use std::path::Path;
 
-use fsage_engine::layout::{FreeSpace, LayoutSummary};
-use fsage_engine::location::Location;
-use fsage_engine::protocol::{Event, HostFacts, Reply, Request, Warning};
+use fsage_model::layout::{FreeSpace, LayoutSummary};
+use fsage_model::location::Location;
+use fsage_model::protocol::{Event, HostFacts, Reply, Request, Warning};
 
 use super::error::TrialError;
 use super::interrupt::Interrupt;
@@ -146,7 +146,7 @@ impl StageContext<'_> {
 /// Passes on how far a request is.
 fn progress(stage: &str, incoming: Incoming, observer: &mut dyn RunObserver) {
     if let Incoming::Event(Event::Progress { operations, elapsed_ns, share, note }) = incoming {
-        let rate = fsage_engine::quantity::share(operations, elapsed_ns) * 1e9;
+        let rate = fsage_model::quantity::share(operations, elapsed_ns) * 1e9;
         let stage = stage.to_owned();
         observer.event(RunEvent::Progress { stage, operations, elapsed_ns, share, rate, eta_s: None, note });
     }

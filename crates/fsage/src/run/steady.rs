@@ -9,9 +9,9 @@
 
 use std::path::Path;
 
-use fsage_engine::disk::DiskTime;
-use fsage_engine::protocol::{Reply, Request, Warning};
-use fsage_engine::warning::WarningKind;
+use fsage_model::disk::DiskTime;
+use fsage_model::protocol::{Reply, Request, Warning};
+use fsage_model::warning::WarningKind;
 
 use super::error::TrialError;
 use super::stage::StageContext;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fsage_engine::protocol::{BlockFacts, HostFacts, Reply, Request, Warning};
+use fsage_model::protocol::{BlockFacts, HostFacts, Reply, Request, Warning};
 
 use super::error::TrialError;
 use super::interrupt::Interrupt;

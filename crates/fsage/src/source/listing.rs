@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use fsage_engine::host::mount::number;
 use fsage_engine::location::Anchor;
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::RecordedHistory;
+use fsage_model::size::Bytes;
+use fsage_model::workload::RecordedHistory;
 use fsage_sys::input::Unfit;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, statat};
 use rustix::io::Errno;

@@ -17,8 +17,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 pub use error::SourceError;
-use fsage_engine::protocol::FRAME_LIMIT;
-use fsage_engine::workload::spec::RecordedHistory;
+use fsage_model::protocol::FRAME_LIMIT;
+use fsage_model::workload::RecordedHistory;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{RecordedCommit, RecordedHistory};
+use fsage_model::size::Bytes;
+use fsage_model::workload::{RecordedCommit, RecordedHistory};
 
 use super::{HISTORY_LIMIT, NAMES_LIMIT, SourceError};
 
@@ -176,9 +176,9 @@ mod tests {
     /// One real history, so the check of what was given must take it.
     #[test]
     fn what_it_makes_is_a_history() {
-        use fsage_engine::load::WriteMode;
-        use fsage_engine::workload::spec::{HistorySpec, SnapshotsSpec, WorkloadSpec};
         use fsage_engine::workload::{ResolveContext, resolve};
+        use fsage_model::load::WriteMode;
+        use fsage_model::workload::{HistorySpec, SnapshotsSpec, WorkloadSpec};
         let mut recorder = Recorder::default();
         for size in 0..5 {
             recorder.begin().unwrap();

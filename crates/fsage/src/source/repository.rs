@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::RecordedHistory;
+use fsage_model::size::Bytes;
+use fsage_model::workload::RecordedHistory;
 
 use super::SourceError;
 use super::recorder::Recorder;

@@ -197,7 +197,7 @@ mod tests {
         let normal = Normal::new(centre, deviation).unwrap();
         (0..n)
             .map(|_| {
-                let unit = fsage_engine::quantity::as_f64(random.next_u64() >> 11) / 9_007_199_254_740_992.0;
+                let unit = fsage_model::quantity::as_f64(random.next_u64() >> 11) / 9_007_199_254_740_992.0;
                 normal.inverse_cdf(unit.clamp(1e-12, 1.0 - 1e-12))
             })
             .collect()

@@ -1,7 +1,7 @@
 //! Helpers for [`SizeHistogram`]s: bucket `i` holds sizes from 2^i to below 2^(i+1) bytes.
 
-use fsage_engine::layout::SizeHistogram;
-use fsage_engine::quantity::as_f64;
+use fsage_model::layout::SizeHistogram;
+use fsage_model::quantity::as_f64;
 
 /// Lower bound of a bucket in words: `4 KiB`.
 #[must_use]

@@ -44,12 +44,12 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 /// A count of samples as a float.
 #[must_use]
 pub(crate) fn count(n: usize) -> f64 {
-    fsage_engine::quantity::as_f64(u64::try_from(n).unwrap_or(u64::MAX))
+    fsage_model::quantity::as_f64(u64::try_from(n).unwrap_or(u64::MAX))
 }
 
 /// A whole, not negative float as an index.
 pub(crate) fn index(place: f64) -> usize {
-    usize::try_from(fsage_engine::quantity::to_u64(place)).unwrap_or(usize::MAX)
+    usize::try_from(fsage_model::quantity::to_u64(place)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::problem::Explain;
+use fsage_model::problem::Explain;
 
 /// What went wrong with a store.
 #[derive(Debug, thiserror::Error)]

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use fsage_engine::layout::{FreeSpace, LayoutSummary};
-use fsage_engine::load::{LoadResult, Probe, Tick};
-use fsage_engine::lockstep::Round;
-use fsage_engine::measure::MeasureResult;
-use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
+use fsage_model::layout::{FreeSpace, LayoutSummary};
+use fsage_model::load::{LoadResult, Probe, Tick};
+use fsage_model::lockstep::Round;
+use fsage_model::measure::MeasureResult;
+use fsage_model::protocol::{BlockFacts, HostFacts, Warning};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use fsage_engine::latency::interval_log;
-use fsage_engine::load::Probe;
-use fsage_engine::quantity::as_f64;
+use fsage_model::load::Probe;
+use fsage_model::quantity::as_f64;
 
 use super::format::StageRecord;
 

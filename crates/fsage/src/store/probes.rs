@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use fsage_engine::layout::SizeHistogram;
+use fsage_model::layout::SizeHistogram;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;

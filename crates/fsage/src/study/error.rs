@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use fsage_model::problem::{EXIT_USAGE, Explain};
+
 use super::document::TextPosition;
-use crate::problem::{EXIT_USAGE, Explain};
 
 /// What is wrong with a study.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use fsage_model::cause::in_one_line;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -11,7 +12,6 @@ use super::error::Fault;
 use super::schema::{self, Problem};
 use super::spec::StudySpec;
 use super::{Cell, Overrides, StudyError, identity, path, validate};
-use crate::cause::in_one_line;
 use crate::source::{self, Contents, Refusal};
 
 /// Key of a profile that names the one whose values it begins with.

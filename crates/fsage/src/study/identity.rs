@@ -1,9 +1,9 @@
 //! What makes a trial the same trial: the canonical text of everything that affects its result.
 
+use fsage_model::protocol::PROTOCOL_VERSION;
 use serde_json::Value;
 
 use super::spec::{StageSpec, StudySpec};
-use fsage_engine::protocol::PROTOCOL_VERSION;
 
 /// Version of what a load does for one spec and seed. Raise it with every change after which the same spec and seed would
 /// make other operations, other data or other calls, so that trials from before are not kept as if they were the same.

@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use fsage_disk::media::Spec;
-use fsage_engine::operation::OperationKind;
-use fsage_engine::size::Bytes;
+use fsage_model::operation::OperationKind;
+use fsage_model::size::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::document::Segments;

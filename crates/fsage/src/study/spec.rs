@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use fsage_disk::fault::spec::FaultSpec;
 use fsage_disk::media::Spec;
-use fsage_engine::disk::DiskTime;
-use fsage_engine::load::{StopSpec, WriteMode};
-use fsage_engine::measure::MeasureSpec;
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::WorkloadSpec;
+use fsage_model::disk::DiskTime;
+use fsage_model::load::{StopSpec, WriteMode};
+use fsage_model::measure::MeasureSpec;
+use fsage_model::size::Bytes;
+use fsage_model::workload::WorkloadSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,12 +6,12 @@ mod workload;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_disk::fault::Faults;
-use fsage_engine::operation::OperationKind;
+use fsage_model::operation::OperationKind;
+use fsage_model::problem::Explain;
 use serde_json::Value;
 
 use super::schema::{Problem, nearest};
 use super::spec::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
-use crate::problem::Explain;
 use crate::filesystem::parameter::ParameterError;
 use crate::filesystem::{FileSystemError, Registry};
 use crate::volume::disk::SIZES;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use fsage_engine::protocol::frame::FrameError;
-use fsage_engine::protocol::{Failure, FailureKind, PROTOCOL_VERSION};
+use fsage_engine::frame::FrameError;
+use fsage_model::protocol::{Failure, FailureKind, PROTOCOL_VERSION};
 
 /// Why an agent could not be started, or what it answered instead of a reply.
 #[derive(Debug, thiserror::Error)]
@@ -123,9 +123,9 @@ impl TargetError {
     }
 }
 
-impl crate::problem::Explain for TargetError {
+impl fsage_model::problem::Explain for TargetError {
     fn exit_code(&self) -> u8 {
-        crate::problem::exit_code_of(self.kind())
+        fsage_model::problem::exit_code_of(self.kind())
     }
 
     fn hint(&self) -> Option<String> {

@@ -10,7 +10,7 @@ mod local;
 mod script;
 mod session;
 
-use fsage_engine::protocol::Event;
+use fsage_model::protocol::Event;
 
 pub use error::TargetError;
 pub use script::Script;

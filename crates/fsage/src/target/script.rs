@@ -1,6 +1,6 @@
 //! A session without an agent: a closure answers.
 
-use fsage_engine::protocol::{Failure, Reply, Request};
+use fsage_model::protocol::{Failure, Reply, Request};
 
 use super::Incoming;
 

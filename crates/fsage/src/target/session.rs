@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fsage_engine::protocol::frame::{self, Frame, FrameError, Kind};
-use fsage_engine::protocol::{Failure, PROTOCOL_VERSION, Reply, Request};
+use fsage_engine::frame;
+use fsage_engine::frame::{Frame, FrameError, Kind};
+use fsage_model::protocol::{Failure, PROTOCOL_VERSION, Reply, Request};
 
 use super::local::Child;
 use super::script::Script;
@@ -257,7 +258,7 @@ pub(crate) fn unexpected(request: &str, reply: &Reply) -> TargetError {
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::protocol::{Event, FailureKind};
+    use fsage_model::protocol::{Event, FailureKind};
 
     use super::*;
     use crate::target::Target;

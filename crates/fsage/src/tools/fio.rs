@@ -125,7 +125,7 @@ impl FioDirection {
         self.bytes += if old { bytes.saturating_mul(1024) } else { bytes };
         self.bytes_per_second += number("bw") * 1024.0;
         let (before, now) =
-            (fsage_engine::quantity::as_f64(self.operations), fsage_engine::quantity::as_f64(operations));
+            (fsage_model::quantity::as_f64(self.operations), fsage_model::quantity::as_f64(operations));
         let mean = latency["mean"].as_f64().unwrap_or(0.0) * to_ns;
         self.mean_ns = (self.mean_ns * before + mean * now) / (before + now);
         let p99 = latency["percentile"]["99.000000"].as_f64().map(|value| value * to_ns);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsage_engine::disk::DiskTime;
+use fsage_model::disk::DiskTime;
 use serde::Deserialize;
 
 use super::{Invocation, Output, Program};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsage_engine::host::program;
-use fsage_engine::protocol::{FailureKind, Reply, Request};
+use fsage_model::protocol::{FailureKind, Reply, Request};
 
 use crate::target::{Session, TargetError};
 
@@ -299,9 +299,9 @@ impl Output {
     }
 }
 
-impl crate::problem::Explain for ToolError {
+impl fsage_model::problem::Explain for ToolError {
     fn exit_code(&self) -> u8 {
-        crate::problem::exit_code_of(self.kind())
+        fsage_model::problem::exit_code_of(self.kind())
     }
 
     fn hint(&self) -> Option<String> {
@@ -334,7 +334,7 @@ fn quote(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::protocol::Failure;
+    use fsage_model::protocol::Failure;
 
     use super::*;
     use crate::target::Target;

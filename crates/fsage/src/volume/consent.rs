@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fsage_engine::protocol::DeviceIdentity;
+use fsage_model::protocol::DeviceIdentity;
 
 /// The `--erase` flags of one command line: `PATH`, or `PATH=IDENTIFIER`. Clones share what was given up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

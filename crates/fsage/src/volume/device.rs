@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_engine::protocol::BlockFacts;
+use fsage_model::protocol::BlockFacts;
 
 use super::consent::EraseConsent;
 use super::safety::{self, Refusal};

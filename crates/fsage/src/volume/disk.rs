@@ -6,9 +6,10 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::disk::{DiskTime, FILE};
-use fsage_engine::protocol::{BlockFacts, Reply, Request};
-use fsage_engine::size::Bytes;
+use fsage_engine::disk::FILE;
+use fsage_model::disk::DiskTime;
+use fsage_model::protocol::{BlockFacts, Reply, Request};
+use fsage_model::size::Bytes;
 
 use super::{Taking, VolumeError, unexpected};
 use crate::lease::record::Lease;
@@ -286,12 +287,12 @@ mod tests {
         (session, asked)
     }
 
-    fn missing() -> fsage_engine::protocol::Failure {
-        fsage_engine::protocol::Failure {
+    fn missing() -> fsage_model::protocol::Failure {
+        fsage_model::protocol::Failure {
             message: "no".to_owned(),
             hint: String::new(),
             errno: Some(2),
-            kind: fsage_engine::protocol::FailureKind::Failed,
+            kind: fsage_model::protocol::FailureKind::Failed,
         }
     }
 
@@ -324,7 +325,7 @@ mod tests {
             let (mut session, asked) = session(stdout);
             let volume = Volume::Disk(DiskVolume::new(options(), Path::new("/store")).unwrap());
             let error = volume.acquire(&mut session, &mut journal, "t1").unwrap_err();
-            let text = crate::problem::Problem::from(error).render(false);
+            let text = fsage_model::problem::Problem::from(error).render(false);
             assert!(text.contains(wanted), "{text}");
             assert_eq!(asked.lock().unwrap().last().map(String::as_str), Some("end-disk"));
             assert!(journal.outstanding().is_empty());

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_engine::protocol::{BlockFacts, Reply, Request};
-use fsage_engine::size::Bytes;
+use fsage_model::protocol::{BlockFacts, Reply, Request};
+use fsage_model::size::Bytes;
 
 use super::{Taking, VolumeError, unexpected};
 use crate::lease::record::Lease;

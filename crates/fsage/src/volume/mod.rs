@@ -12,10 +12,10 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_engine::protocol::{BlockFacts, FailureKind, Reply, Request};
-use fsage_engine::size::Bytes;
+use fsage_model::problem::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
+use fsage_model::protocol::{BlockFacts, FailureKind, Reply, Request};
+use fsage_model::size::Bytes;
 
-use crate::problem::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError, LeaseId, setting};
 use crate::study::spec::VolumeSpec;

@@ -23,7 +23,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_engine::host::signature;
-use fsage_engine::protocol::BlockFacts;
+use fsage_model::protocol::BlockFacts;
 
 use super::consent::Consent;
 use crate::filesystem::LABEL;

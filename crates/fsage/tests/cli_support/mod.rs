@@ -110,7 +110,7 @@ impl Mounted {
     /// Space in use, as a share.
     pub fn used(&self) -> f64 {
         let found = rustix::fs::statvfs(self.path()).unwrap();
-        fsage_engine::quantity::share(found.f_blocks - found.f_bfree, found.f_blocks)
+        fsage_model::quantity::share(found.f_blocks - found.f_bfree, found.f_blocks)
     }
 
     /// A path below the mount point, as text.

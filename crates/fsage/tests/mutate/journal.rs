@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use fsage::lease::{Journal, clean};
 use fsage::target::{Session, Target};
 use fsage_engine::host::file::remove_made;
-use fsage_engine::protocol::{Failure, FailureKind, Reply, Request};
+use fsage_model::protocol::{Failure, FailureKind, Reply, Request};
 
 use super::ground::Ground;
 use super::{Format, bytes};

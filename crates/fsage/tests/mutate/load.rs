@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use fsage_engine::load::{self, LoadSpec, NoSink};
-use fsage_engine::profile::Fit;
-use fsage_engine::workload::spec::WorkloadSpec;
+use fsage_engine::fit::Fit;
+use fsage_engine::load::{self, NoSink};
+use fsage_model::load::LoadSpec;
+use fsage_model::workload::WorkloadSpec;
 use serde_json::{Value, json};
 
 use super::ground::{Ground, limited};

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use fsage_engine::load::{self, LoadSink, NoSink, Probe, Tick};
-use fsage_engine::operation::{OperationKind, Place};
-use fsage_engine::protocol::Warning;
-use fsage_engine::replay::{ReplayOptions, run_with};
+use fsage_engine::load::{self, LoadSink, NoSink};
+use fsage_engine::replay::run_with;
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
+use fsage_model::load::{LoadSpec, Probe, Tick};
+use fsage_model::operation::{OperationKind, Place};
+use fsage_model::protocol::Warning;
+use fsage_model::replay::ReplayOptions;
 
 use super::ground::{Ground, limited};
 use super::{Format, bytes};
@@ -41,7 +43,7 @@ impl Traces {
         let path = ground.path("inside/trace");
         let mut kept = Kept(Vec::new());
         let spec = super::load::spec(&ground.work(), super::load::drift(), 120);
-        load::run(&load::LoadSpec { trace: true, ..spec }, &load::Control::new(), &mut kept).unwrap();
+        load::run(&LoadSpec { trace: true, ..spec }, &load::Control::new(), &mut kept).unwrap();
         std::fs::write(&path, &kept.0).unwrap();
         let reader = trace::read(&path).unwrap();
         let (preamble, checkpoints) = (reader.preamble().clone(), reader.checkpoints().to_vec());

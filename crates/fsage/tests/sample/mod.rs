@@ -9,12 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fsage::store::format::{Metric, StageRecord, TrialRecord, TrialStatus};
-use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram, WorstFile};
-use fsage_engine::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
-use fsage_engine::operation::OperationKind;
-use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
-use fsage_engine::quantity::{as_f64, to_u64};
-use fsage_engine::warning::WarningKind;
+use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram, WorstFile};
+use fsage_model::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
+use fsage_model::operation::OperationKind;
+use fsage_model::protocol::{BlockFacts, HostFacts, Warning};
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::warning::WarningKind;
 use serde_json::json;
 
 /// How much of everything.

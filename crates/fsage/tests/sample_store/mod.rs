@@ -10,12 +10,12 @@ use fsage::plan::{PlannedTrial, plan};
 use fsage::store::Store;
 use fsage::store::format::{Metric, STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use fsage::study::{Overrides, load};
-use fsage_engine::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
-use fsage_engine::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
-use fsage_engine::operation::OperationKind as K;
-use fsage_engine::protocol::{BlockFacts, HostFacts, Warning};
-use fsage_engine::quantity::{as_f64, to_u64};
-use fsage_engine::warning::WarningKind;
+use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
+use fsage_model::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
+use fsage_model::operation::OperationKind as K;
+use fsage_model::protocol::{BlockFacts, HostFacts, Warning};
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::warning::WarningKind;
 
 const KINDS: [K; 7] = [K::Create, K::Append, K::RandomWrite, K::Truncate, K::Read, K::RandomRead, K::Delete];
 const VOLUME: u64 = 1 << 30;

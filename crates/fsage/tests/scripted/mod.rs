@@ -1,6 +1,6 @@
 //! What every scripted agent answers alike: a host with tools, a loop device and room.
 
-use fsage_engine::protocol::{BlockFacts, HostFacts, Reply, Request};
+use fsage_model::protocol::{BlockFacts, HostFacts, Reply, Request};
 
 /// The answer to a request about the host or its devices; `None` for the others.
 pub fn host(request: &Request) -> Option<Reply> {

@@ -15,8 +15,8 @@ use fsage::lease::record::Lease;
 use fsage::lease::{Journal, LeaseId};
 use fsage::study::spec::VolumeSpec;
 use fsage::target::{Session, Target};
-use fsage_engine::protocol::{Reply, Request};
-use fsage_engine::size::Bytes;
+use fsage_model::protocol::{Reply, Request};
+use fsage_model::size::Bytes;
 use fsage_sys::loopdev::{self, AttachOptions};
 
 /// Everything a trial has around it.

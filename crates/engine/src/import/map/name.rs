@@ -1,9 +1,10 @@
 //! Operations on names.
 
+use fsage_model::operation::{Operation, OperationKind as K, Place};
+
 use super::tree::{Entry, Node};
 use super::{DIRECTORY_LIMIT, Mapper, Need, Object, OpenFlags, Reason, Target, create, plain};
 use crate::import::path::{PARTS, join, parts};
-use crate::operation::{Operation, OperationKind as K, Place};
 use crate::tree::Directory;
 
 /// Symbolic links followed in a row.

@@ -1,7 +1,8 @@
 //! Operations on the data of files.
 
+use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind as K, Place};
+
 use super::{Mapper, Object, Reason, plain};
-use crate::operation::{BLOCK_BYTES, Operation, OperationKind as K, Place};
 
 /// Largest file that there can be.
 const FILE_BYTES: u64 = i64::MAX.cast_unsigned();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::operation::Place;
+use fsage_model::operation::Place;
 
 /// Things by small numbers that are used again.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl<T> Slab<T> {
     /// Puts a thing in.
     pub fn insert(&mut self, thing: T) -> u32 {
         if let Some(number) = self.free.pop()
-            && let Some(place) = self.things.get_mut(crate::quantity::index(number))
+            && let Some(place) = self.things.get_mut(fsage_model::quantity::index(number))
         {
             *place = Some(thing);
             return number;
@@ -32,17 +32,17 @@ impl<T> Slab<T> {
 
     /// A thing that is there.
     pub fn get(&self, number: u32) -> Option<&T> {
-        self.things.get(crate::quantity::index(number))?.as_ref()
+        self.things.get(fsage_model::quantity::index(number))?.as_ref()
     }
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
-        self.things.get_mut(crate::quantity::index(number))?.as_mut()
+        self.things.get_mut(fsage_model::quantity::index(number))?.as_mut()
     }
 
     /// Takes a thing out.
     pub fn remove(&mut self, number: u32) -> Option<T> {
-        let thing = self.things.get_mut(crate::quantity::index(number))?.take()?;
+        let thing = self.things.get_mut(fsage_model::quantity::index(number))?.take()?;
         self.free.push(number);
         Some(thing)
     }

@@ -26,13 +26,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use fsage_model::measure::RequestSummary;
+use fsage_model::protocol::Warning;
+use fsage_model::warning::WarningKind;
+
 use device::Disk;
 pub use event::{Event, EventKind, parse};
-pub use summary::{Collector, RequestSummary, Requests};
+pub use summary::Collector;
 use tracefs::Instance;
-
-use crate::protocol::Warning;
-use crate::warning::WarningKind;
 
 /// Where tracefs is reached, in words; `None` where requests cannot be seen.
 pub(crate) fn tracefs_place() -> Option<String> {

@@ -1,8 +1,9 @@
 //! What the model says there is: for materialising, verifying, digests and reports.
 
+use fsage_model::digest::Digest;
+
 use super::Drift;
 use super::slot::{NONE, Set};
-use crate::digest::Digest;
 use crate::tree::{Directory, DirectoryTree, Shape};
 use crate::workload::{HardLink, LiveFile, Symlink, TreeDigest};
 

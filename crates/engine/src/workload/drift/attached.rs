@@ -3,9 +3,10 @@
 //! They form a list a file, newest first; a delete of the file takes the newest attached name before the file's
 //! own, so a file never loses its first name while it has others. The pool has a fixed size and never allocates.
 
+use fsage_model::operation::Place;
+use fsage_model::quantity::index;
+
 use super::slot::NONE;
-use crate::operation::Place;
-use crate::quantity::index;
 
 /// One attached name.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,9 @@
 //! Which slot an operation draws: even, or normal around a centre on the ring of slots, which may move
 //! (Petrovič 2017 §4.4).
 
+use fsage_model::quantity::as_f64;
+
 use crate::distribution::{Random, inverse_normal};
-use crate::quantity::as_f64;
 
 /// How a slot number is drawn.
 #[derive(Debug, Clone)]

@@ -4,9 +4,10 @@
 //! nothing; a directory knows its position in both. Numbers of removed directories are used again, so tables by
 //! number stay small.
 
+use fsage_model::quantity::index;
+
 use super::slot::NONE;
 use crate::distribution::Random;
-use crate::quantity::index;
 use crate::tree::Directory;
 
 #[derive(Debug, Clone, Copy)]

@@ -4,9 +4,10 @@
 //! are appended to, in turns with others, until they have all of it: sizes keep their distribution, and the share of
 //! files that grow steers how many lie in more than one extent.
 
+use fsage_model::operation::BLOCK_BYTES;
+
 use super::slot::SlotTable;
 use crate::distribution::Random;
-use crate::operation::BLOCK_BYTES;
 
 /// Pieces of a file at most, about; large files take larger pieces.
 const PIECES: u64 = 16;

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::load::WriteMode;
+use fsage_model::operation::{ACCESSES_LIMIT, BLOCK_BYTES, OperationKind};
+use fsage_model::workload::{ChoiceSpec, DirectorySpec, DriftSpec, UtilisationSpec};
+
 use super::Drift;
 use super::attached::Pool;
 use super::choice::{Choice, share_of_motion};
@@ -10,11 +14,8 @@ use super::grow::Grow;
 use super::slot::SlotTable;
 use super::steer::Steer;
 use crate::distribution::{Alias, Random, Sizes};
-use crate::load::WriteMode;
-use crate::operation::{ACCESSES_LIMIT, BLOCK_BYTES, OperationKind};
-use crate::profile::derived;
+use crate::fit::derived;
 use crate::tree::Directory;
-use crate::workload::spec::{ChoiceSpec, DirectorySpec, DriftSpec, UtilisationSpec};
 use crate::workload::{ResolveContext, WorkloadError};
 
 /// Threads a load may have.
@@ -113,7 +114,7 @@ impl Drift {
 }
 
 fn fill_slots(share: f64, slots: u32) -> u32 {
-    u32::try_from(crate::quantity::to_u64(share * f64::from(slots))).unwrap_or(slots)
+    u32::try_from(fsage_model::quantity::to_u64(share * f64::from(slots))).unwrap_or(slots)
 }
 
 fn check_threads(spec: &DriftSpec, thread: u32, threads: u32) -> Result<(), WorkloadError> {

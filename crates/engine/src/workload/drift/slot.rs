@@ -4,11 +4,12 @@
 //! `position` is its inverse. So a random member of each set is one look away, and a slot changes sets by swaps.
 //! 48 bytes a slot, and under half a byte more where the choice is not uniform.
 
+use fsage_model::operation::{BLOCK_BYTES, Place};
+use fsage_model::quantity::index;
+
 use super::bitmap::Bitmap;
 use super::choice::Choice;
 use crate::distribution::Random;
-use crate::operation::{BLOCK_BYTES, Place};
-use crate::quantity::index;
 
 /// No name attached, no slot.
 pub(super) const NONE: u32 = u32::MAX;

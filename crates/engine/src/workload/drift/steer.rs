@@ -10,7 +10,8 @@
 //! at once, more at each answer that comes soon after the last, and a little below the use at which it happened becomes
 //! a ceiling that the target is cut to. The ceiling rises again slowly, since the shortage may have passed.
 
-use crate::quantity::{as_f64, to_u64};
+use fsage_model::quantity::{as_f64, to_u64};
+
 use crate::workload::Feedback;
 
 /// Distance from the target, as a share of the volume, from which on every operation is steered.

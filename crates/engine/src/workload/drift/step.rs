@@ -1,11 +1,11 @@
 //! From a kind to an operation with its arguments, and from its outcome to the model.
 
+use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
 use fsage_sys::errno::is_out_of_space;
 
 use super::Drift;
 use super::attached::Attached;
 use super::slot::{NONE, Set, Slot};
-use crate::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
 use crate::tree::Directory;
 
 impl Drift {

@@ -1,9 +1,10 @@
 //! One clone: its work tree, and the files of its repository.
 
-use crate::operation::{Operation, OperationKind};
+use fsage_model::operation::{Operation, OperationKind};
+use fsage_model::workload::ReplaceSpec;
+
 use crate::workload::history::{Checkout, History, Progress};
 use crate::workload::population::Population;
-use crate::workload::spec::ReplaceSpec;
 
 /// Where there is no directory yet.
 const NONE: u32 = u32::MAX;

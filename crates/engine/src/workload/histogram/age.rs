@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
+use fsage_model::quantity::as_f64;
+
 use super::rows::Row;
 use crate::distribution::Random;
-use crate::quantity::as_f64;
 
 /// A file of the histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

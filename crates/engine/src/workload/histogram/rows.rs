@@ -4,10 +4,11 @@
 //! its author wrote below, which is not read. Columns: size in bytes and weight; depth, weight and number of directories;
 //! age and weight.
 
-use crate::quantity::{as_f64, to_u64};
-use crate::size::Bytes;
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::size::Bytes;
+use fsage_model::workload::{HistogramSource, HistogramSpec};
+
 use crate::workload::WorkloadError;
-use crate::workload::spec::{HistogramSource, HistogramSpec};
 
 /// Most rows of a histogram: each is looked at once an operation.
 const MOST_ROWS: usize = 256;

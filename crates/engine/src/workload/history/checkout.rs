@@ -1,10 +1,11 @@
 //! A tree on the volume that follows a history, change by change.
 
+use fsage_model::operation::{Operation, OperationKind};
+use fsage_model::quantity::index;
+use fsage_model::workload::ReplaceSpec;
+
 use super::{Change, History};
-use crate::operation::{Operation, OperationKind};
-use crate::quantity::index;
 use crate::workload::population::Population;
-use crate::workload::spec::ReplaceSpec;
 
 /// Where there is no file.
 const NO_FILE: u64 = u64::MAX;

@@ -1,10 +1,11 @@
 //! A history like that of a project's sources, made from the seed.
 
+use fsage_model::quantity::{as_f64, index, to_u64};
+use fsage_model::workload::SyntheticHistory;
+
 use super::{Change, History};
 use crate::distribution::{Random, Sizes, exponential, inverse_normal, logarithm};
-use crate::quantity::{as_f64, index, to_u64};
 use crate::workload::WorkloadError;
-use crate::workload::spec::SyntheticHistory;
 
 /// The stream of random numbers: none of a thread's.
 const STREAM: u32 = u32::MAX;

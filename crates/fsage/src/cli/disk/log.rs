@@ -4,19 +4,19 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use fsage_disk::log::convert::{self, FileError, Format, HeatSize, Opened, Options};
+use fsage_disk::log::convert::{self, Format, HeatSize, Opened, Options};
 use fsage_disk::log::heat::{Axis, HeatMap};
 use fsage_disk::log::show::{HEADING, Line, Row};
 use fsage_disk::log::stream::{Converted, Source as _};
 use fsage_disk::log::summary::{Summary, Transfers};
 use fsage_disk::log::{Filter, LogError};
 use fsage_disk::request::Operation;
-use fsage_engine::quantity::as_f64;
-use fsage_engine::size::Bytes;
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::quantity::as_f64;
+use fsage_model::size::Bytes;
 use serde_json::json;
 
-use crate::escape;
-use crate::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
 use crate::cli::terminal::Terminal;
 use crate::cli::text;
 use crate::disk::NamedDisk;
@@ -304,35 +304,6 @@ impl From<LogError> for Shown {
     }
 }
 
-impl Explain for LogError {
-    fn exit_code(&self) -> u8 {
-        match self {
-            Self::Foreign { .. } | Self::Version { .. } | Self::Unfit { .. } | Self::Geometry { .. } => {
-                EXIT_USAGE
-            }
-            Self::Truncated { .. } | Self::Malformed { .. } => EXIT_DAMAGE,
-            Self::Io { .. } | Self::Data { .. } => EXIT_FAILED,
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        Self::hint(self)
-    }
-}
-
-impl Explain for FileError {
-    fn exit_code(&self) -> u8 {
-        match self {
-            Self::Io { .. } => EXIT_FAILED,
-            Self::Read { source, .. } | Self::Write { source, .. } => source.exit_code(),
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        Self::hint(self)
-    }
-}
-
 fn summary(args: &SummaryArgs, terminal: &Terminal) -> Result<(), Problem> {
     let filter = filter(&args.filter)?;
     let mut log = open(&args.log)?;
@@ -363,7 +334,7 @@ pub(super) fn in_words(summary: &Summary) -> String {
             name.to_owned(),
             text::count(of.requests),
             text::size(of.bytes),
-            text::size(fsage_engine::quantity::to_u64(of.mean_bytes)),
+            text::size(fsage_model::quantity::to_u64(of.mean_bytes)),
             share(of.sequential_share),
             of.layout_score.map_or_else(|| "–".to_owned(), |score| format!("{score:.3}")),
             text::duration(of.mean_service_ns),
@@ -403,7 +374,7 @@ fn drawn(heat: &HeatMap) -> String {
         for (number, row) in rows.iter().enumerate() {
             let at = as_f64(number as u64 * heat.row_bytes);
             let cells: String = row.iter().map(|bytes| shade(*bytes, most)).collect();
-            let at = text::size(fsage_engine::quantity::to_u64(at));
+            let at = text::size(fsage_model::quantity::to_u64(at));
             lines.push_str(&format!("{at:>10} │{}\n", cells.trim_end()));
         }
     }
@@ -438,7 +409,7 @@ fn filter(args: &FilterArgs) -> Result<Filter, Problem> {
     let number = |text: &str| text.parse::<u64>().ok();
     let seconds = |text: &str| {
         let value = text.parse::<f64>().ok().filter(|value| (0.0..1e9).contains(value))?;
-        Some(fsage_engine::quantity::to_u64(value * 1e9))
+        Some(fsage_model::quantity::to_u64(value * 1e9))
     };
     let operations = args.operation.iter().map(|choice| match choice {
         OperationChoice::Read => Operation::Read,

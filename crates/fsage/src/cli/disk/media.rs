@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use fsage_disk::media::{Spec, SpecError, presets};
+use fsage_disk::media::{Spec, presets};
+use fsage_model::problem::{EXIT_OK, Problem};
 use serde_json::json;
 
-use crate::problem::{EXIT_OK, EXIT_USAGE, Explain, Problem};
 use crate::cli::terminal::Terminal;
 
 /// Arguments of `fsage disk media`.
@@ -26,16 +26,6 @@ pub(super) fn run(args: &MediaArgs, terminal: &Terminal) -> Result<u8, Problem> 
         None => all(terminal)?,
     }
     Ok(EXIT_OK)
-}
-
-impl Explain for SpecError {
-    fn exit_code(&self) -> u8 {
-        EXIT_USAGE
-    }
-
-    fn hint(&self) -> Option<String> {
-        Self::hint(self)
-    }
 }
 
 fn all(terminal: &Terminal) -> Result<(), Problem> {

@@ -8,9 +8,9 @@ mod stat;
 mod up;
 
 use clap::{Args, Subcommand};
+use fsage_model::problem::{EXIT_OK, Problem};
 use serde_json::json;
 
-use crate::problem::{EXIT_OK, Problem};
 use super::terminal::Terminal;
 use super::text;
 use crate::disk::{self, DiskState, NamedDisk};

@@ -13,12 +13,12 @@ use fsage_disk::log::summary::{Collector, Summary};
 use fsage_disk::log::{Entry, LogError};
 use fsage_disk::media::{Medium, Model as _, Spec};
 use fsage_disk::request::{Operation, Request};
-use fsage_engine::size::Bytes;
+use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
+use fsage_model::size::Bytes;
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use serde_json::json;
 
-use crate::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
 use crate::cli::text;
 use crate::disk::NamedDisk;

@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use fsage_disk::fault::Faults;
 use fsage_disk::fault::spec::FaultSpec;
+use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use serde_json::json;
 
 use super::log::{NameArgs, ask};
-use crate::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
 use crate::disk::NamedDisk;
 

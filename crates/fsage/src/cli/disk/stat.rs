@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
-use fsage_engine::disk::{DiskCounter, DiskStat, DiskUse, VirtualDisk};
-use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_engine::disk::VirtualDisk;
+use fsage_model::disk::{DiskCounter, DiskStat, DiskUse};
+use fsage_model::problem::{EXIT_OK, Problem};
+use fsage_model::quantity::{as_f64, to_u64};
 use serde_json::json;
 
-use crate::problem::{EXIT_OK, Problem};
 use crate::cli::terminal::Terminal;
 use crate::cli::text;
 use crate::disk::{DiskError, NamedDisk};
@@ -36,7 +37,7 @@ pub(super) fn run(args: &StatArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let disk = NamedDisk::new(&args.name)?;
     if args.every.is_some_and(|every| !every.is_finite() || !(0.001..=86_400.0).contains(&every)) {
         return Err(Problem::new(
-            crate::problem::EXIT_USAGE,
+            fsage_model::problem::EXIT_USAGE,
             "`--every` must be from 0.001 to 86400 seconds",
         ));
     }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fsage_disk::media::Spec;
-use fsage_engine::disk::DiskTime;
-use fsage_engine::size::Bytes;
+use fsage_model::disk::DiskTime;
+use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::size::Bytes;
 
-use crate::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
 use crate::disk::NamedDisk;
 use crate::volume::DiskOptions;

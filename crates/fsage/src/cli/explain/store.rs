@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{ExplainArgs, save, show};
-use crate::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use crate::cli::terminal::Terminal;
 use crate::explain::{Explanation, Titled, noted, pages};
 use crate::report::text::counted;

@@ -5,15 +5,15 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fsage_engine::export::{ExportError, Format, export as write_trace};
-use fsage_engine::import::{ImportError, ImportOptions, ImportReport, Program, import as read_recording};
-use fsage_engine::quantity::as_f64;
+use fsage_engine::export::{Format, export as write_trace};
+use fsage_engine::import::{ImportOptions, ImportReport, Program, import as read_recording};
 use fsage_engine::trace::{self, Origin};
+use fsage_model::escape;
+use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
+use fsage_model::quantity::as_f64;
 use fsage_sys::new_file::{NewFile, Readers};
 
 use super::output_path;
-use crate::escape;
-use crate::problem::{EXIT_FAILED, EXIT_USAGE, Explain, Problem, exit_code_of};
 use crate::cli::report::unwritten;
 use crate::cli::terminal::Terminal;
 use crate::cli::text;
@@ -89,32 +89,6 @@ pub enum FormatChoice {
     Fio,
     /// A line an operation
     Csv,
-}
-
-impl Explain for ImportError {
-    fn exit_code(&self) -> u8 {
-        exit_code_of(self.kind())
-    }
-
-    fn hint(&self) -> Option<String> {
-        Some(Self::hint(self)).filter(|hint| !hint.is_empty())
-    }
-}
-
-impl Explain for ExportError {
-    fn exit_code(&self) -> u8 {
-        match self {
-            Self::Trace(error) => error.exit_code(),
-            Self::Write { .. } => EXIT_FAILED,
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        match self {
-            Self::Trace(error) => Explain::hint(error),
-            Self::Write { .. } => None,
-        }
-    }
 }
 
 pub fn import(args: &ImportArgs, terminal: &Terminal) -> Result<(), Problem> {

@@ -1,6 +1,6 @@
 //! What age costs: ratios with their intervals, and how the layout explains them.
 
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::Content;

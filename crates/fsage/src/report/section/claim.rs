@@ -94,7 +94,7 @@ fn row(
         Cell::maybe(measured.map(|measured| measured.value), in_words),
         interval,
         measured.map_or_else(Cell::none, |measured| {
-            let n = fsage_engine::quantity::as_f64(measured.n.try_into().unwrap_or(0));
+            let n = fsage_model::quantity::as_f64(measured.n.try_into().unwrap_or(0));
             Cell::number(number_of_pairs(&measured), n)
         }),
         Cell::markup(&verdict, raw.join("; ")),

@@ -1,6 +1,6 @@
 //! What the ageing took.
 
-use fsage_engine::quantity::{as_f64, share};
+use fsage_model::quantity::{as_f64, share};
 use maud::{Markup, html};
 
 use super::Content;
@@ -63,7 +63,7 @@ fn row(trial: &Trial, age: &Age, models: bool) -> Row {
         if failed == 0 { "0".to_owned() } else { format!("{} ({})", grouped(failed), by_errno.join(", ")) };
     let ns = |value: f64| Cell::number(nanoseconds(value), value);
     let own = result.overhead_ns_per_operation;
-    let own_share = share(fsage_engine::quantity::to_u64(own * as_f64(result.operations)), result.elapsed_ns);
+    let own_share = share(fsage_model::quantity::to_u64(own * as_f64(result.operations)), result.elapsed_ns);
     let overwrites = age.total_bytes.map(|total| as_f64(result.bytes_written) / as_f64(total));
     let reason = serde_json::to_value(result.stopped_by).ok();
     let reason = reason.as_ref().and_then(|value| value.as_str()).map(words).unwrap_or_default();

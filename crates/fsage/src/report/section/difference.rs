@@ -108,7 +108,7 @@ fn row(difference: &Difference) -> Row {
             end(|interval| interval.high),
             Cell::number(
                 number_of_pairs(estimate),
-                fsage_engine::quantity::as_f64(estimate.n.try_into().unwrap_or(0)),
+                fsage_model::quantity::as_f64(estimate.n.try_into().unwrap_or(0)),
             ),
             Cell::text(estimate.basis.describe()).class("small"),
             Cell::maybe(difference.delta, |delta| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::Content;
@@ -49,7 +49,7 @@ fn cards(view: &View) -> Markup {
                         @if let Some(free) = &age.result.free_space {
                             div { dt { "free extents" } dd { (grouped(free.extents)) } }
                         }
-                        @if let Some(create) = age.result.latency.get(&fsage_engine::operation::OperationKind::Create) {
+                        @if let Some(create) = age.result.latency.get(&fsage_model::operation::OperationKind::Create) {
                             // By a disk's own clock, what stays in the page cache takes no time: most creates do.
                             @if trial.is_model() {
                                 div { dt { "mean create" } dd { (trial.latency(create.mean_ns)) } }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fsage_engine::operation::OperationKind;
-use fsage_engine::quantity::as_f64;
+use fsage_model::operation::OperationKind;
+use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::Content;

@@ -1,6 +1,6 @@
 //! Layout at the end, and digests of the logical trees.
 
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::Content;

@@ -1,6 +1,6 @@
 //! Where the time on virtual media went, and what they are made of.
 
-use fsage_engine::quantity::{as_f64, to_u64};
+use fsage_model::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
 
 use super::Content;

@@ -1,6 +1,6 @@
 //! Where the worst files lie: maps of each cell's volumes, and what reading their files costs because of where they are.
 
-use fsage_engine::quantity::as_f64;
+use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::Content;

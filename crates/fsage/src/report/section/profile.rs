@@ -1,8 +1,9 @@
 //! The volume beside the tree that it was to become like.
 
-use fsage_engine::load::LoadResult;
-use fsage_engine::profile::{DISTANCE_NEAR, Fit, ONE_EXTENT_NEAR, Profile, USED_NEAR, rows, size_distance};
-use fsage_engine::quantity::{as_f64, share};
+use fsage_engine::fit::Fit;
+use fsage_model::load::LoadResult;
+use fsage_model::profile::{DISTANCE_NEAR, ONE_EXTENT_NEAR, Profile, USED_NEAR, rows, size_distance};
+use fsage_model::quantity::{as_f64, share};
 use maud::{Markup, html};
 use serde_json::Value;
 

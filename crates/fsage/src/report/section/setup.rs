@@ -176,11 +176,7 @@ fn study(view: &View, first: &Trial) -> Rows {
     let started = view.trials.iter().map(|trial| trial.started.as_str()).min().unwrap_or_default();
     push(&mut rows, "first trial began", started);
     let total = view.trials.iter().map(|trial| trial.elapsed_ns).fold(0, u64::saturating_add);
-    push(
-        &mut rows,
-        "time in trials",
-        crate::report::text::nanoseconds(fsage_engine::quantity::as_f64(total)),
-    );
+    push(&mut rows, "time in trials", crate::report::text::nanoseconds(fsage_model::quantity::as_f64(total)));
     if let Some(age) = first.ages.first() {
         push(&mut rows, "ticks and probes a trial", format!("{} and {}", age.ticks, age.probes));
     }

@@ -24,7 +24,7 @@ fn details(trial: &Trial) -> Markup {
             summary { (trial.label) (flags(trial)) " " code { (trial.id) } }
             dl.facts {
                 div { dt { "began" } dd { (trial.started) } }
-                div { dt { "took" } dd { (nanoseconds(fsage_engine::quantity::as_f64(trial.elapsed_ns))) } }
+                div { dt { "took" } dd { (nanoseconds(fsage_model::quantity::as_f64(trial.elapsed_ns))) } }
                 div { dt { "seed" } dd { (trial.seed) } }
                 div { dt { "check" } dd { (trial.check) } }
                 @for (path, value) in &trial.factors {

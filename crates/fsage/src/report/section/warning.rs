@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fsage_engine::warning::WarningKind;
+use fsage_model::warning::WarningKind;
 use maud::{Markup, html};
 
 use super::Content;

@@ -3,9 +3,9 @@
 //! What belongs to many rounds has one sample a round or a look, of the second half of the run only: by then what the filling
 //! left has been replaced.
 
-use fsage_engine::lockstep::{PartCost, Round, VolumeRound};
-use fsage_engine::measure::{MeasureMetric, model_unit};
-use fsage_engine::quantity::{as_f64, share};
+use fsage_model::lockstep::{PartCost, Round, VolumeRound};
+use fsage_model::measure::{MeasureMetric, model_unit};
+use fsage_model::quantity::{as_f64, share};
 
 use super::{BETTER, List, WORSE, unit_of, worse};
 use crate::store::format::{Look, VolumeLook};
@@ -180,8 +180,8 @@ fn use_against_fullness(list: &mut List<'_>, copy: usize, looks: &[&Look]) {
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::layout::LayoutSummary;
-    use fsage_engine::measure::MeasureResult;
+    use fsage_model::layout::LayoutSummary;
+    use fsage_model::measure::MeasureResult;
 
     use super::*;
     use crate::store::format::{Metric, StageRecord};

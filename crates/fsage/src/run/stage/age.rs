@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use fsage_engine::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
-use fsage_engine::location::Location;
-use fsage_engine::protocol::{Event, Reply, Request, Warning};
-use fsage_engine::quantity::as_f64;
-use fsage_engine::workload::spec::WorkloadSpec;
+use fsage_model::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
+use fsage_model::location::Location;
+use fsage_model::protocol::{Event, Reply, Request, Warning};
+use fsage_model::quantity::as_f64;
+use fsage_model::workload::WorkloadSpec;
 
 use super::StageContext;
 use super::places::Volume;

@@ -1,8 +1,8 @@
 //! The `copy` stage: the same tree on a fresh volume, written file by file in directory order. What the copy has
 //! in common with the original is its contents; what it lacks is age.
 
-use fsage_engine::location::Location;
-use fsage_engine::protocol::{Reply, Request};
+use fsage_model::location::Location;
+use fsage_model::protocol::{Reply, Request};
 
 use super::StageContext;
 use super::places::Volume;

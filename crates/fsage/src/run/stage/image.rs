@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use fsage_engine::image::{BLOCK_BYTES, ImageSummary};
-use fsage_engine::protocol::Request;
+use fsage_model::image::BLOCK_BYTES;
+use fsage_model::image::ImageSummary;
+use fsage_model::protocol::Request;
 use serde_json::{Value, json};
 
 use super::StageContext;

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use fsage_engine::load::out_of_space;
-use fsage_engine::lockstep::{LockstepResult, LockstepSpec, Round};
-use fsage_engine::measure::MeasureResult;
-use fsage_engine::protocol::{Reply, Request, Warning};
-use fsage_engine::quantity::as_f64;
-use fsage_engine::warning::{CPU_BOUND, WarningKind};
+use fsage_model::load::out_of_space;
+use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round};
+use fsage_model::measure::MeasureResult;
+use fsage_model::protocol::{Reply, Request, Warning};
+use fsage_model::quantity::as_f64;
+use fsage_model::warning::{CPU_BOUND, WarningKind};
 
 use super::places::Volume;
 use super::{StageContext, copy, measure};
@@ -325,10 +325,10 @@ mod tests {
             r#"{"workload":{"kind":"fsfb","target":0.95},"every":1,"followers":{},"measures":[]}"#,
         )
         .unwrap();
-        let leader = fsage_engine::lockstep::VolumeRound {
+        let leader = fsage_model::lockstep::VolumeRound {
             used_bytes: 940,
             total_bytes: 1000,
-            ..fsage_engine::lockstep::VolumeRound::default()
+            ..fsage_model::lockstep::VolumeRound::default()
         };
         let round = Round { round: 1, operations: 10_000, files: 1, live_bytes: 1, volumes: vec![leader] };
         let of = |stage: &LockstepStage, refused| {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use fsage_engine::location::Location;
-use fsage_engine::measure::{MeasureResult, MeasureSpec};
-use fsage_engine::protocol::{Request, Warning};
-use fsage_engine::warning::WarningKind;
+use fsage_model::location::Location;
+use fsage_model::measure::{MeasureResult, MeasureSpec};
+use fsage_model::protocol::{Request, Warning};
+use fsage_model::warning::WarningKind;
 
 use super::StageContext;
 use crate::measure::{self, MeasureOrder};

@@ -2,12 +2,12 @@
 //! the stage has any of it, and kept beside the record. That a file system does not tell is a warning and no failure.
 
 use fsage_disk::media::{Spec, SpecError};
-use fsage_engine::location::Location;
-use fsage_engine::protocol::Warning;
-use fsage_engine::warning::WarningKind;
+use fsage_model::cause::in_one_line;
+use fsage_model::location::Location;
+use fsage_model::protocol::Warning;
+use fsage_model::warning::WarningKind;
 
 use super::StageContext;
-use crate::cause::in_one_line;
 use crate::explain::{DEFAULT_MEDIUM, ExplainError, KEPT, explain};
 use crate::run::error::TrialError;
 use crate::store::format::VolumePlaces;

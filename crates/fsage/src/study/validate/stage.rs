@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use fsage_engine::disk::DiskTime;
-use fsage_engine::load::StopSpec;
-use fsage_engine::measure::Effect;
-use fsage_engine::size::Bytes;
+use fsage_model::disk::DiskTime;
+use fsage_model::load::StopSpec;
+use fsage_model::measure::Effect;
+use fsage_model::size::Bytes;
 
 use super::{Checker, workload};
 use crate::study::schema::Problem;

@@ -1,11 +1,11 @@
 //! Limits of a workload's parameters.
 
-use fsage_engine::load::WriteMode;
-use fsage_engine::operation::ACCESSES_LIMIT;
-use fsage_engine::profile::derived;
-use fsage_engine::size::Bytes;
-use fsage_engine::workload::spec::{ChoiceSpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_engine::fit::derived;
 use fsage_engine::workload::{ResolveContext, resolve};
+use fsage_model::load::WriteMode;
+use fsage_model::operation::ACCESSES_LIMIT;
+use fsage_model::size::Bytes;
+use fsage_model::workload::{ChoiceSpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
 
 use super::Checker;
 

@@ -41,21 +41,25 @@ pub fn count_bound(count: u64) -> u64 {
 }
 
 impl TreeDetail {
-    pub(super) fn add_size(&mut self, size: u64) {
+    /// Counts a file of `size` bytes.
+    pub fn add_size(&mut self, size: u64) {
         add_sizes(&mut self.sizes, (size_bound(size), 1, size));
     }
 
-    pub(super) fn add_extents(&mut self, extents: u64) {
+    /// Counts a file in so many extents.
+    pub fn add_extents(&mut self, extents: u64) {
         add(&mut self.extents, (count_bound(extents), 1));
     }
 
-    pub(super) fn add_directory(&mut self, level: usize, files: u64, subdirectories: u64) {
+    /// Counts a directory `level` below the top, with what it holds.
+    pub fn add_directory(&mut self, level: usize, files: u64, subdirectories: u64) {
         add(&mut self.directory_files, (count_bound(files), 1));
         add(&mut self.subdirectories, (count_bound(subdirectories), 1));
         add(&mut self.depths, (u64::try_from(level).unwrap_or(u64::MAX), 1));
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    /// Adds all that another one counted.
+    pub fn merge(&mut self, other: &Self) {
         other.sizes.iter().for_each(|row| add_sizes(&mut self.sizes, *row));
         for (mine, theirs) in [
             (&mut self.extents, &other.extents),

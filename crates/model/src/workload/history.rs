@@ -178,7 +178,7 @@ impl HistorySpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::spec::WorkloadSpec;
+    use crate::workload::WorkloadSpec;
 
     #[test]
     fn a_recorded_history_is_plain_data() {

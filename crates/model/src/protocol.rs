@@ -17,8 +17,6 @@
 
 #![allow(missing_docs, reason = "fields of requests and replies are described on the variant")]
 
-pub mod frame;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -517,4 +515,22 @@ pub struct VerifyFinding {
     pub offset: u64,
     /// What is wrong, in words.
     pub what: String,
+}
+
+/// Findings kept.
+pub const FINDINGS: usize = 100;
+
+impl VerifyResult {
+    /// Counts a bad block and keeps it as a finding while there is room.
+    pub fn bad(&mut self, kind: &str, path: &str, offset: u64, what: String) {
+        *self.bad_blocks.entry(kind.to_owned()).or_default() += 1;
+        if self.findings.len() < FINDINGS {
+            self.findings.push(VerifyFinding { path: path.to_owned(), offset, what });
+        }
+    }
+
+    /// Counts a block that could not be read.
+    pub fn unreadable(&mut self, path: &str, offset: u64, what: &str) {
+        self.bad("unreadable", path, offset, what.to_owned());
+    }
 }

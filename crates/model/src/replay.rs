@@ -1,16 +1,14 @@
 //! What a replay asks for and leaves.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::pace::Speed;
-use super::stream::Deal;
 use crate::load::{LatencySummary, LoadResult};
 use crate::operation::OperationKind;
 use crate::protocol::VerifyResult;
-use crate::workload::Model;
 
 /// How a trace is replayed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -104,16 +102,31 @@ pub struct Divergence {
     pub found: String,
 }
 
-impl Divergence {
-    pub(super) fn new(model: &Model, deal: &Deal, errno: i32) -> Self {
-        Self {
-            operation: deal.row,
-            thread: model.thread(),
-            sequence: deal.sequence,
-            kind: deal.operation.kind,
-            path: model.path_of(&deal.operation),
-            expected: "success".to_owned(),
-            found: fsage_sys::errno::name(errno).to_owned(),
+/// How fast a trace is replayed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Speed {
+    /// Each thread does one operation after the other.
+    #[default]
+    Max,
+    /// Operations start when they did, with the times divided by this (above 0).
+    Times(f64),
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    /// `max`, `recorded`, or `xN` with a number above 0.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "max" => return Ok(Self::Max),
+            "recorded" => return Ok(Self::Times(1.0)),
+            _ => {}
+        }
+        let number = text.strip_prefix(['x', '×']).and_then(|number| number.parse::<f64>().ok());
+        match number.filter(|number| (1e-3..=1e6).contains(number)) {
+            Some(number) => Ok(Self::Times(number)),
+            None => Err("it is max, recorded or xN, with N from 0.001 to 1000000".to_owned()),
         }
     }
 }

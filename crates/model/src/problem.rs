@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
-use fsage_engine::protocol::{Failure, FailureKind};
+use crate::protocol::{Failure, FailureKind};
 use serde::Serialize;
 
 use crate::escape;

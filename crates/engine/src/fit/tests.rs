@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use fsage_model::layout::size_bound;
+use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::workload::{DerivedKey, DriftSpec, LikeSpec, SizeSpec, UtilisationSpec};
+
 use super::*;
 use crate::distribution::{Random, Sizes};
-use crate::layout::size_bound;
-use crate::quantity::{as_f64, to_u64};
-use crate::workload::spec::{DerivedKey, DriftSpec, LikeSpec, SizeSpec, UtilisationSpec};
 
 pub(crate) fn profile() -> Profile {
     Profile {

@@ -32,7 +32,7 @@ pub struct DiskCounter {
 /// What a disk answers to `stat`, as its server has it. Fields that are not known are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Answer {
+pub struct Answer {
     medium: String,
     time: DiskTime,
     disk: State,

@@ -62,7 +62,7 @@ impl ProfileError {
     }
 }
 
-pub(super) fn within(key: &str, value: impl ToString, good: bool, limit: &str) -> Result<(), ProfileError> {
+pub fn within(key: &str, value: impl ToString, good: bool, limit: &str) -> Result<(), ProfileError> {
     if good {
         return Ok(());
     }
@@ -79,7 +79,7 @@ fn sum(key: &str, values: impl Iterator<Item = u64>, total: u64) -> Result<(), P
     if sum == total { Ok(()) } else { Err(ProfileError::Sum { key: key.to_owned(), sum, total }) }
 }
 
-pub(super) fn check_counts(key: &str, rows: &[(u64, u64)], total: u64) -> Result<(), ProfileError> {
+pub fn check_counts(key: &str, rows: &[(u64, u64)], total: u64) -> Result<(), ProfileError> {
     for (n, pair) in rows.windows(2).enumerate() {
         if pair[0].0 >= pair[1].0 {
             return Err(row(key, n + 1, "is not above the row before it"));
@@ -92,7 +92,7 @@ pub(super) fn check_counts(key: &str, rows: &[(u64, u64)], total: u64) -> Result
 }
 
 /// Rows of sizes; `upper`: the bound is the largest size of the row, else the smallest.
-pub(super) fn check_sizes(
+pub fn check_sizes(
     key: &str,
     rows: &[(u64, u64, u64)],
     (count, bytes): (u64, u64),

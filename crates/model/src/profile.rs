@@ -1,15 +1,13 @@
 //! What a tree of files looks like, without its names and its data: enough to age another volume until it is like it.
 //!
 //! Lists of rows are as in `TreeDetail`: rising bounds, only rows that hold something. What a profile says is checked by
-//! [`Profile::check`] before anything is made of it; [`Fit`] scales it to a volume.
+//! [`Profile::check`] before anything is made of it; The agent scales it to a volume.
 
 mod distance;
 mod error;
-mod fit;
 
 pub use distance::{DISTANCE_NEAR, ONE_EXTENT_NEAR, USED_NEAR, size_distance};
 pub use error::ProfileError;
-pub use fit::{Fit, derived};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -234,6 +232,3 @@ pub fn rows(histogram: &SizeHistogram) -> Vec<(u64, u64, u64)> {
         .map(|(power, (count, bytes))| (1_u64.checked_shl(power).unwrap_or(u64::MAX), *count, *bytes))
         .collect()
 }
-
-#[cfg(test)]
-mod tests;

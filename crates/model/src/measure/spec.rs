@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::size::Bytes;
-use crate::workload::spec::SizeSpec;
+use crate::workload::SizeSpec;
 
 /// A measure, told apart by `kind`. A new one is a variant here, a file beside this one and a line in the registry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -12,10 +12,9 @@
 
 use std::io::{ErrorKind, Read, Write};
 
+use fsage_model::protocol::FRAME_LIMIT;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use super::FRAME_LIMIT;
 
 /// Bytes of kind and id, which every frame has after its length.
 const FIXED_BYTES: u32 = 9;

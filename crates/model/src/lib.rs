@@ -1,0 +1,25 @@
+//! The one vocabulary: what lab, agent and reports must agree on, as plain data and pure functions.
+//!
+//! Nothing here touches a file or a device.
+
+#![forbid(unsafe_code)]
+
+pub mod cause;
+pub mod digest;
+pub mod disk;
+pub mod escape;
+pub mod image;
+pub mod layout;
+pub mod load;
+pub mod location;
+pub mod lockstep;
+pub mod measure;
+pub mod operation;
+pub mod problem;
+pub mod profile;
+pub mod protocol;
+pub mod quantity;
+pub mod replay;
+pub mod size;
+pub mod warning;
+pub mod workload;

@@ -1,0 +1,285 @@
+//! A load: a workload, when it ends, and what it leaves.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fsage_sys::errno;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::disk::DiskUse;
+use crate::layout::{FreeSpace, LayoutSummary};
+use crate::operation::OperationKind;
+use crate::size::Bytes;
+use crate::workload::WorkloadSpec;
+
+/// How file data reaches the volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteMode {
+    /// `write(2)` through the page cache.
+    #[default]
+    Buffered,
+    /// `O_DIRECT`; sizes are rounded up to whole 4 KiB blocks.
+    Direct,
+    /// Space is taken by `fallocate` while ageing; every live file is written in place at the end.
+    Fast,
+}
+
+/// When a load ends. The first condition that is met stops it; at least one must be given.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StopSpec {
+    /// After this many operations over all threads (failed ones count, probes do not).
+    pub operations: Option<u64>,
+    /// After this much data was written by operations.
+    pub bytes: Option<Bytes>,
+    /// After this many seconds of load (pauses and probes do not count).
+    pub seconds: Option<f64>,
+    /// When the volume has no space for an operation: no free block, or no free inode.
+    pub full: bool,
+    /// When the volume's measured age reaches this; checked at every probe, and without probes every few thousand operations where
+    /// it needs none (`volume_overwrites`).
+    pub age: Option<AgeTarget>,
+}
+
+/// A measured age. Every bound that is given must be met.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgeTarget {
+    /// Mean extents per file, at least.
+    pub extents_per_file: Option<f64>,
+    /// Share of files in more than one extent (0..=1), at least.
+    pub fragmented_share: Option<f64>,
+    /// Median size of a free extent, at most.
+    pub free_extent_median: Option<Bytes>,
+    /// Data written by operations divided by the volume's size, at least.
+    pub volume_overwrites: Option<f64>,
+    /// Extents per file and free extents both changed by less than this share (0..=1) over the last
+    /// five probes.
+    pub converged: Option<f64>,
+    /// Near to the workload's profile (`like`): use within 1 % of the volume, size distributions at most 0.05 apart
+    /// (Kolmogorov–Smirnov), share of files in one extent within 0.02. It may never be reached, so that `operations`, `bytes`
+    /// or `seconds` must be given as well.
+    #[serde(skip_serializing_if = "is_false")]
+    pub near: bool,
+}
+
+impl AgeTarget {
+    /// Whether it can only be judged by a probe: the data written is known without.
+    #[must_use]
+    pub const fn needs_probes(&self) -> bool {
+        self.needs_layout() || self.free_extent_median.is_some()
+    }
+
+    /// Whether such a probe has to look at every file.
+    #[must_use]
+    pub const fn needs_layout(&self) -> bool {
+        self.extents_per_file.is_some()
+            || self.fragmented_share.is_some()
+            || self.converged.is_some()
+            || self.near
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// Everything a target needs to know to run a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadSpec {
+    /// What is done.
+    pub workload: WorkloadSpec,
+    /// An existing directory; everything is made below it.
+    pub directory: PathBuf,
+    /// Threads (1..=64). Each owns its part of the tree and its own random stream.
+    pub threads: u32,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// When it ends.
+    pub stop: StopSpec,
+    /// How data is written.
+    #[serde(default)]
+    pub write_mode: WriteMode,
+    /// Operations between two probes with the load stopped; 0: none but the last.
+    #[serde(default)]
+    pub probe_every: u64,
+    /// Most of the run (0..1) that probes may take: those that do not fit are left out. Absent: all are made, whatever they take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_share: Option<f64>,
+    /// Whether a probe also walks the layout of every file (costs some 10 µs a file). What `stop.age` needs is walked anyway.
+    #[serde(default)]
+    pub probe_layout: bool,
+    /// Run `fstrim` at every probe.
+    #[serde(default)]
+    pub trim: bool,
+    /// Send the trace as Parquet chunks.
+    #[serde(default)]
+    pub trace: bool,
+}
+
+/// The order statistics of one kind of operation over some stretch of the load. Latencies in
+/// nanoseconds, of successful operations only, open and close included. On a virtual disk in model time they are by its clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencySummary {
+    /// Operations measured.
+    pub count: u64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+}
+
+/// One step of the evolution of latency: at most about 2,000 of them a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tick {
+    /// Operations done when the tick ended, over all threads.
+    pub operations: u64,
+    /// Nanoseconds of load when it ended (pauses and probes left out).
+    pub elapsed_ns: u64,
+    /// Latencies within the tick; kinds without a success are absent.
+    pub latency: BTreeMap<OperationKind, LatencySummary>,
+}
+
+/// What a probe saw, with the load stopped and the file system synced. Keys that an older record lacks take
+/// their defaults.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Probe {
+    /// Operations done so far.
+    pub operations: u64,
+    /// Nanoseconds of load so far.
+    pub elapsed_ns: u64,
+    /// Bytes of the volume in use (blocks − free blocks, as `statfs` has them).
+    pub used_bytes: u64,
+    /// Size of the file system as `statfs` has it.
+    pub total_bytes: u64,
+    /// Live files of the workload.
+    pub files: u64,
+    /// Bytes the kernel wrote to the device since the load began; absent when it does not say.
+    pub device_bytes_written: Option<u64>,
+    /// Free space by extent size; absent where it cannot be known.
+    pub free_space: Option<FreeSpace>,
+    /// Layout of the files, when `probe_layout` is set.
+    pub layout: Option<LayoutSummary>,
+    /// Latencies since the last probe.
+    pub latency: BTreeMap<OperationKind, LatencySummary>,
+    /// The same as one HdrHistogram interval-log line a kind (tag = the kind's name, ns).
+    pub interval_log: Vec<String>,
+    /// What the virtual disk did since the last probe, without what probes asked of it; absent on anything else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
+}
+
+/// Why a load ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// `stop.operations`.
+    Operations,
+    /// `stop.bytes`.
+    Bytes,
+    /// `stop.seconds`.
+    Seconds,
+    /// `stop.full`, or nothing but failures for want of space: no block was free.
+    Full,
+    /// The same for want of inodes: blocks were free, and no file could be made.
+    Inodes,
+    /// `stop.age`.
+    Age,
+    /// The user, a signal or the lab asked.
+    Asked,
+    /// The workload, or the trace that was replayed, was through.
+    Ended,
+}
+
+/// Operations that found no room, of failed ones by errno name.
+#[must_use]
+pub fn out_of_space(failed: &BTreeMap<String, u64>) -> u64 {
+    errno::OUT_OF_SPACE.iter().filter_map(|number| failed.get(errno::name(*number))).sum()
+}
+
+/// What a load leaves. This is also what `fsage age --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadResult {
+    /// Operations tried (successes and failures; a pick that finds no object is not an operation).
+    pub operations: u64,
+    /// Picks that found no object to work on: never timed, never counted above.
+    pub missed: u64,
+    /// Nanoseconds of load, pauses and probes left out.
+    pub elapsed_ns: u64,
+    /// Failed operations by errno name (`"ENOSPC": 12`).
+    pub failed: BTreeMap<String, u64>,
+    /// Of those with `ENOSPC`, the ones for want of an inode: blocks were free.
+    #[serde(default)]
+    pub failed_without_inode: u64,
+    /// Successes by kind.
+    pub succeeded: BTreeMap<OperationKind, u64>,
+    /// Bytes written by operations (in fast mode: bytes allocated).
+    pub bytes_written: u64,
+    /// Bytes read by operations.
+    pub bytes_read: u64,
+    /// User CPU time of the process while the load ran: its threads, the one in charge, the trace's writer. Probes,
+    /// upkeep and materialising are left out.
+    pub cpu_user_ns: u64,
+    /// The same in the kernel; what kernel threads do for the load is not in it.
+    pub cpu_sys_ns: u64,
+    /// Bytes the kernel wrote to the device meanwhile, up to the final sync; absent when it does not say.
+    pub device_bytes_written: Option<u64>,
+    /// Of these, those written before materialising began (fast mode; else the same).
+    pub device_bytes_before_materialise: Option<u64>,
+    /// Nanoseconds that materialising took (0 when not in fast mode).
+    pub materialise_ns: u64,
+    /// Probes made.
+    #[serde(default)]
+    pub probes: u64,
+    /// Nanoseconds that they took, beside `elapsed_ns`.
+    #[serde(default)]
+    pub probe_ns: u64,
+    /// Every live file has its data in place. `false` only in fast mode, when writing it was given up: then files, or the end of
+    /// one, read as zeros.
+    #[serde(default = "in_place")]
+    pub materialised: bool,
+    /// Digest of the logical tree: hex, 32 characters.
+    pub digest: String,
+    /// Why the digest need not agree with another file system's (out of space, fullness feedback);
+    /// empty when it must.
+    pub digest_caveats: Vec<String>,
+    /// Why it ended.
+    pub stopped_by: StopReason,
+    /// Latencies over the whole load.
+    pub latency: BTreeMap<OperationKind, LatencySummary>,
+    /// Layout at the end, of the files that the load made and of no others in its directory.
+    pub layout: LayoutSummary,
+    /// Free space at the end; absent where it cannot be known.
+    pub free_space: Option<FreeSpace>,
+    /// `cpu_user_ns` divided by `operations`: what fsage itself takes for an operation, making the data, keeping the
+    /// latencies and writing the trace included.
+    pub overhead_ns_per_operation: f64,
+    /// Live files, directories and links.
+    pub files: u64,
+    /// Sum of the sizes of the live files.
+    pub live_bytes: u64,
+    /// What the virtual disk did for the load, upkeep included, probes and materialising left out; absent on anything else. When it
+    /// keeps `model` time, every latency is by its clock, and `elapsed_ns` is still the wall's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
+}
+
+/// Results of before it was told are of loads that ran to their end.
+const fn in_place() -> bool {
+    true
+}

@@ -1,0 +1,9 @@
+//! Measures: what can be measured, and what a measure leaves.
+
+mod requests;
+mod result;
+mod spec;
+
+pub use requests::{RequestSummary, Requests};
+pub use result::{DISK_COUNTER, MODEL_TIME, MeasureMetric, MeasureResult, disk_metrics, model_unit};
+pub use spec::*;
