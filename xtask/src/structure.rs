@@ -116,7 +116,24 @@ mod tests {
     /// Functions end here.
     const LONGEST_FUNCTION: usize = 80;
     /// Modules that still lie in a circle. A module that no longer does is taken out of this list; none is added.
-    const KNOTTED: [(&str, &[&str]); 3] = [("disk", &[]), ("engine", &[]), ("fsage", &[])];
+    const KNOTTED: [(&str, &[&str]); 1] = [(
+        "fsage",
+        &[
+            "disk",
+            "explain",
+            "filesystem",
+            "image",
+            "lease",
+            "measure",
+            "plan",
+            "report",
+            "run",
+            "stats",
+            "store",
+            "study",
+            "volume",
+        ],
+    )];
 
     fn workspace() -> Workspace {
         read(root()).unwrap()

@@ -10,7 +10,7 @@ use fsage_model::operation::{Operation, OperationKind as K, Place};
 use fsage_model::problem::{EXIT_FAILED, Explain};
 use serde::{Deserialize, Serialize};
 
-use crate::import::{CSV_HEADING, csv_field};
+use crate::csv::{HEADING, quoted};
 use crate::trace::{Reader, Record, TraceError};
 use crate::tree::{Directory, DirectoryTree};
 
@@ -19,7 +19,7 @@ use crate::tree::{Directory, DirectoryTree};
 pub enum Format {
     /// An iolog, version 3. It knows data only: names that come and go are left out.
     Fio,
-    /// [`CSV_HEADING`] and a line an operation; [`crate::import`] reads it back.
+    /// [`HEADING`] and a line an operation; [`crate::import`] reads it back.
     Csv,
 }
 
@@ -72,7 +72,7 @@ pub fn export(
         report: ExportReport::default(),
         added: HashSet::new(),
     };
-    let heading = if format == Format::Csv { CSV_HEADING } else { "fio version 3 iolog" };
+    let heading = if format == Format::Csv { HEADING } else { "fio version 3 iolog" };
     writeln!(out, "{heading}").map_err(write)?;
     for record in trace {
         exporter.row(&record?, out).map_err(write)?;
@@ -137,9 +137,9 @@ impl Exporter {
     }
 
     fn csv(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
-        let path = csv_field(&self.path(record, false));
+        let path = quoted(&self.path(record, false));
         let target = match record.operation.kind {
-            K::Rename | K::Link | K::Symlink => csv_field(&self.path(record, true)),
+            K::Rename | K::Link | K::Symlink => quoted(&self.path(record, true)),
             _ => String::new(),
         };
         let operation = &record.operation;

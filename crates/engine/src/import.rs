@@ -30,8 +30,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace::{Checkpoint, Origin, Preamble, Record, TraceWriter, checkpoint_after};
 use crate::workload::Model;
-pub use csv::HEADING as CSV_HEADING;
-pub(crate) use csv::quoted as csv_field;
 pub use error::ImportError;
 use lines::Lines;
 use map::{Mapper, Need};
@@ -43,7 +41,7 @@ pub enum Program {
     Strace,
     /// `fio --write_iolog=FILE`, versions 2 and 3.
     Fio,
-    /// [`CSV_HEADING`] and lines of such columns.
+    /// [`HEADING`](crate::csv::HEADING) and lines of such columns.
     Csv,
 }
 

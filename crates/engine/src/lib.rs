@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod copy;
+pub mod csv;
 pub mod device;
 pub mod disk;
 pub mod distribution;

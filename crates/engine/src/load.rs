@@ -2,7 +2,7 @@
 
 use fsage_model::load::Probe;
 use fsage_model::load::Tick;
-use fsage_model::protocol::Warning;
+use fsage_model::warning::Warning;
 
 mod age;
 mod control;

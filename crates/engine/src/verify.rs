@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crossbeam_channel::{Receiver, bounded};
-use fsage_model::protocol::{FINDINGS, FailureKind, VerifyResult};
+use fsage_model::protocol::FailureKind;
+use fsage_model::verify::{FINDINGS, VerifyResult};
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, fstat, statat};

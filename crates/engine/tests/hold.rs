@@ -12,9 +12,9 @@ use std::process::Command;
 use fsage_engine::load::{Control, LoadSink, run};
 use fsage_model::load::{LoadSpec, Probe, StopSpec, Tick, WriteMode};
 use fsage_model::operation::OperationKind as K;
-use fsage_model::protocol::Warning;
 use fsage_model::quantity::share;
 use fsage_model::size::Bytes;
+use fsage_model::warning::Warning;
 use fsage_model::workload::{DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
 use fsage_sys::{loopdev, mount};
 

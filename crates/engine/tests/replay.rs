@@ -10,9 +10,9 @@ use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
 use fsage_engine::tree;
 use fsage_model::load::{LoadSpec, Probe, StopSpec, Tick, WriteMode};
 use fsage_model::operation::{Operation, OperationKind as K, Outcome, Place};
-use fsage_model::protocol::Warning;
 use fsage_model::replay::{ReplayOptions, ReplayResult, Speed};
 use fsage_model::size::Bytes;
+use fsage_model::warning::Warning;
 use fsage_model::workload::{DirectorySpec, DriftSpec, SizeSpec, WorkloadSpec};
 
 /// A folder on a real file system of the host.

@@ -15,7 +15,8 @@ use fsage::store::format::{TrialRecord, TrialStatus};
 use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, StopReason};
-use fsage_model::protocol::{Event, Failure, FailureKind, Reply, Request, VerifyResult};
+use fsage_model::protocol::{Event, Failure, FailureKind, Reply, Request};
+use fsage_model::verify::VerifyResult;
 use fsage_model::warning::WarningKind;
 
 const STUDY: &str = r#"

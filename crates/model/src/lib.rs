@@ -21,5 +21,6 @@ pub mod protocol;
 pub mod quantity;
 pub mod replay;
 pub mod size;
+pub mod verify;
 pub mod warning;
 pub mod workload;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::{LatencySummary, LoadResult};
 use crate::operation::OperationKind;
-use crate::protocol::VerifyResult;
+use crate::verify::VerifyResult;
 
 /// How a trace is replayed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

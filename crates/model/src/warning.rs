@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// CPU time of a thread, as a share of elapsed time, from which the CPU and not the device decides:
@@ -173,6 +174,16 @@ impl PartialOrd for WarningKind {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+}
+
+/// A typed warning; charts and tables show it beside the number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Warning {
+    /// What raised it.
+    #[schemars(with = "String")]
+    pub kind: WarningKind,
+    /// One sentence with the numbers.
+    pub message: String,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! `resolve` in the workload's own module turns a spec into a validated value with private fields.
 //! Sizes are written as a number of bytes or as text with a unit (`"64KiB"`).
 
+mod error;
 mod fsfb;
 mod histogram;
 mod history;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use error::WorkloadError;
 pub use fsfb::FsfbSpec;
 pub use histogram::{HistogramSource, HistogramSpec};
 pub use history::{

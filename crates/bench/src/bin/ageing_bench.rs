@@ -303,6 +303,6 @@ impl fsage_engine::load::LoadSink for Uses {
         }
     }
     fn progress(&mut self, _: u64, _: u64, _: Option<f64>, _: &str) {}
-    fn warning(&mut self, _: fsage_model::protocol::Warning) {}
+    fn warning(&mut self, _: fsage_model::warning::Warning) {}
     fn trace_chunk(&mut self, _: &[u8]) {}
 }

@@ -15,9 +15,9 @@ use fsage_bench::{mix, spread::spread, volume::Ext4};
 use fsage_engine::load::{self, Control, LoadSink, NoSink};
 use fsage_engine::replay::run_with;
 use fsage_model::load::{Probe, Tick};
-use fsage_model::protocol::Warning;
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::replay::ReplayOptions;
+use fsage_model::warning::Warning;
 use serde::{Deserialize, Serialize};
 
 /// Least share of the bare loop's operations a second.

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use fsage_model::load::{Probe, Tick};
-use fsage_model::protocol::{Event, Warning};
+use fsage_model::protocol::Event;
+use fsage_model::warning::Warning;
 
 use super::Agent;
 use crate::load::LoadSink;

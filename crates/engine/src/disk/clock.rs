@@ -7,7 +7,8 @@ use fsage_model::disk::DiskTime;
 use fsage_sys::clock::raw_ns;
 use fsage_sys::shared_clock::{SharedClock, SharedClockReader};
 
-use super::{CLOCK, ControlError, VirtualDisk};
+use super::{ControlError, VirtualDisk};
+use crate::host::disk::CLOCK;
 
 /// A clock to time by. Cloning is cheap.
 #[derive(Debug, Clone, Default)]

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-use super::{CONTROL, FILE, VirtualDisk};
+use super::VirtualDisk;
 use crate::device::Device;
+use crate::host::disk::{CONTROL, FILE};
 use crate::host::read_trimmed;
 
 /// Layers of device-mapper and the like that are looked through.

@@ -19,15 +19,9 @@ pub use meter::Meter;
 
 use std::path::{Path, PathBuf};
 
+use crate::host::disk::CONTROL;
 use fsage_model::disk::DiskStat;
 use serde_json::{Value, json};
-
-/// The exported file within a disk's folder.
-pub const FILE: &str = "mount/disk";
-/// The socket within a disk's folder.
-pub const CONTROL: &str = "control";
-/// The disk's time within a disk's folder.
-pub const CLOCK: &str = "clock";
 
 /// A virtual disk that is being served on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::size::Bytes;
 use fsage_model::workload::SizeSpec;
+use fsage_model::workload::WorkloadError;
 
 use super::Random;
 use super::normal::{exponential, inverse_normal, logarithm, normal_share};
-use crate::workload::WorkloadError;
 
 /// Mean of ln(bytes) of the body of the file-size distribution: the lognormal fitted to the data of Agrawal, Bolosky,
 /// Douceur & Lorch 2007 ("A Five-Year Study of File-System Metadata", FAST '07), as given by Agrawal,

@@ -13,8 +13,14 @@ use std::time::Duration;
 use super::process::{self, Identity};
 use super::tool::{self, Children};
 use super::{HostError, mount};
-use crate::disk::{CLOCK, CONTROL, FILE};
 use fsage_sys::loopdev;
+
+/// The exported file within a disk's folder.
+pub const FILE: &str = "mount/disk";
+/// The socket within a disk's folder.
+pub const CONTROL: &str = "control";
+/// The disk's time within a disk's folder.
+pub const CLOCK: &str = "clock";
 
 /// How long a killed server may take to leave the kernel.
 const LIMIT: Duration = Duration::from_secs(10);

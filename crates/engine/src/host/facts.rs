@@ -105,7 +105,7 @@ fn features(kernel: &str) -> BTreeMap<String, String> {
     add("device_mapper", device("/dev/mapper/control"));
     add("fuse_uring", read_trimmed("/sys/module/fuse/parameters/enable_uring"));
     add("io_uring", io_uring());
-    add("tracefs", crate::measure::requests::tracefs_place().unwrap_or_default());
+    add("tracefs", super::tracefs::place().unwrap_or_default());
     add("cgroup", cgroup());
     add("schedulers", schedulers());
     add("clocksource", read_trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"));

@@ -18,6 +18,7 @@ pub mod program;
 pub mod setting;
 pub mod signature;
 pub mod tool;
+pub mod tracefs;
 
 pub use error::HostError;
 pub(crate) use error::chain;

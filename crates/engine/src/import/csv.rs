@@ -3,10 +3,9 @@
 //! Columns as [`HEADING`] names them; a field with a comma or a quotation mark is in quotation marks, which are doubled inside. `docs/traces.md`
 //! says which operation uses which column.
 
-use super::map::{Mapper, OpenFlags, Reason, Target};
+use crate::csv::HEADING;
 
-/// The first line.
-pub const HEADING: &str = "time_s,operation,path,offset,length,target";
+use super::map::{Mapper, OpenFlags, Reason, Target};
 
 /// Columns.
 const COLUMNS: usize = 6;
@@ -204,17 +203,10 @@ fn split(line: &str, fields: &mut Vec<String>) -> Result<(), String> {
     }
 }
 
-/// A field as it is written.
-pub fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", field.replace('"', "\"\""));
-    }
-    field.to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::csv::quoted;
 
     #[test]
     fn fields_may_be_quoted() {

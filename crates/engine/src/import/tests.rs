@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::csv::HEADING;
 use fsage_model::operation::{Operation, OperationKind as K};
 use proptest::prelude::*;
 
@@ -37,7 +38,7 @@ fn imported_with(
 }
 
 fn csv(lines: &str) -> (ImportReport, Vec<Record>) {
-    imported(Program::Csv, &format!("{CSV_HEADING}\n{lines}"), &ImportOptions::default()).unwrap()
+    imported(Program::Csv, &format!("{HEADING}\n{lines}"), &ImportOptions::default()).unwrap()
 }
 
 fn strace(lines: &str) -> (ImportReport, Vec<Record>) {

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use fsage_model::disk::DiskUse;
 use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, Probe, StopReason, WriteMode};
 use fsage_model::operation::OperationKind;
-use fsage_model::protocol::Warning;
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use fsage_model::workload::UtilisationSpec;
 use fsage_sys::clock::{CpuTime, process_cpu, raw_ns};

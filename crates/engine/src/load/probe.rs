@@ -2,7 +2,7 @@
 
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::Probe;
-use fsage_model::protocol::Warning;
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
 use super::fullness::Usage;

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use fsage_model::disk::DiskUse;
 use fsage_model::measure::RequestSummary;
-use fsage_model::protocol::Warning;
 use fsage_model::quantity::as_f64;
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use fsage_sys::clock::{CpuTime, raw_ns, thread_cpu};
 use fsage_sys::mount::descriptor_path;

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use fsage_model::protocol::{Failure, FailureKind};
+use fsage_model::workload::WorkloadError;
 use fsage_sys::errno::is_out_of_space;
 use rustix::io::Errno;
 
 use crate::disk::ControlError;
 use crate::host::HostError;
 use crate::location::LocationError;
-use crate::workload::WorkloadError;
 
 /// Why a measure or a copy did not come to its end.
 #[derive(Debug, thiserror::Error)]

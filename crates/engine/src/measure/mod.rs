@@ -30,8 +30,8 @@ use fsage_model::measure::RequestSummary;
 use fsage_model::measure::WalkSpec;
 use fsage_model::measure::disk_metrics;
 use fsage_model::measure::model_unit;
-use fsage_model::protocol::Warning;
 use fsage_model::quantity::{as_f64, share};
+use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
 
 use crate::load::{Control, LoadSink};

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::os::fd::AsFd as _;
 
 use fsage_content::{BLOCK_BYTES, Block, BlockVerdict, Expected, HEADER_BYTES, recognise, verify};
-use fsage_model::protocol::FINDINGS;
-use fsage_model::protocol::VerifyResult;
+use fsage_model::verify::FINDINGS;
+use fsage_model::verify::VerifyResult;
 use fsage_sys::fiemap::{self, Reader};
 use rustix::io::Errno;
 

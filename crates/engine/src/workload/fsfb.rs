@@ -11,9 +11,10 @@
 use fsage_model::operation::{Operation, OperationKind, Outcome};
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::workload::FsfbSpec;
+use fsage_model::workload::WorkloadError;
 
 use super::population::{PATIENCE, Population, is_shortage, own_directories};
-use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
+use super::{Feedback, Part, ResolveContext, Workload};
 use crate::distribution::{Random, Sizes};
 
 /// What is under way.

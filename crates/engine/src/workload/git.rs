@@ -19,12 +19,13 @@ use fsage_model::operation::{Operation, OperationKind, Outcome};
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::size::Bytes;
 use fsage_model::workload::GitSpec;
+use fsage_model::workload::WorkloadError;
 
 use self::repository::{Repository, Role, Slot};
 use super::history::{Change, History, Progress};
 use super::population::{Population, is_shortage};
 use super::room::Room;
-use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
+use super::{Feedback, Part, ResolveContext, Workload};
 use crate::distribution::Random;
 
 /// Bytes of an index for each file: 62 of fixed fields and a short path, padded (gitformat-index).

@@ -18,12 +18,13 @@ mod rows;
 use fsage_model::operation::{Operation, OperationKind, Outcome};
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::workload::HistogramSpec;
+use fsage_model::workload::WorkloadError;
 
 use self::age::Ages;
 use self::rows::Row;
 use super::population::{PATIENCE, Population, is_shortage};
 use super::room::Room;
-use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
+use super::{Feedback, Part, ResolveContext, Workload};
 use crate::distribution::Random;
 use crate::tree::Directory;
 

@@ -11,7 +11,7 @@ pub use checkout::{Checkout, Progress};
 use fsage_model::quantity::index;
 use fsage_model::workload::{HistorySpec, RecordedHistory};
 
-use super::WorkloadError;
+use fsage_model::workload::WorkloadError;
 
 /// What happens to one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,11 +13,12 @@ use std::collections::VecDeque;
 
 use fsage_model::operation::{Operation, OperationKind, Outcome};
 use fsage_model::quantity::as_f64;
+use fsage_model::workload::WorkloadError;
 use fsage_model::workload::{InterleavedAppendSpec, SyncSpec};
 
 use super::population::{Population, is_shortage, own_directories};
 use super::room::Room;
-use super::{Feedback, ResolveContext, Workload, WorkloadError};
+use super::{Feedback, ResolveContext, Workload};
 use crate::distribution::{Random, Sizes};
 
 /// Most files of a set: so many are open to growth at once.

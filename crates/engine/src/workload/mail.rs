@@ -13,11 +13,12 @@ use std::collections::{HashMap, VecDeque};
 
 use fsage_model::operation::{Operation, OperationKind, Outcome};
 use fsage_model::quantity::{as_f64, index};
+use fsage_model::workload::WorkloadError;
 use fsage_model::workload::{MailSpec, MailWeights};
 
 use super::population::{Population, is_shortage};
 use super::room::Room;
-use super::{Feedback, ResolveContext, Workload, WorkloadError};
+use super::{Feedback, ResolveContext, Workload};
 use crate::distribution::{Random, Sizes, exponential, logarithm};
 use crate::tree::Directory;
 

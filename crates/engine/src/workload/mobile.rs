@@ -11,10 +11,11 @@
 use fsage_model::operation::{Operation, OperationKind, Outcome};
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::workload::MobileSpec;
+use fsage_model::workload::WorkloadError;
 
 use super::population::{PATIENCE, Population, is_shortage, own_directories};
 use super::room::Room;
-use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
+use super::{Feedback, Part, ResolveContext, Workload};
 use crate::distribution::{Random, Sizes};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

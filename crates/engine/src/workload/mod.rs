@@ -17,7 +17,6 @@
 
 mod digest;
 mod drift;
-mod error;
 mod fsfb;
 mod git;
 mod histogram;
@@ -34,7 +33,6 @@ mod snapshots;
 
 pub(crate) use digest::TreeDigest;
 pub use drift::Drift;
-pub use error::WorkloadError;
 pub use fsfb::Fsfb;
 pub use git::Git;
 pub use histogram::Histogram;
@@ -47,6 +45,7 @@ pub use snapshots::Snapshots;
 use fsage_model::digest::Digest;
 use fsage_model::load::WriteMode;
 use fsage_model::operation::{Operation, Outcome, Place};
+use fsage_model::workload::WorkloadError;
 use fsage_model::workload::WorkloadSpec;
 
 use self::population::Population;

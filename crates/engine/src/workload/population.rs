@@ -5,9 +5,9 @@
 
 use fsage_model::load::WriteMode;
 use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
+use fsage_model::workload::WorkloadError;
 use fsage_sys::errno::is_out_of_space;
 
-use super::error::WorkloadError;
 use super::{LiveFile, Model};
 use crate::distribution::Random;
 use crate::tree::Directory;

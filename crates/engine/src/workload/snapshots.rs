@@ -8,11 +8,12 @@
 //! A file that does not fit is left out until it is next written. Each thread has a tree of its own.
 
 use fsage_model::operation::{Operation, Outcome};
+use fsage_model::workload::WorkloadError;
 use fsage_model::workload::{ReplaceSpec, SnapshotsSpec};
 
 use super::history::{Checkout, History, Progress};
 use super::population::Population;
-use super::{Feedback, Part, ResolveContext, Workload, WorkloadError};
+use super::{Feedback, Part, ResolveContext, Workload};
 use crate::distribution::Random;
 
 /// The workload `snapshots` of one thread.

@@ -8,8 +8,9 @@ use clap::Args;
 use fsage_engine::host::mount::{self, MountEntry};
 use fsage_model::measure::{Effect, MeasureMetric, MeasureResult, MeasureSpec, registry};
 use fsage_model::problem::{EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
-use fsage_model::protocol::{Request, Warning};
+use fsage_model::protocol::Request;
 use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use serde_json::json;
 

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fsage_model::escape;
-use fsage_model::protocol::{Event, Warning};
+use fsage_model::protocol::Event;
 use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::warning::Warning;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal::Terminal;

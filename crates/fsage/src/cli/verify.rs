@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
-use fsage_model::protocol::{Reply, Request, VerifyResult};
+use fsage_model::protocol::{Reply, Request};
+use fsage_model::verify::VerifyResult;
 
 use super::terminal::Terminal;
 use super::{session, text};

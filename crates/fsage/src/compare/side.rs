@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fsage_model::protocol::Warning;
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use serde_json::Value;
 

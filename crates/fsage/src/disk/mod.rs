@@ -11,7 +11,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fsage_engine::disk::{FILE, VirtualDisk};
+use fsage_engine::disk::VirtualDisk;
+use fsage_engine::host::disk::FILE;
 use fsage_engine::host::held::same;
 use fsage_engine::host::{block, disk as server};
 use serde_json::Value;

@@ -7,8 +7,9 @@ use fsage_model::disk::DiskUse;
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, Tick, out_of_space};
 use fsage_model::lockstep::Round;
-use fsage_model::protocol::{BlockFacts, HostFacts, Warning};
+use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, share};
+use fsage_model::warning::Warning;
 use serde_json::Value;
 
 use super::series::{self, FreeMap, Latency};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fsage_model::cause::in_one_line;
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
-use fsage_model::protocol::VerifyResult;
+use fsage_model::verify::VerifyResult;
 
 use crate::filesystem::FileSystemError;
 use crate::image::ImageError;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fsage_model::protocol::Warning;
+use fsage_model::warning::Warning;
 
 use crate::plan::PlannedTrial;
 use crate::run::TrialState;

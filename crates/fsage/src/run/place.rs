@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use fsage_model::location::Location;
-use fsage_model::protocol::{BlockFacts, Request, Warning};
+use fsage_model::protocol::{BlockFacts, Request};
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
 use super::error::TrialError;

@@ -11,7 +11,8 @@ use std::path::Path;
 
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::location::Location;
-use fsage_model::protocol::{Event, HostFacts, Reply, Request, Warning};
+use fsage_model::protocol::{Event, HostFacts, Reply, Request};
+use fsage_model::warning::Warning;
 
 use super::error::TrialError;
 use super::interrupt::Interrupt;

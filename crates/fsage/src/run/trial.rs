@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fsage_model::protocol::{BlockFacts, HostFacts, Reply, Request, Warning};
+use fsage_model::protocol::{BlockFacts, HostFacts, Reply, Request};
+use fsage_model::warning::Warning;
 
 use super::error::TrialError;
 use super::interrupt::Interrupt;

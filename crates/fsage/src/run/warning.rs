@@ -1,9 +1,10 @@
 //! Typed warnings: what makes a number of a trial doubtful, in one sentence with the figures.
 
 use fsage_model::load::{LoadResult, WriteMode};
-use fsage_model::protocol::{HostFacts, Warning};
+use fsage_model::protocol::HostFacts;
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::size::Bytes;
+use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
 
 use crate::study::spec::AgeStage;

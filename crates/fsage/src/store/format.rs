@@ -10,7 +10,8 @@ use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::{LoadResult, Probe, Tick};
 use fsage_model::lockstep::Round;
 use fsage_model::measure::MeasureResult;
-use fsage_model::protocol::{BlockFacts, HostFacts, Warning};
+use fsage_model::protocol::{BlockFacts, HostFacts};
+use fsage_model::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -13,7 +13,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fsage_model::protocol::Warning;
+use fsage_model::warning::Warning;
 use fsage_sys::folder::Folder;
 use fsage_sys::input::{self, RECORD_LIMIT};
 use serde::{Deserialize, Serialize};

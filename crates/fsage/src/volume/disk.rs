@@ -6,7 +6,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use fsage_engine::disk::FILE;
+use fsage_engine::host::disk::FILE;
 use fsage_model::disk::DiskTime;
 use fsage_model::protocol::{BlockFacts, Reply, Request};
 use fsage_model::size::Bytes;

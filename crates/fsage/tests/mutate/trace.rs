@@ -7,8 +7,8 @@ use fsage_engine::replay::run_with;
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
 use fsage_model::load::{LoadSpec, Probe, Tick};
 use fsage_model::operation::{OperationKind, Place};
-use fsage_model::protocol::Warning;
 use fsage_model::replay::ReplayOptions;
+use fsage_model::warning::Warning;
 
 use super::ground::{Ground, limited};
 use super::{Format, bytes};

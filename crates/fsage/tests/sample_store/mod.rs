@@ -13,8 +13,9 @@ use fsage::study::{Overrides, load};
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
 use fsage_model::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
 use fsage_model::operation::OperationKind as K;
-use fsage_model::protocol::{BlockFacts, HostFacts, Warning};
+use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
 const KINDS: [K; 7] = [K::Create, K::Append, K::RandomWrite, K::Truncate, K::Read, K::RandomRead, K::Delete];

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::requests::RequestSummary;
 use crate::disk::{DiskCounter, DiskTime, DiskUse};
-use crate::protocol::Warning;
 use crate::quantity::as_f64;
+use crate::warning::Warning;
 
 /// What a measure found. `elapsed_ns` leaves out what prepares it (finding old files, dropping caches).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

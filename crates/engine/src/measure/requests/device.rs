@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-use super::TraceError;
+use crate::host::tracefs::TraceError;
 use crate::host::{mount, read_trimmed};
 
 /// A disk and the part of it that counts.

@@ -15,7 +15,6 @@
 mod device;
 mod event;
 mod summary;
-mod tracefs;
 
 use std::fs::File;
 use std::io::Read as _;
@@ -27,50 +26,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fsage_model::measure::RequestSummary;
-use fsage_model::protocol::Warning;
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
+use crate::host::tracefs::{self, Instance, TraceError};
 use device::Disk;
 pub use event::{Event, EventKind, parse};
 pub use summary::Collector;
-use tracefs::Instance;
-
-/// Where tracefs is reached, in words; `None` where requests cannot be seen.
-pub(crate) fn tracefs_place() -> Option<String> {
-    tracefs::place()
-}
 
 /// Size of the ring buffer of each CPU: about 80,000 events.
 const BUFFER_KIB: u64 = 8 << 10;
 
 /// Time between two looks at the buffer. The reader must not take part in what is measured more than it has to.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// Why requests cannot be seen.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The kernel has no tracefs, or does not let us.
-    #[error("no tracefs: {0}")]
-    NoTracefs(#[source] std::io::Error),
-    /// A file of tracefs does not do what it should.
-    #[error("cannot {what} `{file}` of tracefs: {source}")]
-    File {
-        /// What was tried.
-        what: &'static str,
-        /// The file below tracefs.
-        file: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The device is not one whose requests can be seen.
-    #[error("{} has no block device: {what}", path.display())]
-    Device {
-        /// The directory or device.
-        path: std::path::PathBuf,
-        /// Why.
-        what: String,
-    },
-}
 
 /// Whether a name is that of an instance of ours: `fsage-` and then small letters, digits and dashes, at most 64.
 ///

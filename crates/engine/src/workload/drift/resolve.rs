@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fsage_model::load::WriteMode;
 use fsage_model::operation::{ACCESSES_LIMIT, BLOCK_BYTES, OperationKind};
+use fsage_model::workload::WorkloadError;
 use fsage_model::workload::{ChoiceSpec, DirectorySpec, DriftSpec, UtilisationSpec};
 
 use super::Drift;
@@ -16,7 +17,7 @@ use super::steer::Steer;
 use crate::distribution::{Alias, Random, Sizes};
 use crate::fit::derived;
 use crate::tree::Directory;
-use crate::workload::{ResolveContext, WorkloadError};
+use crate::workload::ResolveContext;
 
 /// Threads a load may have.
 const MAX_THREADS: u32 = 64;

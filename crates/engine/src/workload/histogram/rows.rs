@@ -8,7 +8,7 @@ use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::size::Bytes;
 use fsage_model::workload::{HistogramSource, HistogramSpec};
 
-use crate::workload::WorkloadError;
+use fsage_model::workload::WorkloadError;
 
 /// Most rows of a histogram: each is looked at once an operation.
 const MOST_ROWS: usize = 256;

@@ -2,10 +2,10 @@
 
 use fsage_model::quantity::{as_f64, index, to_u64};
 use fsage_model::workload::SyntheticHistory;
+use fsage_model::workload::WorkloadError;
 
 use super::{Change, History};
 use crate::distribution::{Random, Sizes, exponential, inverse_normal, logarithm};
-use crate::workload::WorkloadError;
 
 /// The stream of random numbers: none of a thread's.
 const STREAM: u32 = u32::MAX;

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use fsage_model::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
 use fsage_model::location::Location;
-use fsage_model::protocol::{Event, Reply, Request, Warning};
+use fsage_model::protocol::{Event, Reply, Request};
 use fsage_model::quantity::as_f64;
+use fsage_model::warning::Warning;
 use fsage_model::workload::WorkloadSpec;
 
 use super::StageContext;

@@ -8,8 +8,9 @@ use std::path::Path;
 use fsage_model::load::out_of_space;
 use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round};
 use fsage_model::measure::MeasureResult;
-use fsage_model::protocol::{Reply, Request, Warning};
+use fsage_model::protocol::{Reply, Request};
 use fsage_model::quantity::as_f64;
+use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
 
 use super::places::Volume;

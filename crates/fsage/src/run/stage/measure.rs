@@ -4,7 +4,8 @@ use std::path::Path;
 
 use fsage_model::location::Location;
 use fsage_model::measure::{MeasureResult, MeasureSpec};
-use fsage_model::protocol::{Request, Warning};
+use fsage_model::protocol::Request;
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
 use super::StageContext;

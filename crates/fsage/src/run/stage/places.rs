@@ -4,7 +4,7 @@
 use fsage_disk::media::{Spec, SpecError};
 use fsage_model::cause::in_one_line;
 use fsage_model::location::Location;
-use fsage_model::protocol::Warning;
+use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
 use super::StageContext;

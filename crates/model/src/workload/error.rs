@@ -1,6 +1,6 @@
 //! Why a workload's description makes no sense.
 
-use fsage_model::size::Bytes;
+use crate::size::Bytes;
 
 /// Why a workload's description makes no sense. Each names the key as it stands in TOML.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum WorkloadError {
     #[error("like: {source}")]
     Profile {
         /// What is wrong with it.
-        source: fsage_model::profile::ProfileError,
+        source: crate::profile::ProfileError,
     },
     /// No operation has a weight.
     #[error("weights are all 0: there is nothing to do")]
@@ -87,12 +87,12 @@ pub enum WorkloadError {
 
 impl WorkloadError {
     /// A number that is out of its range.
-    pub(super) fn range(key: &str, value: impl ToString, limit: &str) -> Self {
+    pub fn range(key: &str, value: impl ToString, limit: &str) -> Self {
         Self::Range { key: key.to_owned(), value: value.to_string(), limit: limit.to_owned() }
     }
 
     /// Refuses what is no share above 0 and at most 1.
-    pub(super) fn share(key: &str, value: f64) -> Result<f64, Self> {
+    pub fn share(key: &str, value: f64) -> Result<f64, Self> {
         if value > 0.0 && value <= 1.0 {
             Ok(value)
         } else {
@@ -101,7 +101,7 @@ impl WorkloadError {
     }
 
     /// Refuses what is not in `range`.
-    pub(super) fn within(key: &str, value: u64, range: std::ops::RangeInclusive<u64>) -> Result<u64, Self> {
+    pub fn within(key: &str, value: u64, range: std::ops::RangeInclusive<u64>) -> Result<u64, Self> {
         if range.contains(&value) {
             return Ok(value);
         }

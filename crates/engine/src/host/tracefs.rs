@@ -9,14 +9,39 @@ use std::time::{Duration, Instant};
 use rustix::fd::OwnedFd;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::TraceError;
-use crate::host::mount;
+use super::mount;
+
+/// Why requests cannot be seen.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The kernel has no tracefs, or does not let us.
+    #[error("no tracefs: {0}")]
+    NoTracefs(#[source] Error),
+    /// A file of tracefs does not do what it should.
+    #[error("cannot {what} `{file}` of tracefs: {source}")]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// The file below tracefs.
+        file: String,
+        /// Why.
+        source: Error,
+    },
+    /// The device is not one whose requests can be seen.
+    #[error("{} has no block device: {what}", path.display())]
+    Device {
+        /// The directory or device.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
+}
 
 /// How long an instance may be kept by a pipe that is just being closed.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 
 /// Where tracefs is reached, in words; `None` where the kernel has none, or we may not mount it.
-pub(super) fn place() -> Option<String> {
+pub fn place() -> Option<String> {
     let tracefs = Tracefs::open().ok()?;
     let mounted = tracefs.mount.is_none();
     Some(if mounted {
@@ -54,7 +79,7 @@ impl Tracefs {
 
 /// An instance, removed when dropped.
 #[derive(Debug)]
-pub(super) struct Instance {
+pub struct Instance {
     path: PathBuf,
     _tracefs: Tracefs,
 }
@@ -112,7 +137,7 @@ fn lost_in(stats: &str) -> u64 {
 }
 
 /// Removes an instance by its name; none is fine, and so is a kernel without tracefs.
-pub(super) fn remove(name: &str) -> Result<(), Error> {
+pub fn remove(name: &str) -> Result<(), Error> {
     match Tracefs::open() {
         Ok(tracefs) => remove_at(&tracefs.instance(name)),
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(()),
