@@ -5,7 +5,10 @@
 
 use fsage_engine::host::program::{Program, all_called};
 use fsage_model::protocol::HostFacts;
+use fsage_model::filesystem;
 use serde::Serialize;
+
+use crate::filesystem::{DRIVERS, built_in};
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -47,8 +50,11 @@ pub struct Diagnosis {
     pub host: HostFacts,
 }
 
-/// Programs that the shipped studies need.
-const NEEDED: [&str; 6] = ["mke2fs", "e2fsck", "mkfs.xfs", "xfs_repair", "mkfs.btrfs", "btrfs"];
+/// Whether the shipped studies need a program: one that makes or checks a file system of theirs.
+fn is_needed(program: &str) -> bool {
+    let needed = DRIVERS.iter().filter(|driver| driver.facts().needed);
+    needed.flat_map(|driver| [driver.mkfs(), driver.fsck()]).any(|known| known.name == program)
+}
 
 /// A feature of the kernel, whether it is needed, and what for.
 const FEATURES: [(&str, bool, &str); 6] = [
@@ -60,19 +66,16 @@ const FEATURES: [(&str, bool, &str); 6] = [
     ("io_uring", false, "asynchronous loads"),
 ];
 
-/// File systems of the shipped studies.
-const FILE_SYSTEMS: [(&str, bool); 5] =
-    [("ext4", true), ("xfs", true), ("btrfs", true), ("ext2", false), ("ext3", false)];
-
 /// Judges.
 #[must_use]
 pub fn examine(host: HostFacts) -> Diagnosis {
     let mut checks = vec![root(&host)];
-    checks.extend(FILE_SYSTEMS.map(|(name, needed)| file_system(&host, name, needed)));
+    let driven = filesystem::ALL.iter().filter(|row| built_in(row.name).is_some());
+    checks.extend(driven.map(|row| file_system(&host, row.name, row.needed)));
     checks.extend(all_called().map(|&Program { name, package, purpose, .. }| Check {
         group: "programs",
         name: name.to_owned(),
-        state: state(host.tools.contains_key(name), NEEDED.contains(&name)),
+        state: state(host.tools.contains_key(name), is_needed(name)),
         detail: host.tools.get(name).cloned().unwrap_or_else(|| format!("to {purpose}")),
         package,
     }));
@@ -191,10 +194,9 @@ mod tests {
             ("fio", "fio"),
         ] {
             let check = diagnosis.checks.iter().find(|check| check.name == name).unwrap();
-            let wanted = if NEEDED.contains(&name) { State::Missing } else { State::Absent };
+            let wanted = if is_needed(name) { State::Missing } else { State::Absent };
             assert_eq!((check.package, check.state), (package, wanted), "{name}");
         }
-        assert!(NEEDED.iter().all(|name| all_called().any(|known| known.name == *name)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod cause;
 pub mod digest;
 pub mod disk;
 pub mod escape;
+pub mod filesystem;
 pub mod image;
 pub mod layout;
 pub mod load;

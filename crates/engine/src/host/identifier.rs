@@ -3,78 +3,44 @@
 //! It is what a user repeats to say that exactly this content can be lost, so it must come from the very bytes that were recognised.
 //! A format that is not listed, and an identifier of zeros, has none.
 //!
-//! Offsets from the formats' own headers: `fs/ext4/ext4.h`, `fs/xfs/libxfs/xfs_format.h`, `btrfs_tree.h`, `f2fs_fs.h`,
-//! `linux/swap.h`, the LUKS, FAT, NTFS, exFAT, UEFI and LVM2 on-disk formats.
+//! Where it lies stands beside the magic that it belongs to ([`Magic`]).
 
-/// How an identifier is kept.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// 16 bytes in the order they are written.
-    Uuid,
-    /// 16 bytes, the first three groups little-endian.
-    Guid,
-    /// Text of a UUID, 40 bytes padded with zeros.
-    Text,
-    /// Four bytes, little-endian, `XXXX-XXXX`.
-    Serial,
-    /// Eight bytes, little-endian, 16 digits.
-    Long,
-    /// Four bytes, little-endian, 8 digits.
-    Disk,
+use fsage_model::filesystem::{IdentifierForm, Magic};
+
+/// The identifier that belongs to this magic in the first bytes of a volume; empty when it has none.
+#[must_use]
+pub fn of(magic: Option<&Magic>, head: &[u8]) -> String {
+    significant(magic.and_then(|magic| read(magic, head)))
 }
 
-/// Name of the signature, magic that tells variants apart and its offset, offset of the identifier, how it is kept.
-#[rustfmt::skip]
-const PLACES: &[(&str, usize, &[u8], usize, Kind)] = &[
-    ("ext2", 0, b"", 1024 + 0x68, Kind::Uuid),
-    ("ext3", 0, b"", 1024 + 0x68, Kind::Uuid),
-    ("ext4", 0, b"", 1024 + 0x68, Kind::Uuid),
-    ("xfs", 0, b"", 32, Kind::Uuid),
-    ("btrfs", 0, b"", 65536 + 32, Kind::Uuid),
-    ("f2fs", 0, b"", 1024 + 108, Kind::Uuid),
-    ("nilfs2", 0, b"", 1024 + 0x98, Kind::Uuid),
-    ("bcachefs", 0, b"", 4096 + 56, Kind::Uuid),
-    ("bcache", 0, b"", 4096 + 40, Kind::Uuid),
-    ("jfs", 0, b"", 32768 + 136, Kind::Uuid),
-    ("reiserfs", 0, b"", 65536 + 84, Kind::Uuid),
-    ("erofs", 0, b"", 1024 + 48, Kind::Uuid),
-    ("swap", 4086, b"SWAPSPACE2", 1024 + 12, Kind::Uuid),
-    ("LUKS", 0, b"LUKS\xba\xbe", 168, Kind::Text),
-    ("vfat", 82, b"FAT32   ", 67, Kind::Serial),
-    ("vfat", 54, b"FAT", 39, Kind::Serial),
-    ("exfat", 0, b"", 100, Kind::Serial),
-    ("ntfs", 0, b"", 72, Kind::Long),
-    ("gpt", 512, b"EFI PART", 512 + 56, Kind::Guid),
-    ("gpt", 4096, b"EFI PART", 4096 + 56, Kind::Guid),
-    ("mbr", 510, &[0x55, 0xaa], 440, Kind::Disk),
-];
-
-/// The identifier of what was recognised as `name` in the first bytes of a volume; empty when it has none.
+/// A physical volume's of LVM2; empty when it has none.
 #[must_use]
-pub fn of(name: &str, head: &[u8]) -> String {
-    let found = if name == "LVM2" { lvm2(head) } else { listed(name, head) };
-    // Zeros identify nothing.
+pub fn lvm2(head: &[u8]) -> String {
+    significant(letters(head))
+}
+
+/// Zeros identify nothing.
+fn significant(found: Option<String>) -> String {
     found.filter(|text| text.bytes().any(|byte| !matches!(byte, b'0' | b'-'))).unwrap_or_default()
 }
 
-fn listed(name: &str, head: &[u8]) -> Option<String> {
-    let holds = |at: usize, magic: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(magic));
-    let (.., at, kind) = PLACES.iter().find(|(known, at, magic, ..)| *known == name && holds(*at, magic))?;
-    let bytes = head.get(*at..)?;
+fn read(magic: &Magic, head: &[u8]) -> Option<String> {
+    let (at, form) = magic.identifier?;
+    let bytes = head.get(at..)?;
     let number = || Some(u32::from_le_bytes(*bytes.first_chunk()?));
-    Some(match kind {
-        Kind::Uuid => in_groups(bytes.first_chunk()?),
-        Kind::Guid => {
+    Some(match form {
+        IdentifierForm::Uuid => in_groups(bytes.first_chunk()?),
+        IdentifierForm::Guid => {
             let mut swapped = *bytes.first_chunk::<16>()?;
             swapped[..4].reverse();
             swapped[4..6].reverse();
             swapped[6..8].reverse();
             in_groups(&swapped)
         }
-        Kind::Text => plain(bytes.get(..40)?)?,
-        Kind::Serial => format!("{:04X}-{:04X}", number()? >> 16, number()? & 0xffff),
-        Kind::Long => format!("{:016X}", u64::from_le_bytes(*bytes.first_chunk()?)),
-        Kind::Disk => format!("{:08x}", number()?),
+        IdentifierForm::Text => plain(bytes.get(..40)?)?,
+        IdentifierForm::Serial => format!("{:04X}-{:04X}", number()? >> 16, number()? & 0xffff),
+        IdentifierForm::Long => format!("{:016X}", u64::from_le_bytes(*bytes.first_chunk()?)),
+        IdentifierForm::Disk => format!("{:08x}", number()?),
     })
 }
 
@@ -96,8 +62,8 @@ fn in_groups(bytes: &[u8; 16]) -> String {
     text
 }
 
-/// A physical volume's: 32 letters behind the label, in one of the first four sectors, in groups of 6-4-4-4-4-4-6.
-fn lvm2(head: &[u8]) -> Option<String> {
+/// 32 letters behind the label, in one of the first four sectors, in groups of 6-4-4-4-4-4-6.
+fn letters(head: &[u8]) -> Option<String> {
     let label =
         (0..4).filter_map(|sector| head.get(sector * 512..)).find(|at| at.starts_with(b"LABELONE"))?;
     let offset = usize::try_from(u32::from_le_bytes(*label.get(20..)?.first_chunk()?)).ok()?;
@@ -116,6 +82,7 @@ fn lvm2(head: &[u8]) -> Option<String> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::signature::identify;
     use super::*;
 
     fn head(places: &[(usize, &[u8])]) -> Vec<u8> {
@@ -128,47 +95,53 @@ mod tests {
 
     const BYTES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
+    fn found(places: &[(usize, &[u8])]) -> (String, String) {
+        let found = identify(&head(places), &[], 1 << 30);
+        (found.name, found.uuid)
+    }
+
     #[test]
     fn identifiers_are_written_as_blkid_writes_them() {
         let uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f";
-        assert_eq!(of("ext4", &head(&[(1128, &BYTES)])), uuid);
-        assert_eq!(of("btrfs", &head(&[(65568, &BYTES)])), uuid);
-        assert_eq!(
-            of("gpt", &head(&[(512, b"EFI PART"), (568, &BYTES)])),
-            "03020100-0504-0706-0809-0a0b0c0d0e0f"
-        );
-        assert_eq!(of("vfat", &head(&[(82, b"FAT32   "), (67, &BYTES[1..5])])), "0403-0201");
-        assert_eq!(of("vfat", &head(&[(54, b"FAT16   "), (39, &BYTES[1..5])])), "0403-0201");
-        assert_eq!(of("ntfs", &head(&[(72, &BYTES[1..9])])), "0807060504030201");
-        assert_eq!(of("mbr", &head(&[(510, &[0x55, 0xaa]), (440, &BYTES[1..5])])), "04030201");
-        let luks = head(&[(0, b"LUKS\xba\xbe"), (168, b"0123-abcd")]);
-        assert_eq!(of("LUKS", &luks), "0123-abcd");
         let letters = b"abcdef0123ABCDefgh4567ijkl89mnop";
-        let lvm2 = head(&[(512, b"LABELONE"), (532, &32_u32.to_le_bytes()), (544, letters)]);
-        assert_eq!(of("LVM2", &lvm2), "abcdef-0123-ABCD-efgh-4567-ijkl-89mnop");
+        let label = [(512, &b"LABELONE"[..]), (532, &32_u32.to_le_bytes()), (536, b"LVM2 001"), (544, letters)];
+        for (places, name, expected) in [
+            (&[(1080, &[0x53, 0xef][..]), (1120, &[0x40]), (1128, &BYTES)][..], "ext4", uuid),
+            (&[(65600, b"_BHRfS_M"), (65568, &BYTES)], "btrfs", uuid),
+            (&[(512, b"EFI PART"), (568, &BYTES)], "gpt", "03020100-0504-0706-0809-0a0b0c0d0e0f"),
+            (&[(82, b"FAT32   "), (67, &BYTES[1..5])], "vfat", "0403-0201"),
+            (&[(54, b"FAT16   "), (39, &BYTES[1..5])], "vfat", "0403-0201"),
+            (&[(3, b"NTFS    "), (72, &BYTES[1..9])], "ntfs", "0807060504030201"),
+            (&[(510, &[0x55, 0xaa]), (440, &BYTES[1..5])], "mbr", "04030201"),
+            (&[(0, b"LUKS\xba\xbe"), (168, b"0123-abcd")], "LUKS", "0123-abcd"),
+            (&label, "LVM2", "abcdef-0123-ABCD-efgh-4567-ijkl-89mnop"),
+        ] {
+            assert_eq!(found(places), (name.to_owned(), expected.to_owned()));
+        }
     }
 
     #[test]
     fn what_has_none_has_none() {
-        assert_eq!(of("ext4", &head(&[])), "", "zeros identify nothing");
-        assert_eq!(of("ext4", &[]), "");
-        assert_eq!(of("unknown data", &head(&[(1128, &BYTES)])), "");
-        assert_eq!(
-            of("LUKS", &head(&[(0, b"LUKS\xba\xbe"), (168, b"a\x1b[2J")])),
-            "",
-            "no control characters"
-        );
-        assert_eq!(of("LUKS", &head(&[(168, b"0123-abcd")])), "", "the second header has it elsewhere");
+        for (places, why) in [
+            (&[(0, &b"XFSB"[..])][..], "zeros identify nothing"),
+            (&[(1128, &BYTES)], "unknown data"),
+            (&[(0, b"LUKS\xba\xbe"), (168, b"a\x1b[2J")], "no control characters"),
+            (&[(0x4000, b"SKUL\xba\xbe"), (168, b"0123-abcd")], "the second header has it elsewhere"),
+        ] {
+            assert_eq!(found(places).1, "", "{why}");
+        }
+        assert_eq!(of(Some(&Magic::new(0, b"", 1128, IdentifierForm::Uuid)), &[]), "");
     }
 
     proptest! {
         #[test]
-        fn nothing_panics_and_nothing_odd_is_printed(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
-            for (name, ..) in PLACES {
-                let text = of(name, &bytes);
+        fn nothing_panics_and_nothing_odd_is_printed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            use IdentifierForm::{Disk, Guid, Long, Serial, Text, Uuid};
+            let forms = [Uuid, Guid, Text, Serial, Long, Disk];
+            let found = forms.map(|form| of(Some(&Magic::new(0, b"", 3, form)), &bytes));
+            for text in found.into_iter().chain([lvm2(&bytes)]) {
                 prop_assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'), "{text}");
             }
-            let _ = of("LVM2", &bytes);
         }
     }
 }

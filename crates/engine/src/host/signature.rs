@@ -11,6 +11,9 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use fsage_model::filesystem::IdentifierForm::{Disk, Guid, Text, Uuid};
+use fsage_model::filesystem::{self, Magic};
+
 use super::identifier;
 
 /// Bytes looked at from the beginning: past the last magic of the table (VMFS' at 2 MiB).
@@ -53,81 +56,78 @@ pub struct Signature {
     pub uuid: String,
 }
 
-/// Magics at fixed offsets from the beginning, in the order they are tried: what stands on top of other
-/// things (file systems) before what leaves traces below (partition tables).
+/// Recognised before file systems: whoever puts one of these over a file system may leave that one's magic where it was.
 #[rustfmt::skip]
-const FIXED: &[(&str, usize, &[u8])] = &[
-    ("xfs", 0, b"XFSB"),
-    ("LUKS", 0, b"LUKS\xba\xbe"),
-    ("squashfs", 0, b"hsqs"),
-    ("bluestore", 0, b"bluestore block device"),
-    ("md", 0, &[0xfc, 0x4e, 0x2b, 0xa9]),
-    ("md", 4096, &[0xfc, 0x4e, 0x2b, 0xa9]),
-    ("ntfs", 3, b"NTFS    "),
-    ("exfat", 3, b"EXFAT   "),
-    ("vfat", 54, b"FAT12   "),
-    ("vfat", 54, b"FAT16   "),
-    ("vfat", 82, b"FAT32   "),
-    ("f2fs", 1024, &[0x10, 0x20, 0xf5, 0xf2]),
-    ("erofs", 1024, &[0xe2, 0xe1, 0xf5, 0xe0]),
-    ("nilfs2", 1030, &[0x34, 0x34]),
-    ("ocfs2", 1024, b"OCFSV2"),
-    ("ocfs2", 2048, b"OCFSV2"),
-    ("ocfs2", 4096, b"OCFSV2"),
-    ("ocfs2", 8192, b"OCFSV2"),
-    ("swap", 4086, b"SWAPSPACE2"),
-    ("swap", 4086, b"SWAP-SPACE"),
-    ("swap", 65526, b"SWAPSPACE2"),
-    ("bcachefs", 4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"),
-    ("bcachefs", 4120, b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"),
-    ("bcache", 4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x80"),
-    ("jfs", 32768, b"JFS1"),
-    ("iso9660", 32769, b"CD001"),
-    ("udf", 32769, b"BEA01"),
-    ("btrfs", 65600, b"_BHRfS_M"),
-    ("reiserfs", 65588, b"ReIsEr"),
-    ("gfs2", 65536, &[0x01, 0x16, 0x19, 0x70]),
-    ("LUKS", 0x4000, b"SKUL\xba\xbe"), // LUKS2's second header, by the size of its metadata
-    ("LUKS", 0x8000, b"SKUL\xba\xbe"),
-    ("LUKS", 0x1_0000, b"SKUL\xba\xbe"),
-    ("LUKS", 0x2_0000, b"SKUL\xba\xbe"),
-    ("LUKS", 0x4_0000, b"SKUL\xba\xbe"),
-    ("LUKS", 0x8_0000, b"SKUL\xba\xbe"),
-    ("LUKS", 0x10_0000, b"SKUL\xba\xbe"),
-    ("LUKS", 0x20_0000, b"SKUL\xba\xbe"),
-    ("bitlocker", 3, b"-FVE-FS-"),
-    ("refs", 3, b"ReFS\0\0\0\0"),
-    ("apfs", 32, b"NXSB"),
-    ("hfsplus", 1024, b"H+"),
-    ("hfsplus", 1024, b"HX"),
-    ("hfs", 1024, b"BD"),
-    ("ufs1", 9564, &[0x54, 0x19, 0x01, 0x00]),
-    ("ufs1", 9564, &[0x00, 0x01, 0x19, 0x54]),
-    ("ufs2", 66908, &[0x19, 0x01, 0x54, 0x19]),
-    ("ufs2", 66908, &[0x19, 0x54, 0x01, 0x19]),
-    ("cramfs", 0, &[0x45, 0x3d, 0xcd, 0x28]),
-    ("romfs", 0, b"-rom1fs-"),
-    ("ubi", 0, b"UBI#"),
-    ("ubifs", 0, &[0x31, 0x18, 0x10, 0x06]),
-    ("vdo", 0, b"dmvdo001"),
-    ("integrity", 0, b"integrt\0"),
-    ("verity", 0, b"verity\0\0"),
-    ("asm", 32, b"ORCLDISK"),
-    ("stratis", 528, b"!Stra0tis\x86\xff\x02^\x41rh"),
-    ("vmfs-volume", 1 << 20, &[0x0d, 0xd0, 0x01, 0xc0]),
-    ("vmfs", 2 << 20, &[0x5e, 0xf1, 0xab, 0x2f]),
-    ("suspend", 4086, b"S1SUSPEND\0"),
-    ("suspend", 4086, b"S2SUSPEND\0"),
-    ("suspend", 4086, b"LINHIB0001"),
-    ("gpt", 512, b"EFI PART"),
-    ("gpt", 4096, b"EFI PART"),
-    // Two bytes are little: after everything else.
-    ("minix", 1040, &[0x7f, 0x13]),
-    ("minix", 1040, &[0x8f, 0x13]),
-    ("minix", 1040, &[0x68, 0x24]),
-    ("minix", 1040, &[0x78, 0x24]),
-    ("minix", 1048, &[0x5a, 0x4d]),
+const BELOW: &[(&str, Magic)] = &[
+    ("LUKS", Magic::new(0, b"LUKS\xba\xbe", 168, Text)),
+    ("squashfs", Magic::alone(0, b"hsqs")),
+    ("bluestore", Magic::alone(0, b"bluestore block device")),
+    ("md", Magic::alone(0, &[0xfc, 0x4e, 0x2b, 0xa9])),
+    ("md", Magic::alone(4096, &[0xfc, 0x4e, 0x2b, 0xa9])),
 ];
+
+/// Recognised together with the file systems that have a row: the magic with the lowest offset counts.
+#[rustfmt::skip]
+const BESIDE: &[(&str, Magic)] = &[
+    ("ocfs2", Magic::alone(1024, b"OCFSV2")),
+    ("ocfs2", Magic::alone(2048, b"OCFSV2")),
+    ("ocfs2", Magic::alone(4096, b"OCFSV2")),
+    ("ocfs2", Magic::alone(8192, b"OCFSV2")),
+    ("swap", Magic::new(4086, b"SWAPSPACE2", 1024 + 12, Uuid)),
+    ("swap", Magic::alone(4086, b"SWAP-SPACE")),
+    ("swap", Magic::alone(65526, b"SWAPSPACE2")),
+    ("bcache", Magic::new(4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x80", 4096 + 40, Uuid)),
+    ("iso9660", Magic::alone(32769, b"CD001")),
+    ("udf", Magic::alone(32769, b"BEA01")),
+    ("gfs2", Magic::alone(65536, &[0x01, 0x16, 0x19, 0x70])),
+];
+
+/// Recognised after all of these, in this order: what a file system made over it may leave standing.
+#[rustfmt::skip]
+const AFTER: &[(&str, Magic)] = &[
+    ("LUKS", Magic::alone(0x4000, b"SKUL\xba\xbe")), // LUKS2's second header, by the size of its metadata
+    ("LUKS", Magic::alone(0x8000, b"SKUL\xba\xbe")),
+    ("LUKS", Magic::alone(0x1_0000, b"SKUL\xba\xbe")),
+    ("LUKS", Magic::alone(0x2_0000, b"SKUL\xba\xbe")),
+    ("LUKS", Magic::alone(0x4_0000, b"SKUL\xba\xbe")),
+    ("LUKS", Magic::alone(0x8_0000, b"SKUL\xba\xbe")),
+    ("LUKS", Magic::alone(0x10_0000, b"SKUL\xba\xbe")),
+    ("LUKS", Magic::alone(0x20_0000, b"SKUL\xba\xbe")),
+    ("bitlocker", Magic::alone(3, b"-FVE-FS-")),
+    ("refs", Magic::alone(3, b"ReFS\0\0\0\0")),
+    ("apfs", Magic::alone(32, b"NXSB")),
+    ("hfsplus", Magic::alone(1024, b"H+")),
+    ("hfsplus", Magic::alone(1024, b"HX")),
+    ("hfs", Magic::alone(1024, b"BD")),
+    ("ufs1", Magic::alone(9564, &[0x54, 0x19, 0x01, 0x00])),
+    ("ufs1", Magic::alone(9564, &[0x00, 0x01, 0x19, 0x54])),
+    ("ufs2", Magic::alone(66908, &[0x19, 0x01, 0x54, 0x19])),
+    ("ufs2", Magic::alone(66908, &[0x19, 0x54, 0x01, 0x19])),
+    ("cramfs", Magic::alone(0, &[0x45, 0x3d, 0xcd, 0x28])),
+    ("romfs", Magic::alone(0, b"-rom1fs-")),
+    ("ubi", Magic::alone(0, b"UBI#")),
+    ("ubifs", Magic::alone(0, &[0x31, 0x18, 0x10, 0x06])),
+    ("vdo", Magic::alone(0, b"dmvdo001")),
+    ("integrity", Magic::alone(0, b"integrt\0")),
+    ("verity", Magic::alone(0, b"verity\0\0")),
+    ("asm", Magic::alone(32, b"ORCLDISK")),
+    ("stratis", Magic::alone(528, b"!Stra0tis\x86\xff\x02^\x41rh")),
+    ("vmfs-volume", Magic::alone(1 << 20, &[0x0d, 0xd0, 0x01, 0xc0])),
+    ("vmfs", Magic::alone(2 << 20, &[0x5e, 0xf1, 0xab, 0x2f])),
+    ("suspend", Magic::alone(4086, b"S1SUSPEND\0")),
+    ("suspend", Magic::alone(4086, b"S2SUSPEND\0")),
+    ("suspend", Magic::alone(4086, b"LINHIB0001")),
+    ("gpt", Magic::new(512, b"EFI PART", 512 + 56, Guid)),
+    ("gpt", Magic::new(4096, b"EFI PART", 4096 + 56, Guid)),
+    // Two bytes are little: after everything else.
+    ("minix", Magic::alone(1040, &[0x7f, 0x13])),
+    ("minix", Magic::alone(1040, &[0x8f, 0x13])),
+    ("minix", Magic::alone(1040, &[0x68, 0x24])),
+    ("minix", Magic::alone(1040, &[0x78, 0x24])),
+    ("minix", Magic::alone(1048, &[0x5a, 0x4d])),
+];
+
+const MBR: Magic = Magic::new(510, &[0x55, 0xaa], 440, Disk);
 
 /// Magics at fixed offsets before the end.
 #[rustfmt::skip]
@@ -148,34 +148,11 @@ fn holds(bytes: &[u8], offset: usize, magic: &[u8]) -> bool {
     bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic))
 }
 
-fn le32(bytes: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
-}
-
 /// A name padded with zeros.
 fn label(bytes: &[u8], offset: usize, length: usize) -> String {
     let field = bytes.get(offset..offset + length).unwrap_or_default();
     let name = field.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(name).trim().to_owned()
-}
-
-/// `ext4`, `ext3` or `ext2` by the features that the superblock at 1024 names (`fs/ext4/ext4.h`).
-fn ext(head: &[u8]) -> Option<&'static str> {
-    const HAS_JOURNAL: u32 = 0x4;
-    /// extents, 64bit, mmp, flex_bg and everything later.
-    const INCOMPAT_EXT4: u32 = !0x3f;
-    /// huge_file and everything later.
-    const RO_COMPAT_EXT4: u32 = !0x7;
-    if !holds(head, 1080, &[0x53, 0xef]) {
-        return None;
-    }
-    let (compat, incompat, ro_compat) = (le32(head, 1116)?, le32(head, 1120)?, le32(head, 1124)?);
-    let is_ext4 = incompat & INCOMPAT_EXT4 != 0 || ro_compat & RO_COMPAT_EXT4 != 0;
-    Some(match (is_ext4, compat & HAS_JOURNAL != 0) {
-        (true, _) => "ext4",
-        (false, true) => "ext3",
-        (false, false) => "ext2",
-    })
 }
 
 /// An LVM2 label is in one of the first four sectors.
@@ -202,33 +179,40 @@ fn is_old_md(tail: &[u8], size_bytes: u64) -> bool {
     })
 }
 
+/// What `head`, the first bytes of a volume, holds at a fixed offset.
+fn fixed(head: &[u8]) -> Option<(&'static str, &'static Magic)> {
+    let among = |rows: &'static [(&'static str, Magic)]| {
+        rows.iter().filter(|(_, magic)| magic.is_in(head)).map(|(name, magic)| (*name, magic))
+    };
+    let file_systems = filesystem::ALL.iter().filter_map(|row| row.magic_in(head).map(|magic| (row.name, magic)));
+    let middle = file_systems.chain(among(BESIDE)).min_by_key(|(_, magic)| magic.offset);
+    among(BELOW).next().or(middle).or_else(|| among(AFTER).next())
+}
+
 /// What the first and last bytes of a volume of `size_bytes` say. `head` starts at 0, `tail` ends at the end.
 #[must_use]
 pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
-    let fixed = FIXED.iter().find(|(_, offset, magic)| holds(head, *offset, magic)).map(|(name, ..)| *name);
+    let named = |name: &'static str| (name, None);
     let before_end = BEFORE_END
         .iter()
         .find(|(_, back, magic)| tail.len().checked_sub(*back).is_some_and(|at| holds(tail, at, magic)))
-        .map(|(name, ..)| *name);
+        .map(|(name, ..)| named(name));
     let zfs_tail = tail.len().checked_sub(256 << 10).and_then(|at| tail.get(at..));
-    let name = ext(head)
-        .or(fixed)
-        .or_else(|| is_lvm2(head).then_some("LVM2"))
-        .or_else(|| (is_zfs_label(head) || zfs_tail.is_some_and(is_zfs_label)).then_some("zfs"))
-        .or_else(|| is_old_md(tail, size_bytes).then_some("md"))
+    let (name, magic) = fixed(head)
+        .map(|(name, magic)| (name, Some(magic)))
+        .or_else(|| is_lvm2(head).then_some(named("LVM2")))
+        .or_else(|| (is_zfs_label(head) || zfs_tail.is_some_and(is_zfs_label)).then_some(named("zfs")))
+        .or_else(|| is_old_md(tail, size_bytes).then_some(named("md")))
         .or(before_end)
-        .or_else(|| holds(head, 510, &[0x55, 0xaa]).then_some("mbr"))
+        .or_else(|| MBR.is_in(head).then_some(("mbr", Some(&MBR))))
         // After everything that somebody may have put there since.
-        .or_else(|| holds(head, 0, &unfinished_mark()).then_some(UNFINISHED))
-        .or_else(|| [head, tail].into_iter().flatten().any(|byte| *byte != 0).then_some(UNKNOWN))
+        .or_else(|| holds(head, 0, &unfinished_mark()).then_some(named(UNFINISHED)))
+        .or_else(|| [head, tail].into_iter().flatten().any(|byte| *byte != 0).then_some(named(UNKNOWN)))
         .unwrap_or_default();
-    let label = match name {
-        "ext2" | "ext3" | "ext4" => label(head, 1144, 16),
-        "xfs" => label(head, 108, 12),
-        "btrfs" => label(head, 65536 + 299, 256),
-        _ => String::new(),
-    };
-    Signature { name: name.to_owned(), label, uuid: identifier::of(name, head) }
+    let label = filesystem::by_name(name).and_then(|row| row.label);
+    let label = label.map(|(offset, length)| self::label(head, offset, length)).unwrap_or_default();
+    let uuid = if name == "LVM2" { identifier::lvm2(head) } else { identifier::of(magic, head) };
+    Signature { name: name.to_owned(), label, uuid }
 }
 
 /// Reads what [`identify`] needs: the beginning and the end, or [`UNREADABLE`] where the volume does not give them.
@@ -290,10 +274,13 @@ mod tests {
 
     #[test]
     fn every_magic_of_the_table_is_found() {
-        for (name, offset, magic) in FIXED {
+        let file_systems = filesystem::ALL.iter().flat_map(|row| row.magics.iter().map(|magic| (row.name, magic)));
+        for (name, magic) in [BELOW, BESIDE, AFTER].concat().iter().map(|(n, m)| (*n, m)).chain(file_systems) {
             let mut head = vec![0; HEAD_BYTES];
-            head[*offset..offset + magic.len()].copy_from_slice(magic);
-            assert_eq!(identify(&head, &[], 1 << 30).name, *name, "at {offset}");
+            head[magic.offset..magic.offset + magic.bytes.len()].copy_from_slice(magic.bytes);
+            // Without features it is the oldest of its family.
+            let name = if name.starts_with("ext") { "ext2" } else { name };
+            assert_eq!(identify(&head, &[], 1 << 30).name, name, "at {}", magic.offset);
         }
         for (name, back, magic) in BEFORE_END {
             let mut tail = vec![0; TAIL_BYTES];

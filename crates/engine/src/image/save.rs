@@ -175,36 +175,13 @@ fn describe(options: &SaveOptions, disk: &Disk) -> Header {
         volume_bytes,
         span_blocks: Header::span_for(volume_bytes),
         blocks: Blocks::Used,
-        uuid: uuid(disk.plain(), &found.name),
+        uuid: found.uuid,
         file_system: found.name,
         label: found.label,
         created_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         program: env!("CARGO_PKG_VERSION").to_owned(),
         facts: options.facts.clone(),
     }
-}
-
-/// The file system's identity as people write it; empty where none is known.
-fn uuid(file: &File, file_system: &str) -> String {
-    use std::os::unix::fs::FileExt as _;
-    let at = match file_system {
-        "ext2" | "ext3" | "ext4" => 1024 + 0x68,
-        "xfs" => 32,
-        "btrfs" => 65536 + 32,
-        _ => return String::new(),
-    };
-    let mut bytes = [0; 16];
-    if file.read_exact_at(&mut bytes, at).is_err() {
-        return String::new();
-    }
-    let mut text = String::new();
-    for (n, byte) in bytes.iter().enumerate() {
-        if matches!(n, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
 }
 
 /// A save under way.

@@ -15,7 +15,7 @@ use rustix::fs::{fstat, major, minor};
 
 use super::encode::Run;
 use super::{ImageError, as_usize};
-use crate::layout::is_btrfs;
+use crate::layout::has_btrfs_trees;
 
 /// Where btrfs keeps its superblock and the copies; they may lie in what its trees call free.
 const BTRFS_SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
@@ -125,7 +125,7 @@ pub(super) fn of_mounted(device: &Path, point: &Path, blocks: u64) -> Result<Use
     let directory = File::open(point).map_err(ImageError::file("open", point))?;
     let fd = directory.as_fd();
     let mut map = UsedMap::all(blocks);
-    let single = if is_btrfs(fd) { from_btrfs(fd, &mut map) } else { from_getfsmap(fd, &mut map) };
+    let single = if has_btrfs_trees(fd) { from_btrfs(fd, &mut map) } else { from_getfsmap(fd, &mut map) };
     match single {
         Ok(true) => {
             map.keep(0);

@@ -33,7 +33,7 @@ pub fn free_space(dir: &Path) -> Result<FreeSpace, LayoutError> {
     let directory = File::open(dir).map_err(open_error)?;
     let volume = fstatvfs(&directory).map_err(|errno| open_error(errno.into()))?;
     let map_error = |source| LayoutError::Map { path: dir.to_owned(), source };
-    if is_btrfs(directory.as_fd()) {
+    if has_btrfs_trees(directory.as_fd()) {
         return from_btrfs(directory.as_fd()).map_err(map_error);
     }
     match from_getfsmap(directory.as_fd(), &volume) {
@@ -43,10 +43,9 @@ pub fn free_space(dir: &Path) -> Result<FreeSpace, LayoutError> {
     }
 }
 
-/// Whether a descriptor is of something on btrfs.
-pub(crate) fn is_btrfs(fd: BorrowedFd<'_>) -> bool {
-    const BTRFS_SUPER_MAGIC: u32 = 0x9123_683e;
-    fstatfs(fd).is_ok_and(|status| u32::try_from(status.f_type) == Ok(BTRFS_SUPER_MAGIC))
+/// Whether free space and addresses of files on this file system come from the trees of btrfs.
+pub(crate) fn has_btrfs_trees(fd: BorrowedFd<'_>) -> bool {
+    facts(fd).is_ok_and(|facts| facts.free_space == Some(FreeSpaceSource::BtrfsTrees))
 }
 
 fn is_unsupported(errno: i32) -> bool {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scan::read_extents;
 use super::walk::{OpenFile, Visitor, walk};
-use super::{LayoutError, ScanOptions, is_btrfs};
+use super::{LayoutError, ScanOptions, has_btrfs_trees};
 
 /// One file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ pub struct Places {
 pub fn places(directory: &Path) -> Result<Places, LayoutError> {
     let open_error = |source| LayoutError::Open { path: directory.to_owned(), source };
     let root = File::open(directory).map_err(open_error)?;
-    let chunks = if is_btrfs(root.as_fd()) { btrfs::chunk_tree(root.as_fd()).ok() } else { Some(Vec::new()) };
+    let chunks = if has_btrfs_trees(root.as_fd()) { btrfs::chunk_tree(root.as_fd()).ok() } else { Some(Vec::new()) };
     let logical = chunks.is_none();
     let chunks = chunks.unwrap_or_default();
     let options = ScanOptions { threads: 1, one_file_system: true };

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use fsage_model::filesystem::{self, FileSystemFacts};
 use fsage_model::operation::{Operation, OperationKind};
 use fsage_model::quantity::share;
 use rustix::fd::BorrowedFd;
@@ -43,31 +44,13 @@ pub fn lacks_inodes(directory: BorrowedFd<'_>, bytes: u64) -> bool {
     })
 }
 
-/// `f_type` of the file systems whose `statfs` is about right without a sync (`linux/magic.h`): ext2–4, tmpfs, f2fs.
-const COUNT_AT_ONCE: [u64; 3] = [0xEF53, 0x0102_1994, 0xF2F5_2010];
-
-/// `f_type` of those that never overwrite data where it is: btrfs, bcachefs, zfs, nilfs2.
-const COPY_ON_WRITE: [u64; 4] = [0x9123_683E, 0xCA45_1A4E, 0x2FC1_2FC1, 0x3434];
-
-/// What must be known of a kind of file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileSystemTraits {
-    /// `statfs` is about right without a sync.
-    pub counts_at_once: bool,
-    /// Overwriting keeps the blocks.
-    pub in_place: bool,
-}
-
-/// Looks the traits up by `statfs`' type.
-pub fn traits(directory: BorrowedFd<'_>) -> Result<FileSystemTraits, Errno> {
-    let facts = rustix::fs::fstatfs(directory)?;
+/// What is known of the file system that a descriptor is on.
+pub fn facts(directory: BorrowedFd<'_>) -> Result<&'static FileSystemFacts, Errno> {
+    const UNKNOWN: FileSystemFacts = FileSystemFacts::unknown("");
     // Signed on some targets; the magic numbers are 32 bits.
-    #[expect(clippy::cast_sign_loss, reason = "the low 32 bits are what counts")]
-    let kind = facts.f_type as u64 & 0xffff_ffff;
-    Ok(FileSystemTraits {
-        counts_at_once: COUNT_AT_ONCE.contains(&kind),
-        in_place: !COPY_ON_WRITE.contains(&kind),
-    })
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "the low 32 bits are what counts")]
+    let kind = rustix::fs::fstatfs(directory)?.f_type as u32;
+    Ok(filesystem::by_statfs_type(kind).unwrap_or(&UNKNOWN))
 }
 
 /// The estimate, shared by the threads.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::disk::DiskUse;
 use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, Probe, StopReason, WriteMode};
 use fsage_model::operation::OperationKind;
@@ -17,7 +18,7 @@ use fsage_sys::clock::{CpuTime, process_cpu, raw_ns};
 use fsage_sys::errno::OUT_OF_SPACE;
 
 use super::age::AgeWatch;
-use super::fullness::{FileSystemTraits, Usage};
+use super::fullness::Usage;
 use super::like::LikeWatch;
 use super::probe::Prober;
 use super::result::{Ending, Spent, assemble};
@@ -122,7 +123,7 @@ impl<'a> Lead<'a> {
         spec: &'a LoadSpec,
         ground: &'a Ground,
         shared: &'a Shared<'a>,
-        facts: FileSystemTraits,
+        facts: &FileSystemFacts,
         lines: Lines,
         inbox: Receiver<Message>,
         evolution: Evolution,

@@ -7,13 +7,14 @@
 use std::sync::atomic::AtomicU64;
 
 use crossbeam_channel::bounded;
+use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::digest::Digest;
 use fsage_model::load::{LoadResult, LoadSpec};
 use fsage_model::location::Location;
 use fsage_model::workload::WorkloadSpec;
 use fsage_sys::clock::raw_ns;
 
-use super::fullness::{FileSystemTraits, Fullness, traits, usage};
+use super::fullness::{Fullness, facts, usage};
 use super::lead::{Lead, Lines};
 use super::setup::{self, Ground};
 use super::source::Source;
@@ -84,7 +85,7 @@ pub(crate) fn run_sources<S: Source>(
     sink: &mut dyn LoadSink,
 ) -> Result<(LoadResult, Vec<S>), LoadError> {
     let threads = sources.len();
-    let facts = traits(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
+    let facts = facts(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
     setup::check_write_mode(ground, spec.write_mode)?;
     let executors = make_executors(spec, ground, initial, facts, threads)?;
     ground.sync()?;
@@ -161,7 +162,7 @@ fn make_executors(
     spec: &LoadSpec,
     ground: &Ground,
     initial: &[Vec<Directory>],
-    facts: FileSystemTraits,
+    facts: &FileSystemFacts,
     threads: usize,
 ) -> Result<Vec<Executor>, LoadError> {
     if !ground.is_resumed() {
@@ -169,7 +170,7 @@ fn make_executors(
     }
     let options = ExecutorOptions {
         write_mode: spec.write_mode,
-        in_place: facts.in_place,
+        in_place: !facts.copy_on_write,
         open_directories: setup::descriptors() / threads,
     };
     let clock = Clock::under(&ground.held())?;

@@ -6,7 +6,8 @@
 
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::steady::{self, Kernel};
-use super::{Driver, FREE_SPACE_BTRFS, FreeSpaceTolerance};
+use super::Driver;
+use fsage_model::filesystem::{self as model, FileSystemFacts};
 use crate::study::spec::FileSystemOptions;
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
 
@@ -145,12 +146,8 @@ const MOUNT_OPTIONS: &[&str] = &[
 ];
 
 impl Driver for Btrfs {
-    fn name(&self) -> &'static str {
-        "btrfs"
-    }
-
-    fn title(&self) -> &'static str {
-        "copy-on-write trees, checksums of data"
+    fn facts(&self) -> &'static FileSystemFacts {
+        &model::BTRFS
     }
 
     fn parameters(&self) -> &'static [Parameter] {
@@ -213,9 +210,5 @@ impl Driver for Btrfs {
 
     fn check(&self, device: &str) -> Invocation {
         btrfs_check::check(device)
-    }
-
-    fn free_space_tolerance(&self) -> FreeSpaceTolerance {
-        FREE_SPACE_BTRFS
     }
 }

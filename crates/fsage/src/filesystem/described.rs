@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::parameter::{ParameterError, closest};
-use super::{FREE_SPACE_ESTIMATE, FileSystem, FileSystemError, mount_option};
+use super::{FreeSpaceTolerance, FileSystem, FileSystemError, mount_option};
 use crate::study::spec::{DriverSpec, FileSystemOptions};
 use crate::tools::{Invocation, generic};
 
@@ -53,7 +53,7 @@ pub fn resolve(
         after_mount: after_mount.collect::<Result<_, _>>()?,
         block_bytes: u64::from(spec.block_bytes),
         minimum_bytes: spec.minimum_size.map_or(1 << 20, |size| size.0),
-        free_space_tolerance: FREE_SPACE_ESTIMATE,
+        free_space_tolerance: FreeSpaceTolerance::ESTIMATE,
     })
 }
 

@@ -7,23 +7,23 @@
 
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::steady::{self, Kernel};
-use super::{Driver, FREE_SPACE_EXT, FreeSpaceTolerance};
+use super::Driver;
+use fsage_model::filesystem::{self as model, FileSystemFacts};
 use crate::study::spec::FileSystemOptions;
 use crate::tools::{Invocation, Program, e2fsck, mke2fs};
 
 /// One of the family.
 #[derive(Debug)]
 pub struct Ext {
-    name: &'static str,
-    title: &'static str,
+    facts: &'static FileSystemFacts,
 }
 
 /// The second extended file system.
-pub static EXT2: Ext = Ext { name: "ext2", title: "block-mapped, without a journal" };
+pub static EXT2: Ext = Ext { facts: &model::EXT2 };
 /// The third extended file system.
-pub static EXT3: Ext = Ext { name: "ext3", title: "block-mapped, with a journal" };
+pub static EXT3: Ext = Ext { facts: &model::EXT3 };
 /// The fourth extended file system.
-pub static EXT4: Ext = Ext { name: "ext4", title: "extents, delayed allocation, a journal" };
+pub static EXT4: Ext = Ext { facts: &model::EXT4 };
 
 const JOURNALLED: &[&str] = &["ext3", "ext4"];
 const EXT4_ONLY: &[&str] = &["ext4"];
@@ -222,12 +222,8 @@ const MOUNT_OPTIONS: &[&str] = &[
 ];
 
 impl Driver for Ext {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn title(&self) -> &'static str {
-        self.title
+    fn facts(&self) -> &'static FileSystemFacts {
+        self.facts
     }
 
     fn parameters(&self) -> &'static [Parameter] {
@@ -243,7 +239,7 @@ impl Driver for Ext {
     }
 
     fn fixed_arguments(&self) -> &'static [&'static str] {
-        match self.name {
+        match self.name() {
             "ext2" => &["-q", "-F", "-t", "ext2"],
             "ext3" => &["-q", "-F", "-t", "ext3"],
             _ => &["-q", "-F", "-t", "ext4"],
@@ -262,7 +258,7 @@ impl Driver for Ext {
             mount.push("no_prefetch_block_bitmaps");
         }
         let features = options.mkfs.get("features").and_then(serde_json::Value::as_array);
-        let journalled = self.name != "ext2"
+        let journalled = self.name() != "ext2"
             && options.mkfs.get("journal") != Some(&false.into())
             && !features.is_some_and(|features| features.contains(&"^has_journal".into()));
         if journalled {
@@ -270,7 +266,7 @@ impl Driver for Ext {
         }
         // Otherwise extents become valid when a write has ended, in a worker of its own, and how many there are when the next is
         // allocated is a race.
-        if self.name == "ext4" {
+        if self.name() == "ext4" {
             mount.push("dioread_lock");
         }
         let mut more = steady::mounted(&mount);
@@ -320,9 +316,5 @@ impl Driver for Ext {
 
     fn check(&self, device: &str) -> Invocation {
         e2fsck::check(device)
-    }
-
-    fn free_space_tolerance(&self) -> FreeSpaceTolerance {
-        FREE_SPACE_EXT
     }
 }

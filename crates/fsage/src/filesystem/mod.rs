@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use fsage_engine::host::program::all_called;
+use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
 use fsage_model::protocol::{FailureKind, HostFacts, Reply, Request};
 use fsage_model::size::Bytes;
@@ -28,6 +29,8 @@ pub mod xfs;
 use parameter::{Parameter, ParameterError, Values};
 use steady::Kernel;
 
+pub use fsage_model::filesystem::{FreeSpaceTolerance, StatfsField};
+
 /// Label that every built-in driver gives a file system by default: a later run may overwrite a device that
 /// carries it.
 pub const LABEL: &str = "fsage";
@@ -37,10 +40,12 @@ pub static DRIVERS: &[&dyn Driver] = &[&ext::EXT2, &ext::EXT3, &ext::EXT4, &xfs:
 
 /// A built-in file system.
 pub trait Driver: Sync {
+    /// What is known of it: its row.
+    fn facts(&self) -> &'static FileSystemFacts;
     /// Name in studies, and the type given to mount(2).
-    fn name(&self) -> &'static str;
-    /// What it is, in a few words.
-    fn title(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.facts().name
+    }
     /// Its mkfs parameters; those of other members of a family are marked so.
     fn parameters(&self) -> &'static [Parameter];
     /// The program that makes it.
@@ -72,59 +77,7 @@ pub trait Driver: Sync {
     fn minimum_bytes(&self, values: &Values) -> u64;
     /// A check of `device` that changes nothing; status 0 is clean.
     fn check(&self, device: &str) -> Invocation;
-    /// How far the free-space map may be from `statfs`.
-    fn free_space_tolerance(&self) -> FreeSpaceTolerance;
 }
-
-/// How far the sum of the free-space map may be from `statfs`, and why.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FreeSpaceTolerance {
-    /// What of `statfs` it is compared with.
-    pub against: StatfsField,
-    /// Largest difference as a share of the volume.
-    pub share: f64,
-    /// Largest difference in bytes, in addition.
-    pub bytes: u64,
-    /// Why they differ.
-    pub reason: &'static str,
-}
-
-/// A field of `statfs`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatfsField {
-    /// `f_bfree`: what is not used.
-    Free,
-    /// `f_bavail`: what is free for users.
-    Available,
-}
-
-const FREE_SPACE_EXT: FreeSpaceTolerance = FreeSpaceTolerance {
-    against: StatfsField::Free,
-    share: 0.0,
-    bytes: 1 << 20,
-    reason: "both come from the block bitmaps, but the allocator may have set some blocks aside for files in memory",
-};
-const FREE_SPACE_XFS: FreeSpaceTolerance = FreeSpaceTolerance {
-    against: StatfsField::Free,
-    share: 0.005,
-    bytes: 33 << 20,
-    reason: "statfs leaves out 8192 blocks that xfs keeps for the worst case of its own transactions, and what \
-             its trees may need to grow; the map shows them as free",
-};
-const FREE_SPACE_BTRFS: FreeSpaceTolerance = FreeSpaceTolerance {
-    against: StatfsField::Available,
-    share: 0.0,
-    bytes: 4 << 20,
-    reason: "the map has what data could take; statfs leaves out 1 MiB of the device and, where data and metadata \
-             are mixed, the global reserve",
-};
-const FREE_SPACE_ESTIMATE: FreeSpaceTolerance = FreeSpaceTolerance {
-    against: StatfsField::Free,
-    share: 0.10,
-    bytes: 64 << 20,
-    reason: "without a map, free space is the volume less what the extents of its files cover: metadata counts \
-             as free",
-};
 
 /// Why a file system was refused, or could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -306,7 +259,7 @@ fn resolve_built_in(
         after_mount: Vec::new(),
         block_bytes: driver.block_bytes(&values),
         minimum_bytes: driver.minimum_bytes(&values),
-        free_space_tolerance: driver.free_space_tolerance(),
+        free_space_tolerance: driver.facts().free_space_tolerance,
     })
 }
 

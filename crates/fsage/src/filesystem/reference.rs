@@ -103,7 +103,7 @@ fn section(page: &mut String, driver: &dyn Driver) {
         "\n## {}\n\n{}. Made by `{}`, checked by `{}` (Debian package {}). Smallest volume {}. \
          Mount options by default: {mount}.\n\n| parameter | value | default | becomes | |\n| --- | --- | --- | --- | --- |\n",
         driver.name(),
-        capitalised(driver.title()),
+        capitalised(driver.facts().title),
         driver.mkfs().name,
         driver.fsck().name,
         driver.mkfs().package,

@@ -4,7 +4,8 @@
 //! here, so that a study means the same everywhere.
 
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
-use super::{Driver, FREE_SPACE_XFS, FreeSpaceTolerance};
+use super::Driver;
+use fsage_model::filesystem::{self as model, FileSystemFacts};
 use crate::tools::{Invocation, Program, mkfs_xfs, xfs_repair};
 
 /// xfs.
@@ -203,12 +204,8 @@ const MOUNT_OPTIONS: &[&str] = &[
 ];
 
 impl Driver for Xfs {
-    fn name(&self) -> &'static str {
-        "xfs"
-    }
-
-    fn title(&self) -> &'static str {
-        "extents in allocation groups, delayed allocation, a log"
+    fn facts(&self) -> &'static FileSystemFacts {
+        &model::XFS
     }
 
     fn parameters(&self) -> &'static [Parameter] {
@@ -283,9 +280,5 @@ impl Driver for Xfs {
 
     fn check(&self, device: &str) -> Invocation {
         xfs_repair::check(device)
-    }
-
-    fn free_space_tolerance(&self) -> FreeSpaceTolerance {
-        FREE_SPACE_XFS
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use fsage_engine::image::check_place;
 use fsage_model::image::ImageSummary;
+use fsage_model::filesystem::{self, FileSystemFacts, MetadataImage};
 use fsage_model::protocol::Request;
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file;
@@ -33,15 +34,20 @@ pub enum Format {
 
 impl Format {
     fn holds(self, file_system: &str) -> bool {
-        match self {
-            Self::E2image => matches!(file_system, "ext2" | "ext3" | "ext4"),
-            Self::XfsMetadump => file_system == "xfs",
-            Self::BtrfsImage => file_system == "btrfs",
-        }
+        Self::of(file_system) == Some(self)
+    }
+
+    /// The file system that stands for all it holds: ext4 mounts ext2 and ext3, too.
+    fn facts(self) -> Option<&'static FileSystemFacts> {
+        filesystem::ALL.iter().find(|row| self.holds(row.name)).copied()
     }
 
     fn of(file_system: &str) -> Option<Self> {
-        Self::value_variants().iter().copied().find(|format| format.holds(file_system))
+        Some(match filesystem::by_name(file_system)?.metadata_image? {
+            MetadataImage::E2image => Self::E2image,
+            MetadataImage::XfsMetadump => Self::XfsMetadump,
+            MetadataImage::BtrfsImage => Self::BtrfsImage,
+        })
     }
 
     fn dump(self, volume: &str, image: &str) -> Invocation {
@@ -90,9 +96,10 @@ pub fn import(
     import: &Import,
     incoming: &mut dyn FnMut(Incoming),
 ) -> Result<Saved, ImageError> {
-    if import.materialise && import.format == Format::BtrfsImage {
+    let copy_on_write = import.format.facts().filter(|row| row.copy_on_write);
+    if let (true, Some(row)) = (import.materialise, copy_on_write) {
         return Err(ImageError::Materialise {
-            file_system: "btrfs".to_owned(),
+            file_system: row.name.to_owned(),
             why: "its metadata holds a checksum of every block of data, which new data would not match, and what \
                   is written anew goes to other blocks",
         });
@@ -210,11 +217,10 @@ fn materialise(
         direct_io: false,
     };
     let device = hold.attach(session, journal, volume, request)?;
-    let how: (&str, &[&str]) = match import.format {
-        Format::XfsMetadump => ("xfs", &["nouuid", "noatime"]),
-        _ => ("ext4", &["noatime"]),
-    };
-    hold.mount(session, journal, &device, &import.point, how)?;
+    if let Some(row) = import.format.facts() {
+        let options = [row.clone_options, &["noatime"]].concat();
+        hold.mount(session, journal, &device, &import.point, (row.name, &options))?;
+    }
     session.call(Request::ImageMaterialise { directory: import.point.clone() }, &mut |_| {})?;
     hold.give_back_to(kept, session, journal)
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_engine::image::{check_outside, check_place};
+use fsage_model::filesystem;
 use fsage_model::image::ImageSummary;
 use fsage_model::protocol::{BlockFacts, Reply, Request};
 use fsage_sys::folder::Folder;
@@ -54,19 +55,6 @@ pub struct Saved {
     pub summary: ImageSummary,
     /// How the used blocks were known.
     pub used_by: UsedBy,
-}
-
-/// The kernel's name of the driver and the mount options for looking without writing; `None`: it does not tell what is used.
-fn mount_options(signature: &str) -> Option<(&'static str, &'static [&'static str])> {
-    match signature {
-        "ext2" => Some(("ext2", &["ro"])),
-        "ext3" => Some(("ext3", &["ro"])),
-        "ext4" => Some(("ext4", &["ro"])),
-        // Its identity may be mounted elsewhere: a clone.
-        "xfs" => Some(("xfs", &["ro", "nouuid"])),
-        "btrfs" => Some(("btrfs", &["ro"])),
-        _ => None,
-    }
 }
 
 /// Saves a volume. Everything taken for it is given back, also after an error.
@@ -130,11 +118,13 @@ fn look(
     let request = Request::LoopAttachReadOnly { file: volume.to_owned(), sector_bytes };
     let device = hold.attach(session, journal, volume, request)?;
     let signature = block_facts(session, &device)?.signature;
-    let Some((driver, options)) = mount_options(&signature) else {
+    let Some(facts) = filesystem::by_name(&signature).filter(|row| row.free_space.is_some()) else {
         hold.give_back_to(0, session, journal)?;
         return Ok((None, UsedBy::Unknown(signature)));
     };
-    match hold.mount(session, journal, &device, &save.point, (driver, options)) {
+    // Its identity may be mounted elsewhere: a clone.
+    let options = [&["ro"], facts.clone_options].concat();
+    match hold.mount(session, journal, &device, &save.point, (facts.name, &options)) {
         // What a file system answers that would have to write.
         Err(ImageError::Target(error)) if error.errno().map(fsage_sys::errno::name) == Some("EROFS") => {
             Err(ImageError::Dirty { volume: save.volume.clone(), file_system: signature })

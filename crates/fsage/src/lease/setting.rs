@@ -26,12 +26,10 @@ enum Syntax {
     Name,
 }
 
-/// Settings of the whole host.
+/// Settings of the whole host, besides the timers of file systems ([`fsage_model::filesystem`]), which are numbers.
 const HOST: &[(&str, Syntax)] = &[
     ("/sys/devices/virtual/workqueue/cpumask", Syntax::Mask),
     ("/proc/sys/vm/dirty_writeback_centisecs", Syntax::Number),
-    ("/proc/sys/fs/xfs/xfssyncd_centisecs", Syntax::Number),
-    ("/proc/sys/fs/xfs/speculative_prealloc_lifetime", Syntax::Number),
 ];
 
 /// Settings of a block device, in `/sys/class/block/NAME/queue`.

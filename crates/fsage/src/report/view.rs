@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use fsage_model::filesystem;
 use fsage_model::disk::DiskUse;
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, Tick, out_of_space};
@@ -290,8 +291,8 @@ fn joined(parts: &[&str]) -> String {
 
 /// Familiar file systems first, then by name.
 fn order(name: &str) -> (usize, String) {
-    const FIRST: [&str; 5] = ["ext4", "xfs", "btrfs", "ext3", "ext2"];
-    (FIRST.iter().position(|known| *known == name).unwrap_or(FIRST.len()), name.to_owned())
+    let mut familiar = filesystem::ALL.iter().filter(|row| row.ink.is_some());
+    (familiar.position(|row| row.name == name).unwrap_or(usize::MAX), name.to_owned())
 }
 
 fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {

@@ -9,6 +9,7 @@
 
 use std::path::Path;
 
+use fsage_model::filesystem;
 use fsage_model::disk::DiskTime;
 use fsage_model::protocol::{Reply, Request};
 use fsage_model::warning::Warning;
@@ -30,15 +31,9 @@ const TIMERS: &[(&str, &str)] = &[
     ("/proc/sys/vm/dirty_writeback_centisecs", "0"),
 ];
 
-/// The same for xfs: its log worker, two hours, and what it trims of space set aside ahead, a day; both the largest there are.
-const XFS_TIMERS: &[(&str, &str)] = &[
-    ("/proc/sys/fs/xfs/xfssyncd_centisecs", "720000"),
-    ("/proc/sys/fs/xfs/speculative_prealloc_lifetime", "86400"),
-];
-
 /// The timers that a trial's file system goes by; others' stay as they are.
 fn timers(spec: &StudySpec) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let own = if spec.file_system.kind == "xfs" { XFS_TIMERS } else { &[] };
+    let own = filesystem::by_name(&spec.file_system.kind).map_or(&[][..], |row| row.timers);
     TIMERS.iter().chain(own).copied()
 }
 

@@ -34,9 +34,6 @@ pub use disk::{DiskOptions, DiskVolume};
 pub use loop_file::LoopVolume;
 pub use safety::Refusal;
 
-/// Signatures of the file systems that can carry our label.
-pub const LABELLED: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
-
 /// Why a volume cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {

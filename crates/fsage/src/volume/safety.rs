@@ -23,6 +23,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_engine::host::signature;
+use fsage_model::filesystem;
 use fsage_model::protocol::BlockFacts;
 
 use super::consent::Consent;
@@ -290,8 +291,8 @@ fn is_foreign(facts: &BlockFacts) -> bool {
 }
 
 fn is_ours(facts: &BlockFacts) -> bool {
-    let labelled = facts.label == LABEL && super::LABELLED.contains(&facts.signature.as_str());
-    labelled || facts.signature == signature::UNFINISHED
+    let can_carry_ours = || filesystem::by_name(&facts.signature).is_some_and(|row| row.label.is_some());
+    facts.label == LABEL && can_carry_ours() || facts.signature == signature::UNFINISHED
 }
 
 #[cfg(test)]
