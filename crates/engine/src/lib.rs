@@ -11,6 +11,7 @@ pub mod disk;
 pub mod distribution;
 pub mod executor;
 pub mod export;
+mod filesystem;
 pub mod fit;
 pub mod frame;
 pub mod host;

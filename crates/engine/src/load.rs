@@ -22,7 +22,7 @@ mod worker;
 
 pub use control::Control;
 pub use error::LoadError;
-pub(crate) use fullness::{Fullness, Usage, bytes_moved, traits};
+pub(crate) use fullness::{Fullness, Usage, bytes_moved};
 pub(crate) use run::run_sources;
 pub use run::{run, run_in};
 pub(crate) use setup::{Ground, descriptors, is_empty, top_name};

@@ -4,8 +4,8 @@
 //! else. What can be installed names its Debian package, so that one command installs it all.
 
 use fsage_engine::host::program::{Program, all_called};
-use fsage_model::protocol::HostFacts;
 use fsage_model::filesystem;
+use fsage_model::protocol::HostFacts;
 use serde::Serialize;
 
 use crate::filesystem::{DRIVERS, built_in};

@@ -104,7 +104,8 @@ mod tests {
     fn identifiers_are_written_as_blkid_writes_them() {
         let uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f";
         let letters = b"abcdef0123ABCDefgh4567ijkl89mnop";
-        let label = [(512, &b"LABELONE"[..]), (532, &32_u32.to_le_bytes()), (536, b"LVM2 001"), (544, letters)];
+        let label =
+            [(512, &b"LABELONE"[..]), (532, &32_u32.to_le_bytes()), (536, b"LVM2 001"), (544, letters)];
         for (places, name, expected) in [
             (&[(1080, &[0x53, 0xef][..]), (1120, &[0x40]), (1128, &BYTES)][..], "ext4", uuid),
             (&[(65600, b"_BHRfS_M"), (65568, &BYTES)], "btrfs", uuid),

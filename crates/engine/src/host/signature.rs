@@ -184,7 +184,8 @@ fn fixed(head: &[u8]) -> Option<(&'static str, &'static Magic)> {
     let among = |rows: &'static [(&'static str, Magic)]| {
         rows.iter().filter(|(_, magic)| magic.is_in(head)).map(|(name, magic)| (*name, magic))
     };
-    let file_systems = filesystem::ALL.iter().filter_map(|row| row.magic_in(head).map(|magic| (row.name, magic)));
+    let file_systems =
+        filesystem::ALL.iter().filter_map(|row| row.magic_in(head).map(|magic| (row.name, magic)));
     let middle = file_systems.chain(among(BESIDE)).min_by_key(|(_, magic)| magic.offset);
     among(BELOW).next().or(middle).or_else(|| among(AFTER).next())
 }
@@ -240,6 +241,13 @@ mod tests {
     use super::*;
     use crate::host::tool;
 
+    /// Every magic at a fixed offset from the beginning.
+    fn magics() -> impl Iterator<Item = (&'static str, &'static Magic)> {
+        let tables = [BELOW, BESIDE, AFTER].into_iter().flatten().map(|(name, magic)| (*name, magic));
+        let rows = filesystem::ALL.iter();
+        tables.chain(rows.flat_map(|row| row.magics.iter().map(|magic| (row.name, magic))))
+    }
+
     fn made_by(argv: &[&str]) -> Option<Signature> {
         let Some(program) = tool::look_up(argv[0]) else {
             crate::skip::skip(format!("{} is not installed", argv[0]));
@@ -274,8 +282,7 @@ mod tests {
 
     #[test]
     fn every_magic_of_the_table_is_found() {
-        let file_systems = filesystem::ALL.iter().flat_map(|row| row.magics.iter().map(|magic| (row.name, magic)));
-        for (name, magic) in [BELOW, BESIDE, AFTER].concat().iter().map(|(n, m)| (*n, m)).chain(file_systems) {
+        for (name, magic) in magics() {
             let mut head = vec![0; HEAD_BYTES];
             head[magic.offset..magic.offset + magic.bytes.len()].copy_from_slice(magic.bytes);
             // Without features it is the oldest of its family.
@@ -346,10 +353,10 @@ mod tests {
             assert_eq!(identify(&other, &tail, 1 << 30).name, UNKNOWN, "at {at}");
         }
         // What is known stands before it, at either end.
-        for (name, offset, magic) in FIXED.iter().filter(|(_, offset, _)| *offset >= UNFINISHED_BYTES) {
+        for (name, magic) in magics().filter(|(_, magic)| magic.offset >= UNFINISHED_BYTES) {
             let mut other = head.clone();
-            other[*offset..offset + magic.len()].copy_from_slice(magic);
-            assert_eq!(identify(&other, &tail, 1 << 30).name, *name, "at {offset}");
+            other[magic.offset..magic.offset + magic.bytes.len()].copy_from_slice(magic.bytes);
+            assert_eq!(identify(&other, &tail, 1 << 30).name, name, "at {}", magic.offset);
         }
         let mut tail = tail;
         tail[TAIL_BYTES - 512..TAIL_BYTES - 504].copy_from_slice(b"EFI PART");

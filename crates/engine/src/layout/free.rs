@@ -15,14 +15,16 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fsage_model::filesystem::FreeSpaceSource;
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, SizeHistogram};
 use fsage_sys::fiemap::{self, Reader};
 use fsage_sys::{btrfs, fsmap};
-use rustix::fs::{StatVfs, fstatfs, fstatvfs, major, minor};
+use rustix::fs::{StatVfs, fstatvfs, major, minor};
 use rustix::io::Errno;
 
 use super::walk::{OpenFile, Visitor, walk};
 use super::{LayoutError, ScanOptions};
+use crate::filesystem;
 
 /// Free space of the file system that `dir` is on.
 ///
@@ -45,7 +47,7 @@ pub fn free_space(dir: &Path) -> Result<FreeSpace, LayoutError> {
 
 /// Whether free space and addresses of files on this file system come from the trees of btrfs.
 pub(crate) fn has_btrfs_trees(fd: BorrowedFd<'_>) -> bool {
-    facts(fd).is_ok_and(|facts| facts.free_space == Some(FreeSpaceSource::BtrfsTrees))
+    filesystem::facts(fd).is_ok_and(|facts| facts.free_space == Some(FreeSpaceSource::BtrfsTrees))
 }
 
 fn is_unsupported(errno: i32) -> bool {

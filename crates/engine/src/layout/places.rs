@@ -46,7 +46,8 @@ pub struct Places {
 pub fn places(directory: &Path) -> Result<Places, LayoutError> {
     let open_error = |source| LayoutError::Open { path: directory.to_owned(), source };
     let root = File::open(directory).map_err(open_error)?;
-    let chunks = if has_btrfs_trees(root.as_fd()) { btrfs::chunk_tree(root.as_fd()).ok() } else { Some(Vec::new()) };
+    let chunks =
+        if has_btrfs_trees(root.as_fd()) { btrfs::chunk_tree(root.as_fd()).ok() } else { Some(Vec::new()) };
     let logical = chunks.is_none();
     let chunks = chunks.unwrap_or_default();
     let options = ScanOptions { threads: 1, one_file_system: true };

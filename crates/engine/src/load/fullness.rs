@@ -10,7 +10,6 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use fsage_model::filesystem::{self, FileSystemFacts};
 use fsage_model::operation::{Operation, OperationKind};
 use fsage_model::quantity::share;
 use rustix::fd::BorrowedFd;
@@ -42,15 +41,6 @@ pub fn lacks_inodes(directory: BorrowedFd<'_>, bytes: u64) -> bool {
         let room = facts.f_bavail.saturating_sub(SLACK_BLOCKS).saturating_mul(facts.f_frsize);
         facts.f_files > 0 && facts.f_ffree == 0 && room > 0 && room >= bytes
     })
-}
-
-/// What is known of the file system that a descriptor is on.
-pub fn facts(directory: BorrowedFd<'_>) -> Result<&'static FileSystemFacts, Errno> {
-    const UNKNOWN: FileSystemFacts = FileSystemFacts::unknown("");
-    // Signed on some targets; the magic numbers are 32 bits.
-    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "the low 32 bits are what counts")]
-    let kind = rustix::fs::fstatfs(directory)?.f_type as u32;
-    Ok(filesystem::by_statfs_type(kind).unwrap_or(&UNKNOWN))
 }
 
 /// The estimate, shared by the threads.

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::disk::DiskUse;
+use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, Probe, StopReason, WriteMode};
 use fsage_model::operation::OperationKind;
 use fsage_model::warning::Warning;

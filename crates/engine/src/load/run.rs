@@ -7,14 +7,14 @@
 use std::sync::atomic::AtomicU64;
 
 use crossbeam_channel::bounded;
-use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::digest::Digest;
+use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::load::{LoadResult, LoadSpec};
 use fsage_model::location::Location;
 use fsage_model::workload::WorkloadSpec;
 use fsage_sys::clock::raw_ns;
 
-use super::fullness::{Fullness, facts, usage};
+use super::fullness::{Fullness, usage};
 use super::lead::{Lead, Lines};
 use super::setup::{self, Ground};
 use super::source::Source;
@@ -23,6 +23,7 @@ use super::worker::{Halt, Limits, Message, Progress, Shared, State, Worker, shar
 use super::{Control, LoadError, LoadSink};
 use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};
+use crate::filesystem;
 use crate::fit::derived;
 use crate::trace::{Batches, Feed, Preamble};
 use crate::tree::Directory;
@@ -85,7 +86,7 @@ pub(crate) fn run_sources<S: Source>(
     sink: &mut dyn LoadSink,
 ) -> Result<(LoadResult, Vec<S>), LoadError> {
     let threads = sources.len();
-    let facts = facts(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
+    let facts = filesystem::facts(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
     setup::check_write_mode(ground, spec.write_mode)?;
     let executors = make_executors(spec, ground, initial, facts, threads)?;
     ground.sync()?;

@@ -15,8 +15,9 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::LoadError;
-use super::fullness::{Usage, facts, usage};
+use super::fullness::{Usage, usage};
 use super::worker::Trouble;
+use crate::filesystem;
 use crate::location::{Anchor, Reach as _};
 use crate::tree::write_top_name;
 
@@ -208,7 +209,7 @@ impl Ground {
     /// of each CPU (fs/xfs/xfs_icache.c); `statfs` makes it start but does not wait.
     pub fn settled_usage(&self) -> Result<Usage, LoadError> {
         let mut seen = self.usage()?;
-        if facts(self.fd()).is_ok_and(|facts| facts.counts_at_once) {
+        if filesystem::facts(self.fd()).is_ok_and(|facts| facts.counts_at_once) {
             return Ok(seen);
         }
         for _ in 0..SETTLE_TRIES {

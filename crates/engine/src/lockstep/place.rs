@@ -14,7 +14,8 @@ use super::{BATCH, Divergence, LockstepError, bytes_deleted};
 use crate::device::Device;
 use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};
-use crate::load::{Fullness, Ground, LoadError, Usage, bytes_moved, descriptors, facts};
+use crate::filesystem;
+use crate::load::{Fullness, Ground, LoadError, Usage, bytes_moved, descriptors};
 use crate::tree::Directory;
 use crate::workload::Feedback;
 
@@ -65,7 +66,7 @@ impl Works {
         write_mode: WriteMode,
         known: impl IntoIterator<Item = Directory>,
     ) -> Result<Self, LoadError> {
-        let facts = facts(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
+        let facts = filesystem::facts(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
         let options = ExecutorOptions {
             write_mode,
             in_place: !facts.copy_on_write,

@@ -4,12 +4,12 @@
 //! - The smallest volume is what mkfs.btrfs 6.2 itself demands: 109 MiB, or 16 MiB when data and metadata are mixed,
 //!   more when data is kept twice.
 
+use super::Driver;
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::steady::{self, Kernel};
-use super::Driver;
-use fsage_model::filesystem::{self as model, FileSystemFacts};
 use crate::study::spec::FileSystemOptions;
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
+use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 /// btrfs.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::parameter::{ParameterError, closest};
-use super::{FreeSpaceTolerance, FileSystem, FileSystemError, mount_option};
+use super::{FileSystem, FileSystemError, FreeSpaceTolerance, mount_option};
 use crate::study::spec::{DriverSpec, FileSystemOptions};
 use crate::tools::{Invocation, generic};
 

@@ -5,12 +5,12 @@
 //!   off unless asked for.
 //! - Today's kernels serve ext2 and ext3 by the ext4 code.
 
+use super::Driver;
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::steady::{self, Kernel};
-use super::Driver;
-use fsage_model::filesystem::{self as model, FileSystemFacts};
 use crate::study::spec::FileSystemOptions;
 use crate::tools::{Invocation, Program, e2fsck, mke2fs};
+use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 /// One of the family.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 //! mkfs.xfs refuses volumes below 300 MiB (xfsprogs 5.19 and later); earlier ones are held to the same limit
 //! here, so that a study means the same everywhere.
 
-use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::Driver;
-use fsage_model::filesystem::{self as model, FileSystemFacts};
+use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use crate::tools::{Invocation, Program, mkfs_xfs, xfs_repair};
+use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 /// xfs.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use fsage_engine::image::check_place;
-use fsage_model::image::ImageSummary;
 use fsage_model::filesystem::{self, FileSystemFacts, MetadataImage};
+use fsage_model::image::ImageSummary;
 use fsage_model::protocol::Request;
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file;

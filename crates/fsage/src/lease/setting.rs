@@ -8,6 +8,7 @@
 
 use std::path::Path;
 
+use fsage_model::filesystem;
 use fsage_model::protocol::{Reply, Request};
 
 use super::error::LeaseError;
@@ -105,7 +106,11 @@ fn syntax(path: &str) -> Option<Syntax> {
     let find = |table: &[(&str, Syntax)], name: &str| {
         table.iter().find(|(known, _)| *known == name).map(|(_, syntax)| *syntax)
     };
-    let Some(rest) = path.strip_prefix("/sys/class/block/") else { return find(HOST, path) };
+    let Some(rest) = path.strip_prefix("/sys/class/block/") else {
+        let mut timers = filesystem::ALL.iter().flat_map(|row| row.timers);
+        return find(HOST, path)
+            .or_else(|| timers.any(|(timer, _)| *timer == path).then_some(Syntax::Number));
+    };
     let (device, setting) = rest.split_once("/queue/")?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-!:".contains(&byte);
     (!device.is_empty() && device.bytes().all(plain)).then(|| find(QUEUE, setting))?

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fsage_model::filesystem;
 use fsage_model::disk::DiskUse;
+use fsage_model::filesystem;
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, Tick, out_of_space};
 use fsage_model::lockstep::Round;

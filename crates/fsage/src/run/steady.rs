@@ -9,8 +9,8 @@
 
 use std::path::Path;
 
-use fsage_model::filesystem;
 use fsage_model::disk::DiskTime;
+use fsage_model::filesystem;
 use fsage_model::protocol::{Reply, Request};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
