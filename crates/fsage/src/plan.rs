@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::spec::StudySpec;
 use crate::study::identity::trial_id;
-use crate::study::spec::StudySpec;
 use crate::study::{Overrides, Study};
 
 /// `plan.json`.
@@ -65,7 +65,7 @@ pub fn plan(study: &Study) -> Plan {
         trials.append(&mut block);
     }
     Plan {
-        version: crate::store::format::STORE_VERSION,
+        version: crate::record::STORE_VERSION,
         study: study.spec.clone(),
         overrides: study.overrides.clone(),
         trials,

@@ -9,10 +9,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use cli_support::{Mounted, fsage, root};
-use fsage::explain::{Explanation, reckon};
+use fsage::explain::reckon;
+use fsage::record::{PlacesRecord, STORE_VERSION, VolumePlaces};
 use fsage::store::Store;
-use fsage::store::format::{PlacesRecord, STORE_VERSION, VolumePlaces};
 use fsage_engine::layout::PlacedFile;
+use fsage_model::explanation::Explanation;
 use fsage_model::quantity::as_f64;
 
 /// A directory of whole files, and one whose files grew side by side.

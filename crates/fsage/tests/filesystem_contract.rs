@@ -11,7 +11,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use fsage::filesystem::{FileSystem, Registry, StatfsField};
-use fsage::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec, VolumeSpec};
+use fsage::spec::{DriverSpec, FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{EraseConsent, resolve};
 use fsage_model::problem::Explain;
 use fsage_model::protocol::{Reply, Request};

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use fsage::store::format::TrialStatus;
+use fsage::record::TrialStatus;
 use lab::Lab;
 use support::{can_mount, can_serve_disks, skip};
 

@@ -8,8 +8,8 @@ mod support;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fsage::record::{Look, StageRecord, TrialRecord, TrialStatus};
 use fsage::store::Store;
-use fsage::store::format::{Look, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::lockstep::Round;
 use fsage_model::quantity::share;
 use fsage_model::warning::WarningKind;

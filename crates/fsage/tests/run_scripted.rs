@@ -9,9 +9,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use fsage::plan::Plan;
+use fsage::record::{TrialRecord, TrialStatus};
 use fsage::run::{RunEvent, RunObserver, RunOptions, RunSummary, TrialState, run_study_with};
 use fsage::store::Store;
-use fsage::store::format::{TrialRecord, TrialStatus};
 use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, StopReason};

@@ -7,8 +7,8 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage::record::{StageRecord, TrialRecord, TrialStatus};
 use fsage::store::Store;
-use fsage::store::format::{StageRecord, TrialRecord, TrialStatus};
 use fsage::store::images::Images;
 use lab::Lab;
 use support::can_mount;

@@ -6,8 +6,8 @@ mod support;
 
 use std::process::Command;
 
+use fsage::record::TrialRecord;
 use fsage::store::Store;
-use fsage::store::format::TrialRecord;
 use fsage_engine::trace;
 use serde_json::Value;
 use support::{Scratch, agent, can_mount};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fsage::filesystem::{FileSystem, Registry};
 use fsage::lease::clean;
-use fsage::study::spec::{FileSystemOptions, FileSystemSpec, VolumeSpec};
+use fsage::spec::{FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{Acquired, EraseConsent, Refusal, Volume, VolumeError, resolve};
 use fsage_model::problem::Explain;
 use fsage_model::protocol::Request;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::WriteMode;
 use crate::location::Location;
+use crate::quantity::as_f64;
 use crate::workload::WorkloadSpec;
 
 /// What is run on which volumes.
@@ -90,4 +91,16 @@ pub struct LockstepResult {
     pub digest: String,
     /// Failures on the leader since the beginning, by errno name.
     pub failed: BTreeMap<String, u64>,
+}
+
+/// Bytes of a GiB.
+const GIB: f64 = 1_073_741_824.0;
+
+impl PartCost {
+    /// Seconds for each GiB that was written; nothing when nothing was.
+    #[must_use]
+    pub fn seconds_per_gib(&self) -> Option<f64> {
+        let gib = as_f64(self.bytes_written) / GIB;
+        (gib > 0.0).then(|| as_f64(self.elapsed_ns) / 1e9 / gib)
+    }
 }

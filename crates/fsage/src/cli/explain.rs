@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fsage_disk::media::Spec;
 use fsage_model::escape;
+use fsage_model::explanation::{Explanation, Item};
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
 use fsage_model::protocol::Request;
 use fsage_model::quantity::as_f64;
@@ -15,9 +16,8 @@ use fsage_model::quantity::as_f64;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{report, text, verify};
-use crate::explain::{
-    DEFAULT_MEDIUM, ExplainError, Explanation, Item, Map, explain, in_short, page, remedies,
-};
+use crate::explain::{DEFAULT_MEDIUM, ExplainError, explain};
+use crate::report::explain::{Map, in_short, page};
 use crate::report::text::nanoseconds;
 use crate::target::Target;
 
@@ -117,7 +117,7 @@ fn save(path: &Path, page: &str) -> Result<(), Problem> {
 /// An explanation of what is called `name`, of which there may be a copy that takes `copy_ns` to read.
 fn show(found: &Explanation, name: &str, copy_ns: Option<u64>, terminal: &Terminal) -> String {
     let mut out = format!("{}: {}\n", terminal.bold(&escape::line(name)), in_short(found));
-    let remedies = remedies(&found.tree, copy_ns);
+    let remedies = found.tree.remedies(copy_ns);
     out.push_str("\nWhat would mend it\n");
     if remedies.is_empty() {
         out.push_str("  nothing that would save as much as 5 %: it lies about as well as a copy\n");

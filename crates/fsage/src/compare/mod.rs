@@ -14,6 +14,7 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::nearest::nearest;
 use fsage_model::problem::{EXIT_USAGE, Explain};
 use fsage_model::warning::WarningKind;
 use serde::Serialize;
@@ -21,7 +22,6 @@ use serde::Serialize;
 use crate::report::text::counted;
 use crate::stats::{Bootstrap, Evidence, shared};
 use crate::store::StoreError;
-use crate::study::schema::nearest;
 
 pub use page::page;
 pub use row::{Finding, Row, Scale};

@@ -5,15 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use fsage_model::nearest::nearest;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use serde_json::Value;
 
 use super::CompareError;
+use crate::record::{Metric, TrialRecord, TrialStatus, Unread};
 use crate::stats::{Evidence, Series};
-use crate::store::format::{Metric, TrialRecord, TrialStatus, Unread};
 use crate::store::{Store, read_trial};
-use crate::study::schema::nearest;
 
 /// One side.
 #[derive(Debug, Clone, Default)]

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use fsage_engine::disk::ControlError;
 use fsage_engine::host::HostError;
+use fsage_model::nearest::nearest;
 use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Explain, exit_code_of};
 
-use super::LONGEST_NAME;
 use crate::lease::LeaseError;
-use crate::study::schema::nearest;
+use crate::lease::disk::LONGEST_NAME;
 use crate::target::TargetError;
 use crate::volume::VolumeError;
 

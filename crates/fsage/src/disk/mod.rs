@@ -20,18 +20,14 @@ use serde_json::Value;
 pub use error::DiskError;
 pub use record::DiskRecord;
 
+use crate::lease::disk::{FOLDER, SERVED, folder, is_name};
 use crate::lease::{Journal, LeaseError, LeaseId, clean, runtime};
+use crate::spec::DiskOptions;
 use crate::target::{Session, Target};
-use crate::volume::disk::{DiskOptions, DiskVolume, FOLDER, folder};
-
-/// Longest name: the path of a socket holds 107 bytes.
-pub const LONGEST_NAME: usize = 32;
+use crate::volume::DiskVolume;
 
 /// How long a disk that is brought up waits for whoever else has its journal.
 const CLEANING: Duration = Duration::from_secs(10);
-
-/// Folder within a disk's own that its server works in.
-const SERVED: &str = "served";
 
 /// A disk by its name; whether there is one is another question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,11 +49,9 @@ impl NamedDisk {
     /// The disk of this name.
     ///
     /// # Errors
-    /// The name cannot be one: letters, digits, `-`, `_` and `.`, the first a letter or digit, at most [`LONGEST_NAME`].
+    /// The name cannot be one: letters, digits, `-`, `_` and `.`, the first a letter or digit, at most [`LONGEST_NAME`](crate::lease::disk::LONGEST_NAME).
     pub fn new(name: &str) -> Result<Self, DiskError> {
-        let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
-        if !first || name.len() > LONGEST_NAME || !name.chars().all(right) {
+        if !is_name(name) {
             return Err(DiskError::Name { name: name.to_owned() });
         }
         Ok(Self { name: name.to_owned(), folder: folder().join(name) })
@@ -255,21 +249,6 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The disk that a journal is of, in words, when it is up: then its leases are no rest of a killed run.
-pub(crate) fn holds(journal_folder: &Path) -> Option<String> {
-    let record = DiskRecord::read(journal_folder)?;
-    let alive = !server::servers(&journal_folder.join(SERVED)).is_empty();
-    alive.then(|| format!("the disk `{0}`, which is up; `fsage disk down {0}` takes it down", record.name))
-}
-
-/// Removes what is left of a disk when everything that its journal has was given back; other journals' folders stay.
-pub(crate) fn forget(journal_folder: &Path) {
-    if journal_folder.parent().is_some_and(|parent| folder().canonicalize().is_ok_and(|own| own == parent)) {
-        // What is left is found empty by the next.
-        let _ = std::fs::remove_dir_all(journal_folder);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,6 +270,6 @@ mod tests {
         assert_eq!(disk.state(), None);
         assert!(matches!(disk.find(), Err(DiskError::Unknown { .. })));
         assert!(matches!(disk.down(), Err(DiskError::Unknown { .. })));
-        assert_eq!(holds(Path::new("/nowhere")), None);
+        assert_eq!(crate::lease::disk::holds(Path::new("/nowhere")), None);
     }
 }

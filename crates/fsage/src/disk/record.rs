@@ -9,7 +9,8 @@ use fsage_sys::new_file::{self, Readers};
 use serde::{Deserialize, Serialize};
 
 use super::DiskError;
-use crate::store::time;
+use crate::lease::disk::RECORD;
+use crate::time;
 use crate::volume::{Acquired, DiskVolume};
 
 /// A disk that is up. Fields that are not known are ignored.
@@ -43,7 +44,7 @@ pub struct DiskRecord {
 
 /// The record's file.
 pub(super) fn path(folder: &Path) -> PathBuf {
-    folder.join("disk.json")
+    folder.join(RECORD)
 }
 
 impl DiskRecord {

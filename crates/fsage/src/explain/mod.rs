@@ -6,23 +6,15 @@
 //! and the same tree with each file in one piece at the place where it begins. What a file takes beyond its copy is its *extra* time. Inodes and directories are
 //! left out on all sides, and so is the host's CPU: the figures say what the places of the data cost on that medium.
 
-mod copy;
 mod cost;
-mod map;
-mod page;
 
 use std::collections::BTreeMap;
 
 use fsage_disk::media::{Spec, SpecError};
 use fsage_engine::layout::PlacedFile;
+use fsage_model::explanation::{CELLS, Explanation, Item, cells};
 use fsage_model::location::Location;
 use fsage_model::protocol::{Reply, Request};
-use serde::{Deserialize, Serialize};
-
-pub(crate) use copy::noted;
-pub use map::{COLUMNS, Map, ROWS};
-pub use page::{Titled, page, pages};
-pub(crate) use page::{in_short, legend, map, mend, worst_table};
 
 use crate::target::{Incoming, Session, TargetError};
 
@@ -57,77 +49,6 @@ pub enum ExplainError {
     },
 }
 
-/// A file, or the files of one directory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Item {
-    /// Below the tree; `.` is the tree's own directory.
-    pub path: String,
-    /// Files.
-    pub files: u64,
-    /// Bytes on the volume.
-    pub bytes: u64,
-    /// Pieces.
-    pub extents: u64,
-    /// Nanoseconds to read it as it lies…
-    pub now_ns: u64,
-    /// … with each file in one piece…
-    pub defragmented_ns: u64,
-    /// … and in a copy of the tree.
-    pub copied_ns: u64,
-    /// Share of each cell of the volume (0..=1) that it takes, for cells of which it takes any.
-    pub cells: BTreeMap<usize, f64>,
-}
-
-impl Item {
-    /// Time beyond that of the copy.
-    #[must_use]
-    pub const fn extra_ns(&self) -> u64 {
-        self.now_ns.saturating_sub(self.copied_ns)
-    }
-}
-
-/// What was found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Explanation {
-    /// The medium that times are of.
-    pub medium: String,
-    /// Size of the volume.
-    pub volume_bytes: u64,
-    /// The whole tree.
-    pub tree: Item,
-    /// Directories with most extra time, worst first.
-    pub directories: Vec<Item>,
-    /// Files with most extra time, worst first.
-    pub files: Vec<Item>,
-    /// Share of the tree's files that directly follow the file before them (0..=1): inter-file layout (Conway et al. 2017).
-    pub inter_file_score: f64,
-    /// Share of each cell in use, by the file system's word; empty where it does not tell.
-    #[serde(default)]
-    pub used: Vec<f64>,
-    /// What the reader must know.
-    #[serde(default)]
-    pub notes: Vec<String>,
-}
-
-impl Explanation {
-    /// The same with at most that many directories and files.
-    #[must_use]
-    pub fn only(mut self, worst: usize) -> Self {
-        self.directories.truncate(worst);
-        self.files.truncate(worst);
-        self
-    }
-
-    /// The same with shares in thousandths, as it is kept: a third of the size, and no cell that is touched comes to be empty.
-    #[must_use]
-    pub fn coarse(mut self) -> Self {
-        let coarse = |share: &mut f64| *share = (*share * 1000.0).ceil() / 1000.0;
-        let items = std::iter::once(&mut self.tree).chain(&mut self.directories).chain(&mut self.files);
-        items.flat_map(|item| item.cells.values_mut()).chain(&mut self.used).for_each(coarse);
-        self
-    }
-}
-
 /// Looks at the tree below `directory`.
 ///
 /// # Errors
@@ -139,7 +60,7 @@ pub fn explain(
     worst: usize,
 ) -> Result<Explanation, ExplainError> {
     let mut lines = Vec::new();
-    let request = Request::Places { directory: directory.clone(), cells: map::CELLS };
+    let request = Request::Places { directory: directory.clone(), cells: CELLS };
     let reply = session.call(request, &mut |incoming| {
         if let Incoming::Chunk(bytes) = incoming {
             lines.extend_from_slice(&bytes);
@@ -212,7 +133,7 @@ pub fn reckon(
     };
     let with_cells = |mut item: Item, numbers: &[usize]| {
         let extents = numbers.iter().filter_map(|number| placed.get(*number)).flat_map(|file| &file.extents);
-        item.cells = map::cells(extents, volume_bytes);
+        item.cells = cells(extents, volume_bytes);
         item
     };
     let mut directories: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -238,25 +159,6 @@ pub fn reckon(
         used: Vec::new(),
         notes: Vec::new(),
     })
-}
-
-/// What would mend a tree, most effective first: in words, and what reading would then take. A copy that was really made, and takes
-/// `made_ns`, says more than the bound that is reckoned.
-#[must_use]
-pub fn remedies(tree: &Item, made_ns: Option<u64>) -> Vec<(&'static str, u64)> {
-    let mut remedies = vec![
-        (
-            "copy it to a fresh volume, or to one with free space in large pieces",
-            made_ns.unwrap_or(tree.copied_ns),
-        ),
-        (
-            "put each file into one piece (e4defrag, xfs_fsr, btrfs filesystem defragment)",
-            tree.defragmented_ns,
-        ),
-    ];
-    remedies.sort_by_key(|(_, ns)| *ns);
-    remedies.retain(|(_, ns)| ns.saturating_mul(20) < tree.now_ns.saturating_mul(19));
-    remedies
 }
 
 #[cfg(test)]
@@ -300,10 +202,10 @@ mod tests {
         assert!(bad.defragmented_ns < bad.now_ns && bad.defragmented_ns > bad.copied_ns, "{bad:?}");
         let tree = &found.tree;
         assert!(tree.now_ns >= bad.now_ns && tree.copied_ns <= tree.defragmented_ns, "{tree:?}");
-        assert_eq!(remedies(tree, None)[0].1, tree.copied_ns);
+        assert_eq!(tree.remedies(None)[0].1, tree.copied_ns);
         // 19 of the 39 files that follow another one do so on the volume.
         assert!((found.inter_file_score - 19.0 / 39.0).abs() < 1e-9, "{}", found.inter_file_score);
-        let covered: f64 = bad.cells.values().sum::<f64>() * as_f64(1 << 30) / as_f64(map::CELLS);
+        let covered: f64 = bad.cells.values().sum::<f64>() * as_f64(1 << 30) / as_f64(CELLS);
         assert!((covered - (20.0 * 65_536.0)).abs() < 1.0, "{covered}");
     }
 
@@ -312,7 +214,7 @@ mod tests {
         let files = &tree()[..20];
         let found = explained(files, "hdd-7200");
         assert_eq!(found.inter_file_score.to_bits(), 1.0_f64.to_bits());
-        assert!(remedies(&found.tree, None).is_empty(), "{:?}", found.tree);
+        assert!(found.tree.remedies(None).is_empty(), "{:?}", found.tree);
         let ram = explained(&tree(), "ram");
         assert_eq!((ram.tree.now_ns, ram.files.len(), ram.directories.len()), (0, 0, 0));
     }

@@ -7,7 +7,7 @@
 use super::Driver;
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::steady::{self, Kernel};
-use crate::study::spec::FileSystemOptions;
+use crate::spec::FileSystemOptions;
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
@@ -118,7 +118,7 @@ pub static PARAMETERS: &[Parameter] = &[
     parameter(
         "label",
         Kind::Text { max: 255 },
-        Preset::Text(super::LABEL),
+        Preset::Text(crate::spec::LABEL),
         Flag::Argument("--label"),
         "Label. The default is how a later run recognises a device as its own to overwrite.",
     ),

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::parameter::{ParameterError, closest};
 use super::{FileSystem, FileSystemError, FreeSpaceTolerance, mount_option};
-use crate::study::spec::{DriverSpec, FileSystemOptions};
+use crate::spec::{DriverSpec, FileSystemOptions};
 use crate::tools::{Invocation, generic};
 
 const DEVICE: &str = "{device}";

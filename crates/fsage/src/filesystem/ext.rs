@@ -8,7 +8,7 @@
 use super::Driver;
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::steady::{self, Kernel};
-use crate::study::spec::FileSystemOptions;
+use crate::spec::FileSystemOptions;
 use crate::tools::{Invocation, Program, e2fsck, mke2fs};
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
@@ -186,7 +186,7 @@ pub static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "label",
         kind: Kind::Text { max: 16 },
-        preset: Preset::Text(super::LABEL),
+        preset: Preset::Text(crate::spec::LABEL),
         flag: Flag::Argument("-L"),
         doc: "Label. The default is how a later run recognises a device as its own to overwrite.",
         only: &[],

@@ -13,7 +13,7 @@ use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
 use fsage_model::protocol::{FailureKind, HostFacts, Reply, Request};
 use fsage_model::size::Bytes;
 
-use crate::study::spec::{DriverSpec, FileSystemOptions, FileSystemSpec};
+use crate::spec::{DriverSpec, FileSystemOptions, FileSystemSpec};
 use crate::target::{Session, TargetError};
 use crate::tools::{Invocation, Program, ToolError};
 
@@ -30,10 +30,6 @@ use parameter::{Parameter, ParameterError, Values};
 use steady::Kernel;
 
 pub use fsage_model::filesystem::{FreeSpaceTolerance, StatfsField};
-
-/// Label that every built-in driver gives a file system by default: a later run may overwrite a device that
-/// carries it.
-pub const LABEL: &str = "fsage";
 
 /// Every built-in driver, in the order that documentation lists them.
 pub static DRIVERS: &[&dyn Driver] = &[&ext::EXT2, &ext::EXT3, &ext::EXT4, &xfs::XFS, &btrfs::BTRFS];
@@ -748,7 +744,7 @@ mod tests {
             }
             let label =
                 table.iter().find(|parameter| parameter.name == "label").and_then(Parameter::preset_value);
-            assert_eq!(label, Some(parameter::Value::Text(LABEL.into())));
+            assert_eq!(label, Some(parameter::Value::Text(crate::spec::LABEL.into())));
         }
     }
 }

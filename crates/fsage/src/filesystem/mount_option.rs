@@ -176,7 +176,7 @@ mod tests {
         use crate::filesystem::steady::Kernel;
 
         for driver in DRIVERS {
-            let steady = driver.steady(&crate::study::spec::FileSystemOptions::default(), 1, Kernel(6, 18));
+            let steady = driver.steady(&crate::spec::FileSystemOptions::default(), 1, Kernel(6, 18));
             let own = driver.default_mount_options().iter().copied();
             for option in own.chain(steady.mount.iter().map(String::as_str)) {
                 assert_eq!(known(driver.name(), option), Ok(()), "{}", driver.name());

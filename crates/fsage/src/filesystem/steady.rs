@@ -6,7 +6,7 @@
 //! depends on the kernel's tick. Whatever the study says itself stands: it comes after, and the last word counts.
 
 use super::built_in;
-use crate::study::spec::{FileSystemOptions, FileSystemSpec};
+use crate::spec::{FileSystemOptions, FileSystemSpec};
 
 /// Put off commits of a journal or a transaction until one is asked for: an hour.
 pub(super) const COMMIT: &str = "commit=3600";

@@ -175,7 +175,7 @@ pub static PARAMETERS: &[Parameter] = &[
     parameter(
         "label",
         Kind::Text { max: 12 },
-        Preset::Text(super::LABEL),
+        Preset::Text(crate::spec::LABEL),
         Flag::Argument("-L"),
         "Label. The default is how a later run recognises a device as its own to overwrite.",
     ),

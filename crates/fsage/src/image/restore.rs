@@ -8,7 +8,7 @@ use fsage_model::protocol::Request;
 
 use super::{Hold, ImageError, ask, check_detached};
 use crate::lease::Journal;
-use crate::study::spec::VolumeSpec;
+use crate::spec::VolumeSpec;
 use crate::target::{Incoming, Session};
 use crate::volume::{self, EraseConsent};
 

@@ -160,7 +160,7 @@ pub fn clean_stores(stores: &[PathBuf]) -> Result<CleanReport, LeaseError> {
         for found in state::journals()? {
             let store = found.store().unwrap_or_else(|| found.path());
             // What a disk that is up has taken is no rest of anything.
-            if crate::disk::holds(&store).is_some() {
+            if super::disk::holds(&store).is_some() {
                 continue;
             }
             let summary = match found.open() {
@@ -204,7 +204,7 @@ fn clean_store(store: &Path) -> Result<CleanSummary, LeaseError> {
 }
 
 fn clean_journal(journal: &mut Journal) -> Result<CleanSummary, LeaseError> {
-    if let Some(by) = crate::disk::holds(journal.store()) {
+    if let Some(by) = super::disk::holds(journal.store()) {
         return Err(LeaseError::Locked { store: journal.store().to_owned(), by });
     }
     let damaged = damage(journal);
@@ -217,7 +217,7 @@ fn clean_journal(journal: &mut Journal) -> Result<CleanSummary, LeaseError> {
     drop(session);
     // While there is a lease, so that this too is done by the next when it is cut off.
     if summary.failed.is_empty() {
-        crate::disk::forget(journal.store());
+        super::disk::forget(journal.store());
     }
     journal.release(own)?;
     Ok(summary)

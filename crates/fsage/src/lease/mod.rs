@@ -12,6 +12,7 @@
 //! - A journal is locked by the process that has it open; `clean` refuses a store that is in use.
 
 mod clean;
+pub mod disk;
 mod error;
 mod journal;
 mod notice;

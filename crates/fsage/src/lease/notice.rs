@@ -36,7 +36,7 @@ fn look(found: Found) -> Option<LeftOver> {
     let store = content.opened.as_ref()?.store.clone();
     let boot = boot_id();
     if content.opened.as_ref().is_some_and(|opened| opened.lives(&boot))
-        || crate::disk::holds(&store).is_some()
+        || super::disk::holds(&store).is_some()
     {
         return None;
     }

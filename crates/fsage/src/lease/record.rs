@@ -108,7 +108,7 @@ fn is_disk(directory: &Path) -> bool {
     let names: Vec<&str> =
         directory.components().rev().take(3).filter_map(|name| name.as_os_str().to_str()).collect();
     match names.as_slice() {
-        ["served", name, "disks"] => crate::disk::NamedDisk::new(name).is_ok(),
+        ["served", name, "disks"] => super::disk::is_name(name),
         [hash, "volumes", ..] => hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),
         _ => false,
     }

@@ -44,3 +44,19 @@ pub(crate) fn make(name: &Path) -> Result<PathBuf, LeaseError> {
     }
     Err(last)
 }
+
+/// `$FSAGE_RUNTIME_DIR` or /run/fsage, which every user sees, without links in its path.
+pub(crate) fn shared() -> PathBuf {
+    let folder =
+        std::env::var_os("FSAGE_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run/fsage"), PathBuf::from);
+    real(&folder)
+}
+
+/// A path without links, also where its end is not there yet: servers, mounts and loop devices are known by the kernel's spelling.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(path), ..) => path,
+        (Err(_), Some(parent), Some(name)) => real(parent).join(name),
+        (Err(_), ..) => path.to_owned(),
+    }
+}

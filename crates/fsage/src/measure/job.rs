@@ -7,9 +7,8 @@
 
 use std::path::Path;
 
+use fsage_model::nearest::nearest;
 use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
-
-use crate::study::schema::nearest;
 
 /// Jobs that come with fsage: name and text.
 pub const PRESETS: &[(&str, &str)] =

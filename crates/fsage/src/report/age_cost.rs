@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::metric::is_headline;
 use serde::Serialize;
 use serde_json::json;
 
@@ -18,7 +19,6 @@ use crate::stats::claim::pairs;
 use crate::stats::evidence::ratio;
 use crate::stats::quantile::mean;
 use crate::stats::{Estimate, Evidence};
-use crate::store::name::is_headline;
 
 /// The factor that tells the states apart.
 pub const STATE: &str = "state";

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::metric;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,7 +13,6 @@ use crate::stats::claim::pairs;
 use crate::stats::effect::cliffs_delta;
 use crate::stats::evidence::{TRIALS, ratio, zeros};
 use crate::stats::{Estimate, Evidence, shared};
-use crate::store::name;
 
 /// Comparisons a page may hold; more would hide what matters.
 const LIMIT: usize = 2_000;
@@ -22,13 +22,13 @@ pub const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// State metrics that are compared beside the latencies.
 const STATE: [&str; 7] = [
-    name::FREE_EXTENTS,
-    name::FREE_MEDIAN_BYTES,
-    name::EXTENTS_PER_FILE,
-    name::FRAGMENTED_SHARE,
-    name::LAYOUT_SCORE,
-    name::OPERATIONS_PER_S,
-    name::DEVICE_BYTES,
+    metric::FREE_EXTENTS,
+    metric::FREE_MEDIAN_BYTES,
+    metric::EXTENTS_PER_FILE,
+    metric::FRAGMENTED_SHARE,
+    metric::LAYOUT_SCORE,
+    metric::OPERATIONS_PER_S,
+    metric::DEVICE_BYTES,
 ];
 
 /// One comparison.
@@ -81,8 +81,8 @@ pub fn metrics(view: &View) -> Vec<String> {
         view.evidence.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let mut names = Vec::new();
     for kind in fsage_model::operation::OperationKind::ALL {
-        for what in [name::MEAN_NS, name::P50_NS, name::P99_NS] {
-            let name = name::latency(kind, what);
+        for what in [metric::MEAN_NS, metric::P50_NS, metric::P99_NS] {
+            let name = metric::latency(kind, what);
             if known.contains(name.as_str()) {
                 names.push(name);
             }
@@ -215,7 +215,7 @@ fn compare(view: &View, comparison: &Comparison<'_>, metric: &str) -> Option<Dif
     let estimate = ratio(&comparison.pairs, metric, &view.bootstrap)?;
     let worse = comparison.pairs.iter().find_map(|(a, _)| a.metrics.get(metric))?.larger_is_worse;
     // Fewer free extents are no gain when there is less free space.
-    let worse = worse.filter(|_| !name::is_of_free_space(metric));
+    let worse = worse.filter(|_| !metric::is_of_free_space(metric));
     // Trials of different contexts are not samples of one thing: no effect size over them.
     let delta = (estimate.n >= TRIALS && comparison.context != "all together").then(|| {
         let value = |evidence: &Evidence| evidence.metrics.get(metric)?.samples.first().copied();

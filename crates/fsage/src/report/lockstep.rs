@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::factor;
 use super::text::rounded;
 use super::view::{Trial, View};
-use crate::run::seconds_per_gib;
 
 /// A trial's `lockstep` stage.
 #[derive(Debug, Clone, Serialize)]
@@ -59,7 +58,7 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
     let measures = first.map_or_else(Vec::new, |volume| {
         let one = |(position, result): (usize, &fsage_model::measure::MeasureResult)| {
             let headline = result.metrics.first()?;
-            let value = |volume: usize, look: &crate::store::format::Look| {
+            let value = |volume: usize, look: &crate::record::Look| {
                 look.volumes.get(volume)?.measures.get(position)?.metrics.first().map(|m| rounded(m.value))
             };
             let values = volumes().map(|volume| looks.iter().map(|look| value(volume, look)).collect());
@@ -79,7 +78,7 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
         volumes: stage.volumes.clone(),
         rounds: rounds.iter().map(|round| round.round).collect(),
         write: (0..driven)
-            .map(|volume| each(volume).map(|one| seconds_per_gib(&one.write).map(rounded)).collect())
+            .map(|volume| each(volume).map(|one| one.write.seconds_per_gib().map(rounded)).collect())
             .collect(),
         used: (0..driven)
             .map(|volume| each(volume).map(|one| share(one.used_bytes, one.total_bytes)).collect())
@@ -88,7 +87,7 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
         measures,
         free: volumes()
             .map(|volume| {
-                let free = |look: &crate::store::format::Look| {
+                let free = |look: &crate::record::Look| {
                     look.volumes.get(volume)?.free_space.as_ref().map(|free| free.histogram.clone())
                 };
                 looks.iter().map(free).collect()

@@ -11,6 +11,7 @@
 mod age_cost;
 pub(crate) mod alone;
 mod difference;
+pub mod explain;
 mod factor;
 mod figure;
 mod island;
@@ -27,8 +28,8 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
+use crate::spec::{ClaimSpec, StudySpec};
 use crate::stats::{Judgement, judge};
-use crate::study::spec::{ClaimSpec, StudySpec};
 
 /// What the page is to show.
 #[derive(Debug, Clone)]

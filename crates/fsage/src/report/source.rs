@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
-use crate::store::format::{PlacesRecord, TrialRecord};
+use crate::record::{PlacesRecord, TrialRecord};
+use crate::spec::StudySpec;
 use crate::store::{is_trial_id, read_places, read_trial};
-use crate::study::spec::StudySpec;
 
 /// Something the reader of the page must know about the store.
 #[derive(Debug, Clone, PartialEq, Eq)]

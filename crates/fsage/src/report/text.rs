@@ -2,7 +2,7 @@
 
 use fsage_model::quantity::{as_f64, to_u64};
 
-use crate::store::name;
+use fsage_model::metric;
 
 /// A duration given in nanoseconds: `12.3 µs`.
 #[must_use]
@@ -149,23 +149,23 @@ pub fn words(name: &str) -> String {
 #[must_use]
 pub fn metric(metric: &str) -> String {
     let what = |last: &str| match last {
-        name::MEAN_NS => "mean latency".to_owned(),
-        name::P50_NS => "median latency".to_owned(),
-        name::P99_NS => "p99 latency".to_owned(),
-        name::P999_NS => "p99.9 latency".to_owned(),
-        name::MAX_NS => "largest latency".to_owned(),
+        metric::MEAN_NS => "mean latency".to_owned(),
+        metric::P50_NS => "median latency".to_owned(),
+        metric::P99_NS => "p99 latency".to_owned(),
+        metric::P999_NS => "p99.9 latency".to_owned(),
+        metric::MAX_NS => "largest latency".to_owned(),
         other => words(other),
     };
-    if let Some((operation, statistic)) = name::latency_parts(metric) {
+    if let Some((operation, statistic)) = metric::latency_parts(metric) {
         return format!("{}, {}", words(operation), what(statistic));
     }
     match metric {
-        name::FREE_EXTENTS => "free extents".to_owned(),
-        name::FREE_MEDIAN_BYTES => "median free extent".to_owned(),
-        name::FREE_LARGEST_BYTES => "largest free extent".to_owned(),
-        name::LAYOUT_SCORE => "layout score".to_owned(),
-        name::OPERATIONS_PER_S => "ageing speed".to_owned(),
-        name::DEVICE_BYTES => "device bytes written".to_owned(),
+        metric::FREE_EXTENTS => "free extents".to_owned(),
+        metric::FREE_MEDIAN_BYTES => "median free extent".to_owned(),
+        metric::FREE_LARGEST_BYTES => "largest free extent".to_owned(),
+        metric::LAYOUT_SCORE => "layout score".to_owned(),
+        metric::OPERATIONS_PER_S => "ageing speed".to_owned(),
+        metric::DEVICE_BYTES => "device bytes written".to_owned(),
         other => words(other.rsplit('.').next().unwrap_or_default()),
     }
 }

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsage_model::disk::DiskUse;
+use fsage_model::explanation::Explanation;
 use fsage_model::filesystem;
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, Tick, out_of_space};
 use fsage_model::lockstep::Round;
+use fsage_model::metric;
 use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::warning::Warning;
@@ -16,11 +18,10 @@ use serde_json::Value;
 use super::series::{self, FreeMap, Latency};
 use super::source::{self, Note, Study};
 use super::{ReportError, ReportOptions, factor, palette, text};
-use crate::explain::{Explanation, noted};
+use crate::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
+use crate::report::explain::noted;
 use crate::stats::evidence::{self, Series, Trend, blocks};
 use crate::stats::{Bootstrap, Evidence};
-use crate::store::format::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
-use crate::store::name;
 
 /// Points a series may have in a chart.
 const POINTS: usize = 2_000;
@@ -407,7 +408,7 @@ fn disk_parts(stages: &[StageRecord], copied: bool) -> Vec<DiskPart> {
 
 fn digest_age(stage: StageRecord, first: bool, evidence: &mut Evidence, limits: &Limits) -> Option<Age> {
     let StageRecord::Age { name: stage, result, ticks, probes, .. } = stage else { return None };
-    let prefix = name::prefix(&stage, first);
+    let prefix = metric::prefix(&stage, first);
     let target = ["max", "target"]
         .iter()
         .find_map(|end| evidence.factor(&format!("stage.{stage}.workload.utilisation.{end}"))?.as_f64());
@@ -443,15 +444,15 @@ fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
             };
         let mut put = |statistic: &str, values: Vec<(f64, f64)>| {
             if let Some(series) =
-                evidence.metrics.get_mut(&format!("{prefix}{}", name::latency(kind, statistic)))
+                evidence.metrics.get_mut(&format!("{prefix}{}", metric::latency(kind, statistic)))
             {
                 series.blocks = blocks(&values);
             }
         };
-        put(name::MEAN_NS, column(ticks, |latency| latency.mean_ns));
-        put(name::P50_NS, column(ticks, |latency| as_f64(latency.p50_ns)));
-        put(name::P99_NS, column(ticks, |latency| as_f64(latency.p99_ns)));
-        put(name::P999_NS, column(ticks, |latency| as_f64(latency.p999_ns)));
+        put(metric::MEAN_NS, column(ticks, |latency| latency.mean_ns));
+        put(metric::P50_NS, column(ticks, |latency| as_f64(latency.p50_ns)));
+        put(metric::P99_NS, column(ticks, |latency| as_f64(latency.p99_ns)));
+        put(metric::P999_NS, column(ticks, |latency| as_f64(latency.p999_ns)));
         let part = |from: usize, to: usize| blocks(&column(&ticks[from..to], |latency| latency.mean_ns));
         let trend =
             Trend { early: part(quarter, 2 * quarter), late: part(ticks.len() - quarter, ticks.len()) };
@@ -460,7 +461,7 @@ fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
     // The ticks' own time is the wall's.
     if let Some(series) = evidence
         .metrics
-        .get_mut(&format!("{prefix}{}", name::OPERATIONS_PER_S))
+        .get_mut(&format!("{prefix}{}", metric::OPERATIONS_PER_S))
         .filter(|series| series.unit == "1/s")
     {
         let speeds: Vec<(f64, f64)> = ticks
@@ -484,13 +485,13 @@ fn add_probe_blocks(probes: &[Probe], prefix: &str, evidence: &mut Evidence) {
             series.blocks = blocks(&values);
         }
     };
-    put(name::FREE_EXTENTS, &|probe| Some(as_f64(probe.free_space.as_ref()?.extents)));
-    put(name::FREE_MEDIAN_BYTES, &|probe| Some(as_f64(probe.free_space.as_ref()?.median_bytes)));
-    put(name::FREE_LARGEST_BYTES, &|probe| Some(as_f64(probe.free_space.as_ref()?.largest_bytes)));
-    put(name::USE_SHARE, &|probe| Some(share(probe.used_bytes, probe.total_bytes)));
-    put(name::EXTENTS_PER_FILE, &|probe| Some(probe.layout.as_ref()?.extents_per_file));
-    put(name::ONE_EXTENT_SHARE, &|probe| Some(probe.layout.as_ref()?.one_extent_share));
-    put(name::FRAGMENTED_SHARE, &|probe| Some(1.0 - probe.layout.as_ref()?.one_extent_share));
+    put(metric::FREE_EXTENTS, &|probe| Some(as_f64(probe.free_space.as_ref()?.extents)));
+    put(metric::FREE_MEDIAN_BYTES, &|probe| Some(as_f64(probe.free_space.as_ref()?.median_bytes)));
+    put(metric::FREE_LARGEST_BYTES, &|probe| Some(as_f64(probe.free_space.as_ref()?.largest_bytes)));
+    put(metric::USE_SHARE, &|probe| Some(share(probe.used_bytes, probe.total_bytes)));
+    put(metric::EXTENTS_PER_FILE, &|probe| Some(probe.layout.as_ref()?.extents_per_file));
+    put(metric::ONE_EXTENT_SHARE, &|probe| Some(probe.layout.as_ref()?.one_extent_share));
+    put(metric::FRAGMENTED_SHARE, &|probe| Some(1.0 - probe.layout.as_ref()?.one_extent_share));
 }
 
 impl Age {

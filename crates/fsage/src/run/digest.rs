@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::DigestGroup;
-use crate::store::format::{TrialRecord, TrialStatus};
+use crate::record::{TrialRecord, TrialStatus};
 
 /// Paths of a cell that the operations do not depend on.
 const INDIFFERENT: [&str; 4] = ["file_system.", "volume.", "driver.", "target."];

@@ -7,10 +7,10 @@ use fsage_model::disk::DiskTime;
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::{LoadResult, Probe};
 use fsage_model::measure::{DISK_COUNTER, MeasureMetric, MeasureResult, disk_metrics, model_unit};
+use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};
 
-use crate::store::format::{Metric, StageRecord};
-use crate::store::name;
+use crate::record::{Metric, StageRecord};
 
 /// Used extents below this size count as small.
 const SMALL_EXTENT_BITS: usize = 16;
@@ -29,7 +29,7 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
     let (mut aged, mut measured) = (0, 0);
     let prefix = |earlier: &mut usize, stage: &str| {
         *earlier += 1;
-        name::prefix(stage, *earlier == 1)
+        metric::prefix(stage, *earlier == 1)
     };
     for (position, stage) in stages.iter().enumerate().skip(start) {
         let run = image.filter(|(end, _)| position < *end).map(|(_, run)| run.as_str());
@@ -91,7 +91,7 @@ fn measures(list: &mut List<'_>, results: &[MeasureResult]) {
     for result in results {
         for (index, value) in result.metrics.iter().enumerate() {
             list.one(
-                &name::of_measure(&result.name, index, &value.name),
+                &metric::of_measure(&result.name, index, &value.name),
                 unit_of(value),
                 value.value,
                 worse(value),
@@ -130,13 +130,13 @@ fn latency(list: &mut List<'_>, result: &LoadResult) {
     let unit = if is_model(result) { model_unit("ns") } else { "ns".to_owned() };
     for (kind, summary) in &result.latency {
         for (statistic, value) in [
-            (name::MEAN_NS, summary.mean_ns),
-            (name::P50_NS, as_f64(summary.p50_ns)),
-            (name::P99_NS, as_f64(summary.p99_ns)),
-            (name::P999_NS, as_f64(summary.p999_ns)),
-            (name::MAX_NS, as_f64(summary.max_ns)),
+            (metric::MEAN_NS, summary.mean_ns),
+            (metric::P50_NS, as_f64(summary.p50_ns)),
+            (metric::P99_NS, as_f64(summary.p99_ns)),
+            (metric::P999_NS, as_f64(summary.p999_ns)),
+            (metric::MAX_NS, as_f64(summary.max_ns)),
         ] {
-            list.one(&name::latency(*kind, statistic), &unit, value, WORSE);
+            list.one(&metric::latency(*kind, statistic), &unit, value, WORSE);
         }
     }
 }
@@ -148,44 +148,44 @@ fn cost(list: &mut List<'_>, result: &LoadResult) {
     let seconds = model.map_or(wall, |disk| as_f64(disk.elapsed_ns) / 1e9);
     let unit = |unit: &str| if model.is_some() { model_unit(unit) } else { unit.to_owned() };
     if seconds > 0.0 {
-        list.one(name::OPERATIONS_PER_S, &unit("1/s"), as_f64(result.operations) / seconds, BETTER);
+        list.one(metric::OPERATIONS_PER_S, &unit("1/s"), as_f64(result.operations) / seconds, BETTER);
     }
-    list.one(name::ELAPSED_S, &unit("s"), seconds, None);
+    list.one(metric::ELAPSED_S, &unit("s"), seconds, None);
     if model.is_some() {
-        list.one(name::WALL_S, "s", wall, None);
+        list.one(metric::WALL_S, "s", wall, None);
     }
     for metric in result.disk.iter().flat_map(disk_metrics) {
-        list.one(&name::of_age(&metric.name), unit_of(&metric), metric.value, worse(&metric));
+        list.one(&metric::of_age(&metric.name), unit_of(&metric), metric.value, worse(&metric));
     }
     if let Some(bytes) = result.device_bytes_written {
-        list.one(name::DEVICE_BYTES, "bytes", as_f64(bytes), WORSE);
+        list.one(metric::DEVICE_BYTES, "bytes", as_f64(bytes), WORSE);
     }
-    list.one(name::OVERHEAD_NS, "ns", result.overhead_ns_per_operation, None);
+    list.one(metric::OVERHEAD_NS, "ns", result.overhead_ns_per_operation, None);
 }
 
 fn usage(list: &mut List<'_>, probes: &[Probe]) {
     let over_time: Vec<f64> = probes.iter().map(|p| share(p.used_bytes, p.total_bytes)).collect();
     if let Some(last) = over_time.last() {
-        list.one(name::USE_SHARE, "share", *last, None);
-        list.push(name::USE_SHARE_OVER_TIME, "share", over_time, None);
+        list.one(metric::USE_SHARE, "share", *last, None);
+        list.push(metric::USE_SHARE_OVER_TIME, "share", over_time, None);
     }
 }
 
 fn layout(list: &mut List<'_>, layout: &LayoutSummary) {
     let fragmented = (1.0 - layout.one_extent_share).clamp(0.0, 1.0);
     let small: u64 = layout.extent_histogram.count.iter().take(SMALL_EXTENT_BITS).sum();
-    list.one(name::EXTENTS_PER_FILE, "count", layout.extents_per_file, WORSE);
-    list.one(name::ONE_EXTENT_SHARE, "share", layout.one_extent_share, BETTER);
-    list.one(name::FRAGMENTED_SHARE, "share", fragmented, WORSE);
-    list.one(name::LAYOUT_SCORE, "share", layout.layout_score, BETTER);
-    list.one(name::NONCONTIGUOUS_FILES, "count", (fragmented * as_f64(layout.mapped_files)).round(), WORSE);
-    list.one(name::SMALL_EXTENTS, "count", as_f64(small), WORSE);
+    list.one(metric::EXTENTS_PER_FILE, "count", layout.extents_per_file, WORSE);
+    list.one(metric::ONE_EXTENT_SHARE, "share", layout.one_extent_share, BETTER);
+    list.one(metric::FRAGMENTED_SHARE, "share", fragmented, WORSE);
+    list.one(metric::LAYOUT_SCORE, "share", layout.layout_score, BETTER);
+    list.one(metric::NONCONTIGUOUS_FILES, "count", (fragmented * as_f64(layout.mapped_files)).round(), WORSE);
+    list.one(metric::SMALL_EXTENTS, "count", as_f64(small), WORSE);
 }
 
 fn free_space(list: &mut List<'_>, free: &FreeSpace) {
-    list.one(name::FREE_EXTENTS, "count", as_f64(free.extents), WORSE);
-    list.one(name::FREE_MEDIAN_BYTES, "bytes", as_f64(free.median_bytes), BETTER);
-    list.one(name::FREE_LARGEST_BYTES, "bytes", as_f64(free.largest_bytes), BETTER);
+    list.one(metric::FREE_EXTENTS, "count", as_f64(free.extents), WORSE);
+    list.one(metric::FREE_MEDIAN_BYTES, "bytes", as_f64(free.median_bytes), BETTER);
+    list.one(metric::FREE_LARGEST_BYTES, "bytes", as_f64(free.largest_bytes), BETTER);
 }
 
 #[cfg(test)]

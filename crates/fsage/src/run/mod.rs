@@ -24,16 +24,16 @@ pub use digest::groups as digest_groups;
 pub use error::RunError;
 use error::TrialError;
 use interrupt::Interrupt;
-pub(crate) use metric::lockstep::seconds_per_gib;
 pub use observer::{Quiet, RunEvent, RunObserver};
 pub use summary::{DigestGroup, RunSummary, TrialOutcome, TrialState};
 use trial::Lab;
 
 use crate::lease::{Journal, LeaseError};
 use crate::plan::{self, Plan, PlannedTrial};
-use crate::store::{Store, Writer, time};
+use crate::store::{Store, Writer};
 use crate::study::{self, Overrides, Study};
 use crate::target::{Session, Target, TargetError};
+use crate::time;
 use crate::volume::EraseConsent;
 
 /// What `fsage run` is asked to do.

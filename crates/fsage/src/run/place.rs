@@ -16,7 +16,7 @@ use super::trial::mount_point;
 use crate::filesystem::FileSystem;
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
-use crate::study::spec::VolumeSpec;
+use crate::spec::VolumeSpec;
 use crate::volume::{self, Acquired, Volume};
 
 /// A volume that was taken, and where it is mounted.

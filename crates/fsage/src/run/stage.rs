@@ -21,9 +21,9 @@ use super::place::Place;
 use crate::filesystem::FileSystem;
 use crate::lease::{self, Journal, LeaseId};
 use crate::plan::PlannedTrial;
+use crate::record::StageRecord;
+use crate::spec::{StageSpec, StudySpec};
 use crate::store::TrialFolder;
-use crate::store::format::StageRecord;
-use crate::study::spec::{StageSpec, StudySpec};
 use crate::target::{Incoming, Session, TargetError};
 use crate::volume::EraseConsent;
 

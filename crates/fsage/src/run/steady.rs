@@ -20,7 +20,7 @@ use super::stage::StageContext;
 use crate::filesystem::steady::{Kernel, steady};
 use crate::lease::LeaseId;
 use crate::lease::setting::{self, Outcome};
-use crate::study::spec::{FileSystemSpec, StudySpec, VolumeSpec};
+use crate::spec::{FileSystemSpec, StudySpec, VolumeSpec};
 
 /// Which processors workers that are bound to none run on, as a mask.
 const WORKERS: &str = "/sys/devices/virtual/workqueue/cpumask";

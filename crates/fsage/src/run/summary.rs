@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::plan::Plan;
+use crate::record::{TrialRecord, TrialStatus};
 use crate::store::DamagedTrial;
-use crate::store::format::{TrialRecord, TrialStatus};
 use crate::study::Study;
 
 /// What became of a trial in this run.

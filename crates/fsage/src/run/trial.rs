@@ -22,11 +22,12 @@ use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError};
 use crate::measure::MeasureError;
 use crate::plan::PlannedTrial;
-use crate::store::format::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
-use crate::store::{TrialFolder, time};
-use crate::study::spec::{CopyStage, StageSpec, StudySpec, VolumeSpec};
+use crate::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
+use crate::spec::{CopyStage, StageSpec, StudySpec, VolumeSpec};
+use crate::store::TrialFolder;
 use crate::study::{Cell, identity};
 use crate::target::Session;
+use crate::time;
 use crate::tools::ToolError;
 use crate::volume::{self, EraseConsent, Volume, VolumeError};
 

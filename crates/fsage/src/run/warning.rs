@@ -7,7 +7,7 @@ use fsage_model::size::Bytes;
 use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
 
-use crate::study::spec::AgeStage;
+use crate::spec::AgeStage;
 
 /// Share of the host's CPU time taken by others that is worth a word.
 const STOLEN: f64 = 0.02;

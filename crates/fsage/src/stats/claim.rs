@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::bootstrap::{Bootstrap, Interval};
 use super::evidence::{Basis, Estimate, Evidence, level, ratio, same, trend, zeros};
 use super::shared::same_run;
-use crate::study::spec::{ClaimCheck, ClaimSpec};
+use crate::spec::{ClaimCheck, ClaimSpec};
 
 /// What became of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]

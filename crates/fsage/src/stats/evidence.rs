@@ -25,12 +25,12 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::metric;
 use serde_json::Value;
 
 use super::bootstrap::{Bootstrap, Interval, Method};
 use super::quantile::{count, mean};
 use super::{shared, student};
-use crate::store::name;
 
 /// Units (contexts, trials, or pairs of trials) from which on they give an interval.
 pub const TRIALS: usize = 3;
@@ -59,7 +59,7 @@ pub struct Series {
     pub samples: Vec<f64>,
     /// How it varied within the trial; empty when only its end is known.
     pub blocks: Vec<Unit>,
-    /// Names the run of the stages before an image ([`crate::store::format::Metric::run`]), which other trials may share.
+    /// Names the run of the stages before an image ([`crate::record::Metric::run`]), which other trials may share.
     pub run: Option<String>,
 }
 
@@ -249,7 +249,7 @@ pub fn zeros(pairs: &[(&Evidence, &Evidence)], metric: &str) -> usize {
 /// Latency late in the run over that early in it, over trials; `None` when none has both.
 #[must_use]
 pub fn trend(trials: &[&Evidence], operation: &str, bootstrap: &Bootstrap) -> Option<Estimate> {
-    let metric = name::latency_of(operation, name::MEAN_NS);
+    let metric = metric::latency_of(operation, metric::MEAN_NS);
     let apart = indifferent(trials, &metric);
     let trials = shared::once(trials, &metric);
     let present = trials

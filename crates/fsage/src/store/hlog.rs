@@ -9,7 +9,7 @@ use fsage_engine::latency::interval_log;
 use fsage_model::load::Probe;
 use fsage_model::quantity::as_f64;
 
-use super::format::StageRecord;
+use crate::record::StageRecord;
 
 /// The whole file as text. `started_s` is the trial's start in seconds since the epoch, from which the lines'
 /// time stamps count.

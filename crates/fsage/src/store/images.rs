@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::StoreError;
 use super::file::{self, failed};
-use super::format::{STORE_VERSION, StageRecord, VolumePlaces};
+use crate::record::{STORE_VERSION, StageRecord, VolumePlaces};
 
 /// Folder of the images in a store.
 const FOLDER: &str = "images";

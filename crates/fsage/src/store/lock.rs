@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use super::file::{failed, folder};
-use super::time::now_rfc3339;
+use crate::time::now_rfc3339;
 
 /// Who holds a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

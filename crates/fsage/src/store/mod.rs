@@ -6,13 +6,10 @@
 
 mod error;
 pub mod file;
-pub mod format;
 mod hlog;
 pub mod images;
 mod lock;
-pub mod name;
 mod probes;
-pub mod time;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -25,7 +22,7 @@ use serde::de::DeserializeOwned;
 pub use writer::{TrialFolder, Writer};
 
 use crate::plan::Plan;
-use crate::store::format::{PlacesRecord, STORE_VERSION, TrialRecord};
+use crate::record::{PlacesRecord, STORE_VERSION, TrialRecord};
 use crate::study::identity::TRIAL_ID_LENGTH;
 
 /// The record of a trial, in its folder.

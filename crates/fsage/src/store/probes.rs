@@ -21,7 +21,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::format::StageRecord;
+use crate::record::StageRecord;
 
 const SCHEMA: &str = "message probes {
     required binary stage (string);

@@ -11,11 +11,11 @@ use fsage_sys::new_file::{PARTIAL, is_temporary};
 use rustix::fs::FileType;
 
 use super::file::{self, NewFile, failed};
-use super::format::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
 use super::lock::Lock;
-use super::time::now_rfc3339;
 use super::{DamagedTrial, PLACES, RECORD, Store, StoreError, hlog, probes, read_plan};
 use crate::plan::Plan;
+use crate::record::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
+use crate::time::now_rfc3339;
 
 /// What may be in a folder that is to become a store.
 const OWN: [&str; 7] = ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts", "images"];

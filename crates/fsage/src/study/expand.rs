@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use super::document::{Document, Segments, parse_value};
 use super::error::Fault;
 use super::schema::{self, Problem};
-use super::spec::StudySpec;
 use super::{Cell, Overrides, StudyError, identity, path, validate};
 use crate::source::{self, Contents, Refusal};
+use crate::spec::StudySpec;
 
 /// Key of a profile that names the one whose values it begins with.
 const INHERITS: &str = "inherits";

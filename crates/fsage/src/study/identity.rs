@@ -3,7 +3,7 @@
 use fsage_model::protocol::PROTOCOL_VERSION;
 use serde_json::Value;
 
-use super::spec::{StageSpec, StudySpec};
+use crate::spec::{StageSpec, StudySpec};
 
 /// Version of what a load does for one spec and seed. Raise it with every change after which the same spec and seed would
 /// make other operations, other data or other calls, so that trials from before are not kept as if they were the same.

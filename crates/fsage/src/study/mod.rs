@@ -10,18 +10,18 @@ pub mod identity;
 pub mod path;
 pub(crate) mod schema;
 mod source;
-pub mod spec;
 mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::spec::StudySpec;
 pub use document::{TextPosition, parse_value};
 pub use error::{Fault, StudyError};
-pub use schema::{nearest, schema};
+pub use fsage_model::nearest::nearest;
+pub use schema::schema;
 use serde::{Deserialize, Serialize};
 pub use source::{StudyEntry, list};
-use spec::StudySpec;
 
 use crate::filesystem::{FileSystemError, Registry};
 

@@ -6,13 +6,14 @@
 use std::sync::OnceLock;
 
 use fsage_disk::media::Spec;
+use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
 use fsage_model::size::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::document::Segments;
-use super::spec::StudySpec;
 use crate::source;
+use crate::spec::StudySpec;
 
 /// Something wrong at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,16 +92,6 @@ pub fn check(value: &Value) -> Vec<Problem> {
     let mut walk = Walk { root: &root, path: Vec::new(), problems: Vec::new() };
     walk.value(value, &root);
     walk.problems
-}
-
-/// The candidate nearest to `word`, when near enough to be meant.
-#[must_use]
-pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|c| (strsim::damerau_levenshtein(word, c), c))
-        .min()
-        .filter(|(distance, c)| *distance <= (c.len().max(word.len()) / 3).max(1))
-        .map(|(_, c)| c)
 }
 
 struct Walk<'a> {

@@ -60,7 +60,7 @@ pub fn is_shipped(text: &str) -> bool {
 
 fn not_found_hint(path: &Path) -> String {
     let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    super::schema::nearest(&stem, SHIPPED.iter().map(|(name, _)| *name)).map_or_else(
+    fsage_model::nearest::nearest(&stem, SHIPPED.iter().map(|(name, _)| *name)).map_or_else(
         || "`fsage study list` shows the studies there are".to_owned(),
         |name| format!("did you mean `{name}`? `fsage study list` shows the studies there are"),
     )

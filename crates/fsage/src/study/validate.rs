@@ -6,15 +6,16 @@ mod workload;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_disk::fault::Faults;
+use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
 use fsage_model::problem::Explain;
 use serde_json::Value;
 
-use super::schema::{Problem, nearest};
-use super::spec::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
+use super::schema::Problem;
 use crate::filesystem::parameter::ParameterError;
 use crate::filesystem::{FileSystemError, Registry};
-use crate::volume::disk::SIZES;
+use crate::spec::SIZES;
+use crate::spec::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
 
 /// Repeats, at most; more is taken for a mistake.
 const REPEAT_LIMIT: u32 = 10_000;

@@ -6,8 +6,8 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::spec::{DiskOptions, SIZES};
 use fsage_engine::host::disk::FILE;
-use fsage_model::disk::DiskTime;
 use fsage_model::protocol::{BlockFacts, Reply, Request};
 use fsage_model::size::Bytes;
 
@@ -16,9 +16,6 @@ use crate::lease::record::Lease;
 use crate::lease::runtime;
 use crate::tools::fsage_disk::{self, Up};
 
-/// Smallest disk that is of any use, and the largest that the server takes.
-pub const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
-
 /// Largest request that reaches the server in one piece, in KiB: the kernel's FUSE takes no more, and a larger limit would only
 /// split requests unevenly.
 const REQUEST_KIB: &str = "1024";
@@ -26,33 +23,6 @@ const REQUEST_KIB: &str = "1024";
 /// Memory of the host, in percent, that a trial's disk may fill before it packs what was not used lately: packing costs a trial more
 /// time than its memory is worth.
 const TRIAL_UNPACKED_PERCENT: u8 = 4;
-
-/// A virtual disk, as the study or a command line says it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DiskOptions {
-    /// Size.
-    pub size: Bytes,
-    /// Medium, as a flag says it.
-    pub medium: String,
-    /// Whether its medium turns: what the kernel is told, and file systems ask for.
-    pub rotational: bool,
-    /// Logical block size.
-    pub block_bytes: u32,
-    /// How it keeps time.
-    pub time: DiskTime,
-    /// Keep every request.
-    pub log: bool,
-    /// Most memory for what is not self-describing data; `None`: no limit.
-    pub memory: Option<Bytes>,
-    /// Folder for the file that takes what goes beyond.
-    pub spill: Option<PathBuf>,
-    /// Serve NBD as well.
-    pub nbd: bool,
-    /// Faults, as JSON.
-    pub faults: Option<String>,
-    /// I/O scheduler; `None`: left alone.
-    pub scheduler: Option<String>,
-}
 
 /// A virtual disk, checked, not yet taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,31 +38,6 @@ enum DiskDirectory {
     Of(PathBuf),
     /// This folder, until it is taken down.
     At(PathBuf),
-}
-
-/// The folder of disks with a name, in that for this boot.
-pub(crate) const FOLDER: &str = "disks";
-
-/// `$FSAGE_RUNTIME_DIR` or /run/fsage.
-fn runtime_folder() -> PathBuf {
-    let folder =
-        std::env::var_os("FSAGE_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run/fsage"), PathBuf::from);
-    real(&folder)
-}
-
-/// A path without links, also where its end is not there yet: servers, mounts and loop devices are known by the kernel's spelling.
-fn real(path: &Path) -> PathBuf {
-    match (path.canonicalize(), path.parent(), path.file_name()) {
-        (Ok(path), ..) => path,
-        (Err(_), Some(parent), Some(name)) => real(parent).join(name),
-        (Err(_), ..) => path.to_owned(),
-    }
-}
-
-/// Where the disks with a name have their folders.
-#[must_use]
-pub fn folder() -> PathBuf {
-    runtime_folder().join(FOLDER)
 }
 
 impl DiskVolume {
@@ -156,7 +101,7 @@ impl DiskVolume {
         let mut hash = blake3::Hasher::new();
         hash.update(owner.as_os_str().as_bytes()).update(b"\n").update(name.as_bytes());
         let name = hash.finalize().to_hex();
-        runtime_folder().join("volumes").join(name.as_str().get(..16).unwrap_or("volume"))
+        runtime::shared().join("volumes").join(name.as_str().get(..16).unwrap_or("volume"))
     }
 
     fn up<'a>(&'a self, directory: &'a Path) -> Up<'a> {
@@ -233,6 +178,7 @@ impl DiskVolume {
 
 #[cfg(test)]
 mod tests {
+    use fsage_model::disk::DiskTime;
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -337,8 +283,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let plain = folder.path().canonicalize().unwrap();
         std::os::unix::fs::symlink(&plain, plain.join("link")).unwrap();
-        assert_eq!(real(&plain.join("link/not/there")), plain.join("not/there"));
-        assert_eq!(real(&plain.join("link")), plain);
+        assert_eq!(runtime::real(&plain.join("link/not/there")), plain.join("not/there"));
+        assert_eq!(runtime::real(&plain.join("link")), plain);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use fsage_model::size::Bytes;
 
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError, LeaseId, setting};
-use crate::study::spec::VolumeSpec;
+use crate::spec::VolumeSpec;
 use crate::target::{Session, TargetError};
 use crate::tools::ToolError;
 
@@ -30,7 +30,7 @@ pub mod safety;
 
 pub use consent::EraseConsent;
 pub use device::DeviceVolume;
-pub use disk::{DiskOptions, DiskVolume};
+pub use disk::DiskVolume;
 pub use loop_file::LoopVolume;
 pub use safety::Refusal;
 

@@ -27,7 +27,7 @@ use fsage_model::filesystem;
 use fsage_model::protocol::BlockFacts;
 
 use super::consent::Consent;
-use crate::filesystem::LABEL;
+use crate::spec::LABEL;
 
 /// Why a device is not written to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fsage::store::format::{Metric, StageRecord, TrialRecord, TrialStatus};
+use fsage::record::{Metric, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram, WorstFile};
 use fsage_model::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
 use fsage_model::operation::OperationKind;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fsage::plan::{PlannedTrial, plan};
+use fsage::record::{Metric, STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use fsage::store::Store;
-use fsage::store::format::{Metric, STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use fsage::study::{Overrides, load};
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
 use fsage_model::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};

@@ -13,7 +13,7 @@ pub use skip::skip;
 use fsage::filesystem::FileSystem;
 use fsage::lease::record::Lease;
 use fsage::lease::{Journal, LeaseId};
-use fsage::study::spec::VolumeSpec;
+use fsage::spec::VolumeSpec;
 use fsage::target::{Session, Target};
 use fsage_model::protocol::{Reply, Request};
 use fsage_model::size::Bytes;

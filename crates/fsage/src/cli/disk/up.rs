@@ -10,7 +10,7 @@ use fsage_model::size::Bytes;
 
 use crate::cli::terminal::Terminal;
 use crate::disk::NamedDisk;
-use crate::volume::DiskOptions;
+use crate::spec::DiskOptions;
 
 /// Arguments of `fsage disk up`.
 #[derive(Debug, Args)]

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fsage_model::explanation::Explanation;
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{ExplainArgs, save, show};
 use crate::cli::terminal::Terminal;
-use crate::explain::{Explanation, Titled, noted, pages};
+use crate::record::{TrialRecord, TrialStatus};
+use crate::report::explain::{Titled, noted, pages};
 use crate::report::text::counted;
 use crate::run::label;
 use crate::store::Store;
-use crate::store::format::{TrialRecord, TrialStatus};
 
 /// Ids that a hint lists.
 const LISTED: usize = 6;

@@ -7,8 +7,8 @@ use super::difference::number_of_pairs;
 use crate::report::factor;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{in_unit, percent, ratio, significant};
+use crate::spec::ClaimSpec;
 use crate::stats::{ClaimVerdict, Estimate, Judgement};
-use crate::study::spec::ClaimSpec;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let spec = content.view.study.spec.as_ref().filter(|spec| !spec.claim.is_empty())?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fsage_model::metric;
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
@@ -10,7 +11,6 @@ use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
 use crate::report::text::{bytes, counted, grouped, metric, percent, ratio, significant};
 use crate::report::view::{Age, Clocks, Trial, View};
 use crate::stats::ClaimVerdict;
-use crate::store::name;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -148,8 +148,8 @@ fn discoveries(content: &Content<'_>) -> Option<String> {
 /// The clearest surviving differences of the means and of the layout: at most four, one a metric and factor.
 fn strongest(differences: &[Difference]) -> Vec<Markup> {
     let clear = |difference: &&Difference| {
-        let statistic = name::latency_parts(&difference.metric).map(|(_, statistic)| statistic);
-        difference.survives && statistic.is_none_or(|statistic| statistic == name::MEAN_NS)
+        let statistic = metric::latency_parts(&difference.metric).map(|(_, statistic)| statistic);
+        difference.survives && statistic.is_none_or(|statistic| statistic == metric::MEAN_NS)
     };
     let distance = |difference: &Difference| {
         difference

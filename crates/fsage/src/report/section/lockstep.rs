@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fsage_model::metric::over_parts;
 use maud::{Markup, html};
 
 use super::Content;
@@ -11,10 +12,9 @@ use crate::report::lockstep::{Run, all};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, percent, ratio, significant, words};
 use crate::report::view::Trial;
+use crate::spec::UNAGED;
 use crate::stats::evidence::level;
 use crate::stats::{ClaimVerdict, Estimate, Evidence};
-use crate::store::name::over_parts;
-use crate::study::spec::UNAGED;
 
 /// What volumes are called where a stage has the three states of Conway et al. 2019.
 const FULL: &str = "full";

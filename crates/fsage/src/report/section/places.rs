@@ -1,10 +1,11 @@
 //! Where the worst files lie: maps of each cell's volumes, and what reading their files costs because of where they are.
 
+use fsage_model::explanation::{Explanation, Item};
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::Content;
-use crate::explain::{Explanation, Item, in_short, legend, map, mend, remedies, worst_table};
+use crate::report::explain::{in_short, legend, map, mend, worst_table};
 use crate::report::figure::select;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{nanoseconds, percent, ratio};
@@ -54,7 +55,7 @@ fn row(place: &Places) -> Row {
     let Explanation { tree, medium, inter_file_score, .. } = &place.explanation;
     let ns = |value: u64| Cell::number(nanoseconds(as_f64(value)), as_f64(value));
     let against = as_f64(tree.now_ns) / as_f64(tree.copied_ns.max(1));
-    let best = remedies(tree, place.copy_ns).into_iter().next().map(|(what, ns)| {
+    let best = tree.remedies(place.copy_ns).into_iter().next().map(|(what, ns)| {
         let saved = 1.0 - as_f64(ns) / as_f64(tree.now_ns.max(1));
         format!("{what}: saves {}", percent((saved * 100.0).round() / 100.0))
     });

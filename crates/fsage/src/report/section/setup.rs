@@ -9,7 +9,7 @@ use super::Content;
 use crate::report::factor;
 use crate::report::text::{grouped, whole_bytes};
 use crate::report::view::{Trial, View};
-use crate::study::spec::StudySpec;
+use crate::spec::StudySpec;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;

@@ -3,16 +3,14 @@
 //! What belongs to many rounds has one sample a round or a look, of the second half of the run only: by then what the filling
 //! left has been replaced.
 
-use fsage_model::lockstep::{PartCost, Round, VolumeRound};
+use fsage_model::lockstep::{Round, VolumeRound};
 use fsage_model::measure::{MeasureMetric, model_unit};
+use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};
 
 use super::{BETTER, List, WORSE, unit_of, worse};
-use crate::store::format::{Look, VolumeLook};
-use crate::store::name;
-use crate::study::spec::UNAGED;
-
-const GIB: f64 = 1_073_741_824.0;
+use crate::record::{Look, VolumeLook};
+use crate::spec::UNAGED;
 
 /// Share of the rounds after the first that count as early.
 const EARLY: f64 = 0.1;
@@ -48,37 +46,31 @@ fn late(rounds: &[Round], index: usize) -> impl Iterator<Item = &VolumeRound> {
         .filter_map(move |round| round.volumes.get(index))
 }
 
-/// Seconds for each GiB that a part wrote; nothing when it wrote nothing.
-pub(crate) fn seconds_per_gib(cost: &PartCost) -> Option<f64> {
-    let gib = as_f64(cost.bytes_written) / GIB;
-    (gib > 0.0).then(|| as_f64(cost.elapsed_ns) / 1e9 / gib)
-}
-
 fn unit(model_time: bool) -> String {
     if model_time { model_unit("s/GiB") } else { "s/GiB".to_owned() }
 }
 
 /// Cost of writing: late in the run, and late against early.
 fn writing(list: &mut List<'_>, volume: &str, index: usize, rounds: &[Round]) {
-    let costs: Vec<f64> = late(rounds, index).filter_map(|volume| seconds_per_gib(&volume.write)).collect();
+    let costs: Vec<f64> = late(rounds, index).filter_map(|volume| volume.write.seconds_per_gib()).collect();
     let Some(sample) = late(rounds, index).next() else { return };
     let used = late(rounds, index).last().map_or(0.0, |last| share(last.used_bytes, last.total_bytes));
-    list.one(&name::of_volume(volume, name::VOLUME_USE_SHARE), "share", used, None);
+    list.one(&metric::of_volume(volume, metric::VOLUME_USE_SHARE), "share", used, None);
     if costs.is_empty() {
         return;
     }
-    list.push(&name::of_volume(volume, name::WRITE), &unit(sample.model_time), costs.clone(), WORSE);
+    list.push(&metric::of_volume(volume, metric::WRITE), &unit(sample.model_time), costs.clone(), WORSE);
     let last = rounds.last().map_or(0, |round| round.round);
     let early: Vec<f64> = rounds
         .iter()
         .filter(|round| round.round > 0 && as_f64(round.round) <= (as_f64(last) * EARLY).max(1.0))
-        .filter_map(|round| seconds_per_gib(&round.volumes.get(index)?.write))
+        .filter_map(|round| round.volumes.get(index)?.write.seconds_per_gib())
         .collect();
     let count = u32::try_from(early.len()).unwrap_or(u32::MAX);
     let early = early.iter().sum::<f64>() / f64::from(count.max(1));
     if early > 0.0 {
         let ratios = costs.iter().map(|late| late / early).collect();
-        list.push(&name::of_volume(volume, name::WRITE_LATE_OVER_EARLY), "ratio", ratios, WORSE);
+        list.push(&metric::of_volume(volume, metric::WRITE_LATE_OVER_EARLY), "ratio", ratios, WORSE);
     }
 }
 
@@ -87,7 +79,7 @@ fn measured(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
     let Some(last) = looks.last() else { return };
     for (position, result) in last.measures.iter().enumerate() {
         for (index, metric) in result.metrics.iter().enumerate() {
-            let number = name::of_measure(&result.name, index, &metric.name);
+            let number = metric::of_measure(&result.name, index, &metric.name);
             let samples = looks
                 .iter()
                 .filter_map(|look| {
@@ -95,7 +87,7 @@ fn measured(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
                 })
                 .map(|metric| metric.value)
                 .collect();
-            list.push(&name::of_volume(volume, &number), unit_of(metric), samples, worse(metric));
+            list.push(&metric::of_volume(volume, &number), unit_of(metric), samples, worse(metric));
         }
     }
 }
@@ -104,18 +96,18 @@ fn measured(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
 fn state(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
     type Pick = fn(&VolumeLook) -> Option<f64>;
     let parts: [(&str, &str, Option<bool>, Pick); 5] = [
-        (name::EXTENTS_PER_FILE, "count", WORSE, |look| Some(look.layout.extents_per_file)),
-        (name::LAYOUT_SCORE, "share", BETTER, |look| Some(look.layout.layout_score)),
-        (name::INTER_FILE_SCORE, "share", BETTER, |look| look.layout.inter_file_score),
-        (name::FREE_EXTENTS, "count", WORSE, |look| Some(as_f64(look.free_space.as_ref()?.extents))),
-        (name::FREE_LARGEST_BYTES, "bytes", BETTER, |look| {
+        (metric::EXTENTS_PER_FILE, "count", WORSE, |look| Some(look.layout.extents_per_file)),
+        (metric::LAYOUT_SCORE, "share", BETTER, |look| Some(look.layout.layout_score)),
+        (metric::INTER_FILE_SCORE, "share", BETTER, |look| look.layout.inter_file_score),
+        (metric::FREE_EXTENTS, "count", WORSE, |look| Some(as_f64(look.free_space.as_ref()?.extents))),
+        (metric::FREE_LARGEST_BYTES, "bytes", BETTER, |look| {
             Some(as_f64(look.free_space.as_ref()?.largest_bytes))
         }),
     ];
     for (part, unit, larger_is_worse, pick) in parts {
         let samples: Vec<f64> = looks.iter().filter_map(|look| pick(look)).collect();
         if !samples.is_empty() {
-            list.push(&name::of_volume(volume, part), unit, samples, larger_is_worse);
+            list.push(&metric::of_volume(volume, part), unit, samples, larger_is_worse);
         }
     }
 }
@@ -145,7 +137,7 @@ fn against(list: &mut List<'_>, above: Volume<'_>, below: Volume<'_>, looks: &[&
     for (measure, what) in measure_names(looks).into_iter().enumerate() {
         let samples = ratios(looks, measure, above.1, below.1);
         if !samples.is_empty() {
-            list.push(&name::over(above.0, below.0, what), "ratio", samples, None);
+            list.push(&metric::over(above.0, below.0, what), "ratio", samples, None);
         }
     }
 }
@@ -154,12 +146,12 @@ fn writing_against(list: &mut List<'_>, above: Volume<'_>, below: Volume<'_>, ro
     let samples: Vec<f64> = late(rounds, above.1)
         .zip(late(rounds, below.1))
         .filter_map(|(above, below)| {
-            let (above, below) = (seconds_per_gib(&above.write)?, seconds_per_gib(&below.write)?);
+            let (above, below) = (above.write.seconds_per_gib()?, below.write.seconds_per_gib()?);
             (below > 0.0).then(|| above / below)
         })
         .collect();
     if !samples.is_empty() {
-        list.push(&name::over(above.0, below.0, name::WRITE), "ratio", samples, None);
+        list.push(&metric::over(above.0, below.0, metric::WRITE), "ratio", samples, None);
     }
 }
 
@@ -173,7 +165,7 @@ fn use_against_fullness(list: &mut List<'_>, copy: usize, looks: &[&Look]) {
         };
         let samples: Vec<f64> = looks.iter().filter_map(one).collect();
         if !samples.is_empty() {
-            list.push(&name::use_over_fullness(what), "ratio", samples, None);
+            list.push(&metric::use_over_fullness(what), "ratio", samples, None);
         }
     }
 }
@@ -181,10 +173,11 @@ fn use_against_fullness(list: &mut List<'_>, copy: usize, looks: &[&Look]) {
 #[cfg(test)]
 mod tests {
     use fsage_model::layout::LayoutSummary;
+    use fsage_model::lockstep::PartCost;
     use fsage_model::measure::MeasureResult;
 
     use super::*;
-    use crate::store::format::{Metric, StageRecord};
+    use crate::record::{Metric, StageRecord};
 
     fn volume(seconds: u64) -> VolumeRound {
         let write =

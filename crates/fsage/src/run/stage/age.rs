@@ -12,13 +12,13 @@ use fsage_model::workload::WorkloadSpec;
 
 use super::StageContext;
 use super::places::Volume;
+use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::observer::{RunEvent, RunObserver};
 use crate::run::place::Place;
 use crate::run::warning::{self, HostActivity};
-use crate::store::format::StageRecord;
+use crate::spec::{AgeStage, StageSpec};
 use crate::store::{StoreError, TrialFolder};
-use crate::study::spec::{AgeStage, StageSpec};
 use crate::target::{Control, Incoming, TargetError};
 
 /// Runs the load, then checks its data if asked.

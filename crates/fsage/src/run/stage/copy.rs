@@ -7,11 +7,11 @@ use fsage_model::protocol::{Reply, Request};
 use super::StageContext;
 use super::places::Volume;
 use crate::filesystem::Registry;
+use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::place::Place;
 use crate::run::steady;
-use crate::store::format::StageRecord;
-use crate::study::spec::{CopyStage, VolumeSpec};
+use crate::spec::{CopyStage, VolumeSpec};
 
 /// Copies, checks and gives back the original, and goes on with the copy.
 pub(super) fn run(

@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use super::StageContext;
 use crate::image;
+use crate::record::{STORE_VERSION, StageRecord};
 use crate::run::error::TrialError;
 use crate::run::place::Place;
 use crate::run::trial::mount_point;
-use crate::store::format::{STORE_VERSION, StageRecord};
+use crate::spec::{ImageStage, StageSpec};
 use crate::store::images::{self, ImageRecord, Images};
-use crate::store::time;
 use crate::study::identity;
-use crate::study::spec::{ImageStage, StageSpec};
+use crate::time;
 
 /// The image that this trial's state is to be taken from, when it has an `image` stage and the image is there.
 pub(in crate::run) fn find(context: &StageContext<'_>) -> Option<ImageRecord> {

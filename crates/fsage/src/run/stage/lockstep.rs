@@ -15,10 +15,10 @@ use fsage_model::warning::{CPU_BOUND, WarningKind};
 
 use super::places::Volume;
 use super::{StageContext, copy, measure};
+use crate::record::{Look, StageRecord, VolumeLook};
 use crate::run::error::TrialError;
 use crate::run::place::Place;
-use crate::store::format::{Look, StageRecord, VolumeLook};
-use crate::study::spec::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
+use crate::spec::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
 
 /// Share of the operations from which on it is told that they found no room.
 const SHORT: f64 = 0.001;

@@ -10,10 +10,10 @@ use fsage_model::warning::WarningKind;
 
 use super::StageContext;
 use crate::measure::{self, MeasureOrder};
+use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::place::Place;
-use crate::store::format::StageRecord;
-use crate::study::spec::MeasureStage;
+use crate::spec::MeasureStage;
 
 /// Folder measured where nothing was aged.
 const FRESH: &str = "fresh";

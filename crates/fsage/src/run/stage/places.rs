@@ -9,9 +9,9 @@ use fsage_model::warning::WarningKind;
 
 use super::StageContext;
 use crate::explain::{DEFAULT_MEDIUM, ExplainError, KEPT, explain};
+use crate::record::VolumePlaces;
 use crate::run::error::TrialError;
-use crate::store::format::VolumePlaces;
-use crate::study::spec::VolumeSpec;
+use crate::spec::VolumeSpec;
 
 /// A mounted volume that is looked at.
 pub(super) struct Volume<'a> {

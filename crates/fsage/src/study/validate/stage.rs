@@ -8,10 +8,10 @@ use fsage_model::measure::Effect;
 use fsage_model::size::Bytes;
 
 use super::{Checker, workload};
-use crate::study::schema::Problem;
-use crate::study::spec::{
+use crate::spec::{
     AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, StageSpec, StudySpec, UNAGED, VolumeSpec,
 };
+use crate::study::schema::Problem;
 
 /// Problems of every stage of a cell, also of those that its state leaves out.
 pub(super) fn check(spec: &StudySpec, volume: Option<Bytes>) -> Vec<Problem> {

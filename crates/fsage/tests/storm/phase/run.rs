@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use fsage::store::format::{StageRecord, TrialRecord, TrialStatus};
+use fsage::record::{StageRecord, TrialRecord, TrialStatus};
 
 use super::{Phase, Recovery};
 use crate::dice::Dice;

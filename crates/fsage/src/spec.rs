@@ -16,8 +16,6 @@ use fsage_model::workload::WorkloadSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::volume::DiskOptions;
-
 /// The whole study file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -581,4 +579,38 @@ pub enum ClaimCheck {
         #[serde(default)]
         below: Option<f64>,
     },
+}
+
+/// Smallest disk that is of any use, and the largest that the server takes.
+pub const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
+
+/// Label that every built-in driver gives a file system by default: a later run may overwrite a device that
+/// carries it.
+pub const LABEL: &str = "fsage";
+
+/// A virtual disk, as the study or a command line says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskOptions {
+    /// Size.
+    pub size: Bytes,
+    /// Medium, as a flag says it.
+    pub medium: String,
+    /// Whether its medium turns: what the kernel is told, and file systems ask for.
+    pub rotational: bool,
+    /// Logical block size.
+    pub block_bytes: u32,
+    /// How it keeps time.
+    pub time: DiskTime,
+    /// Keep every request.
+    pub log: bool,
+    /// Most memory for what is not self-describing data; `None`: no limit.
+    pub memory: Option<Bytes>,
+    /// Folder for the file that takes what goes beyond.
+    pub spill: Option<PathBuf>,
+    /// Serve NBD as well.
+    pub nbd: bool,
+    /// Faults, as JSON.
+    pub faults: Option<String>,
+    /// I/O scheduler; `None`: left alone.
+    pub scheduler: Option<String>,
 }

@@ -5,9 +5,9 @@
 
 use fsage_model::quantity::as_f64;
 
+use crate::record::VolumePlaces;
 use crate::report::text::nanoseconds;
-use crate::store::format::VolumePlaces;
-use crate::study::spec::UNAGED;
+use crate::spec::UNAGED;
 
 /// Time to read the fresh copy that the volume's stage made, where it made one; of the copy itself its own.
 fn copy_ns(volume: &VolumePlaces, all: &[VolumePlaces]) -> Option<u64> {

@@ -1,17 +1,6 @@
 //! The volume as a map: cells of equal length, row by row from its beginning.
 
-use std::collections::BTreeMap;
-
-use fsage_model::quantity::share;
-
-use super::Item;
-
-/// Cells of a row.
-pub const COLUMNS: usize = 64;
-/// Rows.
-pub const ROWS: usize = 16;
-/// Cells of the map.
-pub(super) const CELLS: u64 = 1024;
+use fsage_model::explanation::{COLUMNS, Item, ROWS};
 
 /// What a cell holds most of, as far as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,34 +32,6 @@ pub(super) enum CellKind {
     Files,
     /// Mostly what is in use by none of the tree's files: metadata, or what lies outside the tree.
     Rest,
-}
-
-/// Share of each cell that extents take.
-pub(super) fn cells<'a>(
-    extents: impl Iterator<Item = &'a (u64, u64)>,
-    volume_bytes: u64,
-) -> BTreeMap<usize, f64> {
-    let edge = |cell: u64| {
-        u64::try_from(u128::from(volume_bytes) * u128::from(cell) / u128::from(CELLS)).unwrap_or(volume_bytes)
-    };
-    let mut taken: BTreeMap<usize, u64> = BTreeMap::new();
-    for &(start, length) in extents {
-        let end = start + length;
-        let first = u128::from(start) * u128::from(CELLS) / u128::from(volume_bytes.max(1));
-        let mut cell = u64::try_from(first).unwrap_or(0).saturating_sub(1);
-        while cell < CELLS && edge(cell) < end {
-            let bytes = end.min(edge(cell + 1)).saturating_sub(start.max(edge(cell)));
-            if bytes > 0 {
-                *taken.entry(usize::try_from(cell).unwrap_or(usize::MAX)).or_default() += bytes;
-            }
-            cell += 1;
-        }
-    }
-    let length = |cell: usize| {
-        let cell = u64::try_from(cell).unwrap_or(0);
-        edge(cell + 1) - edge(cell)
-    };
-    taken.into_iter().map(|(cell, bytes)| (cell, share(bytes, length(cell)).min(1.0))).collect()
 }
 
 impl<'a> Map<'a> {
@@ -136,20 +97,9 @@ impl<'a> Map<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
 
-    #[test]
-    fn extents_are_shared_out_to_the_cells_they_touch() {
-        let volume = 1024 * 4096;
-        let found = cells([(4096, 4096), (10_240, 4096)].iter(), volume);
-        assert_eq!(found, BTreeMap::from([(1, 1.0), (2, 0.5), (3, 0.5)]));
-        let whole = cells([(0, volume)].iter(), volume);
-        assert_eq!((whole.len(), whole.values().sum::<f64>()), (1024, 1024.0));
-        assert!(cells([].iter(), 0).is_empty());
-        // Cells that are no whole number of bytes.
-        let odd = cells([(0, 1_000_003)].iter(), 1_000_003);
-        assert_eq!(odd.len(), 1024);
-    }
+    use super::*;
 
     #[test]
     fn a_map_shows_what_is_where() {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use fsage_model::explanation::{CELLS, COLUMNS, Explanation, Item, ROWS};
 use fsage_model::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
 
-use super::map::{COLUMNS, CellKind, Map, ROWS};
-use super::{Explanation, Item, remedies};
+use super::map::{CellKind, Map};
 use crate::report::alone;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, grouped, nanoseconds, percent, ratio};
@@ -99,7 +99,7 @@ pub(crate) fn in_short(explanation: &Explanation) -> String {
 
 /// What would mend a tree, with what reading it would then take.
 pub(crate) fn mend(tree: &Item, made_ns: Option<u64>) -> Markup {
-    let remedies = remedies(tree, made_ns);
+    let remedies = tree.remedies(made_ns);
     html! {
         @if remedies.is_empty() {
             p { "Nothing that would save as much as 5 %: it lies about as well as a copy." }
@@ -184,7 +184,7 @@ pub(crate) fn legend(explanation: &Explanation) -> Markup {
             @if explanation.used.is_empty() { "the rest free or not known; " } @else {
                 span.rest { "■" } " metadata and what else is in use, the rest free; "
             }
-            "the stronger, the more of a cell. A cell is " (bytes(as_f64(explanation.volume_bytes) / as_f64(super::map::CELLS))) "."
+            "the stronger, the more of a cell. A cell is " (bytes(as_f64(explanation.volume_bytes) / as_f64(CELLS))) "."
         }
     }
 }

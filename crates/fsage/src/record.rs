@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::explanation::Explanation;
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::{LoadResult, Probe, Tick};
 use fsage_model::lockstep::Round;
@@ -14,8 +15,6 @@ use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::explain::Explanation;
 
 /// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`; later also `explain.json`, which readers
 /// of version 3 may find missing and need not know.

@@ -2,7 +2,7 @@
 //! written with these, and where they are looked up or taken apart they are read with these. Nothing else
 //! spells one.
 
-use fsage_model::operation::OperationKind;
+use crate::operation::OperationKind;
 
 /// Operations per second of ageing.
 pub const OPERATIONS_PER_S: &str = "age.operations_per_s";
