@@ -6,8 +6,7 @@
 
 use super::Driver;
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
-use super::steady::{self, Kernel};
-use crate::spec::FileSystemOptions;
+use super::steady::{self, Additions, Kernel};
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
@@ -166,8 +165,8 @@ impl Driver for Btrfs {
         &["-q", "-f"]
     }
 
-    fn steady(&self, _: &FileSystemOptions, _: u64, _: Kernel) -> FileSystemOptions {
-        steady::mounted(&["noatime", steady::COMMIT])
+    fn steady(&self, _: &Values, _: u64, _: Kernel) -> Additions {
+        Additions::mounted(&["noatime", steady::COMMIT])
     }
 
     fn mount_options(&self) -> &'static [&'static str] {

@@ -6,9 +6,8 @@
 //! - Today's kernels serve ext2 and ext3 by the ext4 code.
 
 use super::Driver;
-use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
-use super::steady::{self, Kernel};
-use crate::spec::FileSystemOptions;
+use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Value, Values};
+use super::steady::{self, Additions, Kernel};
 use crate::tools::{Invocation, Program, e2fsck, mke2fs};
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
@@ -251,16 +250,15 @@ impl Driver for Ext {
         &["errors=remount-ro"]
     }
 
-    fn steady(&self, options: &FileSystemOptions, seed: u64, kernel: Kernel) -> FileSystemOptions {
+    fn steady(&self, values: &Values, seed: u64, kernel: Kernel) -> Additions {
         let mut mount = vec!["noatime"];
         // Block bitmaps are read in the background after the mount (Linux 5.13 and later).
         if kernel >= Kernel(5, 13) {
             mount.push("no_prefetch_block_bitmaps");
         }
-        let features = options.mkfs.get("features").and_then(serde_json::Value::as_array);
         let journalled = self.name() != "ext2"
-            && options.mkfs.get("journal") != Some(&false.into())
-            && !features.is_some_and(|features| features.contains(&"^has_journal".into()));
+            && values.switch("journal") != Some(false)
+            && !values.lists("features", "^has_journal");
         if journalled {
             mount.push(steady::COMMIT);
         }
@@ -269,9 +267,7 @@ impl Driver for Ext {
         if self.name() == "ext4" {
             mount.push("dioread_lock");
         }
-        let mut more = steady::mounted(&mount);
-        more.mkfs.insert("hash_seed".to_owned(), steady::uuid(seed).into());
-        more
+        Additions { mkfs: vec![("hash_seed", Value::Text(steady::uuid(seed)))], mount }
     }
 
     fn mount_options(&self) -> &'static [&'static str] {

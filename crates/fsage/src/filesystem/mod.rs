@@ -5,6 +5,7 @@
 //! study's `[file_system]` resolves to a [`FileSystem`]: a checked value that needs neither driver nor study
 //! any more, and touches nothing until it is given a session.
 
+use std::fmt::Debug;
 use std::path::Path;
 
 use fsage_engine::host::program::all_called;
@@ -27,7 +28,7 @@ pub mod steady;
 pub mod xfs;
 
 use parameter::{Parameter, ParameterError, Values};
-use steady::Kernel;
+use steady::{Additions, Kernel};
 
 pub use fsage_model::filesystem::{FreeSpaceTolerance, StatfsField};
 
@@ -35,7 +36,7 @@ pub use fsage_model::filesystem::{FreeSpaceTolerance, StatfsField};
 pub static DRIVERS: &[&dyn Driver] = &[&ext::EXT2, &ext::EXT3, &ext::EXT4, &xfs::XFS, &btrfs::BTRFS];
 
 /// A built-in file system.
-pub trait Driver: Sync {
+pub trait Driver: Sync + Debug {
     /// What is known of it: its row.
     fn facts(&self) -> &'static FileSystemFacts;
     /// Name in studies, and the type given to mount(2).
@@ -56,11 +57,11 @@ pub trait Driver: Sync {
     }
     /// Names of the mount options that a study may give: those known to concern nothing but the volume and its speed.
     fn mount_options(&self) -> &'static [&'static str];
-    /// What `options` need besides so that what it asks of a disk follows from what is asked of it, and not from clocks and
+    /// What `values` need besides so that what it asks of a disk follows from what is asked of it, and not from clocks and
     /// chance, on a kernel of this release; `seed` takes the place of chance. See [`steady`].
-    fn steady(&self, options: &FileSystemOptions, seed: u64, kernel: Kernel) -> FileSystemOptions {
-        let _ = (options, seed, kernel);
-        steady::mounted(&["noatime"])
+    fn steady(&self, values: &Values, seed: u64, kernel: Kernel) -> Additions {
+        let _ = (values, seed, kernel);
+        Additions::mounted(&["noatime"])
     }
     /// Checks what the table alone cannot say.
     ///
@@ -238,25 +239,49 @@ fn resolve_built_in(
 ) -> Result<FileSystem, FileSystemError> {
     let values = Values::parse(driver.name(), driver.parameters(), &options.mkfs)?;
     driver.validate(&values)?;
-    let defaults = driver.default_mount_options().iter().map(|option| (*option).to_owned());
-    let mount_options: Vec<String> = defaults.chain(options.mount.iter().cloned()).collect();
-    mount_option::validate_known(driver, &mount_options)?;
-    let mut arguments: Vec<String> =
-        driver.fixed_arguments().iter().map(|argument| (*argument).to_owned()).collect();
-    arguments.extend(values.arguments(driver.parameters()));
-    arguments.push("{device}".to_owned());
-    Ok(FileSystem {
-        kind: driver.name().to_owned(),
-        mount_type: driver.name().to_owned(),
-        mount_options,
-        mkfs: driver.mkfs().invoke(arguments),
-        fsck: Some(driver.check("{device}")),
-        mount: None,
-        after_mount: Vec::new(),
-        block_bytes: driver.block_bytes(&values),
-        minimum_bytes: driver.minimum_bytes(&values),
-        free_space_tolerance: driver.facts().free_space_tolerance,
-    })
+    let file_system = BuiltIn { driver, values, mount: options.mount.clone() }.with(&Additions::default());
+    mount_option::validate_known(driver, &file_system.mount_options)?;
+    Ok(file_system)
+}
+
+/// A built-in driver and what a study gave it, checked.
+#[derive(Debug, Clone)]
+struct BuiltIn {
+    driver: &'static dyn Driver,
+    values: Values,
+    mount: Vec<String>,
+}
+
+impl PartialEq for BuiltIn {
+    fn eq(&self, other: &Self) -> bool {
+        // The values know their driver.
+        (&self.values, &self.mount) == (&other.values, &other.mount)
+    }
+}
+
+impl BuiltIn {
+    fn with(self, more: &Additions) -> FileSystem {
+        let driver = self.driver;
+        let values = self.values.with_defaults(more.mkfs.iter().cloned());
+        let own = driver.default_mount_options().iter().chain(&more.mount);
+        let words = driver.fixed_arguments().iter().map(|argument| (*argument).to_owned());
+        let device = ["{device}".to_owned()];
+        FileSystem {
+            kind: driver.name().to_owned(),
+            mount_type: driver.name().to_owned(),
+            mount_options: own.map(|option| (*option).to_owned()).chain(self.mount.iter().cloned()).collect(),
+            mkfs: driver
+                .mkfs()
+                .invoke(words.chain(values.arguments(driver.parameters())).chain(device).collect()),
+            fsck: Some(driver.check("{device}")),
+            mount: None,
+            after_mount: Vec::new(),
+            block_bytes: driver.block_bytes(&values),
+            minimum_bytes: driver.minimum_bytes(&values),
+            free_space_tolerance: driver.facts().free_space_tolerance,
+            built_in: Some(self),
+        }
+    }
 }
 
 /// Options that every mount has: what is on a volume gives no rights, is no device and does not run.
@@ -276,6 +301,8 @@ pub struct FileSystem {
     block_bytes: u64,
     minimum_bytes: u64,
     free_space_tolerance: FreeSpaceTolerance,
+    /// What it was made of, for [`FileSystem::steady`].
+    built_in: Option<BuiltIn>,
 }
 
 /// What a check found.
@@ -294,6 +321,21 @@ impl FileSystem {
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind
+    }
+
+    /// The same with what its driver adds for trials on a disk in model time ([`steady`]). What a study describes itself stays as
+    /// it is.
+    #[must_use]
+    pub fn steady(&self, seed: u64, kernel: Kernel) -> Self {
+        let Some(built_in) = self.built_in.clone() else { return self.clone() };
+        let more = built_in.driver.steady(&built_in.values, seed, kernel);
+        built_in.with(&more)
+    }
+
+    /// Whether a study describes it: its commands are the study's.
+    #[must_use]
+    pub const fn is_described(&self) -> bool {
+        self.built_in.is_none()
     }
 
     /// Type given to mount(2).

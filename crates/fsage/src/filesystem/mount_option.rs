@@ -173,12 +173,14 @@ mod tests {
     #[test]
     fn what_every_driver_asks_for_itself_passes() {
         use crate::filesystem::DRIVERS;
+        use crate::filesystem::parameter::Values;
         use crate::filesystem::steady::Kernel;
 
         for driver in DRIVERS {
-            let steady = driver.steady(&crate::spec::FileSystemOptions::default(), 1, Kernel(6, 18));
+            let values = Values::parse(driver.name(), driver.parameters(), &[].into()).unwrap();
+            let steady = driver.steady(&values, 1, Kernel(6, 18));
             let own = driver.default_mount_options().iter().copied();
-            for option in own.chain(steady.mount.iter().map(String::as_str)) {
+            for option in own.chain(steady.mount) {
                 assert_eq!(known(driver.name(), option), Ok(()), "{}", driver.name());
             }
         }

@@ -377,6 +377,16 @@ impl Values {
         Ok(Self { driver, values })
     }
 
+    /// The same with values for parameters that have none.
+    #[must_use]
+    pub fn with_defaults(&self, more: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
+        let mut values = self.clone();
+        for (name, value) in more {
+            values.values.entry(name).or_insert(value);
+        }
+        values
+    }
+
     /// A number, when the parameter has one.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {

@@ -5,8 +5,7 @@
 //! by the trial's seed, and times of access are not kept: one that is as old as the last change is written, and whether it is
 //! depends on the kernel's tick. Whatever the study says itself stands: it comes after, and the last word counts.
 
-use super::built_in;
-use crate::spec::{FileSystemOptions, FileSystemSpec};
+use super::parameter::Value;
 
 /// Put off commits of a journal or a transaction until one is asked for: an hour.
 pub(super) const COMMIT: &str = "commit=3600";
@@ -30,11 +29,19 @@ impl Kernel {
     }
 }
 
-/// Only these mount options.
-pub(super) fn mounted(mount: &[&str]) -> FileSystemOptions {
-    FileSystemOptions {
-        mount: mount.iter().map(|option| (*option).to_owned()).collect(),
-        ..FileSystemOptions::default()
+/// What a driver adds to what a study gives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Additions {
+    /// Values of mkfs parameters that the study does not give; the driver's own, so that they need no check.
+    pub mkfs: Vec<(&'static str, Value)>,
+    /// Mount options, before the study's.
+    pub mount: Vec<&'static str>,
+}
+
+impl Additions {
+    /// Only these mount options.
+    pub(super) fn mounted(mount: &[&'static str]) -> Self {
+        Self { mkfs: Vec::new(), mount: mount.to_vec() }
     }
 }
 
@@ -48,62 +55,56 @@ pub(super) fn uuid(seed: u64) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// `spec` with what its driver needs besides. What a study describes itself stays as it is.
-#[must_use]
-pub fn steady(spec: &FileSystemSpec, seed: u64, kernel: Kernel) -> FileSystemSpec {
-    let mut spec = spec.clone();
-    let Some(driver) = built_in(&spec.kind) else { return spec };
-    let options = spec.options.entry(spec.kind.clone()).or_default();
-    let more = driver.steady(options, seed, kernel);
-    for (name, value) in more.mkfs {
-        options.mkfs.entry(name).or_insert(value);
-    }
-    options.mount.splice(0..0, more.mount);
-    spec
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filesystem::{DRIVERS, Registry};
+    use crate::filesystem::{DRIVERS, FileSystem, Registry};
+    use crate::spec::FileSystemSpec;
 
     const NEW: Kernel = Kernel(6, 18);
 
-    fn spec(kind: &str, options: &str) -> FileSystemSpec {
+    fn steadied(kind: &str, options: &str, kernel: Kernel) -> FileSystem {
         let options = serde_json::from_str(options).unwrap();
-        FileSystemSpec { kind: kind.to_owned(), options: [(kind.to_owned(), options)].into() }
+        let spec = FileSystemSpec { kind: kind.to_owned(), options: [(kind.to_owned(), options)].into() };
+        Registry::new(&std::collections::BTreeMap::new()).resolve(&spec).unwrap().steady(7, kernel)
     }
 
     #[test]
     fn every_driver_takes_what_it_gets() {
-        let none = std::collections::BTreeMap::new();
         for driver in DRIVERS {
-            let plain = spec(driver.name(), "{}");
-            let steadied = Registry::new(&none).resolve(&steady(&plain, 7, NEW)).unwrap();
+            let steadied = steadied(driver.name(), "{}", NEW);
             assert!(steadied.mount_options().iter().any(|option| option == "noatime"), "{}", driver.name());
             let journalled = !matches!(driver.name(), "ext2" | "xfs");
             assert_eq!(steadied.mount_options().iter().any(|option| option == COMMIT), journalled);
+            // What it adds, a study may give.
+            let values = super::super::Values::parse(driver.name(), driver.parameters(), &[].into()).unwrap();
+            for (name, value) in driver.steady(&values, 7, NEW).mkfs {
+                let Value::Text(text) = value else { panic!("{name}") };
+                let given = [(name.to_owned(), text.into())].into();
+                assert!(super::super::Values::parse(driver.name(), driver.parameters(), &given).is_ok());
+            }
         }
-        let mine = FileSystemSpec { kind: "mine".to_owned(), options: [].into() };
-        assert_eq!(steady(&mine, 7, NEW), mine);
     }
 
     #[test]
     fn what_the_study_says_stands() {
-        let said = spec("ext4", r#"{"mkfs": {"hash_seed": "x"}, "mount": ["relatime", "commit=5"]}"#);
-        let options = &steady(&said, 7, NEW).options["ext4"];
-        assert_eq!(options.mkfs["hash_seed"], "x");
-        assert!(options.mount.ends_with(&["relatime".to_owned(), "commit=5".to_owned()]));
-        assert_eq!(options.mount[0], "noatime");
+        let said = r#"{"mkfs": {"hash_seed": "x"}, "mount": ["relatime", "commit=5"]}"#;
+        let steadied = steadied("ext4", said, NEW);
+        assert!(steadied.mkfs(std::path::Path::new("/d")).to_string().contains("hash_seed=x"));
+        let own = ["relatime".to_owned(), "commit=5".to_owned()];
+        assert!(steadied.mount_options().ends_with(&own), "{steadied:?}");
+        assert_eq!(steadied.mount_options()[1], "noatime");
+        assert_eq!(steadied.steady(7, NEW), steadied, "nothing is added twice");
+        assert_ne!(steadied.steady(7, Kernel(5, 10)), steadied);
     }
 
     #[test]
     fn no_commit_without_a_journal_and_no_option_that_the_kernel_lacks() {
         for without in [r#"{"mkfs": {"journal": false}}"#, r#"{"mkfs": {"features": ["^has_journal"]}}"#] {
-            let options = &steady(&spec("ext4", without), 7, Kernel(5, 10)).options["ext4"];
-            assert_eq!(options.mount, ["noatime", "dioread_lock"], "{without}");
+            let steadied = steadied("ext4", without, Kernel(5, 10));
+            assert_eq!(steadied.mount_options()[1..], ["noatime", "dioread_lock"], "{without}");
         }
-        assert!(steady(&spec("ext4", "{}"), 7, Kernel(5, 13)).options["ext4"].mount.len() == 4);
+        assert_eq!(steadied("ext4", "{}", Kernel(5, 13)).mount_options().len(), 5);
     }
 
     #[test]

@@ -42,8 +42,9 @@ pub(super) fn run(
     }
     let pending = plan.trials.iter().zip(&summary.trials).filter(|(_, t)| t.state == TrialState::Pending);
     for (planned, _) in pending {
-        let spec = &study.cells[planned.cell].spec;
-        let resolved = resolve(spec, planned.seed, consent, root)?;
+        let cell = &study.cells[planned.cell];
+        let spec = &cell.spec;
+        let resolved = resolve(cell, planned.seed, consent, root)?;
         say(format!("# trial {}: {}", planned.id, label(planned, study.spec.repeats)));
         let point = mount_point(root, &planned.id);
         let named = resolved.volume.device_in_words();
@@ -75,7 +76,7 @@ pub(super) fn run(
 fn refusals(study: &Study, consent: &EraseConsent, root: &Path) -> Result<BTreeSet<String>, RunError> {
     let mut lines = BTreeSet::new();
     for cell in &study.cells {
-        if let Err(error) = resolve(&cell.spec, cell.spec.seed, consent, root)?.volume.look() {
+        if let Err(error) = resolve(cell, cell.spec.seed, consent, root)?.volume.look() {
             lines.insert(format!("# refused: {}", TrialError::from(error).cause()));
         }
     }

@@ -93,9 +93,9 @@ pub fn run_study_with(
     let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;
     let consent = EraseConsent::parse(&options.erase);
     for cell in &study.cells {
-        trial::resolve(&cell.spec, cell.spec.seed, &consent, &root)?;
+        trial::resolve(cell, cell.spec.seed, &consent, &root)?;
     }
-    let foreign = study.foreign_commands()?;
+    let foreign = study.foreign_commands();
     if options.dry_run {
         return dry::run(&study, &plan, &root, &consent, &foreign, observer);
     }

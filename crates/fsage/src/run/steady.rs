@@ -17,10 +17,11 @@ use fsage_model::warning::WarningKind;
 
 use super::error::TrialError;
 use super::stage::StageContext;
-use crate::filesystem::steady::{Kernel, steady};
+use crate::filesystem::FileSystem;
+use crate::filesystem::steady::Kernel;
 use crate::lease::LeaseId;
 use crate::lease::setting::{self, Outcome};
-use crate::spec::{FileSystemSpec, StudySpec, VolumeSpec};
+use crate::spec::{StudySpec, VolumeSpec};
 
 /// Which processors workers that are bound to none run on, as a mask.
 const WORKERS: &str = "/sys/devices/virtual/workqueue/cpumask";
@@ -49,8 +50,8 @@ pub(super) fn applies(spec: &StudySpec) -> bool {
 }
 
 /// The file system of a trial, with what it needs besides on a volume in model time.
-pub(super) fn file_system(spec: &StudySpec, seed: u64) -> FileSystemSpec {
-    if applies(spec) { steady(&spec.file_system, seed, Kernel::here()) } else { spec.file_system.clone() }
+pub(super) fn file_system(spec: &StudySpec, resolved: &FileSystem, seed: u64) -> FileSystem {
+    if applies(spec) { resolved.steady(seed, Kernel::here()) } else { resolved.clone() }
 }
 
 /// What [`Steady::take`] would do, as a shell would read it.

@@ -16,14 +16,14 @@ use super::place::Place;
 use super::stage::{self, StageContext};
 use super::steady::{self, Steady};
 use super::{Starter, metric, warning};
-use crate::filesystem::{FileSystem, FileSystemError, Registry};
+use crate::filesystem::{FileSystem, FileSystemError};
 use crate::image::ImageError;
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError};
 use crate::measure::MeasureError;
 use crate::plan::PlannedTrial;
 use crate::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
-use crate::spec::{CopyStage, StageSpec, StudySpec, VolumeSpec};
+use crate::spec::{CopyStage, StageSpec, VolumeSpec};
 use crate::store::TrialFolder;
 use crate::study::{Cell, identity};
 use crate::target::Session;
@@ -62,15 +62,16 @@ pub(super) struct Resolved {
     pub(super) file_system: FileSystem,
 }
 
-/// Resolves what a cell says about its volume and file system in a trial of this seed; touches nothing.
+/// Resolves what a cell says about its volume, and its file system as it is in a trial of this seed; touches nothing.
 pub(super) fn resolve(
-    spec: &StudySpec,
+    cell: &Cell,
     seed: u64,
     consent: &EraseConsent,
     root: &Path,
 ) -> Result<Resolved, super::RunError> {
+    let spec = &cell.spec;
     let volume = volume::resolve(&spec.volume, consent, root)?;
-    let file_system = Registry::new(&spec.driver).resolve(&steady::file_system(spec, seed))?;
+    let file_system = steady::file_system(spec, &cell.file_system, seed);
     if let Some(bytes) = volume.size_bytes() {
         file_system.fits(bytes)?;
     }
@@ -222,8 +223,7 @@ impl Lab<'_> {
     ) -> Result<(), TrialError> {
         collected.facts = host_facts(session)?;
         collected.warnings.extend(warning::of_clock(&collected.facts));
-        let spec = steady::file_system(&cell.spec, planned.seed);
-        let file_system = Registry::new(&cell.spec.driver).resolve(&spec)?;
+        let file_system = steady::file_system(&cell.spec, &cell.file_system, planned.seed);
         file_system.check_host(&collected.facts)?;
         let mut context = StageContext {
             session,

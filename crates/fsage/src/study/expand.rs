@@ -11,6 +11,7 @@ use super::document::{Document, Segments, parse_value};
 use super::error::Fault;
 use super::schema::{self, Problem};
 use super::{Cell, Overrides, StudyError, identity, path, validate};
+use crate::filesystem::FileSystem;
 use crate::source::{self, Contents, Refusal};
 use crate::spec::StudySpec;
 
@@ -224,10 +225,10 @@ impl<'a> Layers<'a> {
         let result = self.fill(&factors);
         self.value = base;
         self.origins.truncate(known);
-        result.map(|spec| Cell { factors, spec })
+        result.map(|(spec, file_system)| Cell { factors, spec, file_system })
     }
 
-    fn fill(&mut self, factors: &BTreeMap<String, Value>) -> Result<StudySpec, StudyError> {
+    fn fill(&mut self, factors: &BTreeMap<String, Value>) -> Result<(StudySpec, FileSystem), StudyError> {
         for (path, value) in factors {
             let written = vec!["matrix".to_owned(), path.clone()];
             self.set(path, value.clone(), String::new(), written)?;
@@ -236,15 +237,16 @@ impl<'a> Layers<'a> {
         self.reject(schema::check(&self.value))?;
         let value = self.embedded()?;
         let spec = self.deserialize(&value)?;
-        self.reject(validate::cell(&spec))?;
-        Ok(spec)
+        let file_system = validate::cell(&spec).map_err(|problems| self.invalid(problems))?;
+        Ok((spec, file_system))
+    }
+
+    fn reject(&self, problems: Vec<Problem>) -> Result<(), StudyError> {
+        if problems.is_empty() { Ok(()) } else { Err(self.invalid(problems)) }
     }
 
     /// Turns problems into faults: the place is that of the override which put the value there, if any.
-    fn reject(&self, problems: Vec<Problem>) -> Result<(), StudyError> {
-        if problems.is_empty() {
-            return Ok(());
-        }
+    fn invalid(&self, problems: Vec<Problem>) -> StudyError {
         let faults = problems
             .into_iter()
             .map(|problem| {
@@ -263,7 +265,7 @@ impl<'a> Layers<'a> {
                 }
             })
             .collect();
-        Err(StudyError::Invalid { faults })
+        StudyError::Invalid { faults }
     }
 }
 

@@ -23,7 +23,7 @@ pub use schema::schema;
 use serde::{Deserialize, Serialize};
 pub use source::{StudyEntry, list};
 
-use crate::filesystem::{FileSystemError, Registry};
+use crate::filesystem::FileSystem;
 
 /// What the command line changes in a study.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,20 +52,13 @@ pub struct Study {
 impl Study {
     /// The commands that this study's `[driver]` tables bring, as a shell would be given them: code that runs as root. None of a study
     /// whose text is one of those shipped within the program, even with drivers from `--set`, which are the user's own words.
-    ///
-    /// # Errors
-    /// A file system of it cannot be resolved.
-    pub fn foreign_commands(&self) -> Result<BTreeSet<String>, FileSystemError> {
-        let mut commands = BTreeSet::new();
+    #[must_use]
+    pub fn foreign_commands(&self) -> BTreeSet<String> {
         if source::is_shipped(&self.text) {
-            return Ok(commands);
+            return BTreeSet::new();
         }
-        for spec in self.cells.iter().map(|cell| &cell.spec) {
-            if spec.driver.contains_key(&spec.file_system.kind) {
-                commands.extend(Registry::new(&spec.driver).resolve(&spec.file_system)?.commands());
-            }
-        }
-        Ok(commands)
+        let described = self.cells.iter().filter(|cell| cell.file_system.is_described());
+        described.flat_map(|cell| cell.file_system.commands()).collect()
     }
 }
 
@@ -76,6 +69,8 @@ pub struct Cell {
     pub factors: BTreeMap<String, serde_json::Value>,
     /// The study with these values in place and an empty matrix.
     pub spec: StudySpec,
+    /// What its `file_system` says, resolved: nobody resolves it again.
+    pub file_system: FileSystem,
 }
 
 /// Reads and checks a study. `path` is a file or the name of a shipped study.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::schema::Problem;
 use crate::filesystem::parameter::ParameterError;
-use crate::filesystem::{FileSystemError, Registry};
+use crate::filesystem::{FileSystem, FileSystemError, Registry};
 use crate::spec::SIZES;
 use crate::spec::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
 
@@ -188,25 +188,27 @@ fn values_of<'a>(
     Some(lists.into_iter().flatten().collect())
 }
 
-/// Problems of one cell.
-pub(super) fn cell(spec: &StudySpec) -> Vec<Problem> {
+/// The file system of one cell, resolved.
+///
+/// # Errors
+/// Every problem of the cell.
+pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     let mut problems = volume(&spec.volume);
-    problems.extend(file_system(spec));
+    let file_system = file_system(spec).map_err(|error| problems.push(of_file_system(spec, &error)));
     problems.extend(stage::check(spec, spec.volume.size()));
-    problems
+    file_system.ok().filter(|_| problems.is_empty()).ok_or(problems)
 }
 
-/// The driver's own checks: kind, parameters, mount options, smallest volume.
-fn file_system(spec: &StudySpec) -> Vec<Problem> {
-    let registry = Registry::new(&spec.driver);
-    let error = match registry.resolve(&spec.file_system) {
-        Ok(file_system) => match spec.volume.size().map(|size| file_system.fits(size.0)) {
-            Some(Err(error)) => error,
-            Some(Ok(())) | None => return Vec::new(),
-        },
-        Err(error) => error,
-    };
-    let path: Vec<&str> = match &error {
+/// What the driver checks: kind, parameters, mount options, smallest volume.
+fn file_system(spec: &StudySpec) -> Result<FileSystem, FileSystemError> {
+    let file_system = Registry::new(&spec.driver).resolve(&spec.file_system)?;
+    spec.volume.size().map_or(Ok(()), |size| file_system.fits(size.0))?;
+    Ok(file_system)
+}
+
+/// Where in the study the problem is.
+fn of_file_system(spec: &StudySpec, error: &FileSystemError) -> Problem {
+    let path: Vec<&str> = match error {
         FileSystemError::UnknownKind { kind, .. } if *kind == spec.file_system.kind => {
             vec!["file_system", "kind"]
         }
@@ -227,7 +229,7 @@ fn file_system(spec: &StudySpec) -> Vec<Problem> {
         _ => vec!["file_system"],
     };
     let path = path.into_iter().map(str::to_owned).collect();
-    vec![Problem { path, message: error.to_string(), hint: error.hint() }]
+    Problem { path, message: error.to_string(), hint: error.hint() }
 }
 
 fn volume(spec: &VolumeSpec) -> Vec<Problem> {

@@ -6,7 +6,6 @@ use fsage_model::protocol::{Reply, Request};
 
 use super::StageContext;
 use super::places::Volume;
-use crate::filesystem::Registry;
 use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::place::Place;
@@ -53,8 +52,8 @@ pub(super) fn fresh(
 ) -> Result<Place, TrialError> {
     let mut fresh = Place::acquire(spec, name, context)?;
     // Names hashed as in the original would be read in the very order in which they were copied, as on no other copy.
-    let own = steady::file_system(context.spec, context.planned.seed.wrapping_add(1));
-    let own = Registry::new(&context.spec.driver).resolve(&own)?;
+    let seed = context.planned.seed.wrapping_add(1);
+    let own = steady::file_system(context.spec, context.file_system, seed);
     fresh.make_as(&own, context)?;
     fresh.mount(context)?;
     Ok(fresh)
