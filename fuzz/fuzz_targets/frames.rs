@@ -4,7 +4,7 @@
 #![no_main]
 
 use fsage_engine::frame::{decode, write};
-use fsage_model::protocol::{Event, Reply, Request};
+use fsage_model::protocol::{Event, Reply, Request, call};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(Some((frame, length))) = decode(bytes) {
@@ -13,7 +13,13 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert_eq!(written, bytes[..length]);
         drop(frame.json::<Request>());
         drop(frame.json::<Event>());
-        drop(frame.json::<Reply>());
+        let reply = Reply::from_json(frame.payload);
+        drop(reply.to::<call::Hello>());
+        drop(reply.to::<call::HostFacts>());
+        drop(reply.to::<call::BlockFacts>());
+        drop(reply.to::<call::Scan>());
+        drop(reply.to::<call::Load>());
+        drop(reply.to::<call::ImageInfo>());
     }
     // Without the frame around it, so that the length need not be guessed.
     drop(serde_json::from_slice::<Request>(bytes));

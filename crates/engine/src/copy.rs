@@ -27,6 +27,8 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
+use fsage_model::protocol::Copied;
+
 use crate::host::cache;
 use crate::load::{Control, LoadSink};
 use crate::location::{Anchor, Reach as _};
@@ -35,23 +37,6 @@ use crate::measure::listing::{Found, below, walk};
 use digest::{CHUNK_BYTES, TreeDigest, fill};
 
 pub use digest::tree_digest;
-
-/// What was copied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
-    /// Regular files; one with several names counts once.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Directories below the root.
-    pub directories: u64,
-    /// Digest of what was read from the source.
-    pub digest_from: String,
-    /// Digest of the copy as read back from the volume; the same.
-    pub digest_to: String,
-    /// Time to copy and sync, without reading back.
-    pub elapsed_ns: u64,
-}
 
 /// Copies the tree below `from` into the directory `to`, which must be empty (`lost+found` aside).
 ///

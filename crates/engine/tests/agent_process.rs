@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fsage_engine::frame;
 use fsage_engine::frame::Kind;
 use fsage_engine::host::process::{Identity, end, is_alive};
-use fsage_model::protocol::{PROTOCOL_VERSION, Reply, Request};
+use fsage_model::protocol::{Call, PROTOCOL_VERSION, Request, call};
 
 const AGENT: &str = env!("CARGO_BIN_EXE_fsage-agent");
 
@@ -38,18 +38,19 @@ impl Agent {
         let output = frame::Reader::new(BufReader::new(child.stdout.take().unwrap()));
         let identity = Identity { pid: child.id(), start_ticks: 0 };
         let mut agent = Self { child, input, output, identity };
-        agent.ask(1, &Request::Hello { protocol: PROTOCOL_VERSION });
-        let Reply::Hello { protocol, pid, start_ticks, .. } = agent.reply(1) else { panic!("no hello") };
-        assert_eq!((protocol, pid), (PROTOCOL_VERSION, agent.child.id()));
-        agent.identity.start_ticks = start_ticks;
+        let greeting = agent.call(1, call::Hello { protocol: PROTOCOL_VERSION });
+        assert_eq!((greeting.protocol, greeting.pid), (PROTOCOL_VERSION, agent.child.id()));
+        agent.identity.start_ticks = greeting.start_ticks;
         agent
     }
 
-    fn ask(&mut self, id: u64, request: &Request) {
-        frame::write_json(self.input.as_mut().unwrap(), Kind::Request, id, request).unwrap();
+    fn ask(&mut self, id: u64, call: impl Call) {
+        let request: Request = call.into();
+        frame::write_json(self.input.as_mut().unwrap(), Kind::Request, id, &request).unwrap();
     }
 
-    fn reply(&mut self, id: u64) -> Reply {
+    fn call<C: Call>(&mut self, id: u64, call: C) -> C::Reply {
+        self.ask(id, call);
         let frame = self.output.next_frame().unwrap().expect("the agent ended");
         assert_eq!((frame.kind, frame.id), (Kind::Reply, id), "{}", String::from_utf8_lossy(&frame.payload));
         frame.json().unwrap()
@@ -61,7 +62,7 @@ impl Agent {
         let file = folder.path().join("pid");
         let script = format!("echo $$ > {0}.new && mv {0}.new {0}; {script}", file.display());
         let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
-        self.ask(id, &Request::RunTool { argv, timeout_ms: 0 });
+        self.ask(id, call::RunTool { argv, timeout_ms: 0 });
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             if let Ok(text) = std::fs::read_to_string(&file) {
@@ -175,11 +176,9 @@ fn what_a_tool_started_is_found_after_the_agent_was_killed() {
 #[test]
 fn a_pinned_agent_starts_everything_on_one_processor() {
     let mut agent = Agent::start();
-    agent.ask(2, &Request::Pin);
-    let Reply::Pinned { cpu } = agent.reply(2) else { panic!("not pinned") };
+    let cpu = agent.call(2, call::Pin);
     let argv = ["grep", "Cpus_allowed_list", "/proc/self/status"].map(str::to_owned).to_vec();
-    agent.ask(3, &Request::RunTool { argv, timeout_ms: 10_000 });
-    let Reply::Tool { stdout, .. } = agent.reply(3) else { panic!("no tool") };
+    let stdout = agent.call(3, call::RunTool { argv, timeout_ms: 10_000 }).stdout;
     assert_eq!(stdout.split_whitespace().last(), Some(cpu.to_string().as_str()), "{stdout}");
 }
 
@@ -187,12 +186,9 @@ fn a_pinned_agent_starts_everything_on_one_processor() {
 fn tools_and_facts_come_back() {
     let mut agent = Agent::start();
     let argv = ["sh", "-c", "echo hello; exit 7"].map(str::to_owned).to_vec();
-    agent.ask(2, &Request::RunTool { argv, timeout_ms: 10_000 });
-    let Reply::Tool { status, stdout, .. } = agent.reply(2) else { panic!("no tool") };
-    assert_eq!((status, stdout.as_str()), (7, "hello\n"));
-    agent.ask(3, &Request::HostFacts);
-    assert!(matches!(agent.reply(3), Reply::HostFacts { facts } if facts.cpus > 0));
-    agent.ask(4, &Request::Goodbye);
-    assert_eq!(agent.reply(4), Reply::Done);
+    let output = agent.call(2, call::RunTool { argv, timeout_ms: 10_000 });
+    assert_eq!((output.status, output.stdout.as_str()), (7, "hello\n"));
+    assert!(agent.call(3, call::HostFacts).cpus > 0);
+    agent.call(4, call::Goodbye);
     assert!(agent.child.wait().unwrap().success());
 }

@@ -13,7 +13,7 @@ use fsage::target::{Session, Target, TargetError};
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LatencySummary, LoadResult, StopReason};
 use fsage_model::operation::OperationKind as K;
-use fsage_model::protocol::{Failure, Reply, Request};
+use fsage_model::protocol::{Call as _, Failure, Reply, Request, ToolOutput};
 use fsage_model::quantity::{as_f64, to_u64};
 
 const STUDY: &str = r#"
@@ -105,19 +105,19 @@ fn result(noise: &mut Noise, factor: f64) -> LoadResult {
 
 fn answer(noise: &mut Noise, factor: f64, request: &Request) -> Result<Reply, Failure> {
     if let Some(reply) = scripted::host(request) {
-        return Ok(reply);
+        return reply;
     }
-    Ok(match request {
-        Request::RunTool { argv, .. } => Reply::Tool {
-            argv: argv.clone(),
+    match request {
+        Request::RunTool(run) => run.reply(&ToolOutput {
+            argv: run.argv.clone(),
             status: 0,
             stdout: String::new(),
             stderr: String::new(),
             elapsed_ns: 1,
-        },
-        Request::Load { .. } => Reply::Load { result: Box::new(result(noise, factor)) },
-        _ => Reply::Done,
-    })
+        }),
+        Request::Load(load) => load.reply(&result(noise, factor)),
+        _ => Ok(Reply::done()),
+    }
 }
 
 /// Runs the study with an agent whose latencies are `factor` times what they were.

@@ -14,7 +14,7 @@ use fsage::filesystem::{FileSystem, Registry, StatfsField};
 use fsage::spec::{DriverSpec, FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{EraseConsent, resolve};
 use fsage_model::problem::Explain;
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{Usage, call};
 use serde_json::json;
 use volume_rig::{Rig, installed, loop_volume};
 
@@ -70,7 +70,7 @@ fn contract_on(file_system: &FileSystem, volume: &VolumeSpec) {
     };
     mounts(&mut rig);
     let written = write_tree(&rig.point);
-    rig.call(Request::Sync { directory: rig.point.clone() });
+    rig.call(call::Sync { directory: rig.point.clone() });
     let point = rig.point.clone();
     file_system.unmount(&mut rig.session, &point).expect("unmounted");
     assert!(!point.join("tree").exists(), "still mounted");
@@ -131,21 +131,17 @@ fn read_back(point: &Path, written: &BTreeMap<String, Vec<u8>>) {
 
 /// `may_lack_map`: neither GETFSMAP nor FIEMAP is there (FUSE passes neither on).
 fn free_space_agrees(rig: &mut Rig, file_system: &FileSystem, may_lack_map: bool) {
-    rig.call(Request::Sync { directory: rig.point.clone() });
-    let request = Request::FreeSpace { directory: rig.point.clone().into() };
-    let free_space = match rig.session.call(request, &mut |_| {}) {
-        Ok(Reply::FreeSpace { free_space, .. }) => free_space,
+    rig.call(call::Sync { directory: rig.point.clone() });
+    let free_space = match rig.session.call(call::FreeSpace { directory: rig.point.clone().into() }) {
+        Ok(free_space) => free_space,
         Err(error) if may_lack_map => {
             volume_rig::skip(format!("free-space map of {}: {error}", file_system.kind()));
             return;
         }
-        other => panic!("no free-space map: {other:?}"),
+        Err(error) => panic!("no free-space map: {error:?}"),
     };
-    let Reply::Usage { used_bytes, total_bytes, available_bytes, .. } =
-        rig.call(Request::Usage { directory: rig.point.clone() })
-    else {
-        panic!("no usage");
-    };
+    let Usage { used_bytes, total_bytes, available_bytes, .. } =
+        rig.call(call::Usage { directory: rig.point.clone() });
     let tolerance = file_system.free_space_tolerance();
     let statfs = match tolerance.against {
         StatfsField::Free => total_bytes - used_bytes,

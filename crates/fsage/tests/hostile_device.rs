@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use fsage::lease::record::Lease;
 use fsage::target::TargetError;
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{Call, call};
 use volume_rig::{Disk, Rig, installed, run, skip};
 
 const UUID: &str = "0123abcd-1111-4222-8333-0123456789ab";
@@ -234,8 +234,8 @@ impl Ours {
     fn attached(rig: &mut Rig) -> Self {
         let file = rig.store.parent().unwrap().join("ours");
         let (size_bytes, sector_bytes) = (Some(64 << 20), 512);
-        let attach = Request::LoopAttach { file: file.clone(), size_bytes, sector_bytes, direct_io: false };
-        let Reply::Device { device } = rig.call(attach) else { panic!("no device") };
+        let attach = call::LoopAttach { file: file.clone(), size_bytes, sector_bytes, direct_io: false };
+        let device = rig.call(attach);
         Self { file, device }
     }
 }
@@ -256,15 +256,16 @@ impl Drop for Unmounted {
     }
 }
 
-fn mkfs(device: &Path) -> Request {
+fn mkfs(device: &Path) -> call::RunTool {
     let argv = ["mkfs.ext4", "-q", "-F", "-L", "ours", device.to_str().unwrap()].map(str::to_owned).to_vec();
-    Request::RunTool { argv, timeout_ms: 60_000 }
+    call::RunTool { argv, timeout_ms: 60_000 }
 }
 
-fn refusal(rig: &mut Rig, request: Request) -> String {
-    match rig.session.call(request, &mut |_| {}) {
+fn refusal<C: Call>(rig: &mut Rig, call: C) -> String {
+    match rig.session.call(call) {
         Err(TargetError::Failed { failure, .. }) => failure.message,
-        other => panic!("not refused: {other:?}"),
+        Err(other) => panic!("not refused: {other:?}"),
+        Ok(_) => panic!("not refused"),
     }
 }
 
@@ -281,7 +282,7 @@ fn the_number_of_a_device_in_use_does_not_become_anothers() {
     assert!(foreign.is_none(), "the number is still ours");
     let found = fsage_engine::host::signature::of_file(&std::fs::File::open(ours).unwrap(), 64 << 20);
     assert_eq!((found.name.as_str(), found.label.as_str()), ("ext4", "ours"));
-    rig.call(Request::LoopDetach { file: ours.clone(), backing: None });
+    rig.call(call::LoopDetach { file: ours.clone(), backing: None });
     assert!(fsage_sys::loopdev::by_backing_file(ours).unwrap().is_empty());
     // Free now: for anyone.
     drop(Foreign::on(device, &theirs));
@@ -299,7 +300,7 @@ fn what_was_not_taken_or_is_another_by_now_is_not_touched() {
         return;
     };
     let device = disk.device.clone();
-    let hold = refusal(&mut rig, Request::HoldDevice { device: device.clone(), identity });
+    let hold = refusal(&mut rig, call::HoldDevice { device: device.clone(), identity });
     assert!(hold.contains("is not what it was") && hold.contains("was behind it"), "{hold}");
     let name = device.file_name().unwrap().to_str().unwrap().to_owned();
     let point = folder.join("point");
@@ -307,14 +308,15 @@ fn what_was_not_taken_or_is_another_by_now_is_not_touched() {
     let _unmounted = Unmounted(point.clone());
     let setting = PathBuf::from(format!("/sys/block/{name}/queue/read_ahead_kb"));
     let (file_system, options) = ("ext4".to_owned(), Vec::new());
-    for request in [
-        mkfs(&device),
-        Request::Mount { device: device.clone(), point: point.clone(), file_system, options },
-        Request::Set { path: setting, value: "64".to_owned() },
-        Request::ImageRestore { file: file.clone(), device: device.clone(), trim: true, threads: 1 },
+    let mount = call::Mount { device: device.clone(), point: point.clone(), file_system, options };
+    let restore = call::ImageRestore { file: file.clone(), device: device.clone(), trim: true, threads: 1 };
+    for said in [
+        refusal(&mut rig, mkfs(&device)),
+        refusal(&mut rig, mount),
+        refusal(&mut rig, call::Set { path: setting, value: "64".to_owned() }),
+        refusal(&mut rig, restore),
     ] {
-        let said = refusal(&mut rig, request.clone());
-        assert!(said.contains("was not taken for this"), "{request:?}: {said}");
+        assert!(said.contains("was not taken for this"), "{said}");
         foreign.assert_unchanged(&said);
     }
     assert!(!fsage_engine::host::mount::is_mount_point(&point));
@@ -328,7 +330,7 @@ fn a_file_that_got_the_name_of_ours_keeps_its_device() {
     std::fs::File::create(ours).unwrap().set_len(1 << 20).unwrap();
     let theirs = PathBuf::from(run(&["losetup", "--find", "--show", ours.to_str().unwrap()]));
     let foreign = Foreign { device: theirs, file: ours.clone(), before: digest(ours) };
-    rig.call(Request::LoopDetach { file: ours.clone(), backing: None });
+    rig.call(call::LoopDetach { file: ours.clone(), backing: None });
     foreign.assert_unchanged("detached by name");
     let left = fsage_sys::loopdev::by_backing_file(&ours.with_extension("moved")).unwrap();
     assert!(!left.contains(device), "ours is still attached");
@@ -344,7 +346,7 @@ fn the_lease_of_a_device_does_not_detach_who_has_its_number_now() {
     // Its agent dies, and with it the descriptor that kept the number.
     let pid = rig.session.identity().pid.to_string();
     run(&["kill", "-9", &pid]);
-    let _ = rig.session.call(Request::DropCaches, &mut |_| {}).expect_err("killed");
+    let _ = rig.session.call(call::DropCaches).expect_err("killed");
     rig.session = fsage::target::Target::local().expect("another agent");
     let Some(foreign) = reused(device, &theirs) else {
         skip("the number was taken by another");
@@ -362,7 +364,7 @@ fn a_file_that_has_the_name_of_a_dead_runs_volume_keeps_its_device() {
     let Ours { file: ours, device } = &Ours::attached(&mut rig);
     let _lease = rig.journal.take(Lease::loop_over(ours)).unwrap();
     run(&["kill", "-9", &rig.session.identity().pid.to_string()]);
-    let _ = rig.session.call(Request::DropCaches, &mut |_| {}).expect_err("killed");
+    let _ = rig.session.call(call::DropCaches).expect_err("killed");
     rig.session = fsage::target::Target::local().expect("another agent");
     std::fs::remove_file(ours).unwrap();
     std::fs::File::create(ours).unwrap().set_len(1 << 20).unwrap();
@@ -388,14 +390,14 @@ fn what_others_mounted_over_ours_stays() {
     let leases = rig.lease_mount();
     let (point, file_system) = (rig.point.clone(), "ext4".to_owned());
     let device = device.clone();
-    rig.call(Request::Mount { device, point: point.clone(), file_system, options: Vec::new() });
+    rig.call(call::Mount { device, point: point.clone(), file_system, options: Vec::new() });
     run(&["mount", "-t", "tmpfs", "-o", "size=1m", "theirs", point.to_str().unwrap()]);
     std::fs::write(point.join("precious"), "precious").unwrap();
-    let said = refusal(&mut rig, Request::Unmount { point: point.clone() });
+    let said = refusal(&mut rig, call::Unmount { point: point.clone() });
     assert_eq!(std::fs::read_to_string(point.join("precious")).unwrap(), "precious", "{said}");
     assert!(said.contains("is not what it was") && said.contains("theirs, tmpfs"), "{said}");
     run(&["umount", point.to_str().unwrap()]);
     rig.release_mount(leases);
-    rig.call(Request::LoopDetach { file: ours.clone(), backing: None });
+    rig.call(call::LoopDetach { file: ours.clone(), backing: None });
     rig.assert_nothing_left();
 }

@@ -10,19 +10,19 @@ use fsage::lease::record::Lease;
 use fsage::lease::{CleanReport, CleanSummary, Journal, LeaseError, StoreOutcome, clean, clean_stores};
 use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_engine::host::process::{Identity, is_alive, start_ticks};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{Call, call};
 use support::Scratch;
 
 const SIZE: u64 = 32 << 20;
 
-fn ask(session: &mut Session, request: Request) -> Reply {
-    session.call(request, &mut |_| {}).unwrap()
+fn ask<C: Call>(session: &mut Session, call: C) -> C::Reply {
+    session.call(call).unwrap()
 }
 
 fn tool(session: &mut Session, argv: &[&str]) {
     let argv = argv.iter().map(|&word| word.to_owned()).collect();
-    let reply = ask(session, Request::RunTool { argv, timeout_ms: 60_000 });
-    assert!(matches!(&reply, Reply::Tool { status: 0, .. }), "{reply:?}");
+    let output = ask(session, call::RunTool { argv, timeout_ms: 60_000 });
+    assert_eq!(output.status, 0, "{output:?}");
 }
 
 fn local() -> Session {
@@ -36,22 +36,22 @@ fn take_everything(store: &Path, journal: &mut Journal, session: &mut Session) -
     let (file, point) = (store.join("volume.img"), store.join("mnt"));
     journal.make(Lease::File { path: file.clone() }).unwrap();
     journal.take(Lease::loop_over(&file)).unwrap();
-    let attach = Request::LoopAttach { file, size_bytes: Some(SIZE), sector_bytes: 4096, direct_io: false };
-    let Reply::Device { device } = ask(session, attach) else { panic!("no device") };
+    let attach = call::LoopAttach { file, size_bytes: Some(SIZE), sector_bytes: 4096, direct_io: false };
+    let device = ask(session, attach);
     let name = device.file_name().unwrap().to_string_lossy().into_owned();
     let path = PathBuf::from(format!("/sys/class/block/{name}/queue/max_sectors_kb"));
     let old = std::fs::read_to_string(&path).unwrap().trim().to_owned();
     let new = if old == "64" { "68" } else { "64" }.to_owned();
     journal.take(Lease::Setting { path: path.clone(), old: old.clone(), new: new.clone() }).unwrap();
-    let set = ask(session, Request::Set { path: path.clone(), value: new });
-    assert_eq!(set, Reply::Setting { old: old.clone() });
+    let set = ask(session, call::Set { path: path.clone(), value: new });
+    assert_eq!(set, old);
     std::fs::write(store.join("setting"), format!("{}\n{old}", path.display())).unwrap();
     tool(session, &["mkfs.ext4", "-q", "-b", "4096", &device.display().to_string()]);
     journal.make(Lease::Directory { path: point.clone() }).unwrap();
-    ask(session, Request::MakeMountPoint { point: point.clone() });
+    ask(session, call::MakeMountPoint { point: point.clone() });
     journal.take(Lease::Mount { point: point.clone() }).unwrap();
     let options = vec!["noatime".to_owned()];
-    ask(session, Request::Mount { device, point: point.clone(), file_system: "ext4".to_owned(), options });
+    ask(session, call::Mount { device, point: point.clone(), file_system: "ext4".to_owned(), options });
     std::fs::write(point.join("file"), "data").unwrap();
     point
 }
@@ -83,7 +83,7 @@ fn helper_holds_everything() {
         // It holds the mount busy, as a mkfs that outlives the lab would hold the device.
         let script = format!("cd {} && exec sleep 600", store.join("mnt").display());
         let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
-        let _ = session.call(Request::RunTool { argv, timeout_ms: 0 }, &mut |_| {});
+        let _ = session.call(call::RunTool { argv, timeout_ms: 0 });
     });
     support::ready_to_be_killed();
 }
@@ -143,13 +143,14 @@ fn an_agent_killed_in_a_request_is_told_and_cleaned_up_after() {
         tool
     });
     let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
-    let error = session.call(Request::RunTool { argv, timeout_ms: 0 }, &mut |_| {}).unwrap_err();
+    let error = session.call(call::RunTool { argv, timeout_ms: 0 }).unwrap_err();
     let tool = killer.join().unwrap();
     let TargetError::Lost { request, status, .. } = &error else { panic!("{error:?}") };
     assert_eq!((request.as_str(), status.as_str()), ("run-tool", "signal: 9 (SIGKILL)"));
     assert!(!is_alive(tool), "the error came before the tool was gone");
-    let again = session.call(Request::DropCaches, &mut |_| {}).unwrap_err();
-    assert!(again.is_lost(), "{again:?}");
+    assert!(session.is_lost());
+    let again = session.call(call::DropCaches).unwrap_err();
+    assert!(matches!(again, TargetError::Lost { .. }), "{again:?}");
     drop(session);
     let mut session = local();
     let own = journal.attach(&session).unwrap();
@@ -312,12 +313,12 @@ fn a_control_works_from_another_thread_while_a_tool_runs() {
     });
     let mut incoming = Vec::new();
     let argv = ["sh", "-c", "echo done"].map(str::to_owned).to_vec();
-    let call = Request::RunTool { argv, timeout_ms: 20_000 };
-    let reply = session.call(call, &mut |one: Incoming| incoming.push(one)).unwrap();
+    let run = call::RunTool { argv, timeout_ms: 20_000 };
+    let output = session.call_with(run, &mut |one: Incoming| incoming.push(one)).unwrap();
     hand.join().unwrap();
-    assert!(matches!(reply, Reply::Tool { status: 0, .. }) && incoming.is_empty());
+    assert!(output.status == 0 && incoming.is_empty());
     // Answers to the controls that come late do not confuse the next call.
-    assert!(matches!(ask(&mut session, Request::Usage { directory: "/".into() }), Reply::Usage { .. }));
-    let error = session.call(Request::BlockFacts { device: "/dev/null".into() }, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, TargetError::Failed { .. }) && !error.is_lost());
+    assert!(ask(&mut session, call::Usage { directory: "/".into() }).total_bytes > 0);
+    let error = session.call(call::BlockFacts { device: "/dev/null".into() }).unwrap_err();
+    assert!(matches!(error, TargetError::Failed { .. }) && !session.is_lost());
 }

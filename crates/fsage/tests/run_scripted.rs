@@ -15,7 +15,7 @@ use fsage::store::Store;
 use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, StopReason};
-use fsage_model::protocol::{Event, Failure, FailureKind, Reply, Request};
+use fsage_model::protocol::{Call as _, Event, Failure, FailureKind, Placed, Reply, Request, ToolOutput};
 use fsage_model::verify::VerifyResult;
 use fsage_model::warning::WarningKind;
 
@@ -134,23 +134,22 @@ fn answer(
     say: &mut dyn FnMut(Incoming),
 ) -> Option<Result<Reply, Failure>> {
     let failure = |kind| Failure { message: "made to fail".into(), hint: String::new(), errno: None, kind };
-    let name = format!("{request:?}");
-    plot.asked.push(name.split([' ', '{']).next().unwrap_or_default().to_owned());
-    if matches!(request, Request::RemoveMade { .. }) && plot.deaths_while_giving_back > 0 {
+    plot.asked.push(request.name());
+    if matches!(request, Request::RemoveMade(_)) && plot.deaths_while_giving_back > 0 {
         plot.deaths_while_giving_back -= 1;
         return None;
     }
     if let Some(reply) = scripted::host(request) {
-        return Some(Ok(reply));
+        return Some(reply);
     }
-    Some(Ok(match request {
-        Request::RunTool { argv, .. } => {
-            let check = argv.iter().any(|a| a.contains("fsck") || a.contains("xfs_repair"));
+    Some(match request {
+        Request::RunTool(run) => {
+            let check = run.argv.iter().any(|a| a.contains("fsck") || a.contains("xfs_repair"));
             let status = i32::from(plot.unclean && check) * 4;
             let (stdout, stderr) = (String::new(), "said something".to_owned());
-            Reply::Tool { argv: argv.clone(), status, stdout, stderr, elapsed_ns: 1 }
+            run.reply(&ToolOutput { argv: run.argv.clone(), status, stdout, stderr, elapsed_ns: 1 })
         }
-        Request::Load { load, .. } => {
+        Request::Load(call) => {
             let number = plot.loads;
             plot.loads += 1;
             if let Some(signal) = plot.signal {
@@ -169,25 +168,30 @@ fn answer(
             }));
             say(Incoming::Event(Event::Probe { probe: Box::new(probe()) }));
             say(Incoming::Chunk(b"trace of ".to_vec()));
-            say(Incoming::Chunk(load.seed.to_string().into_bytes()));
-            let digest = if plot.digest_by_kind { number.to_string() } else { load.seed.to_string() };
-            Reply::Load { result: Box::new(result(&digest)) }
+            say(Incoming::Chunk(call.load.seed.to_string().into_bytes()));
+            let digest = if plot.digest_by_kind { number.to_string() } else { call.load.seed.to_string() };
+            call.reply(&result(&digest))
         }
-        Request::Verify { .. } => {
+        Request::Verify(verify) => {
             let bad_blocks = [("torn".to_owned(), plot.bad_blocks)].into();
-            Reply::Verified {
-                result: Box::new(VerifyResult { good_blocks: 20, bad_blocks, ..VerifyResult::default() }),
-            }
+            verify.reply(&VerifyResult { good_blocks: 20, bad_blocks, ..VerifyResult::default() })
         }
-        Request::Places { .. } if plot.blind => return Some(Err(failure(FailureKind::Failed))),
-        Request::Places { .. } => {
+        Request::Places(_) if plot.blind => Err(failure(FailureKind::Failed)),
+        Request::Places(call) => {
             let lines = r#"{"path":"a/1","size":8192,"extents":[[1048576,4096],[104857600,4096]]}"#;
             say(Incoming::Chunk(lines.as_bytes().to_vec()));
             let (unknown, used) = (String::new(), vec![0.25; 1024]);
-            Reply::Placed { files: 1, failed: 0, logical: false, volume_bytes: 400 << 20, used, unknown }
+            call.reply(&Placed {
+                files: 1,
+                failed: 0,
+                logical: false,
+                volume_bytes: 400 << 20,
+                used,
+                unknown,
+            })
         }
-        _ => Reply::Done,
-    }))
+        _ => Ok(Reply::done()),
+    })
 }
 
 struct Stage {
@@ -345,9 +349,9 @@ fn a_lost_agent_fails_its_trial_and_a_fresh_one_gives_everything_back() {
     let plot = stage.plot.lock().unwrap();
     assert_eq!(plot.agents, 5, "one a trial and one to give back");
     let after_load: Vec<&str> =
-        plot.asked.iter().skip_while(|a| *a != "Load").skip(1).take(6).map(String::as_str).collect();
+        plot.asked.iter().skip_while(|a| *a != "load").skip(1).take(6).map(String::as_str).collect();
     // A scripted agent has no boot id: mounts and loop devices count as gone with an earlier boot.
-    let removed = after_load.iter().filter(|request| **request == "RemoveMade").count();
+    let removed = after_load.iter().filter(|request| **request == "remove-made").count();
     assert!(removed >= 2, "{after_load:?}");
     drop(plot);
     assert_eq!(leases(&stage.store()), 0);

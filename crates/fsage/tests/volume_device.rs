@@ -11,7 +11,7 @@ use fsage::lease::clean;
 use fsage::spec::{FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{Acquired, EraseConsent, Refusal, Volume, VolumeError, resolve};
 use fsage_model::problem::Explain;
-use fsage_model::protocol::Request;
+use fsage_model::protocol::call;
 use fsage_model::size::Bytes;
 use volume_rig::{Disk, Rig, installed, loop_volume, loops_below, run};
 
@@ -468,8 +468,8 @@ fn a_killed_agent_leaves_what_clean_gives_back() {
     ext4(None).mount(&mut rig.session, &acquired.device, &point).expect("mounted");
     let pid = rig.session.identity().pid.to_string();
     run(&["kill", "-9", &pid]);
-    let lost = rig.session.call(Request::DropCaches, &mut |_| {}).expect_err("killed");
-    assert!(lost.is_lost(), "{lost}");
+    rig.session.call(call::DropCaches).expect_err("killed");
+    assert!(rig.session.is_lost());
     assert_eq!(loops_below(&rig.store).len(), 1);
     rig.session = fsage::target::Target::local().expect("another agent");
     clean(&mut rig.session, &mut rig.journal).expect("cleaned");

@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | 0 request | lab → agent | JSON [`Request`] |
 //! | 1 event | agent → lab | JSON [`Event`], any number before the reply |
-//! | 2 reply | agent → lab | JSON [`Reply`], one for each request |
+//! | 2 reply | agent → lab | JSON of the call's [`Call::Reply`], one for each request |
 //! | 3 chunk | agent → lab | raw bytes of the trace |
 //! | 4 failure | agent → lab | JSON [`Failure`], instead of a reply |
 //!
@@ -15,198 +15,27 @@
 //! from the host is in the lab's lease journal. Requests run one at a time, except `Pause`, `Resume`,
 //! `Stop` and `Abandon`, which act on the running one at once.
 
-#![allow(missing_docs, reason = "fields of requests and replies are described on the variant")]
+#![allow(missing_docs, reason = "fields of requests and events are described on the whole")]
+
+pub mod call;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::verify::VerifyResult;
-use crate::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::DiskStat;
-use crate::image::ImageSummary;
-use crate::layout::{FreeSpace, LayoutSummary};
-use crate::load::{LoadResult, LoadSpec, Probe, Tick};
-use crate::location::Location;
-use crate::lockstep::{LockstepResult, LockstepSpec};
-use crate::measure::{MeasureResult, MeasureSpec};
-use crate::replay::{ReplayOptions, ReplayResult};
+pub use self::call::{Answer, Call, Handle, Reply, Request};
+use crate::layout::LayoutSummary;
+use crate::load::{Probe, Tick};
+use crate::warning::Warning;
 
 /// Version of this protocol; both sides must have the same. Changes: 1 first; 2 directories below a mount point, what leased things are
-/// told by, held devices; 3 the folder of a measure is told by its descriptor.
-pub const PROTOCOL_VERSION: u32 = 3;
+/// told by, held devices; 3 the folder of a measure is told by its descriptor; 4 a reply is the value alone, without its kind.
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;
-
-/// What the lab asks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Request {
-    /// First on every stream.
-    Hello { protocol: u32 },
-    /// What this host is and can do.
-    HostFacts,
-    /// Run an external program. `argv[0]` is looked up in PATH and /usr/sbin, /sbin.
-    RunTool { argv: Vec<String>, timeout_ms: u64 },
-    /// The same, where what the program leaves in the background is to outlive the agent.
-    StartServer { argv: Vec<String>, timeout_ms: u64 },
-    /// Make a sparse file of `size_bytes` (when given) and attach it as a loop device.
-    LoopAttach { file: PathBuf, size_bytes: Option<u64>, sector_bytes: u32, direct_io: bool },
-    /// Detach every loop device whose backing file is `file`; none is not an error. `backing` is the file that was attached under this
-    /// name: another one of that name keeps its devices, and the reply says so.
-    LoopDetach { file: PathBuf, backing: Option<BackingFile> },
-    /// End the virtual disk served from `directory`, killing its server when it does not go, and remove the folder; one
-    /// that is gone is not an error.
-    EndDisk { directory: PathBuf },
-    /// What the virtual disk under `directory` says of itself.
-    DiskStat { directory: PathBuf },
-    /// Remove a file; a missing one is not an error.
-    RemoveFile { file: PathBuf },
-    /// Make a directory of the lab's and its parents, for this user alone.
-    MakeDirectory { directory: PathBuf },
-    /// Make a directory to work in; one that is there is not an error.
-    MakeFolder { directory: Location },
-    /// Remove a file that the lab made, or an empty directory (one that is not empty stays, as does what is mounted on); a missing one is not
-    /// an error. What has its name and is another is left: `Reply::Left`.
-    RemoveMade { path: PathBuf, directory: bool, made: Made },
-    /// What is known about a block device, for the safety rules.
-    BlockFacts { device: PathBuf },
-    /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the agent attaches are held
-    /// without it. Only what is held is mounted, written an image to, or has the settings of its queue changed, and it is compared with
-    /// what it was before each time.
-    HoldDevice { device: PathBuf, identity: DeviceIdentity },
-    /// Hold a block device no longer; one that is not held is not an error.
-    LetDeviceGo { device: PathBuf },
-    /// Make a mount point, in a folder of the lab's for nothing else that only this user may enter.
-    MakeMountPoint { point: PathBuf },
-    /// Mount with exactly these options: a mount of the user's own that was unmounted for a moment.
-    MountAgain { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> },
-    /// Make what another program mounted `nosuid,nodev,noexec`.
-    RestrictMount { point: PathBuf },
-    /// Mount a device that is held, always `nosuid,nodev,noexec`, in a folder that only this user may enter; options as for mount(8) `-o`.
-    Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> },
-    /// Unmount what this agent mounted there, or whatever is where it mounted nothing, waiting some seconds while it is busy; not
-    /// mounted is not an error, something else mounted over it is.
-    Unmount { point: PathBuf },
-    /// What a sysfs or procfs setting is now.
-    Get { path: PathBuf },
-    /// Write a sysfs or procfs setting; the reply has the old value.
-    Set { path: PathBuf, value: String },
-    /// Write `old` back to a setting, but only where it still is `new`; one that is gone is not an error.
-    Restore { path: PathBuf, old: String, new: String },
-    /// Kill a process an earlier agent was (and everything that agent started), if `start_ticks` says that
-    /// it is still that one, and wait until it is gone; a missing one is not an error.
-    EndProcess { pid: u32, start_ticks: u64, timeout_ms: u64 },
-    /// Keep the agent, and all that it starts from now on, on one processor.
-    Pin,
-    /// Bring the virtual disk that holds a directory to rest, where there is one in model time.
-    DiskRest { directory: PathBuf },
-    /// Write back and drop the page cache, dentries and inodes.
-    DropCaches,
-    /// `syncfs`.
-    Sync { directory: PathBuf },
-    /// `FITRIM` of the whole file system.
-    Trim { directory: Location },
-    /// Run a load: `Event::Tick`, `Event::Probe`, `Event::Progress` and chunks, then `Reply::Load`. `mount`: the mount point that its
-    /// directory must be below; absent where the directory is the user's own choice.
-    Load {
-        load: Box<LoadSpec>,
-        #[serde(default)]
-        mount: Option<PathBuf>,
-    },
-    /// Run the operations of a trace again below a directory.
-    Replay {
-        trace: PathBuf,
-        directory: PathBuf,
-        #[serde(default)]
-        options: ReplayOptions,
-    },
-    /// Set a workload up on several volumes: makes the initial directories. One at a time; an earlier one is forgotten.
-    LockstepBegin { lockstep: Box<LockstepSpec> },
-    /// Go on until round `until` is over: `Event::Progress`, then `Reply::Lockstep`. Nothing stays open afterwards. `Stop` ends it in the
-    /// middle of a round.
-    LockstepRun { until: u64 },
-    /// Compare what is on every volume with what the workload made, and forget the workload.
-    LockstepEnd,
-    /// Layout of a directory tree; `threads` 0: one a CPU; `detail`: with the finer distributions.
-    Scan {
-        directory: Location,
-        threads: u32,
-        one_file_system: bool,
-        #[serde(default)]
-        detail: bool,
-    },
-    /// Where every file below a directory lies: chunks with a JSON line (`PlacedFile`) a file, then `Reply::Placed`. `cells`: stretches of
-    /// equal length that the volume is divided into.
-    Places { directory: Location, cells: u64 },
-    /// Free space of the file system that holds `directory`.
-    FreeSpace { directory: Location },
-    /// `statfs`.
-    Usage { directory: PathBuf },
-    /// Check every block of self-describing data below a directory, on its own file system only unless `cross_mounts`.
-    Verify {
-        directory: Location,
-        #[serde(default)]
-        cross_mounts: bool,
-    },
-    /// Attach a file or block device as a loop device that refuses every write, with direct I/O where it can be.
-    LoopAttachReadOnly { file: PathBuf, sector_bytes: u32 },
-    /// Save a volume as an image: `Event::Progress` (blocks), then `Reply::Image`. `point` is where its file system is mounted
-    /// from a read-only loop device over it, or, with `frozen`, itself; without it, or with `all_blocks`, every block is saved. `level` is zstd's,
-    /// `threads` 0 takes what suits. It has no name until it is complete.
-    ImageSave {
-        device: PathBuf,
-        point: Option<PathBuf>,
-        frozen: bool,
-        all_blocks: bool,
-        file: PathBuf,
-        level: i32,
-        threads: u32,
-        facts: BTreeMap<String, String>,
-    },
-    /// Write an image to a device or file (made when it is not there), which loses what it has, discarded first with `trim`: `Event::Progress` (blocks), then
-    /// `Reply::Image`.
-    ImageRestore { file: PathBuf, device: PathBuf, trim: bool, threads: u32 },
-    /// Check every byte of an image: `Event::Progress` (blocks), then `Reply::Image`.
-    ImageVerify { file: PathBuf, threads: u32 },
-    /// Write self-describing data into the blocks that the files below a directory have.
-    ImageMaterialise { directory: PathBuf },
-    /// What an image is of.
-    ImageInfo { file: PathBuf },
-    /// Measure what age costs below `directory`: `Event::Progress`, then `Reply::Measured`. `device` whose requests
-    /// are seen: absent, what `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`)
-    /// that is made for it and removed; absent, requests are not looked at. `Stop` ends it with a failure.
-    Measure {
-        measure: MeasureSpec,
-        directory: Location,
-        device: Option<PathBuf>,
-        seed: u64,
-        trace_instance: Option<String>,
-    },
-    /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open until it is removed:
-    /// `Reply::MeasureFolder`. One that is there is an error.
-    MakeMeasureFolder { directory: Location },
-    /// Remove the folder `fsage-measure` below `directory` with what is in it, and sync; a missing one is not an error.
-    RemoveMeasureFolder { directory: Location },
-    /// Copy the logical tree below `from`, in directory order and with one thread, into the empty directory `to`:
-    /// `Event::Progress`, then `Reply::Copied`. `Stop` ends it with a failure.
-    Copy { from: Location, to: Location },
-    /// Remove a trace instance of ours; one that is not there is not an error.
-    RemoveTraceInstance { name: String },
-    /// Hold the running load at its next operation.
-    Pause,
-    /// Go on.
-    Resume,
-    /// End the running load; its reply comes as usual, stopped by `asked`. In `fast` mode the data is written in place first.
-    Stop,
-    /// The same without writing the data: the result says `materialised: false`.
-    Abandon,
-    /// End the agent after its reply.
-    Goodbye,
-}
 
 /// What the agent says while a request runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -222,65 +51,91 @@ pub enum Event {
     Warning { warning: Warning },
 }
 
-/// What comes back when a request succeeded.
+/// Who answers: the reply to `Hello`. It looks as in every version of the protocol, so that each side can tell the other's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename = "hello")]
+pub struct Greeting {
+    /// The agent's [`PROTOCOL_VERSION`].
+    pub protocol: u32,
+    /// The agent's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Field 22 of its /proc/PID/stat.
+    pub start_ticks: u64,
+    /// Boot id of the target.
+    pub boot_id: String,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolOutput {
+    /// The command line, with the program's full path.
+    pub argv: Vec<String>,
+    /// Exit status; 128 + signal when a signal ended it.
+    pub status: i32,
+    /// The last 64 KiB of its standard output, as far as it is UTF-8.
+    pub stdout: String,
+    /// The same of its standard error.
+    pub stderr: String,
+    /// Wall time.
+    pub elapsed_ns: u64,
+}
+
+/// What `statfs` says of a file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Blocks in use.
+    pub used_bytes: u64,
+    /// All blocks.
+    pub total_bytes: u64,
+    /// Blocks that an ordinary user may still take.
+    pub available_bytes: u64,
+    /// Its type (`ext4`).
+    pub file_system: String,
+}
+
+/// A directory tree that was scanned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "reply", rename_all = "kebab-case")]
-pub enum Reply {
-    /// To `Hello`. `start_ticks` is field 22 of the agent's /proc/PID/stat, `boot_id` the target's.
-    Hello { protocol: u32, version: String, pid: u32, start_ticks: u64, boot_id: String },
-    /// To `HostFacts`.
-    HostFacts { facts: Box<HostFacts> },
-    /// To `RunTool` and `StartServer`; a non-zero exit status is a reply, not a failure. Output is cut to its last 64 KiB.
-    Tool { argv: Vec<String>, status: i32, stdout: String, stderr: String, elapsed_ns: u64 },
-    /// To `LoopAttach`.
-    Device { device: PathBuf },
-    /// To `DiskStat`; `None` where there is no virtual disk.
-    DiskStat { stat: Option<Box<DiskStat>> },
-    /// To `BlockFacts`.
-    BlockFacts { facts: Box<BlockFacts> },
-    /// To `Pin`: which processor.
-    Pinned { cpu: u32 },
-    /// To `Get`, and to `Set` what was there before.
-    Setting { old: String },
-    /// To `Trim`.
-    Trimmed { bytes: u64 },
-    /// To `Load`.
-    Load { result: Box<LoadResult> },
-    /// To `LockstepRun`.
-    Lockstep { result: Box<LockstepResult> },
-    /// To `Replay`.
-    Replayed { result: Box<ReplayResult> },
-    /// To `Scan`.
-    Layout { layout: Box<LayoutSummary>, elapsed_ns: u64 },
-    /// To `Places`. `used`: share in use of each cell, empty where the file system does not tell; then `unknown` says why. `logical`:
-    /// places are btrfs' own addresses.
-    Placed { files: u64, failed: u64, logical: bool, volume_bytes: u64, used: Vec<f64>, unknown: String },
-    /// To `FreeSpace`.
-    FreeSpace { free_space: Box<FreeSpace>, elapsed_ns: u64 },
-    /// To `Usage`.
-    Usage { used_bytes: u64, total_bytes: u64, available_bytes: u64, file_system: String },
-    /// To `Verify`.
-    Verified { result: Box<VerifyResult> },
-    /// To `ImageSave`, `ImageRestore`, `ImageVerify` and `ImageInfo`.
-    Image { summary: Box<ImageSummary> },
-    /// To `MakeMeasureFolder`: a path of the descriptor that the agent holds, which nobody can lead elsewhere.
-    MeasureFolder { path: PathBuf },
-    /// To `Measure`.
-    Measured { result: Box<MeasureResult> },
-    /// To `Copy`. Both digests are the same, or it would be a failure of kind `damage`; `elapsed_ns` is without the
-    /// reading back.
-    Copied {
-        files: u64,
-        bytes: u64,
-        directories: u64,
-        digest_from: String,
-        digest_to: String,
-        elapsed_ns: u64,
-    },
-    /// To `RemoveMade` and `LoopDetach`, when something else has the name: it was left alone, and why.
-    Left { why: String },
-    /// To everything else.
-    Done,
+pub struct Scanned {
+    /// Its layout.
+    pub layout: LayoutSummary,
+    /// Time of the scan.
+    pub elapsed_ns: u64,
+}
+
+/// What is known about all the files whose places went before as chunks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Files whose places are known.
+    pub files: u64,
+    /// Files that could not be read.
+    pub failed: u64,
+    /// Places are btrfs' own addresses.
+    pub logical: bool,
+    /// Size of the volume.
+    pub volume_bytes: u64,
+    /// Share in use of each cell; empty where the file system does not tell.
+    pub used: Vec<f64>,
+    /// Why `used` is empty.
+    pub unknown: String,
+}
+
+/// What was copied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    /// Regular files; one with several names counts once.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Directories below the root.
+    pub directories: u64,
+    /// Digest of what was read from the source.
+    pub digest_from: String,
+    /// Digest of the copy as read back from the volume; the same.
+    pub digest_to: String,
+    /// Time to copy and sync, without reading back.
+    pub elapsed_ns: u64,
 }
 
 /// What tells a file or directory from a later one of the same name.

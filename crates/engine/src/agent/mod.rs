@@ -8,30 +8,26 @@
 //! their groups, and a request that does not end within [`GRACE`] is cut off by ending the process. What
 //! was taken from the host stays as it is: the lab's lease journal has it.
 
-mod dispatch;
+mod failure;
+mod host;
 mod image;
-mod lockstep;
+mod load;
 mod measure;
 mod sink;
+mod task;
+mod tree;
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fsage_model::protocol::{Event, Failure, FailureKind, Reply, Request};
+use fsage_model::protocol::{Failure, FailureKind, Reply, Request};
 
-use crate::frame;
-use crate::frame::{Frame, FrameError, Kind};
-use crate::host::held::HeldDevices;
-use crate::host::tool::Children;
-use crate::load::Control;
-use crate::lockstep::Lockstep;
-use crate::measure::HeldFolder;
+use crate::frame::{self, Frame, FrameError, Kind};
+use task::{Agent, Task};
 
 /// How long a request may go on after the input has ended.
 pub const GRACE: Duration = Duration::from_millis(600);
@@ -53,89 +49,6 @@ struct Job {
     request: Request,
 }
 
-/// What both threads share.
-struct Agent {
-    output: Mutex<Box<dyn Write + Send>>,
-    /// Of the load that runs, then of those asked for but not begun: what is asked of a load may come before its
-    /// turn does.
-    controls: Mutex<VecDeque<Arc<Control>>>,
-    children: Children,
-    /// Devices that requests may write to.
-    held: HeldDevices,
-    /// The folder of the measure that the lab runs.
-    measured: Mutex<Option<HeldFolder>>,
-    /// The workload that is run on several volumes, between two requests.
-    lockstep: Mutex<Option<Lockstep>>,
-    /// The input has ended, or the output failed.
-    ending: AtomicBool,
-}
-
-impl Agent {
-    fn send(&self, kind: Kind, id: u64, value: &impl serde::Serialize) {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check(frame::write_json(&mut *output, kind, id, value));
-    }
-
-    fn send_chunk(&self, id: u64, chunk: &[u8]) {
-        // A chunk longer than a frame may be goes in parts: it is a stretch of a stream anyway.
-        for part in chunk.chunks(1 << 20) {
-            let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-            self.check(frame::write(&mut *output, Kind::Chunk, id, part));
-        }
-    }
-
-    fn send_event(&self, id: u64, event: &Event) {
-        self.send(Kind::Event, id, event);
-    }
-
-    fn answer(&self, id: u64, answer: Result<Reply, Failure>) {
-        match answer {
-            Ok(reply) => self.send(Kind::Reply, id, &reply),
-            Err(failure) => self.send(Kind::Failure, id, &failure),
-        }
-    }
-
-    /// An output that fails means what an input that ends means: nobody is there.
-    fn check(&self, written: Result<(), FrameError>) {
-        if written.is_err() {
-            self.end();
-        }
-    }
-
-    fn end(&self) {
-        self.ending.store(true, Ordering::Release);
-        self.controls().iter().for_each(|control| control.abandon());
-        self.children.end();
-    }
-
-    fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire)
-    }
-
-    fn controls(&self) -> MutexGuard<'_, VecDeque<Arc<Control>>> {
-        self.controls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A load was asked for: from now on pause, resume and stop act on it.
-    fn expect_load(&self) {
-        self.controls().push_back(Arc::default());
-    }
-
-    /// The load whose turn it was is through, or was refused.
-    fn forget_load(&self) {
-        self.controls().pop_front();
-    }
-
-    /// Runs `load`, whose turn it is, with the control that pause, resume and stop act on.
-    fn with_control<T>(&self, load: impl FnOnce(&Control) -> T) -> T {
-        let control = self.controls().front().cloned().unwrap_or_default();
-        if self.is_ending() {
-            control.abandon();
-        }
-        load(&control)
-    }
-}
-
 /// Serves requests until `input` ends or `Goodbye` comes.
 ///
 /// When the input ends during a request that cannot be stopped, the **process** is ended.
@@ -146,15 +59,7 @@ pub fn serve(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> Result<(), AgentError> {
-    let agent = Arc::new(Agent {
-        output: Mutex::new(Box::new(output)),
-        controls: Mutex::default(),
-        children: Children::default(),
-        held: HeldDevices::default(),
-        lockstep: Mutex::default(),
-        measured: Mutex::default(),
-        ending: AtomicBool::new(false),
-    });
+    let agent = Arc::new(Agent::new(output));
     let (jobs_to, jobs) = mpsc::channel();
     let (done, serving) = mpsc::channel::<()>();
     let shared = Arc::clone(&agent);
@@ -188,9 +93,11 @@ fn read(input: impl Read, agent: &Agent, jobs: Sender<Job>) -> Result<(), FrameE
     while let Some(frame) = reader.next_frame()? {
         let id = frame.id;
         match request(&frame) {
-            Ok(request @ (Request::Pause | Request::Resume | Request::Stop | Request::Abandon)) => {
+            Ok(
+                request @ (Request::Pause(_) | Request::Resume(_) | Request::Stop(_) | Request::Abandon(_)),
+            ) => {
                 act(agent, &request);
-                agent.answer(id, Ok(Reply::Done));
+                agent.answer(id, Ok(Reply::done()));
             }
             Ok(request) => {
                 if is_load(&request) {
@@ -225,15 +132,15 @@ fn request(frame: &Frame) -> Result<Request, Failure> {
 const fn is_load(request: &Request) -> bool {
     matches!(
         request,
-        Request::Load { .. }
-            | Request::Replay { .. }
-            | Request::LockstepRun { .. }
-            | Request::Measure { .. }
-            | Request::Copy { .. }
-            | Request::ImageSave { .. }
-            | Request::ImageRestore { .. }
-            | Request::ImageVerify { .. }
-            | Request::ImageMaterialise { .. }
+        Request::Load(_)
+            | Request::Replay(_)
+            | Request::LockstepRun(_)
+            | Request::Measure(_)
+            | Request::Copy(_)
+            | Request::ImageSave(_)
+            | Request::ImageRestore(_)
+            | Request::ImageVerify(_)
+            | Request::ImageMaterialise(_)
     )
 }
 
@@ -241,9 +148,9 @@ fn act(agent: &Agent, request: &Request) {
     let controls = agent.controls();
     let Some(control) = controls.front() else { return };
     match request {
-        Request::Pause => control.pause(),
-        Request::Resume => control.resume(),
-        Request::Abandon => control.abandon(),
+        Request::Pause(_) => control.pause(),
+        Request::Resume(_) => control.resume(),
+        Request::Abandon(_) => control.abandon(),
         _ => control.stop(),
     }
 }
@@ -255,11 +162,11 @@ fn work(agent: &Agent, jobs: &Receiver<Job>) -> bool {
         if agent.is_ending() {
             continue;
         }
-        let goodbye = request == Request::Goodbye;
+        let goodbye = matches!(request, Request::Goodbye(_));
         let load = is_load(&request);
-        greeted = greeted || matches!(request, Request::Hello { .. });
+        greeted = greeted || matches!(request, Request::Hello(_));
         let answer = if greeted {
-            catch_unwind(AssertUnwindSafe(|| dispatch::dispatch(agent, id, request)))
+            catch_unwind(AssertUnwindSafe(|| request.handled_by(&Task { agent, id })))
                 .unwrap_or_else(|panic| Err(panicked(&*panic)))
         } else {
             Err(not_greeted())
@@ -298,8 +205,12 @@ fn panicked(panic: &(dyn Any + Send)) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use fsage_model::protocol::{Call, Greeting, PROTOCOL_VERSION, Usage, call};
+
     use super::*;
-    use fsage_model::protocol::PROTOCOL_VERSION;
+    use crate::load::Control;
 
     fn served(requests: &[(Kind, Vec<u8>)]) -> (Result<(), AgentError>, Vec<Frame>) {
         let mut input = Vec::new();
@@ -366,27 +277,25 @@ mod tests {
         server.is_finished()
     }
 
-    fn json(request: &Request) -> (Kind, Vec<u8>) {
-        (Kind::Request, serde_json::to_vec(request).unwrap())
+    fn json(call: impl Call) -> (Kind, Vec<u8>) {
+        (Kind::Request, serde_json::to_vec::<Request>(&call.into()).unwrap())
     }
 
     fn hello() -> (Kind, Vec<u8>) {
-        json(&Request::Hello { protocol: PROTOCOL_VERSION })
+        json(call::Hello { protocol: PROTOCOL_VERSION })
     }
 
     #[test]
     fn hello_comes_first() {
-        let (outcome, frames) = served(&[json(&Request::DropCaches), hello(), json(&Request::Goodbye)]);
+        let (outcome, frames) = served(&[json(call::DropCaches), hello(), json(call::Goodbye)]);
         outcome.unwrap();
         assert_eq!(
             frames.iter().map(|frame| frame.kind).collect::<Vec<_>>(),
             [Kind::Failure, Kind::Reply, Kind::Reply]
         );
-        let Reply::Hello { protocol, pid, start_ticks, boot_id, .. } = frames[1].json().unwrap() else {
-            panic!("{frames:?}")
-        };
-        assert_eq!((protocol, pid), (PROTOCOL_VERSION, std::process::id()));
-        assert!(start_ticks > 0 && boot_id.len() == 36);
+        let greeting: Greeting = frames[1].json().unwrap();
+        assert_eq!((greeting.protocol, greeting.pid), (PROTOCOL_VERSION, std::process::id()));
+        assert!(greeting.start_ticks > 0 && greeting.boot_id.len() == 36);
     }
 
     #[test]
@@ -396,8 +305,8 @@ mod tests {
             (Kind::Request, b"{\"request\":\"make-coffee\"}".to_vec()),
             (Kind::Request, b"\xff\xfe".to_vec()),
             (Kind::Reply, b"{}".to_vec()),
-            json(&Request::Stop),
-            json(&Request::Usage { directory: "/".into() }),
+            json(call::Stop),
+            json(call::Usage { directory: "/".into() }),
         ]);
         outcome.unwrap();
         let by_id = |id| frames.iter().find(|frame| frame.id == id).unwrap();
@@ -405,28 +314,20 @@ mod tests {
             let failure: Failure = by_id(id).json().unwrap();
             assert_eq!(failure.kind, FailureKind::Usage, "{failure:?}");
         }
-        assert_eq!(by_id(5).json::<Reply>().unwrap(), Reply::Done);
-        assert!(matches!(by_id(6).json().unwrap(), Reply::Usage { total_bytes, .. } if total_bytes > 0));
+        by_id(5).json::<()>().unwrap();
+        assert!(by_id(6).json::<Usage>().unwrap().total_bytes > 0);
     }
 
     #[test]
     fn what_is_asked_before_a_load_begins_is_heeded() {
-        let agent = Agent {
-            output: Mutex::new(Box::new(Shared::default())),
-            controls: Mutex::default(),
-            lockstep: Mutex::default(),
-            measured: Mutex::default(),
-            children: Children::default(),
-            held: HeldDevices::default(),
-            ending: AtomicBool::new(false),
-        };
+        let agent = Agent::new(Shared::default());
         // Nobody to ask: nothing is kept for later loads.
-        act(&agent, &Request::Stop);
+        act(&agent, &call::Stop.into());
         agent.expect_load();
         agent.expect_load();
-        act(&agent, &Request::Pause);
+        act(&agent, &call::Pause.into());
         assert!(agent.with_control(Control::is_paused));
-        act(&agent, &Request::Stop);
+        act(&agent, &call::Stop.into());
         assert!(agent.with_control(Control::is_stopped));
         agent.forget_load();
         assert!(!agent.with_control(Control::is_asked), "the next load is another one");

@@ -6,7 +6,7 @@ use fsage_model::load::{Probe, Tick};
 use fsage_model::protocol::Event;
 use fsage_model::warning::Warning;
 
-use super::Agent;
+use super::task::{Agent, Task};
 use crate::load::LoadSink;
 
 /// Least time between two progress events; the load calls at least twice a second.
@@ -20,8 +20,8 @@ pub(super) struct EventSink<'a> {
 }
 
 impl<'a> EventSink<'a> {
-    pub(super) const fn new(agent: &'a Agent, id: u64) -> Self {
-        Self { agent, id, last_progress: None }
+    pub(super) const fn of(task: &Task<'a>) -> Self {
+        Self { agent: task.agent, id: task.id, last_progress: None }
     }
 }
 

@@ -5,19 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::{HostError, mount};
-
-/// What `statfs` says of a file system.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
-    /// Blocks in use.
-    pub used_bytes: u64,
-    /// All blocks.
-    pub total_bytes: u64,
-    /// Blocks that an ordinary user may still take.
-    pub available_bytes: u64,
-    /// Its type (`ext4`).
-    pub file_system: String,
-}
+use fsage_model::protocol::Usage;
 
 /// Writes everything back, then drops page cache, dentries and inodes of the whole host.
 ///

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::HostError;
 use super::process::{self, Identity, MARKER};
+use fsage_model::protocol::ToolOutput;
 
 /// Output kept of each stream, from its end.
 const TAIL_BYTES: usize = 64 << 10;
@@ -27,21 +28,6 @@ const DAEMONS_LEAVE: Duration = Duration::from_millis(500);
 /// Folders searched after those of `PATH`: administrators' programs are often not in a user's `PATH`.
 const SYSTEM_FOLDERS: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-
-/// How a program ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolOutput {
-    /// The command line, with the program's full path.
-    pub argv: Vec<String>,
-    /// Exit status; 128 + signal when a signal ended it.
-    pub status: i32,
-    /// The last 64 KiB of its standard output, as far as it is UTF-8.
-    pub stdout: String,
-    /// The same of its standard error.
-    pub stderr: String,
-    /// Wall time.
-    pub elapsed_ns: u64,
-}
 
 /// The agent's running children. Once it is ending, none is started any more.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, StopSpec, WriteMode};
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 use fsage_model::size::Bytes;
 use fsage_sys::new_file::{NewFile, Readers};
 
@@ -115,8 +115,8 @@ pub(crate) fn run(args: &AgeArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let mut progress = Progress::new(terminal);
     progress.stage(&format!("ageing {}", args.directory.display()));
     let fast = spec.write_mode == WriteMode::Fast;
-    let request = Request::Load { load: Box::new(spec), mount: None };
-    let reply = session::ask_interruptible(request, fast, terminal, &mut |incoming| match incoming {
+    let load = call::Load { load: Box::new(spec), mount: None };
+    let result = session::ask_interruptible(load, fast, terminal, &mut |incoming| match incoming {
         Incoming::Event(event) => progress.event(&event),
         Incoming::Chunk(bytes) => {
             if let Some(trace) = &mut trace {
@@ -125,8 +125,7 @@ pub(crate) fn run(args: &AgeArgs, terminal: &Terminal) -> Result<u8, Problem> {
         }
     });
     progress.finish();
-    let reply = reply?;
-    let Reply::Load { result } = reply else { return Err(session::unexpected(&reply)) };
+    let result = result?;
     if let Some(trace) = trace {
         trace.finish()?;
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use fsage_model::problem::{EXIT_MISSING, EXIT_OK, Problem};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 
 use super::terminal::Terminal;
 use super::{session, text};
@@ -20,9 +20,7 @@ pub struct DoctorArgs {}
 
 /// Examines the host.
 pub(crate) fn run(_args: &DoctorArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    let reply = session::ask(Request::HostFacts, &mut |_| {})?;
-    let Reply::HostFacts { facts } = reply else { return Err(session::unexpected(&reply)) };
-    let diagnosis = examine(*facts);
+    let diagnosis = examine(session::ask(call::HostFacts)?);
     if terminal.json {
         terminal.json(&diagnosis)?;
     } else {

@@ -10,7 +10,7 @@ use fsage_disk::media::Spec;
 use fsage_model::escape;
 use fsage_model::explanation::{Explanation, Item};
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
-use fsage_model::protocol::Request;
+use fsage_model::protocol::call;
 use fsage_model::quantity::as_f64;
 
 use super::progress::Progress;
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
         progress.stage(&format!("looking at {}", args.path.display()));
     }
     // What was just written would have no place yet.
-    session.call(Request::Sync { directory: directory.clone() }, &mut |_| {})?;
+    session.call(call::Sync { directory: directory.clone() })?;
     let worst = usize::try_from(args.worst).unwrap_or(usize::MAX);
     let found = explain(&mut session, &directory.clone().into(), &medium, worst);
     progress.finish();

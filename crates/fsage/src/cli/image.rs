@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use fsage_model::escape;
 use fsage_model::image::ImageSummary;
 use fsage_model::problem::{EXIT_OK, Problem};
-use fsage_model::protocol::{Event, Request};
+use fsage_model::protocol::{Event, call};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use serde::Serialize;
 
@@ -173,8 +173,7 @@ pub(crate) fn run(command: &ImageCommand, terminal: &Terminal) -> Result<u8, Pro
         ImageCommand::Save(args) => save(args, terminal),
         ImageCommand::Restore(args) => restore(args, terminal),
         ImageCommand::Info(args) => {
-            let request = Request::ImageInfo { file: args.file.clone() };
-            let summary = image::ask(&mut Target::local()?, request, &mut |_| {})?;
+            let summary = session::ask(call::ImageInfo { file: args.file.clone() })?;
             show(terminal, &args.file, "", &summary, "")
         }
         ImageCommand::Verify(args) => verify(args, terminal),
@@ -272,10 +271,10 @@ fn export(args: &ExportArgs, terminal: &Terminal) -> Result<u8, Problem> {
 }
 
 fn verify(args: &VerifyArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    let request = Request::ImageVerify { file: args.file.clone(), threads: args.threads };
+    let verify = call::ImageVerify { file: args.file.clone(), threads: args.threads };
     let stage = format!("checking {}", args.file.display());
     let summary = watched(&mut Target::local()?, terminal, &stage, |session, incoming| {
-        image::ask(session, request, incoming)
+        session.call_with(verify, incoming)
     })??;
     show(terminal, &args.file, "every byte is right", &summary, "")
 }

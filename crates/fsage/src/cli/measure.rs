@@ -8,7 +8,7 @@ use clap::Args;
 use fsage_engine::host::mount::{self, MountEntry};
 use fsage_model::measure::{Effect, MeasureMetric, MeasureResult, MeasureSpec, registry};
 use fsage_model::problem::{EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
-use fsage_model::protocol::Request;
+use fsage_model::protocol::call;
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
@@ -189,16 +189,16 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
     let identity = fsage_engine::host::block::identity(&held, &entry.source)
         .map_err(|error| refused("it is not on a block device").because(&error))?;
     let device = entry.source.clone();
-    session.call(Request::HoldDevice { device: device.clone(), identity }, &mut |_| {})?;
-    session.call(Request::Unmount { point: entry.point.clone() }, &mut |_| {})?;
-    let request = Request::MountAgain {
+    session.call(call::HoldDevice { device: device.clone(), identity })?;
+    session.call(call::Unmount { point: entry.point.clone() })?;
+    let mount = call::MountAgain {
         device: entry.source.clone(),
         point: entry.point.clone(),
         file_system: entry.file_system.clone(),
         options: entry.options.clone(),
     };
-    let mounted = session.call(request, &mut |_| {});
-    let let_go = session.call(Request::LetDeviceGo { device }, &mut |_| {});
+    let mounted = session.call(mount);
+    let let_go = session.call(call::LetDeviceGo { device });
     drop(held);
     mounted.map_err(|error| {
         let line = format!("mount {} {}", entry.source.display(), entry.point.display());

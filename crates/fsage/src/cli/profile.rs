@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::profile::{Profile, Source};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{Usage, call};
 use fsage_sys::new_file::{self, Readers};
 
 use super::progress::Progress;
 use super::report::unwritten;
 use super::terminal::Terminal;
-use super::{session, text, verify};
+use super::{text, verify};
 use crate::profile;
 use crate::target::{Session, Target, TargetError};
 
@@ -75,26 +75,23 @@ pub(crate) fn run(args: &ProfileArgs, terminal: &Terminal) -> Result<u8, Problem
 
 /// The profile, and why the free space is not in it.
 fn look(session: &mut Session, directory: &Path, args: &ProfileArgs) -> Result<(Profile, String), Problem> {
-    let mut ask = |request: Request| session.call(request, &mut |_| {});
-    let usage = ask(Request::Usage { directory: directory.to_owned() })?;
-    let Reply::Usage { used_bytes, total_bytes, file_system, .. } = usage else {
-        return Err(session::unexpected(&usage));
-    };
-    let walked = ask(Request::Scan {
-        directory: directory.into(),
-        threads: args.threads,
-        one_file_system: !args.cross_mounts,
-        detail: true,
-    })?;
-    let Reply::Layout { layout, .. } = walked else { return Err(session::unexpected(&walked)) };
-    let (free, unknown) = match ask(Request::FreeSpace { directory: directory.into() }) {
-        Ok(Reply::FreeSpace { free_space, .. }) => (Some(free_space), String::new()),
-        Ok(other) => return Err(session::unexpected(&other)),
+    let Usage { used_bytes, total_bytes, file_system, .. } =
+        session.call(call::Usage { directory: directory.to_owned() })?;
+    let layout = session
+        .call(call::Scan {
+            directory: directory.into(),
+            threads: args.threads,
+            one_file_system: !args.cross_mounts,
+            detail: true,
+        })?
+        .layout;
+    let (free, unknown) = match session.call(call::FreeSpace { directory: directory.into() }) {
+        Ok(free_space) => (Some(free_space), String::new()),
         Err(TargetError::Failed { failure, .. }) => (None, failure.message),
         Err(error) => return Err(error.into()),
     };
     let source = Source { file_system, volume_bytes: total_bytes, used_bytes };
-    let found = Profile::new(source, &layout, free.as_deref()).map_err(|error| {
+    let found = Profile::new(source, &layout, free.as_ref()).map_err(|error| {
         Problem::new(EXIT_FAILED, format!("`{}` gives no profile", args.path.display()))
             .because(&error)
             .hint(error.hint())

@@ -8,7 +8,7 @@ use clap::Args;
 use fsage_engine::trace;
 use fsage_model::load::{StopReason, WriteMode};
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 use fsage_model::quantity::as_f64;
 use fsage_model::replay::{ReplayOptions, ReplayReport, ReplayResult, Speed};
 
@@ -78,15 +78,14 @@ pub(crate) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<u8, Problem>
     // What is wrong with the trace says who replays it.
     let writes_at_end =
         trace::read(&trace).is_ok_and(|reader| reader.preamble().load.write_mode == WriteMode::Fast);
-    let request = Request::Replay { trace, directory, options };
-    let reply = session::ask_interruptible(request, writes_at_end, terminal, &mut |incoming| {
+    let replay = call::Replay { trace, directory, options };
+    let result = session::ask_interruptible(replay, writes_at_end, terminal, &mut |incoming| {
         if let Incoming::Event(event) = incoming {
             progress.event(&event);
         }
     });
     progress.finish();
-    let reply = reply?;
-    let Reply::Replayed { result } = reply else { return Err(session::unexpected(&reply)) };
+    let result = result?;
     show(&result, args, terminal)?;
     Ok(if args.verify && result.replay.differs() { EXIT_DAMAGE } else { EXIT_OK })
 }

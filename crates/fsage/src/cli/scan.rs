@@ -8,14 +8,14 @@ use clap::Args;
 use fsage_model::escape;
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
 use fsage_model::problem::{EXIT_OK, Problem};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{Scanned, Usage, call};
 use fsage_model::quantity::{as_f64, share};
 use serde::Serialize;
 
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::verdict::{LayoutVerdict, judge};
-use super::{histogram, load, session, text, verify};
+use super::{histogram, load, text, verify};
 use crate::target::{Session, Target, TargetError};
 
 /// Worst files shown on a terminal; JSON has up to 20.
@@ -60,9 +60,9 @@ struct ScanReport {
     /// Time of the walk.
     elapsed_ns: u64,
     /// Files and their extents.
-    layout: Box<LayoutSummary>,
+    layout: LayoutSummary,
     /// Free space; null when it cannot be known.
-    free_space: Option<Box<FreeSpace>>,
+    free_space: Option<FreeSpace>,
     /// Why it cannot be known; empty otherwise.
     free_space_unknown: String,
     /// In words.
@@ -92,25 +92,21 @@ pub(crate) fn run(args: &ScanArgs, terminal: &Terminal) -> Result<u8, Problem> {
 }
 
 fn scan(session: &mut Session, directory: &Path, args: &ScanArgs) -> Result<ScanReport, Problem> {
-    let mut ask = |request: Request| session.call(request, &mut |_| {});
-    let usage = ask(Request::Usage { directory: directory.to_owned() })?;
-    let Reply::Usage { used_bytes, total_bytes, file_system, .. } = usage else {
-        return Err(session::unexpected(&usage));
-    };
-    let walked = ask(Request::Scan {
+    let Usage { used_bytes, total_bytes, file_system, .. } =
+        session.call(call::Usage { directory: directory.to_owned() })?;
+    let Scanned { layout, elapsed_ns } = session.call(call::Scan {
         directory: directory.into(),
         threads: args.threads,
         one_file_system: !args.cross_mounts,
         detail: false,
     })?;
-    let Reply::Layout { layout, elapsed_ns } = walked else { return Err(session::unexpected(&walked)) };
-    let (free_space, free_space_unknown) = match ask(Request::FreeSpace { directory: directory.into() }) {
-        Ok(Reply::FreeSpace { free_space, .. }) => (Some(free_space), String::new()),
-        Ok(other) => return Err(session::unexpected(&other)),
+    let (free_space, free_space_unknown) = match session.call(call::FreeSpace { directory: directory.into() })
+    {
+        Ok(free_space) => (Some(free_space), String::new()),
         Err(TargetError::Failed { failure, .. }) => (None, unknown(&failure.message)),
         Err(error) => return Err(error.into()),
     };
-    let verdict = judge(&layout, free_space.as_deref());
+    let verdict = judge(&layout, free_space.as_ref());
     Ok(ScanReport {
         path: directory.to_owned(),
         file_system,

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fsage_model::problem::{EXIT_INTERNAL, Problem};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::Call;
 use fsage_sys::signal::{Flags, Signal};
 
 use super::terminal::Terminal;
@@ -19,9 +19,8 @@ const LOOK: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// The agent cannot be started, dies, or fails the request.
-pub fn ask(request: Request, incoming: &mut dyn FnMut(Incoming)) -> Result<Reply, Problem> {
-    let mut session = Target::local()?;
-    Ok(session.call(request, incoming)?)
+pub fn ask<C: Call>(call: C) -> Result<C::Reply, Problem> {
+    Ok(Target::local()?.call(call)?)
 }
 
 /// As [`ask`], for a load: SIGINT and SIGTERM stop it with a result, SIGUSR1 pauses, SIGUSR2 resumes. A second SIGINT or SIGTERM ends the
@@ -29,16 +28,16 @@ pub fn ask(request: Request, incoming: &mut dyn FnMut(Incoming)) -> Result<Reply
 ///
 /// # Errors
 /// As [`ask`].
-pub fn ask_interruptible(
-    request: Request,
+pub fn ask_interruptible<C: Call>(
+    call: C,
     writes_at_end: bool,
     terminal: &Terminal,
     incoming: &mut dyn FnMut(Incoming),
-) -> Result<Reply, Problem> {
+) -> Result<C::Reply, Problem> {
     let mut session: Session = Target::local()?;
     let control = session.control();
     let patience = if writes_at_end { Patience::Twice } else { Patience::Once };
-    let reply = with_signals(control, patience, terminal, || session.call(request, incoming))?;
+    let reply = with_signals(control, patience, terminal, || session.call_with(call, incoming))?;
     Ok(reply?)
 }
 
@@ -137,12 +136,4 @@ fn watch(flags: Flags, control: &Control, patience: Patience, terminal: Terminal
         }
         std::thread::sleep(LOOK);
     }
-}
-
-/// The agent answered with something else than the request asks for.
-#[must_use]
-pub fn unexpected(reply: &Reply) -> Problem {
-    let text = format!("{reply:?}");
-    let name: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
-    Problem::new(EXIT_INTERNAL, format!("the agent answered with {name}, which was not asked for"))
 }

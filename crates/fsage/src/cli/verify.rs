@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_OK, EXIT_USAGE, Problem};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 use fsage_model::verify::VerifyResult;
 
 use super::terminal::Terminal;
@@ -35,11 +35,10 @@ pub struct VerifyArgs {
 /// Verifies.
 pub(crate) fn run(args: &VerifyArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let directory = existing(&args.directory)?;
-    let request = Request::Verify { directory: directory.into(), cross_mounts: args.cross_mounts };
-    let reply = session::ask(request, &mut |_| {})?;
-    let Reply::Verified { result } = reply else { return Err(session::unexpected(&reply)) };
+    let verify = call::Verify { directory: directory.into(), cross_mounts: args.cross_mounts };
+    let result = session::ask(verify)?;
     if terminal.json {
-        terminal.json(&*result)?;
+        terminal.json(&result)?;
     } else {
         terminal.result(&show(&result, &args.directory, terminal))?;
     }

@@ -14,7 +14,7 @@ use fsage_disk::media::{Spec, SpecError};
 use fsage_engine::layout::PlacedFile;
 use fsage_model::explanation::{CELLS, Explanation, Item, cells};
 use fsage_model::location::Location;
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{Placed, call};
 
 use crate::target::{Incoming, Session, TargetError};
 
@@ -60,16 +60,13 @@ pub fn explain(
     worst: usize,
 ) -> Result<Explanation, ExplainError> {
     let mut lines = Vec::new();
-    let request = Request::Places { directory: directory.clone(), cells: CELLS };
-    let reply = session.call(request, &mut |incoming| {
-        if let Incoming::Chunk(bytes) = incoming {
-            lines.extend_from_slice(&bytes);
-        }
-    })?;
-    let Reply::Placed { failed, logical, volume_bytes, used, unknown, .. } = reply else {
-        let answer = format!("{reply:?}").chars().take(80).collect();
-        return Err(TargetError::Unexpected { request: "places".to_owned(), answer }.into());
-    };
+    let places = call::Places { directory: directory.clone(), cells: CELLS };
+    let Placed { failed, logical, volume_bytes, used, unknown, .. } =
+        session.call_with(places, &mut |incoming| {
+            if let Incoming::Chunk(bytes) = incoming {
+                lines.extend_from_slice(&bytes);
+            }
+        })?;
     let files: Vec<PlacedFile> = lines
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())

@@ -11,7 +11,7 @@ use std::path::Path;
 use fsage_engine::host::program::all_called;
 use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
-use fsage_model::protocol::{FailureKind, HostFacts, Reply, Request};
+use fsage_model::protocol::{FailureKind, HostFacts, Usage, call};
 use fsage_model::size::Bytes;
 
 use crate::spec::{DriverSpec, FileSystemOptions, FileSystemSpec};
@@ -498,7 +498,7 @@ impl FileSystem {
         match &self.mount {
             Some(mount) => {
                 mount.placed(device, point).run_checked(session)?;
-                session.call(Request::RestrictMount { point: point.to_owned() }, &mut |_| {})?;
+                session.call(call::RestrictMount { point: point.to_owned() })?;
             }
             None => self.mount_by_kernel(session, device, point)?,
         }
@@ -515,14 +515,14 @@ impl FileSystem {
         point: &Path,
     ) -> Result<(), FileSystemError> {
         const ENODEV: i32 = 19;
-        let request = Request::Mount {
+        let mount = call::Mount {
             device: device.to_owned(),
             point: point.to_owned(),
             file_system: self.mount_type.clone(),
             options: self.mount_options.clone(),
         };
-        match session.call(request, &mut |_| {}) {
-            Ok(_) => Ok(()),
+        match session.call(mount) {
+            Ok(()) => Ok(()),
             Err(error) if error.errno() == Some(ENODEV) => {
                 Err(FileSystemError::Kernel { mount_type: self.mount_type.clone() })
             }
@@ -535,8 +535,7 @@ impl FileSystem {
     /// # Errors
     /// It stays busy, or the agent is lost.
     pub fn unmount(&self, session: &mut Session, point: &Path) -> Result<(), FileSystemError> {
-        session.call(Request::Unmount { point: point.to_owned() }, &mut |_| {})?;
-        Ok(())
+        Ok(session.call(call::Unmount { point: point.to_owned() })?)
     }
 
     /// Checks it, unmounted, and changes nothing.
@@ -562,13 +561,8 @@ impl FileSystem {
     ///
     /// # Errors
     /// `statfs` fails, or the agent is lost.
-    pub fn usage(&self, session: &mut Session, point: &Path) -> Result<(u64, u64, u64), FileSystemError> {
-        match session.call(Request::Usage { directory: point.to_owned() }, &mut |_| {})? {
-            Reply::Usage { used_bytes, total_bytes, available_bytes, .. } => {
-                Ok((used_bytes, total_bytes, available_bytes))
-            }
-            other => Err(crate::volume::unexpected("usage", &other).into()),
-        }
+    pub fn usage(&self, session: &mut Session, point: &Path) -> Result<Usage, FileSystemError> {
+        Ok(session.call(call::Usage { directory: point.to_owned() })?)
     }
 }
 

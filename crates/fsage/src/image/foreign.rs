@@ -11,12 +11,12 @@ use clap::ValueEnum;
 use fsage_engine::image::check_place;
 use fsage_model::filesystem::{self, FileSystemFacts, MetadataImage};
 use fsage_model::image::ImageSummary;
-use fsage_model::protocol::Request;
+use fsage_model::protocol::call;
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::{Hold, ImageError, Save, Saved, ask, save};
+use super::{Hold, ImageError, Save, Saved, save};
 use crate::lease::Journal;
 use crate::target::{Incoming, Session};
 use crate::tools::{Invocation, btrfs_image, e2image, xfs_mdrestore, xfs_metadump};
@@ -164,7 +164,7 @@ pub fn export(
     if target.symlink_metadata().is_ok() {
         return Err(ImageError::Exists { path: export.target.clone() });
     }
-    let summary = ask(session, Request::ImageInfo { file: file.clone() }, incoming)?;
+    let summary = session.call_with(call::ImageInfo { file: file.clone() }, incoming)?;
     let kind = &summary.header.file_system;
     let Some(format) = export.format.or_else(|| Format::of(kind)).filter(|format| format.holds(kind)) else {
         let kind = if kind.is_empty() { "no file system that is known" } else { kind };
@@ -178,9 +178,9 @@ pub fn export(
     let outcome = (|| {
         hold.directory(journal, &place)?;
         hold.file(journal, &volume)?;
-        let request =
-            Request::ImageRestore { file, device: volume.clone(), trim: false, threads: export.threads };
-        ask(session, request, incoming)?;
+        let restore =
+            call::ImageRestore { file, device: volume.clone(), trim: false, threads: export.threads };
+        session.call_with(restore, incoming)?;
         hold.file(journal, &written)?;
         format.dump(&text(&volume), &text(&written)).run_checked(session)?;
         renameat_with(CWD, &written, CWD, &target, RenameFlags::NOREPLACE)
@@ -210,17 +210,13 @@ fn materialise(
     volume: &Path,
 ) -> Result<(), ImageError> {
     let kept = hold.len();
-    let request = Request::LoopAttach {
-        file: volume.to_owned(),
-        size_bytes: None,
-        sector_bytes: 512,
-        direct_io: false,
-    };
-    let device = hold.attach(session, journal, volume, request)?;
+    let attach =
+        call::LoopAttach { file: volume.to_owned(), size_bytes: None, sector_bytes: 512, direct_io: false };
+    let device = hold.attach(session, journal, volume, attach)?;
     if let Some(row) = import.format.facts() {
         let options = [row.clone_options, &["noatime"]].concat();
         hold.mount(session, journal, &device, &import.point, (row.name, &options))?;
     }
-    session.call(Request::ImageMaterialise { directory: import.point.clone() }, &mut |_| {})?;
+    session.call(call::ImageMaterialise { directory: import.point.clone() })?;
     hold.give_back_to(kept, session, journal)
 }

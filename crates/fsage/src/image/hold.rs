@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{Call, call};
 
 use super::ImageError;
 use crate::lease::record::Lease;
 use crate::lease::{Journal, LeaseId, give_back};
 use crate::target::Session;
-use crate::volume::unexpected;
 
 /// What is held. [`Hold::give_back`] must be called; what is dropped instead stays leased for
 /// `fsage clean`.
@@ -37,7 +36,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Attaches a loop device with `request`, one of `Request::LoopAttach…` over `file`.
+    /// Attaches a loop device with `call`, one of `LoopAttach…` over `file`.
     ///
     /// # Errors
     /// It cannot be leased or attached.
@@ -46,13 +45,10 @@ impl Hold {
         session: &mut Session,
         journal: &mut Journal,
         file: &Path,
-        request: Request,
+        call: impl Call<Reply = PathBuf>,
     ) -> Result<PathBuf, ImageError> {
         self.taken.push(journal.take(Lease::loop_over(file))?);
-        match session.call(request, &mut |_| {})? {
-            Reply::Device { device } => Ok(device),
-            other => Err(unexpected("loop-attach", &other).into()),
-        }
+        Ok(session.call(call)?)
     }
 
     /// Mounts `device` at `point`, which is made.
@@ -68,15 +64,14 @@ impl Hold {
         (file_system, options): (&str, &[&str]),
     ) -> Result<(), ImageError> {
         self.directory(journal, point)?;
-        session.call(Request::MakeMountPoint { point: point.to_owned() }, &mut |_| {})?;
+        session.call(call::MakeMountPoint { point: point.to_owned() })?;
         self.taken.push(journal.take(Lease::Mount { point: point.to_owned() })?);
-        let request = Request::Mount {
+        session.call(call::Mount {
             device: device.to_owned(),
             point: point.to_owned(),
             file_system: file_system.to_owned(),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
-        };
-        session.call(request, &mut |_| {})?;
+        })?;
         Ok(())
     }
 

@@ -21,27 +21,6 @@ pub use workplace::Workplace;
 
 use std::path::Path;
 
-use fsage_model::image::ImageSummary;
-use fsage_model::protocol::{Reply, Request};
-
-use crate::target::{Incoming, Session};
-use crate::volume::unexpected;
-
-/// Asks for an image's summary: `request` is one of `Request::Image…`.
-///
-/// # Errors
-/// What the agent says.
-pub fn ask(
-    session: &mut Session,
-    request: Request,
-    incoming: &mut dyn FnMut(Incoming),
-) -> Result<ImageSummary, ImageError> {
-    match session.call(request, incoming)? {
-        Reply::Image { summary } => Ok(*summary),
-        other => Err(unexpected("image", &other).into()),
-    }
-}
-
 /// Refuses a volume, called `named` by the user, that the kernel has behind a loop device.
 ///
 /// # Errors

@@ -4,9 +4,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_model::image::ImageSummary;
-use fsage_model::protocol::Request;
+use fsage_model::protocol::call;
 
-use super::{Hold, ImageError, ask, check_detached};
+use super::{Hold, ImageError, check_detached};
 use crate::lease::Journal;
 use crate::spec::VolumeSpec;
 use crate::target::{Incoming, Session};
@@ -48,7 +48,7 @@ pub fn restore(
 ) -> Result<Restored, ImageError> {
     let path = std::path::absolute(&restore.volume).map_err(ImageError::path(&restore.volume))?;
     let file = restore.file.canonicalize().map_err(ImageError::path(&restore.file))?;
-    let request = |device: PathBuf| Request::ImageRestore {
+    let request = |device: PathBuf| call::ImageRestore {
         file: file.clone(),
         device,
         trim: restore.trim,
@@ -59,7 +59,7 @@ pub fn restore(
         let spec = VolumeSpec::Device { path: restore.volume.clone(), scheduler: None };
         let volume = volume::resolve(&spec, &restore.consent, folder_of(&file))?;
         let acquired = volume.acquire(session, journal, "image")?;
-        let outcome = ask(session, request(acquired.device.clone()), incoming);
+        let outcome = session.call_with(request(acquired.device.clone()), incoming);
         let released = volume.release(acquired, session, journal);
         let summary = outcome?;
         released?;
@@ -76,7 +76,7 @@ pub fn restore(
         } else {
             check_detached(&path, &restore.volume)?;
         }
-        let summary = ask(session, request(path.clone()), incoming)?;
+        let summary = session.call_with(request(path.clone()), incoming)?;
         if made {
             hold.keep_last(journal)?;
         }

@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use fsage_engine::image::{check_outside, check_place};
 use fsage_model::filesystem;
 use fsage_model::image::ImageSummary;
-use fsage_model::protocol::{BlockFacts, Reply, Request};
+use fsage_model::protocol::call;
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file;
 
-use super::{Hold, ImageError, ask, check_detached};
+use super::{Hold, ImageError, check_detached};
 use crate::lease::Journal;
 use crate::target::{Incoming, Session};
-use crate::volume::unexpected;
 
 /// How to save.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +83,7 @@ pub fn save(
             Some(point) => (Some(point.clone()), UsedBy::FileSystem),
             None => look(session, journal, &mut hold, save, &volume)?,
         };
-        let request = Request::ImageSave {
+        let call = call::ImageSave {
             device: volume.clone(),
             point,
             frozen: save.frozen.is_some(),
@@ -94,7 +93,7 @@ pub fn save(
             threads: save.threads,
             facts: save.facts.clone(),
         };
-        let summary = ask(session, request, incoming)?;
+        let summary = session.call_with(call, incoming)?;
         Ok(Saved { summary, used_by })
     })();
     hold.give_back(session, journal, outcome)
@@ -114,10 +113,14 @@ fn look(
     check_detached(volume, &save.volume)?;
     let kind = volume.metadata().map_err(ImageError::path(volume))?.file_type();
     // xfs does not mount on sectors larger than those it was made with.
-    let sector_bytes = if kind.is_block_device() { block_facts(session, volume)?.sector_bytes } else { 512 };
-    let request = Request::LoopAttachReadOnly { file: volume.to_owned(), sector_bytes };
-    let device = hold.attach(session, journal, volume, request)?;
-    let signature = block_facts(session, &device)?.signature;
+    let sector_bytes = if kind.is_block_device() {
+        session.call(call::BlockFacts { device: volume.to_owned() })?.sector_bytes
+    } else {
+        512
+    };
+    let attach = call::LoopAttachReadOnly { file: volume.to_owned(), sector_bytes };
+    let device = hold.attach(session, journal, volume, attach)?;
+    let signature = session.call(call::BlockFacts { device: device.clone() })?.signature;
     let Some(facts) = filesystem::by_name(&signature).filter(|row| row.free_space.is_some()) else {
         hold.give_back_to(0, session, journal)?;
         return Ok((None, UsedBy::Unknown(signature)));
@@ -130,12 +133,5 @@ fn look(
             Err(ImageError::Dirty { volume: save.volume.clone(), file_system: signature })
         }
         mounted => mounted.map(|()| (Some(save.point.clone()), UsedBy::FileSystem)),
-    }
-}
-
-fn block_facts(session: &mut Session, device: &Path) -> Result<BlockFacts, ImageError> {
-    match session.call(Request::BlockFacts { device: device.to_owned() }, &mut |_| {})? {
-        Reply::BlockFacts { facts } => Ok(*facts),
-        other => Err(unexpected("block-facts", &other).into()),
     }
 }

@@ -114,7 +114,7 @@ pub fn clean(session: &mut Session, journal: &mut Journal) -> Result<CleanSummar
             }
             Ok(Some(why)) => summary.left.push((record.lease, why)),
             Ok(None) => summary.released.push(record.lease),
-            Err(LeaseError::Target(error)) if error.is_lost() => return Err(error.into()),
+            Err(error) if session.is_lost() => return Err(error),
             Err(LeaseError::Target(error)) => {
                 if let Lease::Process { pid, .. } = record.lease {
                     unended = format!("process {pid}");
@@ -240,13 +240,12 @@ mod tests {
     fn session(asked: &Arc<Mutex<Vec<String>>>, fails: fn(&Request) -> bool) -> Session {
         let asked = Arc::clone(asked);
         Target::scripted(Box::new(move |request, _| {
-            let name = serde_json::to_value(request).unwrap_or_default();
-            asked.lock().unwrap().push(name["request"].as_str().unwrap_or_default().to_owned());
+            asked.lock().unwrap().push(request.name());
             Some(if fails(request) {
                 let (hint, errno, kind) = (String::new(), None, FailureKind::Failed);
                 Err(Failure { message: "no".to_owned(), hint, errno, kind })
             } else {
-                Ok(Reply::Done)
+                Ok(Reply::done())
             })
         }))
     }
@@ -295,7 +294,7 @@ mod tests {
     fn one_that_fails_stays_and_others_go() {
         let folder = tempfile::tempdir().unwrap();
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
-        let busy = |request: &Request| matches!(request, Request::Unmount { .. });
+        let busy = |request: &Request| matches!(request, Request::Unmount(_));
         let summary = clean(&mut session(&asked, busy), &mut journal).unwrap();
         assert_eq!((summary.released.len(), summary.failed.len()), (7, 1));
         assert_eq!(asked.lock().unwrap().len(), 8);
@@ -310,7 +309,7 @@ mod tests {
     fn nothing_is_crossed_out_while_a_process_cannot_be_ended() {
         let folder = tempfile::tempdir().unwrap();
         let (asked, mut journal) = (Arc::default(), left(folder.path()));
-        let stuck = |request: &Request| matches!(request, Request::EndProcess { .. });
+        let stuck = |request: &Request| matches!(request, Request::EndProcess(_));
         let summary = clean(&mut session(&asked, stuck), &mut journal).unwrap();
         assert_eq!((summary.released.len(), summary.failed.len()), (0, 8));
         assert!(summary.failed[1].1.contains("process 77"), "{summary:?}");

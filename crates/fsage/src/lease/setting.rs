@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use fsage_model::filesystem;
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 
 use super::error::LeaseError;
 use super::journal::{Journal, LeaseId};
@@ -65,10 +65,10 @@ pub(crate) fn set(
     value: impl FnOnce(&str) -> String,
 ) -> Result<Option<Outcome>, LeaseError> {
     let _held = journal.hold_settings()?;
-    let now = match session.call(Request::Get { path: path.to_owned() }, &mut |_| {}) {
-        Ok(Reply::Setting { old }) => old,
-        Err(error) if error.is_lost() => return Err(error.into()),
-        Ok(_) | Err(_) => return Ok(None),
+    let now = match session.call(call::Get { path: path.to_owned() }) {
+        Ok(now) => now,
+        Err(error) if session.is_lost() => return Err(error.into()),
+        Err(_) => return Ok(None),
     };
     let others = journal.others_on(path);
     let first = others.iter().find_map(|record| match &record.lease {
@@ -81,9 +81,9 @@ pub(crate) fn set(
     }
     let old = first.unwrap_or(now);
     let id = journal.take(Lease::Setting { path: path.to_owned(), old, new: new.clone() })?;
-    match session.call(Request::Set { path: path.to_owned(), value: new }, &mut |_| {}) {
+    match session.call(call::Set { path: path.to_owned(), value: new }) {
         Ok(_) => Ok(Some(Outcome::Set(id))),
-        Err(error) if error.is_lost() => Err(error.into()),
+        Err(error) if session.is_lost() => Err(error.into()),
         Err(_) => Ok(Some(Outcome::Refused(id))),
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::{Arc, Mutex};
 
-    use fsage_model::protocol::{Failure, FailureKind};
+    use fsage_model::protocol::{Call as _, Failure, FailureKind, Request};
 
     use super::*;
     use crate::lease::give_back;
@@ -146,15 +146,13 @@ mod tests {
         Target::scripted(Box::new(move |request, _| {
             let mut value = host.lock().unwrap();
             Some(match request {
-                Request::Get { .. } => Ok(Reply::Setting { old: value.clone() }),
-                Request::Set { value: new, .. } => {
-                    Ok(Reply::Setting { old: std::mem::replace(&mut *value, new.clone()) })
-                }
-                Request::Restore { old, new, .. } => {
-                    if *value == *new {
-                        value.clone_from(old);
+                Request::Get(get) => get.reply(&value),
+                Request::Set(set) => set.reply(&std::mem::replace(&mut *value, set.value.clone())),
+                Request::Restore(restore) => {
+                    if *value == restore.new {
+                        value.clone_from(&restore.old);
                     }
-                    Ok(Reply::Done)
+                    restore.reply(&())
                 }
                 _ => Err(Failure {
                     message: "no".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 
 use super::error::LeaseError;
 use super::journal::{Journal, LeaseId};
@@ -48,31 +48,28 @@ pub(super) fn undo(
     journal: &Journal,
     record: &LeaseRecord,
 ) -> Result<Option<String>, TargetError> {
-    let request = match record.lease.clone() {
-        Lease::File { path } => match journal.made(record) {
-            Some(made) => Request::RemoveMade { path, directory: false, made },
-            None => return Ok(Some("the lease does not say which file was made".to_owned())),
+    let directory = matches!(record.lease, Lease::Directory { .. });
+    match record.lease.clone() {
+        Lease::File { path } | Lease::Directory { path } => match journal.made(record) {
+            Some(made) => return session.call(call::RemoveMade { path, directory, made }),
+            None => {
+                let what = if directory { "directory" } else { "file" };
+                return Ok(Some(format!("the lease does not say which {what} was made")));
+            }
         },
-        Lease::Directory { path } => match journal.made(record) {
-            Some(made) => Request::RemoveMade { path, directory: true, made },
-            None => return Ok(Some("the lease does not say which directory was made".to_owned())),
-        },
-        Lease::Loop { file, backing } => Request::LoopDetach { file, backing },
-        Lease::Mount { point } => Request::Unmount { point },
+        Lease::Loop { file, backing } => return session.call(call::LoopDetach { file, backing }),
+        Lease::Mount { point } => session.call(call::Unmount { point })?,
         Lease::Setting { path, old, new } => {
             // Another lab holds it still: then its value is what has to be there.
             let old = journal.value_of_others(&path).unwrap_or(old);
-            Request::Restore { path, old, new }
+            session.call(call::Restore { path, old, new })?;
         }
         Lease::Process { pid, start_ticks } => {
             let timeout_ms = u64::try_from(END_PROCESS.as_millis()).unwrap_or(u64::MAX);
-            Request::EndProcess { pid, start_ticks, timeout_ms }
+            session.call(call::EndProcess { pid, start_ticks, timeout_ms })?;
         }
-        Lease::TraceInstance { name } => Request::RemoveTraceInstance { name },
-        Lease::Disk { directory } => Request::EndDisk { directory },
-    };
-    match session.call(request, &mut |_| {})? {
-        Reply::Left { why } => Ok(Some(why)),
-        _ => Ok(None),
+        Lease::TraceInstance { name } => session.call(call::RemoveTraceInstance { name })?,
+        Lease::Disk { directory } => session.call(call::EndDisk { directory })?,
     }
+    Ok(None)
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fsage_model::disk::{DiskStat, DiskTime, DiskUse};
+use fsage_model::disk::{DiskTime, DiskUse};
 use fsage_model::measure::{FioSpec, MeasureMetric, MeasureResult, disk_metrics, model_unit};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 use fsage_model::quantity::{as_f64, share};
 
 use super::job::Length;
 use super::{Job, MeasureError, MeasureOrder};
-use crate::target::{Incoming, Session, unexpected};
+use crate::target::Session;
 use crate::tools::fio::{FioDirection, FioOutputError, FioResult, invoke, parse};
 
 /// Space that `{size}` of a job stands for at most, in bytes.
@@ -26,19 +26,14 @@ pub(super) fn run(
     spec: &FioSpec,
     order: &MeasureOrder,
     session: &mut Session,
-    incoming: &mut dyn FnMut(Incoming),
 ) -> Result<MeasureResult, MeasureError> {
     let job = Job::read(&spec.job)?;
-    let usage = session.call(Request::Usage { directory: order.directory.path.clone() }, incoming)?;
-    let Reply::Usage { available_bytes, .. } = usage else { return Err(unexpected("usage", &usage).into()) };
-    let space = (available_bytes / 2).min(MOST_SPACE);
+    let usage = session.call(call::Usage { directory: order.directory.path.clone() })?;
+    let space = (usage.available_bytes / 2).min(MOST_SPACE);
     // One that is there is not ours to use or to remove.
-    let made = session.call(Request::MakeMeasureFolder { directory: order.directory.clone() }, incoming)?;
-    let Reply::MeasureFolder { path: folder } = made else {
-        return Err(unexpected("make-measure-folder", &made).into());
-    };
-    let answer = in_folder(&job, &folder, space, (spec.seconds, order.seed), session, incoming);
-    let removed = session.call(Request::RemoveMeasureFolder { directory: order.directory.clone() }, incoming);
+    let folder = session.call(call::MakeMeasureFolder { directory: order.directory.clone() })?;
+    let answer = in_folder(&job, &folder, space, (spec.seconds, order.seed), session);
+    let removed = session.call(call::RemoveMeasureFolder { directory: order.directory.clone() });
     match (answer, removed) {
         (answer, Ok(_)) => answer,
         // A measure may be left out for want of space, but not when what it wrote is still there.
@@ -54,11 +49,10 @@ fn in_folder(
     space: u64,
     (seconds, seed): (u64, u64),
     session: &mut Session,
-    incoming: &mut dyn FnMut(Incoming),
 ) -> Result<MeasureResult, MeasureError> {
-    session.call(Request::DropCaches, incoming)?;
-    session.call(Request::DiskRest { directory: folder.to_owned() }, incoming)?;
-    let before = disk(folder, session, incoming)?;
+    session.call(call::DropCaches)?;
+    session.call(call::DiskRest { directory: folder.to_owned() })?;
+    let before = session.call(call::DiskStat { directory: folder.to_owned() })?;
     let length = match &before {
         // By the wall's clock it would do as much as this machine can, and so each time something else.
         Some(stat) if stat.time == DiskTime::Model => Length::Once,
@@ -84,21 +78,10 @@ fn in_folder(
     let wall_ns = u64::try_from(output.elapsed.as_nanos()).unwrap_or(u64::MAX);
     let Some(before) = before else { return Ok(result(&found, wall_ns)) };
     // What fio left in memory is work for the disk as well.
-    session.call(Request::Sync { directory: folder.to_owned() }, incoming)?;
-    let used = disk(folder, session, incoming)?.map(|after| after.since(&before));
+    session.call(call::Sync { directory: folder.to_owned() })?;
+    let after = session.call(call::DiskStat { directory: folder.to_owned() })?;
+    let used = after.map(|after| after.since(&before));
     Ok(used.map_or_else(|| result(&found, wall_ns), |used| on_disk(result(&found, wall_ns), used)))
-}
-
-/// What the virtual disk says of itself, where there is one.
-fn disk(
-    folder: &Path,
-    session: &mut Session,
-    incoming: &mut dyn FnMut(Incoming),
-) -> Result<Option<DiskStat>, MeasureError> {
-    match session.call(Request::DiskStat { directory: folder.to_owned() }, incoming)? {
-        Reply::DiskStat { stat } => Ok(stat.map(|stat| *stat)),
-        other => Err(unexpected("disk-stat", &other).into()),
-    }
 }
 
 /// The result on a virtual disk. fio knows the wall's time alone, which is nobody's on a disk in model time: there only what it did and
@@ -158,6 +141,7 @@ mod tests {
 
     use super::*;
     use crate::target::Target;
+    use fsage_model::protocol::{Call as _, Reply, Request, ToolOutput, Usage};
 
     const DONE: &str = r#"{"fio version":"fio-3.33","jobs":[{"jobname":"x","error":0,"write":{"total_ios":2,
         "io_bytes":8192,"bw":8,"runtime":1000,"clat_ns":{"mean":5.0}}}]}"#;
@@ -177,30 +161,34 @@ mod tests {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
         let mut session = Target::scripted(Box::new(move |request, _| {
-            let text = format!("{request:?}");
-            let name = text.split([' ', '{']).next().unwrap_or_default().to_owned();
+            let name = request.name();
             seen.lock().unwrap().push(name.clone());
             if name == fails {
                 return Some(Err(failure(None)));
             }
-            Some(Ok(match request {
-                Request::Usage { .. } => {
+            Some(match request {
+                Request::Usage(usage) => {
                     let (used_bytes, total_bytes, available_bytes) = (0, 1 << 30, 1 << 30);
-                    Reply::Usage { used_bytes, total_bytes, available_bytes, file_system: "ext4".to_owned() }
+                    usage.reply(&Usage {
+                        used_bytes,
+                        total_bytes,
+                        available_bytes,
+                        file_system: "ext4".to_owned(),
+                    })
                 }
-                Request::RunTool { argv, .. } => {
+                Request::RunTool(run) => {
+                    let argv = run.argv.clone();
                     assert!(argv.contains(&"--directory=/proc/7/fd/9".to_owned()), "{argv:?}");
-                    let (argv, stdout, stderr) = (argv.clone(), stdout.to_owned(), "fio: bad".to_owned());
-                    Reply::Tool { argv, status, stdout, stderr, elapsed_ns: 5 }
+                    let (stdout, stderr) = (stdout.to_owned(), "fio: bad".to_owned());
+                    run.reply(&ToolOutput { argv, status, stdout, stderr, elapsed_ns: 5 })
                 }
-                Request::MakeMeasureFolder { .. } => Reply::MeasureFolder { path: "/proc/7/fd/9".into() },
-                Request::RemoveMeasureFolder { directory } => {
-                    assert_eq!(directory.path, Path::new("/mnt"));
-                    Reply::Done
+                Request::MakeMeasureFolder(folder) => folder.reply(&"/proc/7/fd/9".into()),
+                Request::RemoveMeasureFolder(folder) => {
+                    assert_eq!(folder.directory.path, Path::new("/mnt"));
+                    folder.reply(&())
                 }
-                Request::DiskStat { .. } => Reply::DiskStat { stat: None },
-                _ => Reply::Done,
-            }))
+                _ => Ok(Reply::done()),
+            })
         }));
         let spec = FioSpec::default();
         let order = MeasureOrder {
@@ -210,7 +198,7 @@ mod tests {
             seed: 1,
             requests: false,
         };
-        let answer = run(&spec, &order, &mut session, &mut |_| {});
+        let answer = run(&spec, &order, &mut session);
         let asked = asked.lock().unwrap().clone();
         (answer, asked)
     }
@@ -220,30 +208,30 @@ mod tests {
         let (answer, asked) = told("", 0, DONE);
         assert_eq!(answer.unwrap().bytes, 8192);
         let wanted = [
-            "Usage",
-            "MakeMeasureFolder",
-            "DropCaches",
-            "DiskRest",
-            "DiskStat",
-            "RunTool",
-            "RemoveMeasureFolder",
+            "usage",
+            "make-measure-folder",
+            "drop-caches",
+            "disk-rest",
+            "disk-stat",
+            "run-tool",
+            "remove-measure-folder",
         ];
         assert_eq!(asked, wanted);
         for (fails, status, stdout) in [
-            ("DropCaches", 0, DONE),
-            ("RunTool", 0, DONE),
+            ("drop-caches", 0, DONE),
+            ("run-tool", 0, DONE),
             ("", 137, ""),
             ("", 0, "no JSON"),
             ("", 1, NO_SPACE),
         ] {
             let (answer, asked) = told(fails, status, stdout);
             assert!(answer.is_err(), "{fails} {stdout}");
-            assert_eq!(asked.last().map(String::as_str), Some("RemoveMeasureFolder"), "{fails} {stdout}");
+            assert_eq!(asked.last().map(String::as_str), Some("remove-measure-folder"), "{fails} {stdout}");
         }
         // What was there before is neither used nor removed.
-        let (answer, asked) = told("MakeMeasureFolder", 0, DONE);
+        let (answer, asked) = told("make-measure-folder", 0, DONE);
         assert!(matches!(answer, Err(MeasureError::Target(_))), "{answer:?}");
-        assert_eq!(asked, ["Usage", "MakeMeasureFolder"]);
+        assert_eq!(asked, ["usage", "make-measure-folder"]);
     }
 
     #[test]
@@ -261,9 +249,9 @@ mod tests {
     #[test]
     fn what_cannot_be_removed_is_an_error() {
         for (status, stdout) in [(0, DONE), (1, NO_SPACE)] {
-            let error = told("RemoveMeasureFolder", status, stdout).0.unwrap_err();
+            let error = told("remove-measure-folder", status, stdout).0.unwrap_err();
             assert!(matches!(error, MeasureError::Target(_)) && !error.is_out_of_space(), "{error:?}");
         }
-        assert!(matches!(told("RemoveMeasureFolder", 1, "").0, Err(MeasureError::Tool(_))));
+        assert!(matches!(told("remove-measure-folder", 1, "").0, Err(MeasureError::Tool(_))));
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fsage_model::location::Location;
 use fsage_model::measure::{MeasureResult, MeasureSpec};
 use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
-use fsage_model::protocol::{FailureKind, Reply, Request};
+use fsage_model::protocol::{FailureKind, call};
 use fsage_sys::errno::is_out_of_space;
 
 use crate::lease::record::Lease;
@@ -115,29 +115,26 @@ pub fn measure(
     incoming: &mut dyn FnMut(Incoming),
 ) -> Result<MeasureResult, MeasureError> {
     if let MeasureSpec::Fio(spec) = &order.measure {
-        return fio::run(spec, order, session, incoming);
+        return fio::run(spec, order, session);
     }
     let instance = order.requests.then(instance_name);
     let lease = match &instance {
         Some(name) => Some(journal.take(Lease::TraceInstance { name: name.clone() })?),
         None => None,
     };
-    let request = Request::Measure {
+    let call = call::Measure {
         measure: order.measure.clone(),
         directory: order.directory.clone(),
         device: order.device.clone(),
         seed: order.seed,
         trace_instance: instance,
     };
-    let reply = session.call(request, incoming);
+    let result = session.call_with(call, incoming);
     // A lost agent may have left it; one that answers has removed it.
-    if let (Some(lease), false) = (lease, reply.as_ref().is_err_and(TargetError::is_lost)) {
+    if let (Some(lease), false) = (lease, session.is_lost()) {
         journal.release(lease)?;
     }
-    match reply? {
-        Reply::Measured { result } => Ok(*result),
-        other => Err(crate::target::unexpected("measure", &other).into()),
-    }
+    Ok(result?)
 }
 
 /// A name that no other lab on this host uses.
@@ -152,6 +149,7 @@ mod tests {
 
     use super::*;
     use crate::target::Target;
+    use fsage_model::protocol::{Call as _, Request};
 
     #[test]
     fn the_trace_instance_is_leased_and_given_back() {
@@ -168,9 +166,9 @@ mod tests {
         for lost in [false, true] {
             let seen = Arc::clone(&asked);
             let mut session = Target::scripted(Box::new(move |request, _| {
-                let Request::Measure { trace_instance, .. } = request else { return None };
-                seen.lock().unwrap().push(trace_instance.clone().unwrap());
-                (!lost).then(|| Ok(Reply::Measured { result: Box::default() }))
+                let Request::Measure(call) = request else { return None };
+                seen.lock().unwrap().push(call.trace_instance.clone().unwrap());
+                (!lost).then(|| call.reply(&MeasureResult::default()))
             }));
             let outcome = measure(&mut session, &mut journal, &order, &mut |_| {});
             assert_eq!(outcome.is_err(), lost);

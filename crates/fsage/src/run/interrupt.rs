@@ -113,7 +113,7 @@ impl Drop for Interrupt {
 
 #[cfg(test)]
 mod tests {
-    use fsage_model::protocol::Request;
+    use fsage_model::protocol::{Request, call};
     use rustix::process::{Signal as Number, getpid, kill_process};
 
     use super::*;
@@ -140,13 +140,13 @@ mod tests {
         let paused = || interrupt.shared.paused.load(Ordering::SeqCst);
         assert_eq!(load(), []);
         signal(Number::USR1, paused);
-        assert_eq!(load(), [Request::Pause]);
-        assert_eq!(load(), [Request::Pause], "until it is taken back");
+        assert_eq!(load(), [Request::from(call::Pause)]);
+        assert_eq!(load(), [Request::from(call::Pause)], "until it is taken back");
         signal(Number::USR2, || !paused());
         assert_eq!(load(), []);
         signal(Number::USR1, paused);
         signal(Number::INT, || interrupt.by().is_some());
-        assert_eq!(load(), [Request::Abandon]);
+        assert_eq!(load(), [Request::from(call::Abandon)]);
         assert_eq!(interrupt.by(), Some(2));
     }
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_model::location::Location;
-use fsage_model::protocol::{BlockFacts, Request};
+use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
@@ -87,7 +87,7 @@ impl Place {
     pub(super) fn mount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let point = self.point.clone();
         let directory = context.journal.make(Lease::Directory { path: point.clone() })?;
-        context.call(Request::MakeMountPoint { point: point.clone() })?;
+        context.session.call(call::MakeMountPoint { point: point.clone() })?;
         let mount = context.journal.take(Lease::Mount { point: point.clone() })?;
         let line = context.file_system.mount_line(self.device(), &point);
         context.command("mount", &line);

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::location::Location;
-use fsage_model::protocol::{Event, HostFacts, Reply, Request};
+use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::warning::Warning;
 
 use super::error::TrialError;
@@ -24,7 +24,7 @@ use crate::plan::PlannedTrial;
 use crate::record::StageRecord;
 use crate::spec::{StageSpec, StudySpec};
 use crate::store::TrialFolder;
-use crate::target::{Incoming, Session, TargetError};
+use crate::target::{Incoming, Session};
 use crate::volume::EraseConsent;
 
 /// What the stages of a trial work with.
@@ -60,11 +60,6 @@ pub(super) struct StageContext<'a> {
 }
 
 impl StageContext<'_> {
-    /// Asks the agent, with nothing to hear before the answer.
-    pub(super) fn call(&mut self, request: Request) -> Result<Reply, TargetError> {
-        self.session.call(request, &mut |_| {})
-    }
-
     /// Gives back what was leased; nothing to give back is fine.
     pub(super) fn give_back(&mut self, id: Option<LeaseId>) -> Result<(), TrialError> {
         match id {
@@ -128,16 +123,12 @@ impl StageContext<'_> {
     ) -> Result<(LayoutSummary, Option<FreeSpace>), TrialError> {
         let directory = directory.clone();
         let scan =
-            Request::Scan { directory: directory.clone(), threads: 1, one_file_system: true, detail: false };
-        let layout = match self.call(scan)? {
-            Reply::Layout { layout, .. } => *layout,
-            other => return Err(crate::volume::unexpected("scan", &other).into()),
-        };
+            call::Scan { directory: directory.clone(), threads: 1, one_file_system: true, detail: false };
+        let layout = self.session.call(scan)?.layout;
         // A file system that does not tell its free space is no failure: the record has none.
-        let free_space = match self.call(Request::FreeSpace { directory }) {
-            Ok(Reply::FreeSpace { free_space, .. }) => Some(*free_space),
-            Ok(other) => return Err(crate::volume::unexpected("free-space", &other).into()),
-            Err(error) if error.is_lost() => return Err(error.into()),
+        let free_space = match self.session.call(call::FreeSpace { directory }) {
+            Ok(free_space) => Some(free_space),
+            Err(error) if self.session.is_lost() => return Err(error.into()),
             Err(_) => None,
         };
         Ok((layout, free_space))

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use fsage_model::disk::DiskTime;
 use fsage_model::filesystem;
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
@@ -71,16 +71,16 @@ impl Steady {
         if !applies(context.spec) {
             return Ok(steady);
         }
-        match context.call(Request::Pin) {
-            Ok(Reply::Pinned { cpu }) => {
+        match context.session.call(call::Pin) {
+            Ok(cpu) => {
                 let agent = context.session.identity().pid;
                 context.command("steady", &format!("taskset --all-tasks --cpu-list --pid {cpu} {agent}"));
                 if !steady.set(WORKERS, |old| mask(old, cpu), context)? {
                     less(context, &format!("this host has no {WORKERS}"));
                 }
             }
-            Err(error) if error.is_lost() => return Err(error.into()),
-            Ok(_) | Err(_) => less(context, "the agent cannot be kept on one processor"),
+            Err(error) if context.session.is_lost() => return Err(error.into()),
+            Err(_) => less(context, "the agent cannot be kept on one processor"),
         }
         for (path, value) in timers(context.spec) {
             if !steady.set(path, |_| value.to_owned(), context)? {

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fsage_model::protocol::{BlockFacts, HostFacts, Reply, Request};
+use fsage_model::protocol::{BlockFacts, HostFacts, call};
 use fsage_model::warning::Warning;
 
 use super::error::TrialError;
@@ -16,11 +16,9 @@ use super::place::Place;
 use super::stage::{self, StageContext};
 use super::steady::{self, Steady};
 use super::{Starter, metric, warning};
-use crate::filesystem::{FileSystem, FileSystemError};
-use crate::image::ImageError;
+use crate::filesystem::FileSystem;
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError};
-use crate::measure::MeasureError;
 use crate::plan::PlannedTrial;
 use crate::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use crate::spec::{CopyStage, StageSpec, VolumeSpec};
@@ -28,8 +26,7 @@ use crate::store::TrialFolder;
 use crate::study::{Cell, identity};
 use crate::target::Session;
 use crate::time;
-use crate::tools::ToolError;
-use crate::volume::{self, EraseConsent, Volume, VolumeError};
+use crate::volume::{self, EraseConsent, Volume};
 
 /// What every trial of a run shares.
 pub(super) struct Lab<'a> {
@@ -162,7 +159,7 @@ impl Lab<'_> {
             return Ok(());
         };
         folder.log(&format!("gives back after: {}", error.text()));
-        let through_own = if is_lost(&error) { Ok(false) } else { self.clean(&mut session, folder) };
+        let through_own = if session.is_lost() { Ok(false) } else { self.clean(&mut session, folder) };
         // Dropping waits until the process and all it started are gone.
         drop(session);
         self.journal.release(own)?;
@@ -221,7 +218,7 @@ impl Lab<'_> {
         observer: &mut dyn RunObserver,
         collected: &mut Collected,
     ) -> Result<(), TrialError> {
-        collected.facts = host_facts(session)?;
+        collected.facts = session.call(call::HostFacts)?;
         collected.warnings.extend(warning::of_clock(&collected.facts));
         let file_system = steady::file_system(&cell.spec, &cell.file_system, planned.seed);
         file_system.check_host(&collected.facts)?;
@@ -272,36 +269,4 @@ fn stages(place: &mut Place, context: &mut StageContext<'_>) -> Result<(), Trial
         stage::run(stage, place, context)?;
     }
     context.interrupted()
-}
-
-/// Whether the agent is gone. The errors that only pass an agent's on hide it from `source`.
-fn is_lost(error: &TrialError) -> bool {
-    let target = match error {
-        TrialError::Target(error)
-        | TrialError::Volume(VolumeError::Target(error) | VolumeError::Lease(LeaseError::Target(error)))
-        | TrialError::Volume(VolumeError::Disk(ToolError::NotRun { source: error, .. }))
-        | TrialError::FileSystem(
-            FileSystemError::Target(error) | FileSystemError::Tool(ToolError::NotRun { source: error, .. }),
-        )
-        | TrialError::Lease(LeaseError::Target(error)) => error,
-        TrialError::Measure(error) => match &**error {
-            MeasureError::Target(error)
-            | MeasureError::Lease(LeaseError::Target(error))
-            | MeasureError::Tool(ToolError::NotRun { source: error, .. }) => error,
-            _ => return false,
-        },
-        TrialError::Image(error) => match &**error {
-            ImageError::Target(error) | ImageError::Lease(LeaseError::Target(error)) => error,
-            _ => return false,
-        },
-        _ => return false,
-    };
-    target.is_lost()
-}
-
-fn host_facts(session: &mut Session) -> Result<HostFacts, TrialError> {
-    match session.call(Request::HostFacts, &mut |_| {})? {
-        Reply::HostFacts { facts } => Ok(*facts),
-        other => Err(volume::unexpected("host-facts", &other).into()),
-    }
 }

@@ -50,13 +50,13 @@ pub enum TargetError {
         /// Why.
         source: FrameError,
     },
-    /// The agent answered with something that is no answer to the request.
-    #[error("the agent answered {request} with {answer}")]
+    /// The agent answered with something that is no reply to the request.
+    #[error("the agent answered {request} with something else")]
     Unexpected {
         /// Name of the request.
         request: String,
-        /// What came.
-        answer: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
     },
     /// The request failed on the target.
     #[error("{request} failed")]
@@ -114,12 +114,6 @@ impl TargetError {
             Self::Failed { failure, .. } => failure.errno,
             _ => None,
         }
-    }
-
-    /// Whether the session is of no more use.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost { .. } | Self::Send { .. })
     }
 }
 

@@ -14,7 +14,6 @@ use fsage_model::protocol::Event;
 
 pub use error::TargetError;
 pub use script::Script;
-pub(crate) use session::unexpected;
 pub use session::{Control, Session};
 
 /// Where trials run.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fsage_engine::frame;
 use fsage_engine::frame::{Frame, FrameError, Kind};
-use fsage_model::protocol::{Failure, PROTOCOL_VERSION, Reply, Request};
+use fsage_model::protocol::{Call, Failure, Greeting, PROTOCOL_VERSION, Reply, Request, call};
 
 use super::local::Child;
 use super::script::Script;
@@ -21,6 +21,7 @@ pub struct Session {
     link: Link,
     identity: AgentIdentity,
     next_id: Arc<AtomicU64>,
+    lost: bool,
 }
 
 enum Link {
@@ -37,7 +38,7 @@ impl fmt::Debug for Session {
 impl Session {
     pub(super) fn scripted(script: Box<Script>) -> Self {
         let identity = AgentIdentity { version: "script".to_owned(), ..AgentIdentity::default() };
-        Self { link: Link::Script(script), identity, next_id: Arc::default() }
+        Self::over(Link::Script(script), identity)
     }
 
     /// Takes over a freshly started agent and greets it.
@@ -48,17 +49,18 @@ impl Session {
     ) -> Result<Self, TargetError> {
         let output = Arc::new(Mutex::new(Some(output)));
         let link = Link::Agent { output, input: frame::Reader::new(input), child };
-        let mut session = Self { link, identity: AgentIdentity::default(), next_id: Arc::default() };
-        match session.call(Request::Hello { protocol: PROTOCOL_VERSION }, &mut |_| {})? {
-            Reply::Hello { protocol, version, .. } if protocol != PROTOCOL_VERSION => {
-                Err(TargetError::Version { theirs: protocol, version })
-            }
-            Reply::Hello { version, pid, start_ticks, boot_id, .. } => {
-                session.identity = AgentIdentity { pid, start_ticks, boot_id, version };
-                Ok(session)
-            }
-            other => Err(unexpected("hello", &other)),
+        let mut session = Self::over(link, AgentIdentity::default());
+        let Greeting { protocol, version, pid, start_ticks, boot_id } =
+            session.call(call::Hello { protocol: PROTOCOL_VERSION })?;
+        if protocol != PROTOCOL_VERSION {
+            return Err(TargetError::Version { theirs: protocol, version });
         }
+        session.identity = AgentIdentity { pid, start_ticks, boot_id, version };
+        Ok(session)
+    }
+
+    fn over(link: Link, identity: AgentIdentity) -> Self {
+        Self { link, identity, next_id: Arc::default(), lost: false }
     }
 
     /// Which process the agent is.
@@ -67,39 +69,70 @@ impl Session {
         &self.identity
     }
 
-    /// Asks and waits for the answer; what comes before it goes to `incoming`.
+    /// Whether the agent or the connection to it was lost: every further call fails.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Asks and waits for the reply.
     ///
     /// # Errors
     /// [`TargetError::Failed`] with what the agent said; [`TargetError::Lost`] when it died.
-    pub fn call(
-        &mut self,
-        request: Request,
-        incoming: &mut dyn FnMut(Incoming),
-    ) -> Result<Reply, TargetError> {
-        self.call_and(request, &mut || {}, incoming)
+    pub fn call<C: Call>(&mut self, call: C) -> Result<C::Reply, TargetError> {
+        self.call_with(call, &mut |_| {})
     }
 
-    /// The same, and does `sent` when the request is on its way: what a [`Control`] says from then on is heeded by
-    /// the load that was asked for, what it said before is not.
+    /// The same; what comes before the reply goes to `incoming`.
     ///
     /// # Errors
     /// As [`Session::call`].
-    pub fn call_and(
+    pub fn call_with<C: Call>(
         &mut self,
-        request: Request,
+        call: C,
+        incoming: &mut dyn FnMut(Incoming),
+    ) -> Result<C::Reply, TargetError> {
+        self.call_and(call, &mut || {}, incoming)
+    }
+
+    /// The same, and does `sent` when the request is on its way: what a [`Control`] says from then on acts on
+    /// the load that was asked for, what it said before does not.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub fn call_and<C: Call>(
+        &mut self,
+        call: C,
+        sent: &mut dyn FnMut(),
+        incoming: &mut dyn FnMut(Incoming),
+    ) -> Result<C::Reply, TargetError> {
+        let request = call.into();
+        let answer = self.ask(&request, sent, incoming);
+        self.lost |= matches!(answer, Err(TargetError::Lost { .. } | TargetError::Send { .. }));
+        answer?.to::<C>().map_err(|source| TargetError::Unexpected { request: request.name(), source })
+    }
+
+    fn ask(
+        &mut self,
+        request: &Request,
         sent: &mut dyn FnMut(),
         incoming: &mut dyn FnMut(Incoming),
     ) -> Result<Reply, TargetError> {
-        let name = name(&request);
+        let name = request.name();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let answer = match &mut self.link {
             Link::Script(script) => {
                 sent();
-                script(&request, incoming)
+                script(request, incoming).ok_or_else(|| TargetError::Lost {
+                    request: name.clone(),
+                    status: "scripted".to_owned(),
+                    last: "nothing".to_owned(),
+                    stderr: String::new(),
+                })?
             }
             Link::Agent { output, input, child } => {
                 let mut last = "nothing".to_owned();
-                let on_its_way = send(output, id, &request);
+                let on_its_way = send(output, id, request);
                 sent();
                 let answer = match on_its_way {
                     Ok(()) => listen(input, id, incoming, &mut last),
@@ -108,7 +141,7 @@ impl Session {
                     Err(source) => return Err(TargetError::Send { request: name, source }),
                 };
                 match answer {
-                    Ok(Some(answer)) => Some(answer),
+                    Ok(Some(answer)) => answer,
                     Ok(None) => return Err(child.lost(output, name, last)),
                     Err(error) => {
                         let last = format!("{last}, then {error}");
@@ -117,16 +150,7 @@ impl Session {
                 }
             }
         };
-        match answer {
-            Some(Ok(reply)) => Ok(reply),
-            Some(Err(failure)) => Err(TargetError::Failed { request: name, failure }),
-            None => Err(TargetError::Lost {
-                request: name,
-                status: "scripted".to_owned(),
-                last: "nothing".to_owned(),
-                stderr: String::new(),
-            }),
-        }
+        answer.map_err(|failure| TargetError::Failed { request: name, failure })
     }
 
     /// A handle that pauses, resumes or stops the load that a call runs, from any thread.
@@ -178,29 +202,29 @@ impl Control {
 
     /// Holds the load before its next operation.
     pub fn pause(&self) {
-        self.send(&Request::Pause);
+        self.send(call::Pause);
     }
 
     /// Lets it go on.
     pub fn resume(&self) {
-        self.send(&Request::Resume);
+        self.send(call::Resume);
     }
 
     /// Ends it; its reply comes as usual.
     pub fn stop(&self) {
-        self.send(&Request::Stop);
+        self.send(call::Stop);
     }
 
     /// Ends it at once: data that it reserved space for is not written.
     pub fn abandon(&self) {
-        self.send(&Request::Abandon);
+        self.send(call::Abandon);
     }
 
-    fn send(&self, request: &Request) {
+    fn send(&self, call: impl Call) {
         if let Some(output) = &self.output {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);
             // An agent that cannot be reached has no load to control; the call that waits for it says so.
-            let _ = send(output, id, request);
+            let _ = send(output, id, &call.into());
         }
     }
 }
@@ -231,7 +255,7 @@ fn listen(
                 incoming(Incoming::Event(frame.json()?));
             }
             Kind::Chunk => incoming(Incoming::Chunk(frame.payload)),
-            Kind::Reply => return Ok(Some(Ok(frame.json()?))),
+            Kind::Reply => return Ok(Some(Ok(Reply::from_json(frame.payload)))),
             Kind::Failure => return Ok(Some(Err(frame.json()?))),
             Kind::Request => return Err(FrameError::UnknownKind { kind: Kind::Request as u8 }),
         }
@@ -242,18 +266,6 @@ fn listen(
 /// The first bytes of an event, for the error should it be the last.
 fn describe(frame: &Frame) -> String {
     String::from_utf8_lossy(frame.payload.get(..200).unwrap_or(&frame.payload)).into_owned()
-}
-
-/// The request's name on the wire (`loop-attach`).
-fn name(request: &Request) -> String {
-    let value = serde_json::to_value(request).unwrap_or_default();
-    value.get("request").and_then(serde_json::Value::as_str).unwrap_or("a request").to_owned()
-}
-
-/// The error for a reply of the wrong kind.
-pub(crate) fn unexpected(request: &str, reply: &Reply) -> TargetError {
-    let answer = format!("{reply:?}").chars().take(200).collect();
-    TargetError::Unexpected { request: request.to_owned(), answer }
 }
 
 #[cfg(test)]
@@ -271,8 +283,9 @@ mod tests {
             let note = format!("{count}");
             incoming(Incoming::Event(Event::Progress { operations: 1, elapsed_ns: 2, share: None, note }));
             match request {
-                Request::DropCaches => Some(Ok(Reply::Done)),
-                Request::HostFacts => None,
+                Request::DropCaches(_) => Some(Ok(Reply::done())),
+                Request::Pin(_) => Some(Ok(Reply::done())),
+                Request::HostFacts(_) => None,
                 _ => Some(Err(Failure {
                     message: "no".to_owned(),
                     hint: "ask nicely".to_owned(),
@@ -287,13 +300,16 @@ mod tests {
                 notes.push(note);
             }
         };
-        assert_eq!(session.call(Request::DropCaches, &mut note).unwrap(), Reply::Done);
-        let failed = session.call(Request::Sync { directory: "/".into() }, &mut note).unwrap_err();
+        session.call_with(call::DropCaches, &mut note).unwrap();
+        let failed = session.call_with(call::Sync { directory: "/".into() }, &mut note).unwrap_err();
         assert_eq!((failed.kind(), failed.errno()), (FailureKind::Damage, Some(5)));
         assert_eq!(failed.hint().as_deref(), Some("ask nicely"));
         assert_eq!(failed.to_string(), "sync failed");
-        let lost = session.call(Request::HostFacts, &mut note).unwrap_err();
-        assert!(lost.is_lost() && lost.to_string().contains("host-facts"));
-        assert_eq!(notes, ["1", "2", "3"]);
+        let unexpected = session.call(call::Pin).unwrap_err();
+        assert_eq!(unexpected.to_string(), "the agent answered pin with something else");
+        assert!(!session.is_lost());
+        let lost = session.call_with(call::HostFacts, &mut note).unwrap_err();
+        assert!(session.is_lost() && lost.to_string().contains("host-facts"));
+        assert_eq!(notes, ["1", "2", "4"]);
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsage_engine::host::program;
-use fsage_model::protocol::{FailureKind, Reply, Request};
+use fsage_model::protocol::{FailureKind, ToolOutput, call};
 
 use crate::target::{Session, TargetError};
 
@@ -144,12 +144,6 @@ pub enum ToolError {
         /// What is wrong with it.
         message: String,
     },
-    /// The agent answered with something else.
-    #[error("the agent answered `{command}` with another kind of reply")]
-    Reply {
-        /// The command as a shell would read it.
-        command: String,
-    },
 }
 
 /// mkfs.btrfs asks the backing file of every loop device of the host, so one dead FUSE server stops it everywhere.
@@ -166,7 +160,7 @@ impl ToolError {
             Self::Status { tail, .. } if tail.contains("Transport endpoint is not connected") => {
                 Some(DEAD_SERVER.to_owned())
             }
-            Self::Status { .. } | Self::Reply { .. } | Self::Local { .. } | Self::Output { .. } => None,
+            Self::Status { .. } | Self::Local { .. } | Self::Output { .. } => None,
         }
     }
 
@@ -177,7 +171,6 @@ impl ToolError {
             Self::Missing { .. } => FailureKind::Missing,
             Self::NotRun { source, .. } => source.kind(),
             Self::Status { .. } | Self::Local { .. } | Self::Output { .. } => FailureKind::Failed,
-            Self::Reply { .. } => FailureKind::Internal,
         }
     }
 }
@@ -235,28 +228,22 @@ impl Invocation {
         Self { argv: self.argv.iter().map(place).collect(), ..self.clone() }
     }
 
-    /// The request that runs it.
-    #[must_use]
-    pub fn request(&self) -> Request {
-        let timeout_ms = u64::try_from(self.time_limit.as_millis()).unwrap_or(u64::MAX);
-        let argv = self.argv.clone();
-        if self.outlives {
-            Request::StartServer { argv, timeout_ms }
-        } else {
-            Request::RunTool { argv, timeout_ms }
-        }
-    }
-
     /// Runs it; any exit status is a success here.
     ///
     /// # Errors
     /// When it is missing, cannot be started or does not end in time.
     pub fn run(&self, session: &mut Session) -> Result<Output, ToolError> {
-        match session.call(self.request(), &mut |_| {}) {
-            Ok(Reply::Tool { status, stdout, stderr, elapsed_ns, .. }) => {
+        let timeout_ms = u64::try_from(self.time_limit.as_millis()).unwrap_or(u64::MAX);
+        let argv = self.argv.clone();
+        let ended = if self.outlives {
+            session.call(call::StartServer { argv, timeout_ms })
+        } else {
+            session.call(call::RunTool { argv, timeout_ms })
+        };
+        match ended {
+            Ok(ToolOutput { status, stdout, stderr, elapsed_ns, .. }) => {
                 Ok(Output { status, stdout, stderr, elapsed: Duration::from_nanos(elapsed_ns) })
             }
-            Ok(_) => Err(ToolError::Reply { command: self.to_string() }),
             Err(TargetError::Failed { failure, .. }) if failure.kind == FailureKind::Missing => {
                 Err(ToolError::Missing { program: self.program().to_owned(), package: self.package.clone() })
             }
@@ -338,6 +325,7 @@ mod tests {
 
     use super::*;
     use crate::target::Target;
+    use fsage_model::protocol::{Call as _, Request};
 
     #[test]
     fn words_are_quoted_for_a_shell() {
@@ -379,10 +367,10 @@ mod tests {
     #[test]
     fn a_failing_program_is_quoted() {
         let mut session = Target::scripted(Box::new(|request, _| {
-            let Request::RunTool { argv, .. } = request else { return None };
+            let Request::RunTool(run) = request else { return None };
             let stderr = "mkfs.xfs: cannot open /dev/null/x\n".to_owned();
-            let argv = argv.clone();
-            Some(Ok(Reply::Tool { argv, status: 1, stdout: String::new(), stderr, elapsed_ns: 5 }))
+            let argv = run.argv.clone();
+            Some(run.reply(&ToolOutput { argv, status: 1, stdout: String::new(), stderr, elapsed_ns: 5 }))
         }));
         let invocation = mkfs_xfs::PROGRAM.invoke(vec!["/dev/null/x".into()]);
         assert_eq!(invocation.run(&mut session).expect("a reply").status, 1);

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::spec::{DiskOptions, SIZES};
 use fsage_engine::host::disk::FILE;
-use fsage_model::protocol::{BlockFacts, Reply, Request};
+use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::size::Bytes;
 
-use super::{Taking, VolumeError, unexpected};
+use super::{Taking, VolumeError};
 use crate::lease::record::Lease;
 use crate::lease::runtime;
 use crate::tools::fsage_disk::{self, Up};
@@ -141,11 +141,10 @@ impl DiskVolume {
             // Nobody else may have made it: what lies in it decides which processes are ended.
             runtime::make(Path::new("volumes"))?;
         }
-        let end = Request::EndDisk { directory: directory.to_owned() };
         taking.lease(Lease::Disk { directory: directory.to_owned() })?;
         // A run that was killed may have left one of this name.
-        taking.call(end)?;
-        taking.call(Request::MakeDirectory { directory: directory.to_owned() })?;
+        taking.session.call(call::EndDisk { directory: directory.to_owned() })?;
+        taking.session.call(call::MakeDirectory { directory: directory.to_owned() })?;
         let invocation = fsage_disk::up(&self.up(directory));
         let invocation =
             if matches!(self.place, DiskDirectory::At(_)) { invocation.outliving() } else { invocation };
@@ -156,16 +155,12 @@ impl DiskVolume {
         let file = served.file;
         taking.lease(Lease::loop_over(&file))?;
         taking.commands.push(self.attach_line(&file));
-        let attach = Request::LoopAttach {
+        let device = taking.session.call(call::LoopAttach {
             file,
             size_bytes: None,
             sector_bytes: self.options.block_bytes,
             direct_io: true,
-        };
-        let device = match taking.call(attach)? {
-            Reply::Device { device } => device,
-            other => return Err(unexpected("loop-attach", &other).into()),
-        };
+        })?;
         let rotational = if self.options.rotational { "1" } else { "0" };
         for (setting, value) in
             [("max_sectors_kb", REQUEST_KIB), ("wbt_lat_usec", "0"), ("rotational", rotational)]
@@ -185,6 +180,7 @@ mod tests {
     use crate::lease::Journal;
     use crate::target::{Session, Target};
     use crate::volume::Volume;
+    use fsage_model::protocol::{Call as _, Reply, Request, ToolOutput};
 
     fn options() -> DiskOptions {
         DiskOptions {
@@ -207,28 +203,26 @@ mod tests {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = Arc::clone(&asked);
         let session = Target::scripted(Box::new(move |request, _| {
-            let value = serde_json::to_value(request).unwrap();
-            seen.lock().unwrap().push(value["request"].as_str().unwrap().to_owned());
-            Some(Ok(match request {
-                Request::RunTool { argv, .. } | Request::StartServer { argv, .. } => Reply::Tool {
-                    argv: argv.clone(),
-                    status: i32::from(stdout.is_empty()),
-                    stdout: stdout.to_owned(),
-                    stderr: "no such medium".to_owned(),
-                    elapsed_ns: 1,
-                },
-                Request::LoopAttach { .. } => Reply::Device { device: "/dev/loop77".into() },
+            seen.lock().unwrap().push(request.name());
+            Some(match request {
+                Request::RunTool(call::RunTool { argv, .. })
+                | Request::StartServer(call::StartServer { argv, .. }) => {
+                    Reply::of::<call::RunTool>(&ToolOutput {
+                        argv: argv.clone(),
+                        status: i32::from(stdout.is_empty()),
+                        stdout: stdout.to_owned(),
+                        stderr: "no such medium".to_owned(),
+                        elapsed_ns: 1,
+                    })
+                }
+                Request::LoopAttach(attach) => attach.reply(&"/dev/loop77".into()),
                 // One setting as it should be, one that is not, and one that this kernel does not have.
-                Request::Get { path } if path.ends_with("max_sectors_kb") => {
-                    Reply::Setting { old: "1280".to_owned() }
-                }
-                Request::Get { path } if path.ends_with("rotational") => {
-                    Reply::Setting { old: "1".to_owned() }
-                }
-                Request::Get { .. } => return Some(Err(missing())),
-                Request::BlockFacts { .. } => Reply::BlockFacts { facts: Box::default() },
-                _ => Reply::Done,
-            }))
+                Request::Get(get) if get.path.ends_with("max_sectors_kb") => get.reply(&"1280".to_owned()),
+                Request::Get(get) if get.path.ends_with("rotational") => get.reply(&"1".to_owned()),
+                Request::Get(_) => Err(missing()),
+                Request::BlockFacts(facts) => facts.reply(&BlockFacts::default()),
+                _ => Ok(Reply::done()),
+            })
         }));
         (session, asked)
     }

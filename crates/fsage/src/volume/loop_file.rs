@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_model::protocol::{BlockFacts, Reply, Request};
+use fsage_model::protocol::{BlockFacts, Usage, call};
 use fsage_model::size::Bytes;
 
-use super::{Taking, VolumeError, unexpected};
+use super::{Taking, VolumeError};
 use crate::lease::record::Lease;
 
 /// Smallest volume that is of any use.
@@ -91,32 +91,24 @@ impl LoopVolume {
         taking.lease(Lease::loop_over(&file))?;
         taking.commands.push(format!("truncate -s {} {}", self.size_bytes, file.display()));
         taking.commands.push(self.attach_line(&file));
-        let attach = Request::LoopAttach {
+        let device = taking.session.call(call::LoopAttach {
             file,
             size_bytes: Some(self.size_bytes),
             sector_bytes: self.sector_bytes,
             direct_io: self.direct_io,
-        };
-        match taking.call(attach)? {
-            Reply::Device { device } => taking.facts(&device),
-            other => Err(unexpected("loop-attach", &other).into()),
-        }
+        })?;
+        taking.facts(&device)
     }
 
     fn check_space(&self, taking: &mut Taking<'_>) -> Result<(), VolumeError> {
         let directory = self.directory.clone();
         let needed_bytes = self.needed_bytes();
-        match taking.call(Request::Usage { directory: directory.clone() })? {
-            Reply::Usage { available_bytes, .. } if available_bytes < needed_bytes => {
-                Err(VolumeError::Space {
-                    directory,
-                    available_bytes,
-                    size_bytes: self.size_bytes,
-                    needed_bytes,
-                })
-            }
-            Reply::Usage { .. } => Ok(()),
-            other => Err(unexpected("usage", &other).into()),
+        let Usage { available_bytes, .. } =
+            taking.session.call(call::Usage { directory: directory.clone() })?;
+        if available_bytes < needed_bytes {
+            let size_bytes = self.size_bytes;
+            return Err(VolumeError::Space { directory, available_bytes, size_bytes, needed_bytes });
         }
+        Ok(())
     }
 }

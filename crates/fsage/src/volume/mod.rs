@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_model::problem::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
-use fsage_model::protocol::{BlockFacts, FailureKind, Reply, Request};
+use fsage_model::protocol::{BlockFacts, FailureKind, call};
 use fsage_model::size::Bytes;
 
 use crate::lease::record::Lease;
@@ -136,12 +136,6 @@ impl Explain for VolumeError {
             Self::Target(error) => error.hint(),
         }
     }
-}
-
-/// A reply of the wrong kind, as an error.
-pub(crate) fn unexpected(request: &str, reply: &Reply) -> TargetError {
-    let answer = format!("{reply:?}").chars().take(80).collect();
-    TargetError::Unexpected { request: request.to_owned(), answer }
 }
 
 /// A checked volume, not yet taken.
@@ -318,10 +312,6 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    fn call(&mut self, request: Request) -> Result<Reply, VolumeError> {
-        Ok(self.session.call(request, &mut |_| {})?)
-    }
-
     fn lease(&mut self, lease: Lease) -> Result<(), VolumeError> {
         let id = self.journal.take(lease)?;
         self.taken.push(Taken::Leased(id));
@@ -345,16 +335,13 @@ impl Taking<'_> {
     }
 
     fn facts(&mut self, device: &Path) -> Result<BlockFacts, VolumeError> {
-        match self.call(Request::BlockFacts { device: device.to_owned() })? {
-            Reply::BlockFacts { facts } => Ok(*facts),
-            other => Err(unexpected("block-facts", &other).into()),
-        }
+        Ok(self.session.call(call::BlockFacts { device: device.to_owned() })?)
     }
 
     /// Has the agent hold a device, if it still is the one of `facts`.
     fn hold(&mut self, facts: &BlockFacts) -> Result<(), VolumeError> {
         let device = facts.path.clone();
-        self.call(Request::HoldDevice { device: device.clone(), identity: facts.identity })?;
+        self.session.call(call::HoldDevice { device: device.clone(), identity: facts.identity })?;
         self.taken.push(Taken::Held(device));
         Ok(())
     }
@@ -404,10 +391,7 @@ fn give_back(session: &mut Session, journal: &mut Journal, taken: Vec<Taken>) ->
     for taken in taken.into_iter().rev() {
         let released = match taken {
             Taken::Leased(id) => lease::give_back(session, journal, id).map_err(VolumeError::from),
-            Taken::Held(device) => {
-                let let_go = session.call(Request::LetDeviceGo { device }, &mut |_| {});
-                let_go.map(drop).map_err(VolumeError::from)
-            }
+            Taken::Held(device) => session.call(call::LetDeviceGo { device }).map_err(VolumeError::from),
         };
         if first.is_ok() {
             first = released;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use fsage::lease::{Journal, clean};
 use fsage::target::{Session, Target};
 use fsage_engine::host::file::remove_made;
-use fsage_model::protocol::{Failure, FailureKind, Reply, Request};
+use fsage_model::protocol::{Call as _, Failure, FailureKind, Reply, Request};
 
 use super::ground::Ground;
 use super::{Format, bytes};
@@ -83,13 +83,12 @@ fn session(wrong: &Arc<Mutex<Option<String>>>) -> Session {
             kind: FailureKind::Failed,
         };
         Some(match request {
-            Request::RemoveMade { path, directory, made } => match remove_made(path, *directory, made) {
-                Ok(None) => Ok(Reply::Done),
-                Ok(Some(why)) => Ok(Reply::Left { why }),
+            Request::RemoveMade(call) => match remove_made(&call.path, call.directory, &call.made) {
+                Ok(left) => call.reply(&left),
                 Err(error) => Err(failed(error.to_string())),
             },
-            Request::Unmount { .. } => Err(failed("not tried".to_owned())),
-            _ => Ok(Reply::Done),
+            Request::Unmount(_) => Err(failed("not tried".to_owned())),
+            _ => Ok(Reply::done()),
         })
     }))
 }
@@ -102,20 +101,25 @@ fn is_plain(path: &Path) -> bool {
 /// What may be asked for at most, whatever the journal says.
 fn may_be_asked(request: &Request) -> bool {
     match request {
-        Request::RemoveMade { path, made, .. } => {
-            let staged = &made.staged;
-            is_plain(path) && staged.starts_with('.') && staged.ends_with(".partial") && !staged.contains('/')
+        Request::RemoveMade(call) => {
+            let staged = &call.made.staged;
+            is_plain(&call.path)
+                && staged.starts_with('.')
+                && staged.ends_with(".partial")
+                && !staged.contains('/')
         }
-        Request::LoopDetach { file: path, .. } | Request::Unmount { point: path } => is_plain(path),
-        Request::EndDisk { directory } => {
-            let text = directory.to_string_lossy();
-            is_plain(directory) && (text.contains("/volumes/") || text.ends_with("/served"))
+        Request::LoopDetach(call) => is_plain(&call.file),
+        Request::Unmount(call) => is_plain(&call.point),
+        Request::EndDisk(call) => {
+            let text = call.directory.to_string_lossy();
+            is_plain(&call.directory) && (text.contains("/volumes/") || text.ends_with("/served"))
         }
-        Request::Restore { path, .. } => {
-            is_plain(path) && SETTINGS.iter().any(|start| path.to_string_lossy().starts_with(start))
+        Request::Restore(call) => {
+            is_plain(&call.path)
+                && SETTINGS.iter().any(|start| call.path.to_string_lossy().starts_with(start))
         }
-        Request::RemoveTraceInstance { name } => name.starts_with("fsage-") && !name.contains('/'),
-        Request::EndProcess { pid, .. } => *pid > 1,
+        Request::RemoveTraceInstance(call) => call.name.starts_with("fsage-") && !call.name.contains('/'),
+        Request::EndProcess(call) => call.pid > 1,
         _ => false,
     }
 }

@@ -1,35 +1,35 @@
 //! What every scripted agent answers alike: a host with tools, a loop device and room.
 
-use fsage_model::protocol::{BlockFacts, HostFacts, Reply, Request};
+use fsage_model::protocol::{BlockFacts, Call as _, Failure, HostFacts, Reply, Request, Usage};
 
 /// The answer to a request about the host or its devices; `None` for the others.
-pub fn host(request: &Request) -> Option<Reply> {
+pub fn host(request: &Request) -> Option<Result<Reply, Failure>> {
     Some(match request {
-        Request::HostFacts => {
+        Request::HostFacts(call) => {
             let tools = ["mkfs.ext4", "mke2fs", "e2fsck", "fsck.ext4", "mkfs.xfs", "xfs_repair"];
             let facts = HostFacts {
                 tools: tools.iter().map(|tool| ((*tool).to_owned(), "1".to_owned())).collect(),
                 memory_bytes: 1 << 20,
                 ..HostFacts::default()
             };
-            Reply::HostFacts { facts: Box::new(facts) }
+            call.reply(&facts)
         }
         // The lab really makes what it leases.
-        Request::RemoveMade { path, directory, made } => {
-            let left = fsage_engine::host::file::remove_made(path, *directory, made);
-            left.expect("removed").map_or(Reply::Done, |why| Reply::Left { why })
+        Request::RemoveMade(call) => {
+            let left = fsage_engine::host::file::remove_made(&call.path, call.directory, &call.made);
+            call.reply(&left.expect("removed"))
         }
-        Request::LoopAttach { .. } => Reply::Device { device: "/dev/loop-scripted".into() },
-        Request::BlockFacts { device } => {
-            let facts = BlockFacts { path: device.clone(), size_bytes: 400 << 20, ..BlockFacts::default() };
-            Reply::BlockFacts { facts: Box::new(facts) }
+        Request::LoopAttach(call) => call.reply(&"/dev/loop-scripted".into()),
+        Request::BlockFacts(call) => {
+            let path = call.device.clone();
+            call.reply(&BlockFacts { path, size_bytes: 400 << 20, ..BlockFacts::default() })
         }
-        Request::Usage { .. } => Reply::Usage {
+        Request::Usage(call) => call.reply(&Usage {
             used_bytes: 0,
             total_bytes: 1 << 40,
             available_bytes: 1 << 40,
             file_system: "script".into(),
-        },
+        }),
         _ => return None,
     })
 }

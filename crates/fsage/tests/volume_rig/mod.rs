@@ -15,7 +15,7 @@ use fsage::lease::record::Lease;
 use fsage::lease::{Journal, LeaseId};
 use fsage::spec::VolumeSpec;
 use fsage::target::{Session, Target};
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{Call, call};
 use fsage_model::size::Bytes;
 use fsage_sys::loopdev::{self, AttachOptions};
 
@@ -47,21 +47,21 @@ impl Rig {
         Some(Self { session, journal, agent_lease, store, point, _folder: folder })
     }
 
-    pub fn call(&mut self, request: Request) -> Reply {
-        self.session.call(request, &mut |_| {}).expect("a reply")
+    pub fn call<C: Call>(&mut self, call: C) -> C::Reply {
+        self.session.call(call).expect("a reply")
     }
 
     /// Has the agent hold a device that was not acquired.
     pub fn hold(&mut self, device: &Path) {
         let identity = fsage_engine::host::block::facts(device).expect("facts").identity;
-        self.call(Request::HoldDevice { device: device.to_owned(), identity });
+        self.call(call::HoldDevice { device: device.to_owned(), identity });
     }
 
     /// Makes a file system on a device that was not acquired.
     pub fn make(&mut self, file_system: &FileSystem, device: &Path) {
         self.hold(device);
         file_system.make(&mut self.session, device).expect("made");
-        self.call(Request::LetDeviceGo { device: device.to_owned() });
+        self.call(call::LetDeviceGo { device: device.to_owned() });
     }
 
     /// Mounts a device that was not acquired at the point.
@@ -69,14 +69,14 @@ impl Rig {
         self.hold(device);
         let point = self.point.clone();
         file_system.mount(&mut self.session, device, &point).expect("mounted");
-        self.call(Request::LetDeviceGo { device: device.to_owned() });
+        self.call(call::LetDeviceGo { device: device.to_owned() });
     }
 
     /// Makes the mount point and leases the mount.
     pub fn lease_mount(&mut self) -> [LeaseId; 2] {
         let folder = self.journal.make(Lease::Directory { path: self.point.clone() });
         let folder = folder.expect("a lease").expect("a directory that is not there yet");
-        self.call(Request::MakeMountPoint { point: self.point.clone() });
+        self.call(call::MakeMountPoint { point: self.point.clone() });
         [folder, self.journal.take(Lease::Mount { point: self.point.clone() }).expect("a lease")]
     }
 

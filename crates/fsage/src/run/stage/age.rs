@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fsage_model::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
 use fsage_model::location::Location;
-use fsage_model::protocol::{Event, Reply, Request};
+use fsage_model::protocol::{Event, call};
 use fsage_model::quantity::as_f64;
 use fsage_model::warning::Warning;
 use fsage_model::workload::WorkloadSpec;
@@ -19,13 +19,13 @@ use crate::run::place::Place;
 use crate::run::warning::{self, HostActivity};
 use crate::spec::{AgeStage, StageSpec};
 use crate::store::{StoreError, TrialFolder};
-use crate::target::{Control, Incoming, TargetError};
+use crate::target::{Control, Incoming};
 
 /// Runs the load, then checks its data if asked.
 pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
     let (directory, seed) = (place.folder(&stage.name), context.planned.seed);
     context.commands.extend(describe(stage, place.point(), seed));
-    context.call(Request::MakeFolder { directory: directory.clone() })?;
+    context.session.call(call::MakeFolder { directory: directory.clone() })?;
     context.observer.event(RunEvent::Step { name: stage.name.clone(), detail: in_words(stage) });
     let load = LoadSpec {
         workload: stage.workload.clone(),
@@ -65,16 +65,12 @@ pub(super) fn verify(directory: &Location, context: &mut StageContext<'_>) -> Re
     let shown = directory.path.display();
     context.step("verify", &shown.to_string());
     context.commands.push(format!("fsage verify {shown}"));
-    match context.call(Request::Verify { directory: directory.clone(), cross_mounts: false })? {
-        Reply::Verified { result } if result.bad_blocks.values().any(|n| *n > 0) => {
-            Err(TrialError::Damaged(result))
-        }
-        Reply::Verified { result } => {
-            context.folder.log(&format!("verified {} blocks of {} files", result.good_blocks, result.files));
-            Ok(())
-        }
-        other => Err(unexpected("verify", &other).into()),
+    let result = context.session.call(call::Verify { directory: directory.clone(), cross_mounts: false })?;
+    if result.bad_blocks.values().any(|n| *n > 0) {
+        return Err(TrialError::Damaged(Box::new(result)));
     }
+    context.folder.log(&format!("verified {} blocks of {} files", result.good_blocks, result.files));
+    Ok(())
 }
 
 fn load_with_events(
@@ -96,7 +92,7 @@ fn load_with_events(
     };
     let (interrupt, control) = (context.interrupt, context.session.control());
     let answer = context.session.call_and(
-        Request::Load { load: Box::new(load), mount: Some(mount.to_owned()) },
+        call::Load { load: Box::new(load), mount: Some(mount.to_owned()) },
         &mut || interrupt.direct(Some(control.clone())),
         &mut |i| collect.incoming(i),
     );
@@ -104,21 +100,18 @@ fn load_with_events(
     let Collect { ticks, probes, store, .. } = collect;
     store?;
     // An error stays what it is also after a signal: a lost agent calls for a fresh one to give back.
-    let result = match answer? {
-        Reply::Load { result } => result,
-        other => return Err(unexpected("load", &other).into()),
-    };
+    let result = answer?;
     if context.interrupt.by().is_some() || result.stopped_by == StopReason::Asked {
         return Err(TrialError::Interrupted);
     }
     context.done.push(StageRecord::Age {
         name: stage.name.clone(),
         image: None,
-        result: result.clone(),
+        result: Box::new(result.clone()),
         ticks,
         probes,
     });
-    Ok(*result)
+    Ok(result)
 }
 
 /// Takes in what a load says.
@@ -232,11 +225,6 @@ fn in_words(stage: &AgeStage) -> String {
         Some(operations) => format!("{operations} operations"),
         None => String::new(),
     }
-}
-
-fn unexpected(request: &str, reply: &Reply) -> TargetError {
-    let answer = format!("{reply:?}").chars().take(80).collect();
-    TargetError::Unexpected { request: request.to_owned(), answer }
 }
 
 #[cfg(test)]

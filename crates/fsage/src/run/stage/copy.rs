@@ -2,7 +2,7 @@
 //! in common with the original is its contents; what it lacks is age.
 
 use fsage_model::location::Location;
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::{self, call};
 
 use super::StageContext;
 use super::places::Volume;
@@ -79,12 +79,9 @@ pub(super) fn copy(
 ) -> Result<Copied, TrialError> {
     let (from, to) = (from.folder(folder), to.folder(folder));
     context.command("copy", &format!("cp -a {}/. {}", from.path.display(), to.path.display()));
-    context.call(Request::MakeFolder { directory: to.clone() })?;
-    let request = Request::Copy { from, to: to.clone() };
-    match context.ask_long(stage, |session, _, incoming| session.call(request, incoming))? {
-        Reply::Copied { files, bytes, digest_to: digest, elapsed_ns, .. } => {
-            Ok(Copied { to, files, bytes, digest, elapsed_ns })
-        }
-        other => Err(crate::volume::unexpected("copy", &other).into()),
-    }
+    context.session.call(call::MakeFolder { directory: to.clone() })?;
+    let copy = call::Copy { from, to: to.clone() };
+    let copied = context.ask_long(stage, |session, _, incoming| session.call_with(copy, incoming))?;
+    let protocol::Copied { files, bytes, digest_to: digest, elapsed_ns, .. } = copied;
+    Ok(Copied { to, files, bytes, digest, elapsed_ns })
 }

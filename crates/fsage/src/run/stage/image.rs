@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use fsage_model::image::BLOCK_BYTES;
 use fsage_model::image::ImageSummary;
-use fsage_model::protocol::Request;
+use fsage_model::protocol::call;
 use serde_json::{Value, json};
 
 use super::StageContext;
@@ -137,7 +137,7 @@ fn save(
     let line = format!("fsage image save {} {}", place.device().display(), path.display());
     context.command("image", &line);
     // What an earlier attempt left: a whole image that was never recorded.
-    context.call(Request::RemoveFile { file: path.to_owned() })?;
+    context.session.call(call::RemoveFile { file: path.to_owned() })?;
     let save = image::Save {
         volume: place.device().to_owned(),
         file: path.to_owned(),
@@ -169,8 +169,8 @@ fn restore(key: &str, place: &mut Place, context: &mut StageContext<'_>) -> Resu
     let device = place.device().to_owned();
     context.command("restore", &format!("fsage image restore {} {}", path.display(), device.display()));
     let clock = Instant::now();
-    let request = Request::ImageRestore { file: path, device, trim: true, threads: 0 };
-    context.ask_long("restore", |session, _, incoming| session.call(request, incoming))?;
+    let restore = call::ImageRestore { file: path, device, trim: true, threads: 0 };
+    context.ask_long("restore", |session, _, incoming| session.call_with(restore, incoming))?;
     context.interrupted()?;
     let restore_ns = nanoseconds(clock);
     place.mount(context)?;

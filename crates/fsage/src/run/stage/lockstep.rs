@@ -8,7 +8,7 @@ use std::path::Path;
 use fsage_model::load::out_of_space;
 use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round};
 use fsage_model::measure::MeasureResult;
-use fsage_model::protocol::{Reply, Request};
+use fsage_model::protocol::call;
 use fsage_model::quantity::as_f64;
 use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
@@ -118,7 +118,7 @@ fn begin(
     let directories: Vec<_> =
         std::iter::once(place).chain(followers).map(|place| place.folder(&stage.name)).collect();
     for directory in &directories {
-        context.call(Request::MakeFolder { directory: directory.clone() })?;
+        context.session.call(call::MakeFolder { directory: directory.clone() })?;
     }
     context.command(&stage.name, &in_words(stage, place.point()));
     let lockstep = LockstepSpec {
@@ -128,7 +128,7 @@ fn begin(
         write_mode: stage.write_mode,
         round_operations: stage.round_operations,
     };
-    context.call(Request::LockstepBegin { lockstep: Box::new(lockstep) })?;
+    context.session.call(call::LockstepBegin { lockstep: Box::new(lockstep) })?;
     Ok(())
 }
 
@@ -140,13 +140,10 @@ fn advance(
 ) -> Result<LockstepResult, TrialError> {
     context.interrupted()?;
     context.step(&stage.name, &format!("until round {until}"));
-    let request = Request::LockstepRun { until };
-    let reply = context.ask_long(&stage.name, |session, _, incoming| session.call(request, incoming))?;
-    match reply {
-        Reply::Lockstep { result } if result.stopped => Err(TrialError::Interrupted),
-        Reply::Lockstep { result } => Ok(*result),
-        other => Err(crate::volume::unexpected("lockstep-run", &other).into()),
-    }
+    let advance = call::LockstepRun { until };
+    let result =
+        context.ask_long(&stage.name, |session, _, incoming| session.call_with(advance, incoming))?;
+    if result.stopped { Err(TrialError::Interrupted) } else { Ok(result) }
 }
 
 /// When a look is.
@@ -253,7 +250,7 @@ fn end(
     followers: &[Place],
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
-    context.call(Request::LockstepEnd)?;
+    context.session.call(call::LockstepEnd)?;
     if !stage.verify {
         return Ok(());
     }

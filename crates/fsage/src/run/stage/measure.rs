@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fsage_model::location::Location;
 use fsage_model::measure::{MeasureResult, MeasureSpec};
-use fsage_model::protocol::Request;
+use fsage_model::protocol::call;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
@@ -26,10 +26,10 @@ pub(super) fn run(
 ) -> Result<(), TrialError> {
     let old = context.aged_folders().pop();
     let directory = place.folder(old.as_deref().unwrap_or(FRESH));
-    context.call(Request::MakeFolder { directory: directory.clone() })?;
+    context.session.call(call::MakeFolder { directory: directory.clone() })?;
     if stage.trim {
         context.command("trim", &format!("fstrim {}", place.point().display()));
-        context.call(Request::Trim { directory: directory.clone() })?;
+        context.session.call(call::Trim { directory: directory.clone() })?;
     }
     let before = context.look(&directory)?;
     let mut results = Vec::new();

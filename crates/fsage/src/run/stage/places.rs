@@ -46,7 +46,7 @@ impl StageContext<'_> {
                 let (stage, name) = (volume.stage.to_owned(), volume.name.to_owned());
                 self.folder.keep_places(VolumePlaces { stage, volume: name, explanation });
             }
-            Err(ExplainError::Target(error)) if error.is_lost() => return Err(error.into()),
+            Err(ExplainError::Target(error)) if self.session.is_lost() => return Err(error.into()),
             Err(error) => {
                 let on = if volume.name.is_empty() { String::new() } else { format!(" on {}", volume.name) };
                 let message = format!(

@@ -1,0 +1,79 @@
+//! Calls about the host: its programs, devices, mounts, settings and files.
+
+use std::time::Duration;
+
+use fsage_model::protocol::{Failure, Greeting, PROTOCOL_VERSION, ToolOutput};
+
+use super::task::{Task, handlers};
+use crate::disk::VirtualDisk;
+use crate::host::process::{self, Identity};
+use crate::host::{HostError, block, cache, disk, facts, file, loopback, mount, processor, setting, tool};
+
+handlers! { task:
+    Hello { protocol } => hello(protocol);
+    HostFacts => facts::facts(&task.agent.children);
+    RunTool { argv, timeout_ms } => run_tool(task, tool::run, &argv, timeout_ms)?;
+    StartServer { argv, timeout_ms } => run_tool(task, tool::start_server, &argv, timeout_ms)?;
+    EndProcess { pid, start_ticks, timeout_ms } =>
+        process::end(Identity { pid, start_ticks }, Duration::from_millis(timeout_ms))?;
+    Pin => processor::pin()?;
+    // These act on a running load as they arrive, before their turn comes.
+    Pause => ();
+    Resume => ();
+    Stop => ();
+    Abandon => ();
+    Goodbye => ();
+
+    LoopAttach { file, size_bytes, sector_bytes, direct_io } => task.agent.held
+        .attach(&file, || loopback::attach_held(&file, size_bytes, sector_bytes, direct_io))?;
+    LoopAttachReadOnly { file, sector_bytes } =>
+        task.agent.held.attach(&file, || loopback::attach_read_only(&file, sector_bytes))?;
+    LoopDetach { file, backing } => task.agent.held.detach(&file, backing)?;
+    BlockFacts { device } =>
+        task.agent.held.used_if_held::<_, HostError>(Some(&device), || block::facts(&device))?;
+    HoldDevice { device, identity } => task.agent.held.hold(&device, &identity)?;
+    LetDeviceGo { device } => task.agent.held.let_go(&device);
+    Mount { device, point, file_system, options } =>
+        task.agent.held.mount(&device, &point, &file_system, &options)?;
+    MountAgain { device, point, file_system, options } =>
+        task.agent.held.mount_again(&device, &point, &file_system, &options)?;
+    Unmount { point } => task.agent.held.unmount(&point)?;
+    MakeMountPoint { point } => mount::make_point(&point)?;
+    RestrictMount { point } => mount::restrict(&point)?;
+
+    DiskStat { directory } => VirtualDisk::under(&directory).map(|disk| disk.stat()).transpose()?;
+    DiskRest { directory } => VirtualDisk::under(&directory).map_or(Ok(()), |disk| disk.rest())?;
+    EndDisk { directory } => {
+        task.agent.held.detach_below(&directory);
+        disk::end(&task.agent.children, &directory)?;
+    };
+
+    Get { path } => setting::get(&path)?;
+    Set { path, value } => {
+        task.agent.held.check_setting(&path)?;
+        setting::set(&path, &value)?
+    };
+    Restore { path, old, new } => setting::restore(&path, &old, &new)?;
+    RemoveFile { file } => file::remove(&file)?;
+    MakeDirectory { directory } => file::make_directory(&directory)?;
+    RemoveMade { path, directory, made } => file::remove_made(&path, directory, &made)?;
+    DropCaches => cache::drop_caches()?;
+    Sync { directory } => cache::sync(&directory)?;
+    Usage { directory } => cache::usage(&directory)?;
+}
+
+/// The lab compares the versions: it can say what to do about another one.
+fn hello(_lab: u32) -> Greeting {
+    let Identity { pid, start_ticks } = Identity::own();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Greeting { protocol: PROTOCOL_VERSION, version, pid, start_ticks, boot_id: facts::boot_id() }
+}
+
+type Run = fn(&tool::Children, &[String], Option<Duration>) -> Result<ToolOutput, HostError>;
+
+fn run_tool(task: &Task<'_>, run: Run, argv: &[String], timeout_ms: u64) -> Result<ToolOutput, Failure> {
+    let limit = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
+    let held = &task.agent.held;
+    let device = held.device_in(argv)?;
+    Ok(held.used_if_held(device.as_deref(), || run(&task.agent.children, argv, limit))?)
+}

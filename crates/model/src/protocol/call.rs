@@ -1,0 +1,381 @@
+//! Every request as a type that names its reply.
+//!
+//! A request is JSON with its name in `request` (`{"request":"usage","directory":"/"}`), its reply the JSON of [`Call::Reply`] as it is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BackingFile, Copied, DeviceIdentity, Failure, FailureKind, Greeting, Made, Placed, Scanned, ToolOutput,
+};
+use crate::image::ImageSummary;
+use crate::load::{LoadResult, LoadSpec};
+use crate::location::Location;
+use crate::lockstep::{LockstepResult, LockstepSpec};
+use crate::measure::{MeasureResult, MeasureSpec};
+use crate::replay::{ReplayOptions, ReplayResult};
+use crate::verify::VerifyResult;
+use crate::{disk, layout};
+
+/// A request and what a success is answered with.
+pub trait Call: Into<Request> {
+    /// What comes back.
+    type Reply: Serialize + DeserializeOwned;
+
+    /// `reply` as an answer to this very call, for whoever plays the agent.
+    ///
+    /// # Errors
+    /// JSON cannot express it.
+    fn reply(&self, reply: &Self::Reply) -> Result<Reply, Failure> {
+        Reply::of::<Self>(reply)
+    }
+}
+
+/// What does a call on the target.
+pub trait Handle<C: Call> {
+    /// Does it.
+    ///
+    /// # Errors
+    /// It did not work.
+    fn handle(&self, call: C) -> Answer<C>;
+}
+
+/// The reply to a call, or why it did not work.
+pub type Answer<C> = Result<<C as Call>::Reply, Failure>;
+
+/// The JSON of some call's reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply(Vec<u8>);
+
+impl Reply {
+    /// The reply to every call that has nothing to say.
+    #[must_use]
+    pub fn done() -> Self {
+        Self(b"null".to_vec())
+    }
+
+    /// The reply to a `C`, as it goes over the wire.
+    ///
+    /// # Errors
+    /// JSON cannot express it.
+    pub fn of<C: Call>(reply: &C::Reply) -> Result<Self, Failure> {
+        serde_json::to_vec(reply).map(Self).map_err(|error| Failure {
+            message: format!("a reply that JSON cannot express: {error}"),
+            hint: String::new(),
+            errno: None,
+            kind: FailureKind::Internal,
+        })
+    }
+
+    /// What a reply frame holds.
+    #[must_use]
+    pub const fn from_json(json: Vec<u8>) -> Self {
+        Self(json)
+    }
+
+    /// What a reply frame must hold.
+    #[must_use]
+    pub fn as_json(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The reply to a `C`.
+    ///
+    /// # Errors
+    /// It is the reply to something else.
+    pub fn to<C: Call>(&self) -> serde_json::Result<C::Reply> {
+        serde_json::from_slice(&self.0)
+    }
+}
+
+/// Declares each call as a struct, and [`Request`] as any of them.
+macro_rules! calls {
+    (@declare $(#[$about:meta])* $name:ident) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name;
+    };
+    (@declare $(#[$about:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$attribute])* pub $field: $type),* }
+    };
+    ($(
+        $(#[$about:meta])*
+        $name:ident $({ $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? })? -> $reply:ty;
+    )*) => {
+        $(
+            calls! { @declare $(#[$about])* $name $({ $($(#[$attribute])* $field: $type),* })? }
+
+            impl Call for $name {
+                type Reply = $reply;
+            }
+
+            impl From<$name> for Request {
+                fn from(call: $name) -> Self {
+                    Self::$name(call)
+                }
+            }
+        )*
+
+        /// What the lab asks: any call.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "request", rename_all = "kebab-case")]
+        pub enum Request {
+            $($(#[$about])* $name($name)),*
+        }
+
+        impl Request {
+            /// Lets `handler` do the call. It must have a handler for every one.
+            ///
+            /// # Errors
+            /// It did not work.
+            pub fn handled_by<H>(self, handler: &H) -> Result<Reply, Failure>
+            where
+                $(H: Handle<$name>),*
+            {
+                match self {
+                    $(Self::$name(call) => answer(handler, call)),*
+                }
+            }
+
+            const fn variant(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($name)),*
+                }
+            }
+        }
+    };
+}
+
+fn answer<C: Call>(handler: &impl Handle<C>, call: C) -> Result<Reply, Failure> {
+    Reply::of::<C>(&handler.handle(call)?)
+}
+
+impl Request {
+    /// Its name on the wire (`loop-attach`).
+    #[must_use]
+    pub fn name(&self) -> String {
+        let mut name = String::new();
+        for letter in self.variant().chars() {
+            if letter.is_ascii_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+}
+
+calls! {
+    /// First on every stream.
+    Hello { protocol: u32 } -> Greeting;
+    /// What this host is and can do.
+    HostFacts -> super::HostFacts;
+    /// Run an external program. `argv[0]` is looked up in PATH and /usr/sbin, /sbin.
+    /// A non-zero exit status is a reply, not a failure.
+    RunTool { argv: Vec<String>, timeout_ms: u64 } -> ToolOutput;
+    /// The same, where what the program leaves in the background is to outlive the agent.
+    StartServer { argv: Vec<String>, timeout_ms: u64 } -> ToolOutput;
+    /// Make a sparse file of `size_bytes` (when given) and attach it as a loop device. The reply is the device.
+    LoopAttach { file: PathBuf, size_bytes: Option<u64>, sector_bytes: u32, direct_io: bool } -> PathBuf;
+    /// Detach every loop device whose backing file is `file`; none is not an error. `backing` is the file that was attached under this
+    /// name: another one of that name keeps its devices, and the reply says why.
+    LoopDetach { file: PathBuf, backing: Option<BackingFile> } -> Option<String>;
+    /// End the virtual disk served from `directory`, killing its server when it does not go, and remove the folder; one
+    /// that is gone is not an error.
+    EndDisk { directory: PathBuf } -> ();
+    /// What the virtual disk under `directory` says of itself.
+    /// The reply is `None` where there is none.
+    DiskStat { directory: PathBuf } -> Option<disk::DiskStat>;
+    /// Remove a file; a missing one is not an error.
+    RemoveFile { file: PathBuf } -> ();
+    /// Make a directory of the lab's and its parents, for this user alone.
+    MakeDirectory { directory: PathBuf } -> ();
+    /// Make a directory to work in; one that is there is not an error.
+    MakeFolder { directory: Location } -> ();
+    /// Remove a file that the lab made, or an empty directory (one that is not empty stays, as does what is mounted on); a missing one is not
+    /// an error. What has its name and is another is left and the reply says why.
+    RemoveMade { path: PathBuf, directory: bool, made: Made } -> Option<String>;
+    /// What is known about a block device, for the safety rules.
+    BlockFacts { device: PathBuf } -> super::BlockFacts;
+    /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the agent attaches are held
+    /// without it. Only what is held is mounted, written an image to, or has the settings of its queue changed, and it is compared with
+    /// what it was before each time.
+    HoldDevice { device: PathBuf, identity: DeviceIdentity } -> ();
+    /// Hold a block device no longer; one that is not held is not an error.
+    LetDeviceGo { device: PathBuf } -> ();
+    /// Make a mount point, in a folder of the lab's for nothing else that only this user may enter.
+    MakeMountPoint { point: PathBuf } -> ();
+    /// Mount with exactly these options: a mount of the user's own that was unmounted for a moment.
+    MountAgain { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> } -> ();
+    /// Make what another program mounted `nosuid,nodev,noexec`.
+    RestrictMount { point: PathBuf } -> ();
+    /// Mount a device that is held, always `nosuid,nodev,noexec`, in a folder that only this user may enter; options as for mount(8) `-o`.
+    Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> } -> ();
+    /// Unmount what this agent mounted there, or whatever is where it mounted nothing, waiting some seconds while it is busy; not
+    /// mounted is not an error, something else mounted over it is.
+    Unmount { point: PathBuf } -> ();
+    /// What a sysfs or procfs setting is now.
+    Get { path: PathBuf } -> String;
+    /// Write a sysfs or procfs setting; the reply is the old value.
+    Set { path: PathBuf, value: String } -> String;
+    /// Write `old` back to a setting, but only where it still is `new`; one that is gone is not an error.
+    Restore { path: PathBuf, old: String, new: String } -> ();
+    /// Kill a process an earlier agent was (and everything that agent started), if `start_ticks` says that
+    /// it is still that one, and wait until it is gone; a missing one is not an error.
+    EndProcess { pid: u32, start_ticks: u64, timeout_ms: u64 } -> ();
+    /// Keep the agent, and all that it starts from now on, on one processor.
+    /// The reply is its number.
+    Pin -> u32;
+    /// Bring the virtual disk that holds a directory to rest, where there is one in model time.
+    DiskRest { directory: PathBuf } -> ();
+    /// Write back and drop the page cache, dentries and inodes.
+    DropCaches -> ();
+    /// `syncfs`.
+    Sync { directory: PathBuf } -> ();
+    /// `FITRIM` of the whole file system.
+    /// The reply is the bytes trimmed.
+    Trim { directory: Location } -> u64;
+    /// Run a load, with `Event::Tick`, `Event::Probe`, `Event::Progress` and chunks. `mount`: the mount point that its
+    /// directory must be below; absent where the directory is the user's own choice.
+    Load {
+        load: Box<LoadSpec>,
+        #[serde(default)]
+        mount: Option<PathBuf>,
+    } -> LoadResult;
+    /// Run the operations of a trace again below a directory.
+    Replay {
+        trace: PathBuf,
+        directory: PathBuf,
+        #[serde(default)]
+        options: ReplayOptions,
+    } -> ReplayResult;
+    /// Set a workload up on several volumes: makes the initial directories. One at a time; an earlier one is forgotten.
+    LockstepBegin { lockstep: Box<LockstepSpec> } -> ();
+    /// Go on until round `until` is over: with `Event::Progress`. Nothing stays open afterwards. `Stop` ends it in the
+    /// middle of a round.
+    LockstepRun { until: u64 } -> LockstepResult;
+    /// Compare what is on every volume with what the workload made, and forget the workload.
+    LockstepEnd -> ();
+    /// Layout of a directory tree; `threads` 0: one a CPU; `detail`: with the finer distributions.
+    Scan {
+        directory: Location,
+        threads: u32,
+        one_file_system: bool,
+        #[serde(default)]
+        detail: bool,
+    } -> Scanned;
+    /// Where every file below a directory lies, with chunks that have one JSON line (`PlacedFile`) per file. `cells`: stretches of
+    /// equal length that the volume is divided into.
+    Places { directory: Location, cells: u64 } -> Placed;
+    /// Free space of the file system that holds `directory`.
+    FreeSpace { directory: Location } -> layout::FreeSpace;
+    /// `statfs` of the file system that holds `directory`.
+    Usage { directory: PathBuf } -> super::Usage;
+    /// Check every block of self-describing data below a directory, on its own file system only unless `cross_mounts`.
+    Verify {
+        directory: Location,
+        #[serde(default)]
+        cross_mounts: bool,
+    } -> VerifyResult;
+    /// Attach a file or block device as a loop device that refuses every write, with direct I/O where it can be.
+    LoopAttachReadOnly { file: PathBuf, sector_bytes: u32 } -> PathBuf;
+    /// Save a volume as an image: with `Event::Progress` (blocks). `point` is where its file system is mounted
+    /// from a read-only loop device over it, or, with `frozen`, itself; without it, or with `all_blocks`, every block is saved. `level` is zstd's,
+    /// `threads` 0 takes what suits. It has no name until it is complete.
+    ImageSave {
+        device: PathBuf,
+        point: Option<PathBuf>,
+        frozen: bool,
+        all_blocks: bool,
+        file: PathBuf,
+        level: i32,
+        threads: u32,
+        facts: BTreeMap<String, String>,
+    } -> ImageSummary;
+    /// Write an image to a device or file (made when it is not there), which loses what it has, discarded first with `trim`; with
+    /// `Event::Progress` (blocks).
+    ImageRestore { file: PathBuf, device: PathBuf, trim: bool, threads: u32 } -> ImageSummary;
+    /// Check every byte of an image, with `Event::Progress` (blocks).
+    ImageVerify { file: PathBuf, threads: u32 } -> ImageSummary;
+    /// Write self-describing data into the blocks that the files below a directory have.
+    ImageMaterialise { directory: PathBuf } -> ();
+    /// What an image is of.
+    ImageInfo { file: PathBuf } -> ImageSummary;
+    /// Measure what age costs below `directory`: with `Event::Progress`. `device` whose requests
+    /// are seen: absent, what `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`)
+    /// that is made for it and removed; absent, requests are not looked at. `Stop` ends it with a failure.
+    Measure {
+        measure: MeasureSpec,
+        directory: Location,
+        device: Option<PathBuf>,
+        seed: u64,
+        trace_instance: Option<String>,
+    } -> MeasureResult;
+    /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open until it is removed.
+    /// The reply is a path through the descriptor that the agent holds, which nobody can redirect. One that is there is an error.
+    MakeMeasureFolder { directory: Location } -> PathBuf;
+    /// Remove the folder `fsage-measure` below `directory` with what is in it, and sync; a missing one is not an error.
+    RemoveMeasureFolder { directory: Location } -> ();
+    /// Copy the logical tree below `from`, in directory order and with one thread, into the empty directory `to`:
+    /// with `Event::Progress`. `Stop` ends it with a failure.
+    Copy { from: Location, to: Location } -> Copied;
+    /// Remove a trace instance of ours; one that is not there is not an error.
+    RemoveTraceInstance { name: String } -> ();
+    /// Hold the running load at its next operation.
+    Pause -> ();
+    /// Go on.
+    Resume -> ();
+    /// End the running load; its reply comes as usual, stopped by `asked`. In `fast` mode the data is written in place first.
+    Stop -> ();
+    /// The same without writing the data: the result says `materialised: false`.
+    Abandon -> ();
+    /// End the agent after its reply.
+    Goodbye -> ();
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_without_fields_is_its_name_alone() {
+        let request = Request::from(DropCaches);
+        assert_eq!(serde_json::to_value(&request).unwrap(), json!({"request": "drop-caches"}));
+        assert_eq!(serde_json::from_value::<Request>(json!({"request": "drop-caches"})).unwrap(), request);
+        assert_eq!(request.name(), "drop-caches");
+    }
+
+    #[test]
+    fn a_field_that_no_call_has_is_refused() {
+        let usage = json!({"request": "usage", "directory": "/"});
+        let request = Request::from(Usage { directory: "/".into() });
+        assert_eq!(serde_json::from_value::<Request>(usage).unwrap(), request);
+        for bad in [
+            json!({"request": "usage", "directory": "/", "more": 1}),
+            json!({"request": "drop-caches", "more": 1}),
+            json!({"request": "usage"}),
+            json!({"directory": "/"}),
+        ] {
+            assert!(serde_json::from_value::<Request>(bad.clone()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_reply_is_read_as_that_of_its_call_only() {
+        let reply = Pin.reply(&3).unwrap();
+        assert_eq!(reply.to::<Pin>().unwrap(), 3);
+        assert!(reply.to::<DropCaches>().is_err());
+        assert_eq!(DropCaches.reply(&()).unwrap(), Reply::done());
+        let left = LoopDetach { file: "/a".into(), backing: None };
+        assert_eq!(left.reply(&None).unwrap(), Reply::done());
+    }
+}
