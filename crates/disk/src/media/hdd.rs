@@ -24,6 +24,7 @@
 mod cache;
 mod geometry;
 mod mechanism;
+mod preset;
 mod queue;
 mod seek;
 
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use self::cache::{ReadCache, WriteCache};
 use self::geometry::Geometry;
 use self::mechanism::Mechanism;
+pub(super) use self::preset::PRESETS;
 use self::queue::{Queue, Waiting};
 use super::interface::Interface;
 use super::number::as_f64;
@@ -434,6 +436,8 @@ impl Hdd {
         }
     }
 }
+
+pub(super) const TURNS: bool = true;
 
 impl Model for Hdd {
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {

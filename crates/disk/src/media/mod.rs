@@ -17,6 +17,7 @@
 
 pub mod hdd;
 mod interface;
+mod kind;
 mod number;
 mod parameter;
 pub mod preset;
@@ -25,6 +26,7 @@ pub mod sd;
 mod spec;
 pub mod ssd;
 
+pub use kind::Medium;
 pub use parameter::{OutOfRange, Parameter};
 pub use preset::{Preset, presets};
 pub use ram::Ram;
@@ -80,48 +82,11 @@ pub trait Model {
         done_ns[0].max(now_ns)
     }
 
+    /// Whether a read takes what it takes because of how the place was written: places that were never written are not read at all.
+    fn reads_follow_writes(&self) -> bool {
+        false
+    }
+
     /// What it counted.
     fn counters(&self) -> Vec<Counter>;
-}
-
-/// Any medium.
-#[derive(Debug, Clone)]
-pub enum Medium {
-    /// Costs nothing.
-    Ram(Ram),
-    /// A hard disk.
-    Hdd(Box<hdd::Hdd>),
-    /// A solid state drive.
-    Ssd(Box<ssd::Ssd>),
-    /// A memory card.
-    Sd(Box<sd::Sd>),
-}
-
-impl Model for Medium {
-    fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
-        match self {
-            Self::Ram(ram) => ram.serve(now_ns, batch, done_ns),
-            Self::Hdd(hdd) => hdd.serve(now_ns, batch, done_ns),
-            Self::Ssd(ssd) => ssd.serve(now_ns, batch, done_ns),
-            Self::Sd(sd) => sd.serve(now_ns, batch, done_ns),
-        }
-    }
-
-    fn rest(&mut self, now_ns: u64) -> u64 {
-        match self {
-            Self::Ram(ram) => ram.rest(now_ns),
-            Self::Hdd(hdd) => hdd.rest(now_ns),
-            Self::Ssd(ssd) => ssd.rest(now_ns),
-            Self::Sd(sd) => sd.rest(now_ns),
-        }
-    }
-
-    fn counters(&self) -> Vec<Counter> {
-        match self {
-            Self::Ram(ram) => ram.counters(),
-            Self::Hdd(hdd) => hdd.counters(),
-            Self::Ssd(ssd) => ssd.counters(),
-            Self::Sd(sd) => sd.counters(),
-        }
-    }
 }

@@ -14,9 +14,9 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::kind::{Medium, Overrides, Parameters};
 use super::parameter::{OutOfRange, Parameter, nearest};
-use super::preset::{self, MediumKind, Preset};
-use super::{Medium, Ram, hdd, sd, ssd};
+use super::preset::{self, Preset};
 use fsage_model::problem::{EXIT_USAGE, Explain};
 
 /// Why a medium cannot be had.
@@ -117,23 +117,6 @@ impl SpecError {
     }
 }
 
-/// What is changed of a preset, by kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Overrides {
-    Ram,
-    Hdd(hdd::Overrides),
-    Ssd(ssd::Overrides),
-    Sd(sd::Overrides),
-}
-
-/// The parameters of a medium, by kind.
-enum Resolved {
-    Ram,
-    Hdd(hdd::Parameters),
-    Ssd(ssd::Parameters),
-    Sd(sd::Parameters),
-}
-
 /// A medium as it is named: a preset and what is changed of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
@@ -153,14 +136,10 @@ impl Spec {
     fn with(name: &str, overrides: Map<String, Value>) -> Result<Self, SpecError> {
         let preset = preset::presets()
             .iter()
+            .copied()
             .find(|p| p.name == name)
             .ok_or_else(|| SpecError::UnknownPreset { name: name.to_owned() })?;
-        let overrides = match &preset.kind {
-            MediumKind::Ram => read(preset.name, &[], overrides, |_: NoOverrides| Overrides::Ram),
-            MediumKind::Hdd(_) => read(preset.name, hdd::Parameters::KEYS, overrides, Overrides::Hdd),
-            MediumKind::Ssd(_) => read(preset.name, ssd::Parameters::KEYS, overrides, Overrides::Ssd),
-            MediumKind::Sd(_) => read(preset.name, sd::Parameters::KEYS, overrides, Overrides::Sd),
-        }?;
+        let overrides = preset.parameters.overrides(preset.name, overrides)?;
         let spec = Self { preset, overrides };
         spec.resolved()?;
         Ok(spec)
@@ -175,12 +154,7 @@ impl Spec {
     /// Every parameter with its value, for reports.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
-        match self.resolved() {
-            Ok(Resolved::Hdd(parameters)) => parameters.list(),
-            Ok(Resolved::Ssd(parameters)) => parameters.list(),
-            Ok(Resolved::Sd(parameters)) => parameters.list(),
-            Ok(Resolved::Ram) | Err(_) => Vec::new(),
-        }
+        self.resolved().map(|parameters| parameters.list()).unwrap_or_default()
     }
 
     /// The model of a disk of that size.
@@ -189,54 +163,26 @@ impl Spec {
     /// When the parameters contradict each other or do not suit the size.
     pub fn resolve(&self, size_bytes: u64) -> Result<Medium, SpecError> {
         let preset = self.preset.name;
-        let impossible = |problem: String, hint| SpecError::Impossible { preset, problem, hint };
-        Ok(match self.resolved()? {
-            Resolved::Ram => Medium::Ram(Ram),
-            Resolved::Hdd(parameters) => Medium::Hdd(Box::new(
-                hdd::Hdd::new(&parameters, size_bytes).map_err(|e| impossible(e.to_string(), e.hint()))?,
-            )),
-            Resolved::Ssd(parameters) => Medium::Ssd(Box::new(
-                ssd::Ssd::new(&parameters, size_bytes).map_err(|e| impossible(e.to_string(), e.hint()))?,
-            )),
-            Resolved::Sd(parameters) => Medium::Sd(Box::new(
-                sd::Sd::new(&parameters, size_bytes).map_err(|e| impossible(e.to_string(), e.hint()))?,
-            )),
-        })
+        let impossible = |(problem, hint)| SpecError::Impossible { preset, problem, hint };
+        self.resolved()?.medium(size_bytes).map_err(impossible)
     }
 
     /// The preset's parameters with the overrides in place.
-    fn resolved(&self) -> Result<Resolved, SpecError> {
-        match (&self.preset.kind, &self.overrides) {
-            (MediumKind::Hdd(base), Overrides::Hdd(overrides)) => base.with(overrides).map(Resolved::Hdd),
-            (MediumKind::Ssd(base), Overrides::Ssd(overrides)) => base.with(overrides).map(Resolved::Ssd),
-            (MediumKind::Sd(base), Overrides::Sd(overrides)) => base.with(overrides).map(Resolved::Sd),
-            // `with` gives a preset overrides of its own kind.
-            _ => Ok(Resolved::Ram),
-        }
-        .map_err(|source| SpecError::Range { preset: self.preset.name, source })
+    fn resolved(&self) -> Result<Parameters, SpecError> {
+        let preset = self.preset.name;
+        self.preset.parameters.with(&self.overrides).map_err(|source| SpecError::Range { preset, source })
     }
 
     fn values(&self) -> Map<String, Value> {
-        let value = match &self.overrides {
-            Overrides::Ram => Ok(Value::Null),
-            Overrides::Hdd(overrides) => serde_json::to_value(overrides),
-            Overrides::Ssd(overrides) => serde_json::to_value(overrides),
-            Overrides::Sd(overrides) => serde_json::to_value(overrides),
-        };
-        match value {
+        match self.overrides.values() {
             Ok(Value::Object(map)) => map,
             _ => Map::new(),
         }
     }
 }
 
-/// The overrides of a medium that has no parameters.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoOverrides {}
-
 /// Reads the overrides one by one, so that an error names its key.
-fn read<T: de::DeserializeOwned>(
+pub(super) fn read<T: de::DeserializeOwned>(
     preset: &'static str,
     known: &'static [&'static str],
     values: Map<String, Value>,
@@ -360,11 +306,7 @@ impl JsonSchema for Spec {
             preset::presets().iter().map(|p| format!("{}: {}", p.name, p.summary)).collect();
         let mut properties = Map::new();
         properties.insert("preset".to_owned(), serde_json::json!({ "type": "string", "enum": names }));
-        for schema in [
-            generator.root_schema_for::<hdd::Overrides>(),
-            generator.root_schema_for::<ssd::Overrides>(),
-            generator.root_schema_for::<sd::Overrides>(),
-        ] {
+        for schema in Overrides::schemas(generator) {
             if let Some(Value::Object(more)) = schema.get("properties") {
                 properties.extend(more.clone());
             }
@@ -471,9 +413,10 @@ mod tests {
     fn the_schema_knows_every_key_and_refers_to_nothing() {
         let schema = schemars::schema_for!(Spec).to_value();
         let properties = schema["properties"].as_object().unwrap();
-        for key in [hdd::Parameters::KEYS, ssd::Parameters::KEYS, sd::Parameters::KEYS].into_iter().flatten()
-        {
-            assert!(properties.contains_key(*key), "{key}");
+        for preset in preset::presets() {
+            for parameter in Spec::named(preset.name).unwrap().parameters() {
+                assert!(properties.contains_key(parameter.key), "{}", parameter.key);
+            }
         }
         assert!(!schema.to_string().contains("$ref"), "{schema}");
     }

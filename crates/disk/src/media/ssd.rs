@@ -24,6 +24,7 @@ mod flash;
 mod ftl;
 mod gc;
 mod layout;
+mod preset;
 mod steady;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use self::flash::{Flash, For, Task};
 use self::ftl::{Ftl, Group, NONE, Stream};
 use self::gc::Collector;
 use self::layout::Layout;
+pub(super) use self::preset::PRESETS;
 use super::interface::Interface;
 use super::number::{as_f64, share};
 use super::parameter::parameters;
@@ -463,7 +465,13 @@ fn slc_blocks(ftl: &Ftl) -> usize {
     super::number::index(u64::from(ftl.layout.slc_blocks))
 }
 
+pub(super) const TURNS: bool = false;
+
 impl Model for Ssd {
+    fn reads_follow_writes(&self) -> bool {
+        true
+    }
+
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
         self.now_ns = self.now_ns.max(now_ns);
         self.flash.forget(self.now_ns);

@@ -66,7 +66,7 @@ fn read(mut medium: Medium, layout: &[Extents]) -> Vec<u64> {
 
 /// Writes everything first where the medium's reads depend on how it was written (flash: unmapped pages are not read at all); gives the clock.
 fn fill(medium: &mut Medium, layout: &[Extents]) -> u64 {
-    if !matches!(medium, Medium::Ssd(_) | Medium::Sd(_)) {
+    if !medium.reads_follow_writes() {
         return 0;
     }
     let mut clock = 0;
