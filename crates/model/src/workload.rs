@@ -30,28 +30,83 @@ use crate::operation::OperationKind;
 use crate::profile::Profile;
 use crate::size::Bytes;
 
-/// A workload, told apart by `kind`. A new workload is a variant here, a file beside this one and a
-/// line in the registry.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum WorkloadSpec {
+/// What is asked about any workload before it is resolved.
+trait Parameters {
+    /// Share of the volume that it keeps in use, where it has rounds that aim at one.
+    fn target(&self) -> Option<f64> {
+        None
+    }
+
+    /// Whether what is done depends on how full the volume is.
+    fn is_steered(&self) -> bool {
+        true
+    }
+
+    /// Rounds after the filling, where it has rounds of its own.
+    fn rounds(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Makes the registry: the spec of any workload, and what is asked about it.
+macro_rules! workloads {
+    ($($(#[doc = $about:literal])+ $name:literal $Name:ident($Spec:ident);)+) => {
+        /// A workload, told apart by `kind`.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", deny_unknown_fields)]
+        pub enum WorkloadSpec {
+            $($(#[doc = $about])+ #[serde(rename = $name)] $Name($Spec),)+
+        }
+
+        impl WorkloadSpec {
+            /// The names of all, in the order of the registry.
+            pub const NAMES: &[&str] = &[$($name),+];
+
+            /// The workload of that name with its defaults.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$Name($Spec::default())),)+
+                    _ => None,
+                }
+            }
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$Name(_) => $name,)+
+                }
+            }
+
+            fn parameters(&self) -> &dyn Parameters {
+                match self {
+                    $(Self::$Name(spec) => spec,)+
+                }
+            }
+        }
+    };
+}
+
+// Every workload, one line each: its name, and its parameters in a file of its own.
+workloads! {
     /// A random mix of operations over a set of file slots (Petrovič 2017 §4.4).
-    Drift(DriftSpec),
+    "drift" Drift(DriftSpec);
     /// Fill with small files, then delete some and write as much anew in one directory, round by round: the free-space
     /// fragmentation benchmark of Conway et al. 2019, §5.
-    Fsfb(FsfbSpec),
+    "fsfb" Fsfb(FsfbSpec);
     /// Large and small files in turn until the volume is full, then some deleted: mobile devices after Ji et al. 2016.
-    Mobile(MobileSpec),
+    "mobile" Mobile(MobileSpec);
     /// Files of a set grow in turn, so that their blocks mingle: the ageing of TBBT (Zhu, Chen & Chiueh 2005).
-    InterleavedAppend(InterleavedAppendSpec),
+    "interleaved-append" InterleavedAppend(InterleavedAppendSpec);
     /// A mail server's Maildir boxes: deliveries, reading, moving, deleting.
-    Mail(MailSpec),
+    "mail" Mail(MailSpec);
     /// Files made and deleted until sizes, depths and ages are as asked: after Geriatrix (Kadekodi et al. 2018).
-    Histogram(HistogramSpec),
+    "histogram" Histogram(HistogramSpec);
     /// Clones of a repository brought forward commit by commit (Conway et al. 2019, §5).
-    Git(GitSpec),
+    "git" Git(GitSpec);
     /// The differences between consecutive snapshots of a tree, done again (Smith & Seltzer 1997).
-    Snapshots(SnapshotsSpec),
+    "snapshots" Snapshots(SnapshotsSpec);
 }
 
 impl WorkloadSpec {
@@ -69,43 +124,20 @@ impl WorkloadSpec {
 
     /// Share of the volume that it keeps in use, where it has rounds that aim at one.
     #[must_use]
-    pub const fn target(&self) -> Option<f64> {
-        match self {
-            Self::Fsfb(fsfb) => Some(fsfb.target),
-            Self::Mobile(mobile) => Some(mobile.target),
-            Self::InterleavedAppend(append) => Some(append.target),
-            Self::Mail(mail) => Some(mail.target),
-            Self::Histogram(histogram) => Some(histogram.target),
-            Self::Drift(_) | Self::Git(_) | Self::Snapshots(_) => None,
-        }
+    pub fn target(&self) -> Option<f64> {
+        self.parameters().target()
     }
 
     /// Whether what is done depends on how full the volume is.
     #[must_use]
     pub fn is_steered(&self) -> bool {
-        match self {
-            Self::Drift(drift) => matches!(drift.utilisation, Some(UtilisationSpec::Hold { .. })),
-            Self::Snapshots(_) => false,
-            Self::Fsfb(_)
-            | Self::Mobile(_)
-            | Self::InterleavedAppend(_)
-            | Self::Mail(_)
-            | Self::Histogram(_)
-            | Self::Git(_) => true,
-        }
+        self.parameters().is_steered()
     }
 
     /// Rounds after the filling, where it has rounds of its own.
     #[must_use]
     pub fn rounds(&self) -> Option<u64> {
-        match self {
-            Self::Fsfb(fsfb) => Some(fsfb.rounds),
-            Self::Mobile(mobile) => Some(mobile.cycles),
-            Self::Histogram(histogram) => Some(histogram.rounds),
-            Self::Git(git) => Some(git.steps),
-            Self::Snapshots(snapshots) => Some(snapshots.history.steps()),
-            Self::Drift(_) | Self::InterleavedAppend(_) | Self::Mail(_) => None,
-        }
+        self.parameters().rounds()
     }
 
     /// Whether it ends by itself, so that nothing else need stop it.
@@ -281,6 +313,12 @@ pub enum UtilisationSpec {
     },
 }
 
+impl Parameters for DriftSpec {
+    fn is_steered(&self) -> bool {
+        matches!(self.utilisation, Some(UtilisationSpec::Hold { .. }))
+    }
+}
+
 impl Default for DriftSpec {
     fn default() -> Self {
         use OperationKind as K;
@@ -313,5 +351,25 @@ impl Default for DriftSpec {
 impl Default for DirectorySpec {
     fn default() -> Self {
         Self { count: 100, fan_out: 10, depth: 2 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_of_the_registry_round_trips_and_is_in_the_schema_and_the_documentation() {
+        let schema = schemars::schema_for!(WorkloadSpec).to_value().to_string();
+        let guide = include_str!("../../../docs/workload.md");
+        for name in WorkloadSpec::NAMES {
+            let spec = WorkloadSpec::named(name).unwrap();
+            let json = serde_json::to_value(&spec).unwrap();
+            assert_eq!((spec.name(), json["kind"].as_str()), (*name, Some(*name)));
+            assert_eq!(serde_json::from_value::<WorkloadSpec>(json).unwrap(), spec);
+            assert!(schema.contains(&format!("\"const\":\"{name}\"")), "{name}");
+            assert!(guide.contains(&format!("`{name}`")), "{name}");
+        }
+        assert_eq!(WorkloadSpec::named("drfit"), None);
     }
 }

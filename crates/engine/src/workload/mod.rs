@@ -152,71 +152,64 @@ pub struct Symlink {
     pub target: Place,
 }
 
-/// Any workload: enum dispatch for the hot loop. A new workload is a variant here.
-pub enum AnyWorkload {
-    /// [`Drift`].
-    Drift(Box<Drift>),
-    /// [`Fsfb`].
-    Fsfb(Box<Fsfb>),
-    /// [`Mobile`].
-    Mobile(Box<Mobile>),
-    /// [`InterleavedAppend`].
-    InterleavedAppend(Box<InterleavedAppend>),
-    /// [`Mail`].
-    Mail(Box<Mail>),
-    /// [`Histogram`].
-    Histogram(Box<Histogram>),
-    /// [`Git`].
-    Git(Box<Git>),
-    /// [`Snapshots`].
-    Snapshots(Box<Snapshots>),
-}
-
-/// Turns a description into the workload of thread `thread` (0-based) of `threads`. Same arguments, same
-/// operations.
-///
-/// # Errors
-/// The description makes no sense; the error names the key and its limit.
-pub fn resolve(
-    spec: &WorkloadSpec,
-    thread: u32,
-    threads: u32,
-    seed: u64,
-    context: &ResolveContext,
-) -> Result<AnyWorkload, WorkloadError> {
-    use AnyWorkload as W;
-    use WorkloadSpec as S;
-    Ok(match spec {
-        S::Drift(spec) => W::Drift(Box::new(Drift::resolve(spec, thread, threads, seed, context)?)),
-        S::Fsfb(spec) => W::Fsfb(Box::new(Fsfb::resolve(spec, thread, threads, seed, context)?)),
-        S::Mobile(spec) => W::Mobile(Box::new(Mobile::resolve(spec, thread, threads, seed, context)?)),
-        S::InterleavedAppend(spec) => {
-            let append = InterleavedAppend::resolve(spec, thread, threads, seed, context)?;
-            W::InterleavedAppend(Box::new(append))
+/// Makes the registry: enum dispatch for the hot loop. `drift` keeps a leaner model of its own, the others have a population.
+macro_rules! workloads {
+    ($($Name:ident),+ $(,)?) => {
+        /// Any workload.
+        pub enum AnyWorkload {
+            /// [`Drift`].
+            Drift(Box<Drift>),
+            $(#[doc = concat!("[`", stringify!($Name), "`].")] $Name(Box<$Name>),)+
         }
-        S::Mail(spec) => W::Mail(Box::new(Mail::resolve(spec, thread, threads, seed, context)?)),
-        S::Histogram(spec) => {
-            W::Histogram(Box::new(Histogram::resolve(spec, thread, threads, seed, context)?))
-        }
-        S::Git(spec) => W::Git(Box::new(Git::resolve(spec, thread, threads, seed, context)?)),
-        S::Snapshots(spec) => W::Snapshots(Box::new(Snapshots::resolve(spec, thread, seed, context)?)),
-    })
-}
 
-macro_rules! dispatch {
-    ($self:ident, $inner:ident => $call:expr) => {
-        match $self {
-            AnyWorkload::Drift($inner) => $call,
-            AnyWorkload::Fsfb($inner) => $call,
-            AnyWorkload::Mobile($inner) => $call,
-            AnyWorkload::InterleavedAppend($inner) => $call,
-            AnyWorkload::Mail($inner) => $call,
-            AnyWorkload::Histogram($inner) => $call,
-            AnyWorkload::Git($inner) => $call,
-            AnyWorkload::Snapshots($inner) => $call,
+        /// Turns a description into the workload of thread `thread` (0-based) of `threads`. Same arguments, same
+        /// operations.
+        ///
+        /// # Errors
+        /// The description makes no sense; the error names the key and its limit.
+        pub fn resolve(
+            spec: &WorkloadSpec,
+            thread: u32,
+            threads: u32,
+            seed: u64,
+            context: &ResolveContext,
+        ) -> Result<AnyWorkload, WorkloadError> {
+            Ok(match spec {
+                WorkloadSpec::Drift(spec) => {
+                    AnyWorkload::Drift(Box::new(Drift::resolve(spec, thread, threads, seed, context)?))
+                }
+                $(WorkloadSpec::$Name(spec) => {
+                    AnyWorkload::$Name(Box::new($Name::resolve(spec, thread, threads, seed, context)?))
+                })+
+            })
+        }
+
+        impl AnyWorkload {
+            /// The files of a workload that keeps them in a population.
+            ///
+            /// # Panics
+            /// Of `drift`, which the macro `tree` does not ask.
+            fn population(&self) -> &Population {
+                match self {
+                    Self::Drift(_) => unreachable!("drift has a model of its own"),
+                    $(Self::$Name(it) => it.population(),)+
+                }
+            }
+        }
+
+        macro_rules! dispatch {
+            ($self:ident, $inner:ident => $call:expr) => {
+                match $self {
+                    AnyWorkload::Drift($inner) => $call,
+                    $(AnyWorkload::$Name($inner) => $call,)+
+                }
+            };
         }
     };
 }
+
+// Every workload beside `drift`, a name each.
+workloads!(Fsfb, Mobile, InterleavedAppend, Mail, Histogram, Git, Snapshots);
 
 /// What is not asked once an operation: `drift` keeps a leaner model of its own, the others have a population.
 macro_rules! tree {
@@ -232,23 +225,6 @@ macro_rules! tree {
 }
 
 impl AnyWorkload {
-    /// The files of a workload that keeps them in a population.
-    ///
-    /// # Panics
-    /// Of `drift`, which the macro `tree` does not ask.
-    fn population(&self) -> &Population {
-        match self {
-            Self::Drift(_) => unreachable!("drift has a model of its own"),
-            Self::Fsfb(it) => it.population(),
-            Self::Mobile(it) => it.population(),
-            Self::InterleavedAppend(it) => it.population(),
-            Self::Mail(it) => it.population(),
-            Self::Histogram(it) => it.population(),
-            Self::Git(it) => it.population(),
-            Self::Snapshots(it) => it.population(),
-        }
-    }
-
     /// Directories to make before the first operation, parents first, without the thread's top directory (number
     /// 0), which must be made too.
     #[must_use]

@@ -38,6 +38,7 @@ impl Snapshots {
     pub fn resolve(
         spec: &SnapshotsSpec,
         thread: u32,
+        _threads: u32,
         seed: u64,
         context: &ResolveContext,
     ) -> Result<Self, WorkloadError> {

@@ -43,8 +43,8 @@ pub struct AgeArgs {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 
-    /// The workload: `drift`, or a TOML file with the keys of a study's `workload` table
-    #[arg(long, value_name = "NAME|FILE", default_value = "drift", help_heading = "Workload")]
+    /// The workload's name, or its file.
+    #[arg(help = workload::help(), long, value_name = "NAME|FILE", default_value = "drift", help_heading = "Workload")]
     pub workload: String,
     /// Change the workload: a dotted path and a TOML value, such as `weights.create=10`; may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Workload")]

@@ -3,35 +3,33 @@
 use std::path::Path;
 
 use fsage_model::problem::{EXIT_USAGE, Problem};
-use fsage_model::workload::{
-    DerivedKey, DriftSpec, FsfbSpec, GitSpec, HistogramSpec, InterleavedAppendSpec, MailSpec, MobileSpec,
-    SnapshotsSpec, WorkloadSpec,
-};
+use fsage_model::workload::{DerivedKey, DriftSpec, WorkloadSpec};
 use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
 use serde_json::Value;
 
 use crate::profile;
 use crate::source::{self, Contents, Refusal};
 
+/// The help of `--workload`.
+#[must_use]
+pub fn help() -> String {
+    let known = WorkloadSpec::NAMES.join("`, `");
+    format!("The workload: `{known}`, or a TOML file with the keys of a study's `workload` table")
+}
+
 /// The workload that the flags describe.
 ///
 /// # Errors
 /// Exit code 2: an unknown workload, an unreadable file, a wrong key or value.
 pub fn from_arguments(name: &str, set: &[String]) -> Result<WorkloadSpec, Problem> {
-    let (spec, sources) = match name {
-        "drift" => plain(WorkloadSpec::Drift(DriftSpec::default())),
-        "fsfb" => plain(WorkloadSpec::Fsfb(FsfbSpec::default())),
-        "mobile" => plain(WorkloadSpec::Mobile(MobileSpec::default())),
-        "interleaved-append" => plain(WorkloadSpec::InterleavedAppend(InterleavedAppendSpec::default())),
-        "mail" => plain(WorkloadSpec::Mail(MailSpec::default())),
-        "histogram" => plain(WorkloadSpec::Histogram(HistogramSpec::default())),
-        "git" => plain(WorkloadSpec::Git(GitSpec::default())),
-        "snapshots" => plain(WorkloadSpec::Snapshots(SnapshotsSpec::default())),
-        file if Path::new(file).extension().is_some_and(|e| e == "toml") => from_file(Path::new(file))?,
-        other => {
-            return Err(Problem::new(EXIT_USAGE, format!("there is no workload `{other}`")).hint(
-                "it is `drift`, `fsfb`, `mobile`, `interleaved-append`, `mail`, `histogram`, `git`, `snapshots`, or the path of a TOML file with the keys of a study's workload table",
-            ));
+    let (spec, sources) = match WorkloadSpec::named(name) {
+        Some(spec) => plain(spec),
+        None if Path::new(name).extension().is_some_and(|e| e == "toml") => from_file(Path::new(name))?,
+        None => {
+            let known = WorkloadSpec::NAMES.join("`, `");
+            return Err(Problem::new(EXIT_USAGE, format!("there is no workload `{name}`")).hint(format!(
+                "it is `{known}`, or the path of a TOML file with the keys of a study's workload table"
+            )));
         }
     };
     if set.is_empty() && sources.is_empty() {
@@ -178,7 +176,7 @@ fn put(tree: &mut Value, path: &str, new: Value) {
 mod tests {
     use super::*;
     use fsage_model::size::Bytes;
-    use fsage_model::workload::SizeSpec;
+    use fsage_model::workload::{SizeSpec, SnapshotsSpec};
 
     fn set(text: &[&str]) -> Result<WorkloadSpec, Problem> {
         from_arguments("drift", &text.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>())

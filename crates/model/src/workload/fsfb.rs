@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SizeSpec;
+use super::{Parameters, SizeSpec};
 use crate::size::Bytes;
 
 /// Parameters of `fsfb`.
@@ -20,6 +20,16 @@ pub struct FsfbSpec {
     pub replace: f64,
     /// Rounds after the filling; then it ends. At least 1.
     pub rounds: u64,
+}
+
+impl Parameters for FsfbSpec {
+    fn target(&self) -> Option<f64> {
+        Some(self.target)
+    }
+
+    fn rounds(&self) -> Option<u64> {
+        Some(self.rounds)
+    }
 }
 
 impl Default for FsfbSpec {

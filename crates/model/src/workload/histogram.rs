@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Parameters;
 use crate::size::Bytes;
 
 /// Parameters of `histogram`.
@@ -43,6 +44,16 @@ pub enum HistogramSource<Row> {
         /// The file's text.
         text: String,
     },
+}
+
+impl Parameters for HistogramSpec {
+    fn target(&self) -> Option<f64> {
+        Some(self.target)
+    }
+
+    fn rounds(&self) -> Option<u64> {
+        Some(self.rounds)
+    }
 }
 
 impl Default for HistogramSpec {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SizeSpec;
+use super::{Parameters, SizeSpec};
 use crate::size::Bytes;
 
 /// How a tree of files changed, told apart by `kind`.
@@ -133,6 +133,12 @@ impl Default for HistorySpec {
     }
 }
 
+impl Parameters for GitSpec {
+    fn rounds(&self) -> Option<u64> {
+        Some(self.steps)
+    }
+}
+
 impl Default for GitSpec {
     /// Fill and steps of Conway et al. 2019, §5.
     fn default() -> Self {
@@ -144,6 +150,16 @@ impl Default for GitSpec {
             compression: 0.35,
             replace: ReplaceSpec::Unlink,
         }
+    }
+}
+
+impl Parameters for SnapshotsSpec {
+    fn is_steered(&self) -> bool {
+        false
+    }
+
+    fn rounds(&self) -> Option<u64> {
+        Some(self.history.steps())
     }
 }
 

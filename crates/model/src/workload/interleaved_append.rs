@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SizeSpec;
+use super::{Parameters, SizeSpec};
 use crate::size::Bytes;
 
 /// Parameters of `interleaved-append`.
@@ -35,6 +35,12 @@ pub enum SyncSpec {
     Close,
     /// After every append: each piece is allocated by itself.
     Append,
+}
+
+impl Parameters for InterleavedAppendSpec {
+    fn target(&self) -> Option<f64> {
+        Some(self.target)
+    }
 }
 
 impl Default for InterleavedAppendSpec {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SizeSpec;
+use super::{Parameters, SizeSpec};
 use crate::size::Bytes;
 
 /// Parameters of `mail`.
@@ -37,6 +37,12 @@ pub struct MailWeights {
     pub seen: f64,
     /// A message is deleted.
     pub delete: f64,
+}
+
+impl Parameters for MailSpec {
+    fn target(&self) -> Option<f64> {
+        Some(self.target)
+    }
 }
 
 impl Default for MailSpec {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SizeSpec;
+use super::{Parameters, SizeSpec};
 use crate::size::Bytes;
 
 /// Parameters of `mobile`.
@@ -22,6 +22,16 @@ pub struct MobileSpec {
     pub delete: f64,
     /// Deletions in all, at least 1. Between two of them the volume is filled again; after the last it ends.
     pub cycles: u64,
+}
+
+impl Parameters for MobileSpec {
+    fn target(&self) -> Option<f64> {
+        Some(self.target)
+    }
+
+    fn rounds(&self) -> Option<u64> {
+        Some(self.cycles)
+    }
 }
 
 impl Default for MobileSpec {
