@@ -250,45 +250,65 @@ pub struct DriverSpec {
     pub package: String,
 }
 
-/// One stage. A new kind is a variant here and a file under `run/stage/`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum StageSpec {
-    /// Run a workload to age the file system.
-    Age(Box<AgeStage>),
-    /// Keep the volume as an image; trials that are the same up to here restore it instead.
-    Image(ImageStage),
-    /// Copy the tree to a fresh volume, file by file in directory order: the same state without its age.
-    Copy(CopyStage),
-    /// Measure what the state costs.
-    Measure(MeasureStage),
-    /// Run a workload on this volume and, operation for operation, on others.
-    Lockstep(Box<LockstepStage>),
+/// Makes the registry of stages, and `with_stage!`, which does something with a stage of any kind.
+macro_rules! stages {
+    ($($(#[doc = $about:literal])+ $kind:literal $Name:ident($Spec:ty);)+) => {
+        /// One stage, told apart by `kind`.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", deny_unknown_fields)]
+        pub enum StageSpec {
+            $($(#[doc = $about])+ #[serde(rename = $kind)] $Name($Spec),)+
+        }
+
+        impl StageSpec {
+            /// Every kind, in the order of the registry.
+            pub const KINDS: &[&str] = &[$($kind),+];
+
+            /// Its kind, as studies have it.
+            #[must_use]
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$Name(_) => $kind,)+
+                }
+            }
+        }
+
+        macro_rules! with_stage {
+            ($stage:expr, $it:ident => $call:expr) => {
+                match $stage {
+                    $($crate::spec::StageSpec::$Name($it) => $call,)+
+                }
+            };
+        }
+    };
 }
+
+// Every kind of stage, one line each: its name in studies, and its parameters. What it does is in a file of `run/stage/`.
+stages! {
+    /// Run a workload to age the file system.
+    "age" Age(Box<AgeStage>);
+    /// Keep the volume as an image; trials that are the same up to here restore it instead.
+    "image" Image(Box<ImageStage>);
+    /// Copy the tree to a fresh volume, file by file in directory order: the same state without its age.
+    "copy" Copy(Box<CopyStage>);
+    /// Measure what the state costs.
+    "measure" Measure(Box<MeasureStage>);
+    /// Run a workload on this volume and, operation for operation, on others.
+    "lockstep" Lockstep(Box<LockstepStage>);
+}
+pub(crate) use with_stage;
 
 impl StageSpec {
     /// Name in dotted paths.
     #[must_use]
     pub fn name(&self) -> &str {
-        match self {
-            Self::Age(stage) => &stage.name,
-            Self::Image(stage) => &stage.name,
-            Self::Copy(stage) => &stage.name,
-            Self::Measure(stage) => &stage.name,
-            Self::Lockstep(stage) => &stage.name,
-        }
+        with_stage!(self, stage => &stage.name)
     }
 
     /// States it runs in; empty: in all.
     #[must_use]
     pub fn when(&self) -> &[String] {
-        match self {
-            Self::Age(stage) => &stage.when,
-            Self::Image(stage) => &stage.when,
-            Self::Copy(stage) => &stage.when,
-            Self::Measure(stage) => &stage.when,
-            Self::Lockstep(stage) => &stage.when,
-        }
+        with_stage!(self, stage => &stage.when)
     }
 
     /// Whether it runs in `state`.
@@ -613,4 +633,30 @@ pub struct DiskOptions {
     pub faults: Option<String>,
     /// I/O scheduler; `None`: left alone.
     pub scheduler: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_stage_round_trips_and_is_in_the_schema_and_the_documentation() {
+        let schema = schemars::schema_for!(StageSpec).to_value().to_string();
+        let guide = include_str!("../../../docs/adding-a-stage.md");
+        for kind in StageSpec::KINDS {
+            let workload = r#""workload": {"kind": "drift"}"#;
+            let keys = match *kind {
+                "age" => format!(", {workload}"),
+                "measure" => r#", "measures": []"#.to_owned(),
+                "lockstep" => format!(r#", {workload}, "every": 1, "followers": {{}}, "measures": []"#),
+                _ => String::new(),
+            };
+            let stage: StageSpec = serde_json::from_str(&format!(r#"{{"kind": "{kind}"{keys}}}"#)).unwrap();
+            assert_eq!((stage.kind(), stage.name()), (*kind, *kind));
+            let json = serde_json::to_value(&stage).unwrap();
+            assert_eq!(serde_json::from_value::<StageSpec>(json).unwrap(), stage);
+            assert!(schema.contains(&format!("\"const\":\"{kind}\"")), "{kind}");
+            assert!(guide.contains(&format!("`{kind}`")), "{kind}");
+        }
+    }
 }

@@ -57,7 +57,7 @@ pub(super) fn run(
         say(resolved.file_system.mount_line(device, &point));
         resolved.file_system.restrict_line(&point).into_iter().for_each(&mut say);
         for stage in spec.stages() {
-            stage::describe(stage, &point, planned.seed).into_iter().for_each(&mut say);
+            stage::of(stage).describe(&point, planned.seed).into_iter().for_each(&mut say);
         }
         say(format!("umount {}", point.display()));
         say(format!("rmdir {}", point.display()));

@@ -22,7 +22,7 @@ use crate::filesystem::FileSystem;
 use crate::lease::{self, Journal, LeaseId};
 use crate::plan::PlannedTrial;
 use crate::record::StageRecord;
-use crate::spec::{StageSpec, StudySpec};
+use crate::spec::{StageSpec, StudySpec, VolumeSpec, with_stage};
 use crate::store::TrialFolder;
 use crate::target::{Incoming, Session};
 use crate::volume::EraseConsent;
@@ -144,6 +144,26 @@ fn progress(stage: &str, incoming: Incoming, observer: &mut dyn RunObserver) {
     }
 }
 
+/// What a kind of stage does: one file beside this one for each line of the registry ([`StageSpec`]).
+pub(super) trait Stage {
+    /// Runs on a mounted file system, and leaves one mounted.
+    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError>;
+
+    /// What it does, as a shell would read it.
+    fn describe(&self, point: &Path, seed: u64) -> Vec<String>;
+
+    /// Volumes that it takes beside the trial's own.
+    fn other_volumes(&self, own: &VolumeSpec) -> Vec<VolumeSpec> {
+        let _ = own;
+        Vec::new()
+    }
+}
+
+/// The stage as what it does.
+pub(super) fn of(stage: &StageSpec) -> &dyn Stage {
+    with_stage!(stage, stage => &**stage)
+}
+
 /// Runs one stage on a mounted file system, and leaves one mounted.
 pub(super) fn run(
     stage: &StageSpec,
@@ -151,22 +171,5 @@ pub(super) fn run(
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     context.interrupted()?;
-    match stage {
-        StageSpec::Age(age) => age::run(age, place, context),
-        StageSpec::Image(image) => image::run(image, place, context),
-        StageSpec::Copy(copy) => copy::run(copy, place, context),
-        StageSpec::Measure(measure) => measure::run(measure, place, context),
-        StageSpec::Lockstep(lockstep) => lockstep::run(lockstep, place, context),
-    }
-}
-
-/// What a stage does, as a shell would read it.
-pub(super) fn describe(stage: &StageSpec, point: &Path, seed: u64) -> Vec<String> {
-    match stage {
-        StageSpec::Age(age) => age::describe(age, point, seed),
-        StageSpec::Image(_) => vec![format!("fsage image save {} images/KEY.fsage", point.display())],
-        StageSpec::Copy(_) => vec![format!("cp -a {}/. COPY", point.display())],
-        StageSpec::Measure(measure) => measure::describe(measure, point, seed),
-        StageSpec::Lockstep(lockstep) => lockstep::describe(lockstep, point),
-    }
+    of(stage).run(place, context)
 }

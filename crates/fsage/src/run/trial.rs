@@ -21,7 +21,7 @@ use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError};
 use crate::plan::PlannedTrial;
 use crate::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
-use crate::spec::{CopyStage, StageSpec, VolumeSpec};
+
 use crate::store::TrialFolder;
 use crate::study::{Cell, identity};
 use crate::target::Session;
@@ -73,21 +73,12 @@ pub(super) fn resolve(
         file_system.fits(bytes)?;
     }
     // Refused before hours of ageing, not after.
-    for other in spec.stages().flat_map(|stage| other_volumes(stage, &spec.volume)) {
+    for other in spec.stages().flat_map(|stage| stage::of(stage).other_volumes(&spec.volume)) {
         if let Some(bytes) = volume::resolve(&other, consent, root)?.size_bytes() {
             file_system.fits(bytes)?;
         }
     }
     Ok(Resolved { volume, file_system })
-}
-
-/// Volumes that a stage takes beside the trial's own.
-fn other_volumes(stage: &StageSpec, own: &VolumeSpec) -> Vec<VolumeSpec> {
-    match stage {
-        StageSpec::Copy(CopyStage { volume, .. }) => volume.iter().cloned().collect(),
-        StageSpec::Lockstep(stage) => stage.others().filter_map(|(_, other)| other.resolve(own)).collect(),
-        StageSpec::Age(_) | StageSpec::Image(_) | StageSpec::Measure(_) => Vec::new(),
-    }
 }
 
 /// Where a trial's file system is mounted.

@@ -195,7 +195,7 @@ fn values_of<'a>(
 pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     let mut problems = volume(&spec.volume);
     let file_system = file_system(spec).map_err(|error| problems.push(of_file_system(spec, &error)));
-    problems.extend(stage::check(spec, spec.volume.size()));
+    problems.extend(stage::check(spec));
     file_system.ok().filter(|_| problems.is_empty()).ok_or(problems)
 }
 

@@ -10,8 +10,8 @@ use fsage_model::quantity::as_f64;
 use fsage_model::warning::Warning;
 use fsage_model::workload::WorkloadSpec;
 
-use super::StageContext;
 use super::places::Volume;
+use super::{Stage, StageContext};
 use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::observer::{RunEvent, RunObserver};
@@ -21,43 +21,54 @@ use crate::spec::{AgeStage, StageSpec};
 use crate::store::{StoreError, TrialFolder};
 use crate::target::{Control, Incoming};
 
-/// Runs the load, then checks its data if asked.
-pub(super) fn run(stage: &AgeStage, place: &Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-    let (directory, seed) = (place.folder(&stage.name), context.planned.seed);
-    context.commands.extend(describe(stage, place.point(), seed));
-    context.session.call(call::MakeFolder { directory: directory.clone() })?;
-    context.observer.event(RunEvent::Step { name: stage.name.clone(), detail: in_words(stage) });
-    let load = LoadSpec {
-        workload: stage.workload.clone(),
-        directory: directory.path.clone(),
-        threads: stage.threads,
-        seed,
-        stop: stage.stop.clone(),
-        write_mode: stage.write_mode,
-        probe_every: stage.probe_every,
-        // What a study asks for is done, whatever it takes; the result says how long that was.
-        probe_share: None,
-        probe_layout: stage.probe_layout,
-        trim: stage.trim,
-        trace: stage.trace,
-    };
-    let before = HostActivity::now();
-    let result = load_with_events(stage, load, place.point(), context)?;
-    let volume_bytes = place.facts().size_bytes;
-    let now = HostActivity::now();
-    for warning in warning::of_age(stage, &result, context.facts, volume_bytes, before, now) {
-        context.warn(warning);
+impl Stage for AgeStage {
+    /// Runs the load, then checks its data if asked.
+    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let (directory, seed) = (place.folder(&self.name), context.planned.seed);
+        context.commands.extend(self.describe(place.point(), seed));
+        context.session.call(call::MakeFolder { directory: directory.clone() })?;
+        context.observer.event(RunEvent::Step { name: self.name.clone(), detail: in_words(self) });
+        let load = LoadSpec {
+            workload: self.workload.clone(),
+            directory: directory.path.clone(),
+            threads: self.threads,
+            seed,
+            stop: self.stop.clone(),
+            write_mode: self.write_mode,
+            probe_every: self.probe_every,
+            // What a study asks for is done, whatever it takes; the result says how long that was.
+            probe_share: None,
+            probe_layout: self.probe_layout,
+            trim: self.trim,
+            trace: self.trace,
+        };
+        let before = HostActivity::now();
+        let result = load_with_events(self, load, place.point(), context)?;
+        let volume_bytes = place.facts().size_bytes;
+        let now = HostActivity::now();
+        for warning in warning::of_age(self, &result, context.facts, volume_bytes, before, now) {
+            context.warn(warning);
+        }
+        if self.verify {
+            verify(&directory, context)?;
+        }
+        let next = context.spec.stages().skip_while(|other| other.name() != self.name).nth(1);
+        // What goes on with this mount must not find what a look has read.
+        if !matches!(next, None | Some(StageSpec::Measure(_) | StageSpec::Image(_))) {
+            return Ok(());
+        }
+        let volume = &context.spec.volume;
+        context.explain(&Volume { stage: &self.name, name: "", spec: volume, directory: &directory })
     }
-    if stage.verify {
-        verify(&directory, context)?;
+
+    fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
+        let directory = point.join(&self.name);
+        let mut line = format!("fsage age {} --threads {} --seed {seed}", directory.display(), self.threads);
+        if let Some(operations) = self.stop.operations {
+            line.push_str(&format!(" --operations {operations}"));
+        }
+        vec![format!("mkdir {}", directory.display()), format!("{line} # {}", shown(&self.workload))]
     }
-    let next = context.spec.stages().skip_while(|other| other.name() != stage.name).nth(1);
-    // What goes on with this mount must not find what a look has read.
-    if !matches!(next, None | Some(StageSpec::Measure(_) | StageSpec::Image(_))) {
-        return Ok(());
-    }
-    let volume = &context.spec.volume;
-    context.explain(&Volume { stage: &stage.name, name: "", spec: volume, directory: &directory })
 }
 
 /// Checks every block of data below a directory.
@@ -199,16 +210,6 @@ impl Pace {
 
 /// Characters of a workload that a command line shows.
 const LONGEST_WORKLOAD: usize = 1_500;
-
-/// The load as a command that a user could type.
-pub(super) fn describe(stage: &AgeStage, point: &Path, seed: u64) -> Vec<String> {
-    let directory = point.join(&stage.name);
-    let mut line = format!("fsage age {} --threads {} --seed {seed}", directory.display(), stage.threads);
-    if let Some(operations) = stage.stop.operations {
-        line.push_str(&format!(" --operations {operations}"));
-    }
-    vec![format!("mkdir {}", directory.display()), format!("{line} # {}", shown(&stage.workload))]
-}
 
 /// A workload in one line. A profile or a history stands in the record's spec; here it would only hide the rest.
 pub(super) fn shown(workload: &WorkloadSpec) -> String {

@@ -1,47 +1,55 @@
 //! The `copy` stage: the same tree on a fresh volume, written file by file in directory order. What the copy has
 //! in common with the original is its contents; what it lacks is age.
 
+use std::path::Path;
+
 use fsage_model::location::Location;
 use fsage_model::protocol::{self, call};
 
-use super::StageContext;
 use super::places::Volume;
+use super::{Stage, StageContext};
 use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::place::Place;
 use crate::run::steady;
 use crate::spec::{CopyStage, VolumeSpec};
 
-/// Copies, checks and gives back the original, and goes on with the copy.
-pub(super) fn run(
-    stage: &CopyStage,
-    place: &mut Place,
-    context: &mut StageContext<'_>,
-) -> Result<(), TrialError> {
-    let spec = stage.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
-    let name = format!("{}-{}", context.planned.id, stage.name);
-    let fresh = fresh(&spec, &name, context)?;
-    // What the original looked like is not what is measured afterwards.
-    context.folder.forget_places();
-    for folder in context.aged_folders() {
-        let Copied { to, files, bytes, digest, elapsed_ns } =
-            copy(&stage.name, &folder, place, &fresh, context)?;
-        let (layout, free_space) = context.look(&to)?;
-        context.done.push(StageRecord::Copy {
-            name: stage.name.clone(),
-            folder,
-            files,
-            bytes,
-            digest,
-            elapsed_ns,
-            layout: Box::new(layout),
-            free_space: free_space.map(Box::new),
-        });
-        context.explain(&Volume { stage: &stage.name, name: "", spec: &spec, directory: &to })?;
+impl Stage for CopyStage {
+    /// Copies, checks and gives back the original, and goes on with the copy.
+    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let spec = self.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
+        let name = format!("{}-{}", context.planned.id, self.name);
+        let fresh = fresh(&spec, &name, context)?;
+        // What the original looked like is not what is measured afterwards.
+        context.folder.forget_places();
+        for folder in context.aged_folders() {
+            let Copied { to, files, bytes, digest, elapsed_ns } =
+                copy(&self.name, &folder, place, &fresh, context)?;
+            let (layout, free_space) = context.look(&to)?;
+            context.done.push(StageRecord::Copy {
+                name: self.name.clone(),
+                folder,
+                files,
+                bytes,
+                digest,
+                elapsed_ns,
+                layout: Box::new(layout),
+                free_space: free_space.map(Box::new),
+            });
+            context.explain(&Volume { stage: &self.name, name: "", spec: &spec, directory: &to })?;
+        }
+        context.interrupted()?;
+        place.check(context)?;
+        std::mem::replace(place, fresh).release(context)
     }
-    context.interrupted()?;
-    place.check(context)?;
-    std::mem::replace(place, fresh).release(context)
+
+    fn describe(&self, point: &Path, _seed: u64) -> Vec<String> {
+        vec![format!("cp -a {}/. COPY", point.display())]
+    }
+
+    fn other_volumes(&self, _own: &VolumeSpec) -> Vec<VolumeSpec> {
+        self.volume.iter().cloned().collect()
+    }
 }
 
 /// A mounted place for a copy.

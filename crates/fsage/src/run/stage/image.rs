@@ -12,7 +12,7 @@ use fsage_model::image::ImageSummary;
 use fsage_model::protocol::call;
 use serde_json::{Value, json};
 
-use super::StageContext;
+use super::{Stage, StageContext};
 use crate::image;
 use crate::record::{STORE_VERSION, StageRecord};
 use crate::run::error::TrialError;
@@ -83,48 +83,50 @@ fn taken_from(stage: StageRecord, key: &str) -> StageRecord {
     }
 }
 
-/// Saves the volume, and goes on from what was saved.
-pub(super) fn run(
-    stage: &ImageStage,
-    place: &mut Place,
-    context: &mut StageContext<'_>,
-) -> Result<(), TrialError> {
-    let Some(basis) = basis(context) else { return Ok(()) };
-    let key = images::key(&basis);
-    let images = Images::of(context.root);
-    images.prepare()?;
-    place.check(context)?;
-    let clock = Instant::now();
-    let saved = save(&images.path(&key), stage.level, place, context)?;
-    let save_ns = nanoseconds(clock);
-    let record = ImageRecord {
-        version: STORE_VERSION,
-        key: key.clone(),
-        basis,
-        made: time::now_rfc3339(),
-        digest: saved.digest.clone(),
-        file_bytes: saved.image_bytes,
-        used_bytes: saved.totals.used_blocks * BLOCK_BYTES,
-        volume_bytes: place.facts().size_bytes,
-        stages: context.done.clone(),
-        warnings: context.warnings.clone(),
-        places: context.folder.places().to_vec(),
-    };
-    images.keep(&record)?;
-    context.interrupted()?;
-    place.renew(context)?;
-    let restore_ns = restore(&key, place, context)?;
-    context.done.push(StageRecord::Image {
-        name: stage.name.clone(),
-        run: record.run(),
-        key,
-        made: true,
-        file_bytes: saved.image_bytes,
-        used_bytes: saved.totals.used_blocks * BLOCK_BYTES,
-        save_ns: Some(save_ns),
-        restore_ns,
-    });
-    Ok(())
+impl Stage for ImageStage {
+    /// Saves the volume, and goes on from what was saved.
+    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let Some(basis) = basis(context) else { return Ok(()) };
+        let key = images::key(&basis);
+        let images = Images::of(context.root);
+        images.prepare()?;
+        place.check(context)?;
+        let clock = Instant::now();
+        let saved = save(&images.path(&key), self.level, place, context)?;
+        let save_ns = nanoseconds(clock);
+        let record = ImageRecord {
+            version: STORE_VERSION,
+            key: key.clone(),
+            basis,
+            made: time::now_rfc3339(),
+            digest: saved.digest.clone(),
+            file_bytes: saved.image_bytes,
+            used_bytes: saved.totals.used_blocks * BLOCK_BYTES,
+            volume_bytes: place.facts().size_bytes,
+            stages: context.done.clone(),
+            warnings: context.warnings.clone(),
+            places: context.folder.places().to_vec(),
+        };
+        images.keep(&record)?;
+        context.interrupted()?;
+        place.renew(context)?;
+        let restore_ns = restore(&key, place, context)?;
+        context.done.push(StageRecord::Image {
+            name: self.name.clone(),
+            run: record.run(),
+            key,
+            made: true,
+            file_bytes: saved.image_bytes,
+            used_bytes: saved.totals.used_blocks * BLOCK_BYTES,
+            save_ns: Some(save_ns),
+            restore_ns,
+        });
+        Ok(())
+    }
+
+    fn describe(&self, point: &Path, _seed: u64) -> Vec<String> {
+        vec![format!("fsage image save {} images/KEY.fsage", point.display())]
+    }
 }
 
 /// Saves the unmounted volume.

@@ -14,7 +14,7 @@ use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
 
 use super::places::Volume;
-use super::{StageContext, copy, measure};
+use super::{Stage, StageContext, copy, measure};
 use crate::record::{Look, StageRecord, VolumeLook};
 use crate::run::error::TrialError;
 use crate::run::place::Place;
@@ -26,52 +26,58 @@ const SHORT: f64 = 0.001;
 /// So many are nothing to tell of: a filling ends with some that find none.
 const FEW: u64 = 32;
 
-/// Runs the rounds, looks, checks every volume, and gives the followers back.
-pub(super) fn run(
-    stage: &LockstepStage,
-    place: &mut Place,
-    context: &mut StageContext<'_>,
-) -> Result<(), TrialError> {
-    let mut followers = Vec::new();
-    for (name, follower) in &stage.followers {
-        followers.push(take(stage, name, follower, context)?);
-    }
-    begin(stage, place, &followers, context)?;
-    let last = stage.rounds().unwrap_or(0);
-    let mut record = Record::default();
-    for until in looks(stage.every, last) {
-        let result = advance(stage, until, context)?;
-        record.failed.clone_from(&result.failed);
-        record.rounds.extend(result.rounds);
-        let round = record.rounds.last().map_or(0, |round| round.round);
-        let at = Moment { round, last: result.finished || until == last };
-        let volumes = look(stage, at, place, &mut followers, context)?;
-        record.looks.push(Look { round, digest: result.digest.clone(), volumes });
-        record.digest = result.digest;
-        if result.finished {
-            break;
+impl Stage for LockstepStage {
+    /// Runs the rounds, looks, checks every volume, and gives the followers back.
+    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let mut followers = Vec::new();
+        for (name, follower) in &self.followers {
+            followers.push(take(self, name, follower, context)?);
         }
+        begin(self, place, &followers, context)?;
+        let last = self.rounds().unwrap_or(0);
+        let mut record = Record::default();
+        for until in looks(self.every, last) {
+            let result = advance(self, until, context)?;
+            record.failed.clone_from(&result.failed);
+            record.rounds.extend(result.rounds);
+            let round = record.rounds.last().map_or(0, |round| round.round);
+            let at = Moment { round, last: result.finished || until == last };
+            let volumes = look(self, at, place, &mut followers, context)?;
+            record.looks.push(Look { round, digest: result.digest.clone(), volumes });
+            record.digest = result.digest;
+            if result.finished {
+                break;
+            }
+        }
+        end(self, place, &followers, context)?;
+        warn_of_cpu(self, &record.rounds, context);
+        if let Some(message) = no_room(self, &record.rounds, &record.failed) {
+            context.warn(Warning { kind: WarningKind::ShortOfRoom, message });
+        }
+        let Record { rounds, looks, digest, failed } = record;
+        let volumes = self.volumes().into_iter().map(str::to_owned).collect();
+        context.done.push(StageRecord::Lockstep {
+            name: self.name.clone(),
+            volumes,
+            rounds,
+            looks,
+            digest,
+            failed,
+        });
+        for mut follower in followers {
+            follower.check(context)?;
+            follower.release(context)?;
+        }
+        Ok(())
     }
-    end(stage, place, &followers, context)?;
-    warn_of_cpu(stage, &record.rounds, context);
-    if let Some(message) = no_room(stage, &record.rounds, &record.failed) {
-        context.warn(Warning { kind: WarningKind::ShortOfRoom, message });
+
+    fn describe(&self, point: &Path, _seed: u64) -> Vec<String> {
+        vec![in_words(self, point)]
     }
-    let Record { rounds, looks, digest, failed } = record;
-    let volumes = stage.volumes().into_iter().map(str::to_owned).collect();
-    context.done.push(StageRecord::Lockstep {
-        name: stage.name.clone(),
-        volumes,
-        rounds,
-        looks,
-        digest,
-        failed,
-    });
-    for mut follower in followers {
-        follower.check(context)?;
-        follower.release(context)?;
+
+    fn other_volumes(&self, own: &VolumeSpec) -> Vec<VolumeSpec> {
+        self.others().filter_map(|(_, other)| other.resolve(own)).collect()
     }
-    Ok(())
 }
 
 /// What is collected on the way.
@@ -306,11 +312,6 @@ fn in_words(stage: &LockstepStage, point: &Path) -> String {
     let workload = super::age::shown(&stage.workload);
     let names = stage.volumes().join(", ");
     format!("# in lock-step on {names}, below {}: {workload}", point.join(&stage.name).display())
-}
-
-/// What the stage does, as a shell would read it.
-pub(super) fn describe(stage: &LockstepStage, point: &Path) -> Vec<String> {
-    vec![in_words(stage, point)]
 }
 
 #[cfg(test)]

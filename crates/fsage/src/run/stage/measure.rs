@@ -8,7 +8,7 @@ use fsage_model::protocol::call;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
-use super::StageContext;
+use super::{Stage, StageContext};
 use crate::measure::{self, MeasureOrder};
 use crate::record::StageRecord;
 use crate::run::error::TrialError;
@@ -18,54 +18,57 @@ use crate::spec::MeasureStage;
 /// Folder measured where nothing was aged.
 const FRESH: &str = "fresh";
 
-/// Looks at the layout, measures, each time from a cold start, and looks again.
-pub(super) fn run(
-    stage: &MeasureStage,
-    place: &mut Place,
-    context: &mut StageContext<'_>,
-) -> Result<(), TrialError> {
-    let old = context.aged_folders().pop();
-    let directory = place.folder(old.as_deref().unwrap_or(FRESH));
-    context.session.call(call::MakeFolder { directory: directory.clone() })?;
-    if stage.trim {
-        context.command("trim", &format!("fstrim {}", place.point().display()));
-        context.session.call(call::Trim { directory: directory.clone() })?;
-    }
-    let before = context.look(&directory)?;
-    let mut results = Vec::new();
-    let mut left_out = Vec::new();
-    for measure in &stage.measures {
-        context.interrupted()?;
-        if old.is_none() && needs_files(measure) {
-            left_out.push(measure.name().to_owned());
-            continue;
+impl Stage for MeasureStage {
+    /// Looks at the layout, measures, each time from a cold start, and looks again.
+    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let old = context.aged_folders().pop();
+        let directory = place.folder(old.as_deref().unwrap_or(FRESH));
+        context.session.call(call::MakeFolder { directory: directory.clone() })?;
+        if self.trim {
+            context.command("trim", &format!("fstrim {}", place.point().display()));
+            context.session.call(call::Trim { directory: directory.clone() })?;
         }
-        place.remount(context)?;
-        let result = match one(&stage.name, measure, place, &directory, context) {
-            Err(error) if error.is_out_of_space() => {
-                let message = format!("{} was left out: the volume has no room for it", measure.name());
-                context.warn(Warning { kind: WarningKind::NoRoom, message });
+        let before = context.look(&directory)?;
+        let mut results = Vec::new();
+        let mut left_out = Vec::new();
+        for measure in &self.measures {
+            context.interrupted()?;
+            if old.is_none() && needs_files(measure) {
                 left_out.push(measure.name().to_owned());
                 continue;
             }
-            other => other?,
-        };
-        for warning in &result.warnings {
-            context.warn(warning.clone());
+            place.remount(context)?;
+            let result = match one(&self.name, measure, place, &directory, context) {
+                Err(error) if error.is_out_of_space() => {
+                    let message = format!("{} was left out: the volume has no room for it", measure.name());
+                    context.warn(Warning { kind: WarningKind::NoRoom, message });
+                    left_out.push(measure.name().to_owned());
+                    continue;
+                }
+                other => other?,
+            };
+            for warning in &result.warnings {
+                context.warn(warning.clone());
+            }
+            results.push(result);
         }
-        results.push(result);
+        let after = context.look(&directory)?;
+        context.done.push(StageRecord::Measure {
+            name: self.name.clone(),
+            results,
+            left_out,
+            before: Box::new(before.0),
+            free_before: before.1.map(Box::new),
+            after: Box::new(after.0),
+            free_after: after.1.map(Box::new),
+        });
+        Ok(())
     }
-    let after = context.look(&directory)?;
-    context.done.push(StageRecord::Measure {
-        name: stage.name.clone(),
-        results,
-        left_out,
-        before: Box::new(before.0),
-        free_before: before.1.map(Box::new),
-        after: Box::new(after.0),
-        free_after: after.1.map(Box::new),
-    });
-    Ok(())
+
+    fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
+        let cold = format!("umount {0} && mount {0}", point.display());
+        self.measures.iter().flat_map(|measure| [cold.clone(), in_words(measure, point, seed)]).collect()
+    }
 }
 
 /// One measure, with its block requests where the kernel shows them.
@@ -103,10 +106,4 @@ const fn needs_files(measure: &MeasureSpec) -> bool {
         | MeasureSpec::Delete(_) => true,
         MeasureSpec::Create(_) | MeasureSpec::LargeFile(_) | MeasureSpec::Fio(_) => false,
     }
-}
-
-/// The measures as commands that a user could type.
-pub(super) fn describe(stage: &MeasureStage, point: &Path, seed: u64) -> Vec<String> {
-    let cold = format!("umount {0} && mount {0}", point.display());
-    stage.measures.iter().flat_map(|measure| [cold.clone(), in_words(measure, point, seed)]).collect()
 }

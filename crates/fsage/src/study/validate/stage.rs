@@ -5,27 +5,21 @@ use std::collections::BTreeSet;
 use fsage_model::disk::DiskTime;
 use fsage_model::load::StopSpec;
 use fsage_model::measure::Effect;
-use fsage_model::size::Bytes;
 
 use super::{Checker, workload};
 use crate::spec::{
     AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, StageSpec, StudySpec, UNAGED, VolumeSpec,
+    with_stage,
 };
 use crate::study::schema::Problem;
 
 /// Problems of every stage of a cell, also of those that its state leaves out.
-pub(super) fn check(spec: &StudySpec, volume: Option<Bytes>) -> Vec<Problem> {
+pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, stage) in spec.stage.iter().enumerate() {
         let mut check = Checker::new(&["stage", &index.to_string()]);
         check.path_name("name", stage.name());
-        match stage {
-            StageSpec::Age(age) => age_stage(&mut check, age, volume),
-            StageSpec::Image(image) => image_stage(&mut check, image),
-            StageSpec::Copy(copy) => copy_stage(&mut check, copy, &spec.volume),
-            StageSpec::Measure(measure) => measure_stage(&mut check, measure),
-            StageSpec::Lockstep(lockstep) => lockstep_stage(&mut check, lockstep, &spec.volume, volume),
-        }
+        with_stage!(stage, stage => stage.limits(&mut check, &spec.volume));
         problems.extend(check.problems);
     }
     problems.extend(order(spec));
@@ -40,7 +34,8 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
     });
     let mut before: BTreeSet<&str> = BTreeSet::new();
     for (index, stage) in spec.stage.iter().enumerate().filter(|(_, stage)| stage.runs_in(&spec.state)) {
-        let kinds = kind(stage);
+        // Lock-step ages, too.
+        let kind = if stage.kind() == "lockstep" { "age" } else { stage.kind() };
         match stage {
             StageSpec::Image(_) => {
                 check.require(!before.is_empty(), &index.to_string(), || {
@@ -68,104 +63,108 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
             }),
             StageSpec::Measure(_) => {}
         }
-        before.insert(kinds);
+        before.insert(kind);
     }
     check.problems
 }
 
-const fn kind(stage: &StageSpec) -> &'static str {
-    match stage {
-        StageSpec::Age(_) => "age",
-        StageSpec::Image(_) => "image",
-        StageSpec::Copy(_) => "copy",
-        StageSpec::Measure(_) => "measure",
-        StageSpec::Lockstep(_) => "age",
+/// The limits of a kind of stage.
+trait Limits {
+    /// Checks its values; `own` is the volume of the trial.
+    fn limits(&self, check: &mut Checker, own: &VolumeSpec);
+}
+
+impl Limits for ImageStage {
+    fn limits(&self, check: &mut Checker, _own: &VolumeSpec) {
+        check.require((1..=19).contains(&self.level), "level", || {
+            format!("{} is not a level of zstd: 1 to 19", self.level)
+        });
     }
 }
 
-fn image_stage(check: &mut Checker, image: &ImageStage) {
-    check.require((1..=19).contains(&image.level), "level", || {
-        format!("{} is not a level of zstd: 1 to 19", image.level)
-    });
-}
-
-fn copy_stage(check: &mut Checker, copy: &CopyStage, own: &VolumeSpec) {
-    match &copy.volume {
-        Some(volume) => {
-            let device = |spec: &VolumeSpec| match spec {
-                VolumeSpec::Device { path, .. } => Some(path.clone()),
-                VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) => None,
-            };
-            check.require(device(volume).is_none() || device(volume) != device(own), "volume", || {
-                "this is the study's own device, which holds what is to be copied".to_owned()
-            });
-            check.path.push("volume".to_owned());
-            super::volume_limits(check, volume);
-            check.path.pop();
+impl Limits for CopyStage {
+    fn limits(&self, check: &mut Checker, own: &VolumeSpec) {
+        match &self.volume {
+            Some(volume) => {
+                let device = |spec: &VolumeSpec| match spec {
+                    VolumeSpec::Device { path, .. } => Some(path.clone()),
+                    VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) => None,
+                };
+                check.require(device(volume).is_none() || device(volume) != device(own), "volume", || {
+                    "this is the study's own device, which holds what is to be copied".to_owned()
+                });
+                check.path.push("volume".to_owned());
+                super::volume_limits(check, volume);
+                check.path.pop();
+            }
+            None => check.require(!matches!(own, VolumeSpec::Device { .. }), "volume", || {
+                "a device cannot hold both the tree and its copy: name a volume for the copy".to_owned()
+            }),
         }
-        None => check.require(!matches!(own, VolumeSpec::Device { .. }), "volume", || {
-            "a device cannot hold both the tree and its copy: name a volume for the copy".to_owned()
-        }),
     }
 }
 
-fn lockstep_stage(check: &mut Checker, stage: &LockstepStage, own: &VolumeSpec, volume: Option<Bytes>) {
-    check.at_least("every", stage.every, 1);
-    check.require(stage.rounds().is_some(), "rounds", || {
-        "how many rounds? The workload has none of its own: give `rounds` and `round_operations`".to_owned()
-    });
-    check.require(
-        stage.workload.ends() || stage.round_operations.is_some_and(|n| n > 0),
-        "round_operations",
-        || "the workload has no rounds of its own: give the operations of one, at least 1".to_owned(),
-    );
-    if let (Some(rounds), Some(own)) = (stage.rounds, stage.workload.rounds()) {
-        check.require(rounds <= own, "rounds", || {
-            format!("{rounds} rounds are more than the workload's {own}")
+impl Limits for LockstepStage {
+    fn limits(&self, check: &mut Checker, own: &VolumeSpec) {
+        let volume = own.size();
+        check.at_least("every", self.every, 1);
+        check.require(self.rounds().is_some(), "rounds", || {
+            "how many rounds? The workload has none of its own: give `rounds` and `round_operations`"
+                .to_owned()
         });
-    }
-    check.require(!stage.followers.is_empty(), "followers", || {
-        "the list is empty: name another volume, or use an `age` stage".to_owned()
-    });
-    let mut names = BTreeSet::new();
-    for name in stage.volumes() {
-        let key = if name == stage.leader { "leader" } else { "followers" };
-        check.path_name(key, name);
-        check.require(names.insert(name), "followers", || {
-            format!("two volumes are called `{name}`: change `leader` or the follower's name")
+        check.require(
+            self.workload.ends() || self.round_operations.is_some_and(|n| n > 0),
+            "round_operations",
+            || "the workload has no rounds of its own: give the operations of one, at least 1".to_owned(),
+        );
+        if let (Some(rounds), Some(own)) = (self.rounds, self.workload.rounds()) {
+            check.require(rounds <= own, "rounds", || {
+                format!("{rounds} rounds are more than the workload's {own}")
+            });
+        }
+        check.require(!self.followers.is_empty(), "followers", || {
+            "the list is empty: name another volume, or use an `age` stage".to_owned()
         });
-    }
-    for (name, follower) in stage.others() {
-        let at = if name == UNAGED { name.to_owned() } else { format!("followers.{name}") };
-        let Some(other) = follower.resolve(own) else {
-            let message =
-                "a device cannot be two volumes: name a `volume` with a path of its own, without `size`";
-            check.fail(&at, message);
-            continue;
-        };
-        check.require(is_model(&other) == is_model(own), &at, || {
+        let mut names = BTreeSet::new();
+        for name in self.volumes() {
+            let key = if name == self.leader { "leader" } else { "followers" };
+            check.path_name(key, name);
+            check.require(names.insert(name), "followers", || {
+                format!("two volumes are called `{name}`: change `leader` or the follower's name")
+            });
+        }
+        for (name, follower) in self.others() {
+            let at = if name == UNAGED { name.to_owned() } else { format!("followers.{name}") };
+            let Some(other) = follower.resolve(own) else {
+                let message =
+                    "a device cannot be two volumes: name a `volume` with a path of its own, without `size`";
+                check.fail(&at, message);
+                continue;
+            };
+            check.require(is_model(&other) == is_model(own), &at, || {
             "one volume would be timed by the wall and another by a model: give all of them the same kind of time".to_owned()
         });
-        let depth = check.path.len();
-        check.path.extend(at.split('.').map(str::to_owned));
-        super::volume_limits(check, &other);
-        check.path.truncate(depth);
-        let less = other.size().zip(volume).is_some_and(|(other, own)| other < own);
-        check.require(!less, &format!("{at}.size"), || {
-            "it is smaller than the volume that is followed: not everything would fit".to_owned()
-        });
+            let depth = check.path.len();
+            check.path.extend(at.split('.').map(str::to_owned));
+            super::volume_limits(check, &other);
+            check.path.truncate(depth);
+            let less = other.size().zip(volume).is_some_and(|(other, own)| other < own);
+            check.require(!less, &format!("{at}.size"), || {
+                "it is smaller than the volume that is followed: not everything would fit".to_owned()
+            });
+        }
+        for (index, measure) in self.measures.iter().enumerate() {
+            check.require(measure.effect() == Effect::Nothing, &format!("measures.{index}"), || {
+                format!(
+                    "`{}` changes what it measures: only measures that read can be used between rounds",
+                    measure.name()
+                )
+            });
+        }
+        check.path.push("workload".to_owned());
+        workload::check(check, &self.workload, 1, volume);
+        check.path.pop();
     }
-    for (index, measure) in stage.measures.iter().enumerate() {
-        check.require(measure.effect() == Effect::Nothing, &format!("measures.{index}"), || {
-            format!(
-                "`{}` changes what it measures: only measures that read can be used between rounds",
-                measure.name()
-            )
-        });
-    }
-    check.path.push("workload".to_owned());
-    workload::check(check, &stage.workload, 1, volume);
-    check.path.pop();
 }
 
 /// Whether a volume's time is a virtual disk's own.
@@ -173,41 +172,47 @@ fn is_model(volume: &VolumeSpec) -> bool {
     matches!(volume, VolumeSpec::Disk(disk) if disk.time == DiskTime::Model)
 }
 
-fn measure_stage(check: &mut Checker, measure: &MeasureStage) {
-    check
-        .require(!measure.measures.is_empty(), "measures", || "the list is empty: name a measure".to_owned());
-    let mut before = None;
-    let mut names = BTreeSet::new();
-    for (index, spec) in measure.measures.iter().enumerate() {
-        let at = format!("measures.{index}");
-        check.require(names.insert(spec.name()), &at, || format!("`{}` is there twice", spec.name()));
-        // The order of the registry: each measure finds what it is about as the earlier stages left it.
-        if let Some((effect, name)) = before.filter(|(effect, _)| *effect > spec.effect()) {
-            let changed = if effect == Effect::Tree { "the files" } else { "the free space" };
-            let message =
-                format!("`{}` would find {changed} changed by `{name}`: put it before", spec.name());
-            check.fail(&at, message);
+impl Limits for MeasureStage {
+    fn limits(&self, check: &mut Checker, _own: &VolumeSpec) {
+        check.require(!self.measures.is_empty(), "measures", || {
+            "the list is empty: name a measure".to_owned()
+        });
+        let mut before = None;
+        let mut names = BTreeSet::new();
+        for (index, spec) in self.measures.iter().enumerate() {
+            let at = format!("measures.{index}");
+            check.require(names.insert(spec.name()), &at, || format!("`{}` is there twice", spec.name()));
+            // The order of the registry: each measure finds what it is about as the earlier stages left it.
+            if let Some((effect, name)) = before.filter(|(effect, _)| *effect > spec.effect()) {
+                let changed = if effect == Effect::Tree { "the files" } else { "the free space" };
+                let message =
+                    format!("`{}` would find {changed} changed by `{name}`: put it before", spec.name());
+                check.fail(&at, message);
+            }
+            before = Some((spec.effect(), spec.name()));
         }
-        before = Some((spec.effect(), spec.name()));
     }
 }
 
-fn age_stage(check: &mut Checker, age: &AgeStage, volume: Option<Bytes>) {
-    let threads = u64::from(age.threads);
-    check.require((1..=64).contains(&threads), "threads", || format!("{threads} threads: 1 to 64"));
-    stop(check, &age.stop, age.probe_every, age.workload.ends());
-    let near = age.stop.age.as_ref().is_some_and(|target| target.near);
-    let like = age.workload.drift().is_some_and(|drift| drift.like.is_some());
-    check.require(!near || like, "stop.age.near", || {
-        "it asks to be near a profile, and the workload names none: give `workload.like`".to_owned()
-    });
-    let ends = age.stop.operations.is_some() || age.stop.bytes.is_some() || age.stop.seconds.is_some();
-    check.require(!near || ends, "stop.age.near", || {
-        "it may never be reached: give `operations`, `bytes` or `seconds` as well".to_owned()
-    });
-    check.path.push("workload".to_owned());
-    workload::check(check, &age.workload, threads, volume);
-    check.path.pop();
+impl Limits for AgeStage {
+    fn limits(&self, check: &mut Checker, own: &VolumeSpec) {
+        let volume = own.size();
+        let threads = u64::from(self.threads);
+        check.require((1..=64).contains(&threads), "threads", || format!("{threads} threads: 1 to 64"));
+        stop(check, &self.stop, self.probe_every, self.workload.ends());
+        let near = self.stop.age.as_ref().is_some_and(|target| target.near);
+        let like = self.workload.drift().is_some_and(|drift| drift.like.is_some());
+        check.require(!near || like, "stop.age.near", || {
+            "it asks to be near a profile, and the workload names none: give `workload.like`".to_owned()
+        });
+        let ends = self.stop.operations.is_some() || self.stop.bytes.is_some() || self.stop.seconds.is_some();
+        check.require(!near || ends, "stop.age.near", || {
+            "it may never be reached: give `operations`, `bytes` or `seconds` as well".to_owned()
+        });
+        check.path.push("workload".to_owned());
+        workload::check(check, &self.workload, threads, volume);
+        check.path.pop();
+    }
 }
 
 fn stop(check: &mut Checker, stop: &StopSpec, probe_every: u64, ends: bool) {
