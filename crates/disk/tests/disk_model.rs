@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 
+use fsage_disk::media::Resolve as _;
 use fsage_content::fill;
 use fsage_disk::disk::{Disk, DiskOptions, Medium};
 use fsage_disk::fault::Faults;
-use fsage_disk::fault::spec::{FaultSpec, RuleSpec, SlowSpec};
-use fsage_disk::media::Spec;
+use fsage_model::fault::{FaultSpec, RuleSpec, SlowSpec};
+use fsage_model::medium::MediumSpec;
 use fsage_disk::request::{Data, IoError, Operation, Request, Transfer};
 use fsage_disk::store::{SnapshotId, StoreOptions, ViewId};
 use rand_core::{Rng as _, SeedableRng as _};
@@ -290,7 +291,7 @@ impl Day {
 }
 
 fn medium() -> Medium {
-    Box::new("hdd-7200".parse::<Spec>().unwrap().resolve(SIZE).unwrap())
+    Box::new("hdd-7200".parse::<MediumSpec>().unwrap().resolve(SIZE).unwrap())
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fsage_disk::media::{Model, Spec, presets};
+use fsage_disk::media::Resolve as _;
+use fsage_disk::media::Model;
+use fsage_model::medium::{MediumSpec, presets};
 use fsage_disk::request::{Operation, Request};
 use proptest::prelude::*;
 
@@ -52,8 +54,8 @@ const PARTS: [&[&str]; 3] = [
     &["command_ns", "load_ns", "interface_ns", "program_ns", "copy_ns", "close_ns"],
 ];
 
-fn specs() -> Vec<Spec> {
-    let mut specs: Vec<Spec> = presets().iter().map(|p| Spec::named(p.name).expect(p.name)).collect();
+fn specs() -> Vec<MediumSpec> {
+    let mut specs: Vec<MediumSpec> = presets().iter().map(|p| MediumSpec::named(p.name).expect(p.name)).collect();
     for flag in [
         "hdd-7200,placement=outer-edge",
         "hdd-7200,write_cache_bytes=0,read_cache_bytes=0,queue_depth=1",
@@ -122,7 +124,7 @@ proptest! {
     ) {
         for name in ["ram", "ssd", "ssd-consumer", "sd"] {
             let batch: Vec<Request> = batch.iter().copied().filter(|r| r.operation == Operation::Read).collect();
-            let mut together = Spec::named(name).unwrap().resolve(64 * MIB).unwrap();
+            let mut together = MediumSpec::named(name).unwrap().resolve(64 * MIB).unwrap();
             let mut alone = together.clone();
             let mut done_ns = vec![0; batch.len()];
             together.serve(0, &batch, &mut done_ns);
@@ -155,7 +157,7 @@ fn time_does_not_go_back() {
 fn after_a_rest_a_disk_takes_as_long_as_after_any_other() {
     let reads: Vec<Request> =
         (0..40).map(|n| Request::new(Operation::Read, n * 7919 % 64 * MIB, 4096)).collect();
-    let times = |spec: &Spec, before: &[Request]| {
+    let times = |spec: &MediumSpec, before: &[Request]| {
         let mut medium = spec.resolve(64 * MIB).unwrap();
         let mut now_ns = 0;
         for request in before {
@@ -173,7 +175,7 @@ fn after_a_rest_a_disk_takes_as_long_as_after_any_other() {
     let histories =
         [vec![], vec![write(40 * MIB), reads[5]], vec![reads[9], write(0), write(9 * MIB), reads[1]]];
     for name in ["hdd-7200", "hdd-10k", "hdd-5400", "ram"] {
-        let spec = Spec::named(name).unwrap();
+        let spec = MediumSpec::named(name).unwrap();
         let [first, others @ ..] = histories.each_ref().map(|before| times(&spec, before));
         assert!(others.iter().all(|other| *other == first), "{name}");
     }
@@ -187,7 +189,7 @@ fn after_a_rest_a_disk_takes_as_long_as_after_any_other() {
 fn every_size_has_a_model() {
     for preset in presets().iter().filter(|p| p.name != "ssd-worn") {
         for size in [512, 4096, 1 << 20, 100 << 20, 1 << 30, 1 << 40, 12 << 40] {
-            let spec = Spec::named(preset.name).unwrap();
+            let spec = MediumSpec::named(preset.name).unwrap();
             let mut medium =
                 spec.resolve(size).unwrap_or_else(|e| panic!("{} of {size} B: {e}", preset.name));
             let batch = [

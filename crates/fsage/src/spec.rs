@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fsage_disk::fault::spec::FaultSpec;
-use fsage_disk::media::Spec;
+use fsage_model::fault::FaultSpec;
+use fsage_model::medium::MediumSpec;
 use fsage_model::disk::DiskTime;
 use fsage_model::load::{StopSpec, WriteMode};
 use fsage_model::measure::MeasureSpec;
@@ -136,7 +136,7 @@ pub struct DiskSpec {
     /// Size, up to 16 TiB; only what is written takes memory, and data that fsage wrote hardly any.
     pub size: Bytes,
     /// What it is made of: a preset (`fsage disk media` lists them), or a table with `preset` and what is changed of it.
-    pub medium: Spec,
+    pub medium: MediumSpec,
     /// `model`: requests cost nothing, what the medium would have taken is counted; `real`: replies come when the medium would have
     /// given them.
     #[serde(default)]

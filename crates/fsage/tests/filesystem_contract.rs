@@ -47,7 +47,7 @@ fn contract_on_every_medium(file_system: &FileSystem, mebibytes: u64) {
         volume_rig::skip("virtual disks need /dev/fuse");
         return;
     }
-    for preset in fsage_disk::media::presets() {
+    for preset in fsage_model::medium::presets() {
         let size = format!("{mebibytes}MiB");
         let disk = json!({"kind": "disk", "medium": preset.name, "size": size, "log": true});
         println!("{} on {}", file_system.kind(), preset.name);

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
     use fsage_disk::export::DiskTime;
     use fsage_disk::export::fuse::Choice;
-    use fsage_disk::fault::spec::FaultSpec;
+    use fsage_model::fault::FaultSpec;
     use fsage_disk::server::Export;
 
     fn parsed(words: &str) -> Result<Settings, String> {

@@ -4,7 +4,7 @@
 //! places were written since. So it can be undone: after [`Faults::clear`] the disk gives back every byte it was given,
 //! and takes every write.
 //!
-//! **Rules.** Every fault has a place, a rate, or numbers of requests ([`spec`]). Whether a rule strikes is a hash of the seed, the
+//! **Rules.** Every fault has a place, a rate, or numbers of requests ([`fsage_model::fault`]). Whether a rule strikes is a hash of the seed, the
 //! rule and the place (or the request's number), never of what happened before: the same spec makes the same damage whatever the load
 //! does in between.
 //!
@@ -25,7 +25,6 @@
 mod overlay;
 mod range_set;
 mod rule;
-pub mod spec;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +32,7 @@ use crate::media::Counter;
 use crate::request::{IoError, Operation, Request};
 use overlay::Overlay;
 use rule::{FaultKind, Rule};
-use spec::{FaultError, FaultSpec};
+use fsage_model::fault::{FaultError, FaultSpec};
 
 /// Bytes of a sector of the medium: what goes bad as a whole.
 pub const SECTOR_BYTES: u64 = 4096;
@@ -85,7 +84,7 @@ impl Faults {
     /// # Errors
     /// A rule makes no sense, or lies beyond the disk.
     pub fn new(spec: &FaultSpec, size_bytes: u64) -> Result<Self, FaultError> {
-        let rules = |kind, specs: &[spec::RuleSpec]| {
+        let rules = |kind, specs: &[fsage_model::fault::RuleSpec]| {
             let numbered = (0..).zip(specs);
             numbered
                 .map(|(number, rule)| Rule::resolve(kind, number, rule, spec.seed, size_bytes))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::SECTOR_BYTES;
-use super::spec::{FaultError, RuleSpec};
+use fsage_model::fault::{FaultError, RuleSpec};
 use crate::request::Request;
 
 /// Kinds of faults; each draws from a stream of its own.

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::spec::{RuleSpec, SlowSpec};
+use fsage_model::fault::{RuleSpec, SlowSpec};
 use super::*;
 
 const SIZE: u64 = 64 * SECTOR_BYTES;

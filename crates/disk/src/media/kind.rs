@@ -1,37 +1,13 @@
-//! The kinds of media: one file and one line each.
-//!
-//! A kind's file has its `Parameters` and `Overrides` (made by [`super::parameter::parameters`]), the model with `new`, the
-//! `PRESETS`, and whether it `TURNS`.
+//! The models of the kinds of media: one file and one line each, beside those of the parameters ([`fsage_model::medium::kind`]).
 
-use schemars::{Schema, SchemaGenerator};
-use serde_json::{Map, Value};
+use fsage_model::medium::{MediumError, MediumSpec, Parameters};
 
-use super::parameter::{OutOfRange, Parameter};
-use super::preset::Preset;
-use super::spec::{SpecError, read};
 use super::{Counter, Model, Ram};
 use crate::request::Request;
 
-static RAM: Preset =
-    Preset { name: "ram", summary: "costs nothing: no time passes", source: "", parameters: Parameters::Ram };
-
-/// Makes the registry. [`Ram`] has no parameters.
+/// Makes the registry.
 macro_rules! media {
     ($($(#[doc = $about:literal])+ $Name:ident($module:ident);)+) => {
-        /// The parameters of a medium, by kind.
-        #[derive(Debug)]
-        pub(super) enum Parameters {
-            Ram,
-            $($Name(super::$module::Parameters),)+
-        }
-
-        /// What is changed of a preset, by kind.
-        #[derive(Debug, Clone, PartialEq, Eq)]
-        pub(super) enum Overrides {
-            Ram,
-            $($Name(super::$module::Overrides),)+
-        }
-
         /// Any medium.
         #[derive(Debug, Clone)]
         pub enum Medium {
@@ -40,68 +16,13 @@ macro_rules! media {
             $($(#[doc = $about])+ $Name(Box<super::$module::$Name>),)+
         }
 
-        impl Parameters {
-            /// Whether it turns.
-            pub(super) const fn turns(&self) -> bool {
-                match self {
-                    Self::Ram => false,
-                    $(Self::$Name(_) => super::$module::TURNS,)+
-                }
-            }
-
-            /// Reads what is changed of these parameters, which are those of `preset`.
-            pub(super) fn overrides(
-                &self,
-                preset: &'static str,
-                values: Map<String, Value>,
-            ) -> Result<Overrides, SpecError> {
-                match self {
-                    Self::Ram => read(preset, &[], values, |_: NoOverrides| Overrides::Ram),
-                    $(Self::$Name(_) => {
-                        read(preset, super::$module::Parameters::KEYS, values, Overrides::$Name)
-                    })+
-                }
-            }
-
-            /// These with the overrides, which are of the same kind, in place.
-            pub(super) fn with(&self, overrides: &Overrides) -> Result<Self, OutOfRange> {
-                match (self, overrides) {
-                    $((Self::$Name(base), Overrides::$Name(overrides)) => base.with(overrides).map(Self::$Name),)+
-                    _ => Ok(Self::Ram),
-                }
-            }
-
-            /// Every parameter with its value.
-            pub(super) fn list(&self) -> Vec<Parameter> {
-                match self {
-                    Self::Ram => Vec::new(),
-                    $(Self::$Name(parameters) => parameters.list(),)+
-                }
-            }
-
-            /// The model of a disk of that size; else what contradicts what, and what to change.
-            pub(super) fn medium(&self, size_bytes: u64) -> Result<Medium, (String, String)> {
-                match self {
-                    Self::Ram => Ok(Medium::Ram(Ram)),
-                    $(Self::$Name(parameters) => super::$module::$Name::new(parameters, size_bytes)
-                        .map(|model| Medium::$Name(Box::new(model)))
-                        .map_err(|error| (error.to_string(), error.hint())),)+
-                }
-            }
-        }
-
-        impl Overrides {
-            /// As a study has them.
-            pub(super) fn values(&self) -> serde_json::Result<Value> {
-                match self {
-                    Self::Ram => Ok(Value::Null),
-                    $(Self::$Name(overrides) => serde_json::to_value(overrides),)+
-                }
-            }
-
-            /// The schemas of every kind's.
-            pub(super) fn schemas(generator: &SchemaGenerator) -> Vec<Schema> {
-                vec![$(generator.clone().into_root_schema_for::<super::$module::Overrides>()),+]
+        /// The model of a disk of that size; else what contradicts what, and what to change.
+        fn medium(parameters: &Parameters, size_bytes: u64) -> Result<Medium, (String, String)> {
+            match parameters {
+                Parameters::Ram => Ok(Medium::Ram(Ram)),
+                $(Parameters::$Name(parameters) => super::$module::$Name::new(parameters, size_bytes)
+                    .map(|model| Medium::$Name(Box::new(model)))
+                    .map_err(|error| (error.to_string(), error.hint())),)+
             }
         }
 
@@ -134,18 +55,25 @@ macro_rules! media {
                 }
             }
         }
-
-        /// Every preset, kind after kind.
-        pub(super) fn presets() -> Vec<&'static Preset> {
-            std::iter::once(&RAM)$(.chain(super::$module::PRESETS))+.collect()
-        }
     };
 }
 
-/// The overrides of a medium that has no parameters.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoOverrides {}
+/// Making the model that a specification describes.
+pub trait Resolve {
+    /// The model of a disk of that size.
+    ///
+    /// # Errors
+    /// When the parameters contradict each other or do not suit the size.
+    fn resolve(&self, size_bytes: u64) -> Result<Medium, MediumError>;
+}
+
+impl Resolve for MediumSpec {
+    fn resolve(&self, size_bytes: u64) -> Result<Medium, MediumError> {
+        let preset = self.preset().name;
+        let impossible = |(problem, hint)| MediumError::Impossible { preset, problem, hint };
+        medium(&self.resolved()?, size_bytes).map_err(impossible)
+    }
+}
 
 // Every kind, one line each: the model, and its file.
 media! {

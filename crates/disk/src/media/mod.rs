@@ -12,25 +12,19 @@
 //! single request more or less shifts everything after it by part of a turn. A measure therefore begins with the medium at
 //! rest ([`Model::rest`]), and what it takes follows from its own requests.
 //!
-//! A study or a flag names a medium by a [`Spec`]: a preset's name, or a table with overrides. [`Spec::resolve`]
+//! A study or a flag names a medium by a [`MediumSpec`](fsage_model::medium::MediumSpec): a preset's name, or a table with overrides. [`Resolve::resolve`]
 //! makes the [`Medium`] for a disk of a given size.
 
 pub mod hdd;
 mod interface;
 mod kind;
 mod number;
-mod parameter;
-pub mod preset;
 pub mod ram;
 pub mod sd;
-mod spec;
 pub mod ssd;
 
-pub use kind::Medium;
-pub use parameter::{OutOfRange, Parameter};
-pub use preset::{Preset, presets};
+pub use kind::{Medium, Resolve};
 pub use ram::Ram;
-pub use spec::{Spec, SpecError};
 
 use crate::request::{Operation, Request};
 
@@ -89,4 +83,58 @@ pub trait Model {
 
     /// What it counted.
     fn counters(&self) -> Vec<Counter>;
+}
+
+/// The parameters of a hard disk preset.
+#[cfg(test)]
+fn hdd_parameters(name: &str) -> fsage_model::medium::hdd::Parameters {
+    match fsage_model::medium::MediumSpec::named(name).unwrap().resolved() {
+        Ok(fsage_model::medium::Parameters::Hdd(parameters)) => parameters,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+/// The parameters of an SSD preset.
+#[cfg(test)]
+fn ssd_parameters(name: &str) -> fsage_model::medium::ssd::Parameters {
+    match fsage_model::medium::MediumSpec::named(name).unwrap().resolved() {
+        Ok(fsage_model::medium::Parameters::Ssd(parameters)) => parameters,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::medium::{MediumSpec, presets};
+
+    use super::*;
+
+    #[test]
+    fn parameters_that_contradict_each_other_are_refused_with_a_hint() {
+        for (flag, expected) in [
+            ("hdd-7200,average_seek_ns=17000000", "no rising seek curve"),
+            ("hdd-7200,inner_track_bytes=2000000", "is more than outer_track_bytes"),
+            ("hdd-7200,head_switch_ns=9000000", "a turn of the platters"),
+            ("ssd,page_bytes=6000", "not a multiple of mapping_bytes"),
+            ("sd,unit_bytes=100000", "not a multiple of page_bytes"),
+        ] {
+            let error = flag.parse::<MediumSpec>().unwrap().resolve(1 << 30).unwrap_err();
+            assert!(error.to_string().contains(expected), "{flag}: {error}");
+            assert!(error.hint().is_some(), "{flag}");
+        }
+        let large = "hdd-7200,placement=outer-edge".parse::<MediumSpec>().unwrap().resolve(1 << 40).unwrap_err();
+        assert!(large.to_string().contains("do not fit on the disk's"), "{large}");
+    }
+
+    #[test]
+    fn every_preset_resolves_and_says_what_it_is() {
+        for preset in presets() {
+            let spec = MediumSpec::named(preset.name).unwrap();
+            spec.resolve(1 << 30).unwrap();
+            assert!(!preset.summary.is_empty() && !preset.summary.contains('\n'));
+            let parameters = spec.parameters();
+            assert_eq!(parameters.is_empty(), preset.name == "ram");
+            assert!(parameters.iter().all(|p| !p.summary.is_empty() && !p.value.is_empty()));
+        }
+    }
 }

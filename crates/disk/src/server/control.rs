@@ -17,7 +17,7 @@ use super::ProcessRecord;
 use crate::disk;
 use crate::export::fuse::Transport;
 use crate::export::{DelayError, DiskTime, GateCounts};
-use crate::fault::spec::FaultSpec;
+use fsage_model::fault::FaultSpec;
 use crate::store::SnapshotId;
 
 /// A question.

@@ -21,7 +21,7 @@ use crate::export::fuse::{Session, Transport};
 use crate::export::ublk;
 use crate::export::{Gate, Pulse};
 #[cfg(feature = "ublk")]
-use crate::media::Spec;
+use fsage_model::medium::MediumSpec;
 
 /// What the disk is served as.
 pub(super) enum Exported {
@@ -49,7 +49,7 @@ impl Exported {
             Export::Fuse => Self::mount(settings, place),
             #[cfg(feature = "ublk")]
             Export::Ublk => {
-                let medium = settings.medium.parse::<Spec>();
+                let medium = settings.medium.parse::<MediumSpec>();
                 let turns = medium.is_ok_and(|medium| medium.preset().is_rotational());
                 Ok(Self::Ublk(ublk::Device::new(gate, turns, &place.ublk_record())?))
             }

@@ -1,10 +1,11 @@
 //! The disk that a server serves.
 
+use crate::media::Resolve as _;
 use crate::disk::{Disk, DiskOptions};
 use crate::export::Backend;
 use crate::fault::Faults;
-use crate::fault::spec::FaultError;
-use crate::media::{Spec, SpecError};
+use fsage_model::fault::FaultError;
+use fsage_model::medium::{MediumSpec, MediumError};
 use crate::request::Transfer;
 use crate::store::{StoreError, StoreOptions};
 
@@ -29,7 +30,7 @@ pub enum MachineError {
     },
     /// A medium that there is not.
     #[error(transparent)]
-    Medium(#[from] SpecError),
+    Medium(#[from] MediumError),
     /// The faults make no sense.
     #[error("faults")]
     Faults(#[from] FaultError),
@@ -60,7 +61,7 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     if !size_bytes.is_multiple_of(u64::from(block_bytes)) {
         return Err(MachineError::Size { size_bytes, block_bytes });
     }
-    let medium = settings.medium.parse::<Spec>()?.resolve(size_bytes)?;
+    let medium = settings.medium.parse::<MediumSpec>()?.resolve(size_bytes)?;
     let usual = StoreOptions::default();
     let store = StoreOptions {
         pack_above_bytes: settings

@@ -13,7 +13,7 @@ use super::{ProcessRecord, ServerDirectory};
 use crate::disk::{Disk, DiskError};
 use crate::export::{Gate, nbd};
 use crate::fault::Faults;
-use crate::fault::spec::FaultSpec;
+use fsage_model::fault::FaultSpec;
 
 /// Longest wait for the last user of the file to be gone: a loop device lets go of it a moment after it was detached.
 const BUSY_WAIT: Duration = Duration::from_secs(2);

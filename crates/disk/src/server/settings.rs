@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::export::DiskTime;
 use crate::export::fuse::Choice;
-use crate::fault::spec::FaultSpec;
+use fsage_model::fault::FaultSpec;
 
 /// What the disk is served as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -6,7 +6,9 @@ pub mod flashbench;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use fsage_disk::media::{Medium, Model, Spec};
+use fsage_disk::media::Resolve as _;
+use fsage_disk::media::{Medium, Model};
+use fsage_model::medium::MediumSpec;
 use fsage_disk::request::{Operation, Request};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -27,7 +29,7 @@ pub fn counter(medium: &Medium, name: &str) -> f64 {
 
 /// A parameter of a preset.
 pub fn parameter(preset: &str, key: &str) -> f64 {
-    let spec = Spec::named(preset).unwrap_or_else(|e| panic!("{e}"));
+    let spec = MediumSpec::named(preset).unwrap_or_else(|e| panic!("{e}"));
     let found = spec.parameters().into_iter().find(|p| p.key == key);
     found.and_then(|p| p.value.parse().ok()).unwrap_or(f64::NAN)
 }
@@ -41,7 +43,7 @@ pub fn float(number: u64) -> f64 {
 
 impl Bench {
     pub fn new(medium: &str, size_bytes: u64) -> Self {
-        let medium = medium.parse::<Spec>().and_then(|s| s.resolve(size_bytes));
+        let medium = medium.parse::<MediumSpec>().and_then(|s| s.resolve(size_bytes));
         let medium = medium.unwrap_or_else(|e| panic!("{e}"));
         let random = Xoshiro256PlusPlus::seed_from_u64(1);
         Self { medium, size_bytes, now_ns: 0, random, done_ns: Vec::new() }

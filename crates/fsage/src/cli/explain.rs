@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fsage_disk::media::Spec;
+use fsage_model::medium::MediumSpec;
 use fsage_model::escape;
 use fsage_model::explanation::{Explanation, Item};
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
         return store::run(args, terminal);
     }
     let medium = args.medium.as_deref().unwrap_or(DEFAULT_MEDIUM);
-    let medium: Spec = medium.parse().map_err(|error: fsage_disk::media::SpecError| {
+    let medium: MediumSpec = medium.parse().map_err(|error: fsage_model::medium::MediumError| {
         Problem::new(EXIT_USAGE, format!("`{medium}` is no medium"))
             .because(&error)
             .hint("`fsage disk media` lists them")

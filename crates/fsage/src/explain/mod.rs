@@ -10,7 +10,7 @@ mod cost;
 
 use std::collections::BTreeMap;
 
-use fsage_disk::media::{Spec, SpecError};
+use fsage_model::medium::{MediumSpec, MediumError};
 use fsage_engine::layout::PlacedFile;
 use fsage_model::explanation::{CELLS, Explanation, Item, cells};
 use fsage_model::location::Location;
@@ -35,7 +35,7 @@ pub enum ExplainError {
     List(#[from] serde_json::Error),
     /// The medium cannot be that.
     #[error(transparent)]
-    Medium(#[from] SpecError),
+    Medium(#[from] MediumError),
     /// No file has a place.
     #[error("no file there has data on the volume")]
     Nothing,
@@ -56,7 +56,7 @@ pub enum ExplainError {
 pub fn explain(
     session: &mut Session,
     directory: &Location,
-    medium: &Spec,
+    medium: &MediumSpec,
     worst: usize,
 ) -> Result<Explanation, ExplainError> {
     let mut lines = Vec::new();
@@ -96,7 +96,7 @@ pub fn explain(
 pub fn reckon(
     files: &[PlacedFile],
     volume_bytes: u64,
-    medium: &Spec,
+    medium: &MediumSpec,
     worst: usize,
 ) -> Result<Explanation, ExplainError> {
     let placed: Vec<&PlacedFile> = files.iter().filter(|file| !file.extents.is_empty()).collect();

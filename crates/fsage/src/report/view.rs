@@ -106,7 +106,7 @@ pub struct Medium {
     /// Times are by its own clock.
     pub model: bool,
     /// What it is, its parameters and their source; nothing when this fsage does not know it.
-    pub spec: Option<fsage_disk::media::Spec>,
+    pub spec: Option<fsage_model::medium::MediumSpec>,
 }
 
 /// What a virtual disk did in one part of a trial.
@@ -376,7 +376,7 @@ fn medium(spec: &Value) -> Option<Medium> {
         return None;
     }
     let written = volume.get("medium")?;
-    let spec: Option<fsage_disk::media::Spec> = serde_json::from_value(written.clone()).ok();
+    let spec: Option<fsage_model::medium::MediumSpec> = serde_json::from_value(written.clone()).ok();
     let name = spec.as_ref().map(ToString::to_string).or_else(|| Some(written.as_str()?.to_owned()))?;
     Some(Medium { name, model: volume.get("time").and_then(Value::as_str) != Some("real"), spec })
 }

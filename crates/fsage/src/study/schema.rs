@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use fsage_disk::media::Spec;
+use fsage_model::medium::MediumSpec;
 use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
 use fsage_model::size::Bytes;
@@ -173,7 +173,7 @@ impl Walk<'_> {
                 hint,
             );
         }
-        if let Err(error) = serde_json::from_value::<Spec>(value.clone()) {
+        if let Err(error) = serde_json::from_value::<MediumSpec>(value.clone()) {
             let text = error.to_string();
             let (message, hint) =
                 text.split_once("; ").map_or((&*text, None), |(m, h)| (m, Some(h.to_owned())));

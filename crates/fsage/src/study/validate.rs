@@ -5,6 +5,7 @@ mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_disk::media::Resolve as _;
 use fsage_disk::fault::Faults;
 use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;

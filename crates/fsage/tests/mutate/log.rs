@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fsage_disk::media::Resolve as _;
 use fsage_disk::log::Filter;
 use fsage_disk::log::convert::{self, Options};
 use fsage_disk::log::file::Writer;
@@ -9,7 +10,8 @@ use fsage_disk::log::heat::Axis;
 use fsage_disk::log::show::Line;
 use fsage_disk::log::stream::{Item, Sink as _, Source as _};
 use fsage_disk::log::{Entry, Geometry, Mark};
-use fsage_disk::media::{Model as _, Spec};
+use fsage_disk::media::Model as _;
+use fsage_model::medium::MediumSpec;
 use fsage_disk::request::{Operation, Request};
 
 use super::ground::Ground;
@@ -150,7 +152,7 @@ impl Format for Logs {
 /// On a model, as `fsage disk replay --model` does.
 fn replay(opened: &mut convert::Opened) {
     let size_bytes = opened.geometry().size_bytes;
-    let medium = "ssd".parse::<Spec>().ok().and_then(|spec| spec.resolve(size_bytes).ok());
+    let medium = "ssd".parse::<MediumSpec>().ok().and_then(|spec| spec.resolve(size_bytes).ok());
     let (mut data, mut now_ns) = (Vec::new(), 0);
     let Some(mut medium) = medium else { return };
     while let Ok(Some(item)) = opened.next_item(&mut data) {

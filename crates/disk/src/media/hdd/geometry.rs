@@ -11,7 +11,7 @@
 //! Known limits: sectors are as long as bytes (a transfer may begin anywhere), no defects are remapped, and the time
 //! of a turn is a whole number of nanoseconds (7,200 rpm: 8,333,333 ns, off by 4 in 10^8).
 
-use super::{Parameters, Placement};
+use fsage_model::medium::hdd::{Parameters, Placement};
 use crate::media::number::scale;
 
 /// A place on the platters.
@@ -183,7 +183,7 @@ fn scaled_cylinders(parameters: &Parameters, size_bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::media::preset::hdd_parameters;
+    use crate::media::hdd_parameters;
     use proptest::prelude::*;
 
     fn geometry(size_bytes: u64) -> Geometry {

@@ -2,7 +2,8 @@
 
 use super::geometry::{Geometry, Location};
 use super::seek::SeekCurve;
-use super::{HddError, Parameters};
+use super::HddError;
+use fsage_model::medium::hdd::Parameters;
 
 /// What the mechanism did, in nanoseconds unless named otherwise.
 #[derive(Debug, Clone, Copy, Default)]

@@ -9,7 +9,7 @@
 //! distance of `x` of the stroke has the density `2(1 − x)`. The knee is not published; Ruemmler and Wilkes' HP 97560
 //! (383 of 1,962 cylinders) has it at 19.5 % of the stroke.
 
-use super::Parameters;
+use fsage_model::medium::hdd::Parameters;
 use crate::media::number::{as_f64, to_u64};
 
 /// Bits behind the point of the slopes.
@@ -80,7 +80,7 @@ impl SeekCurve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::media::preset::hdd_parameters;
+    use crate::media::hdd_parameters;
 
     #[test]
     fn goes_through_the_published_points_and_never_falls() {

@@ -15,7 +15,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::Parameters;
+use fsage_model::medium::ssd::Parameters;
 use super::cache::WriteBuffer;
 use super::channel::Channel;
 use super::layout::Layout;

@@ -9,7 +9,8 @@
 //! free would eat the spare area. Known error: below [`BLOCKS`] × dies × planes × page size (1 GiB for 32 dies with two
 //! planes of 16 KiB) a disk has less parallelism than its preset.
 
-use super::{Parameters, SsdError};
+use fsage_model::medium::ssd::Parameters;
+use super::SsdError;
 use crate::media::number::scale;
 
 /// Blocks that a disk has at least, if its size allows.

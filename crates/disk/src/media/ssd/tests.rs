@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::theory::{greedy, write_amplification};
 use super::*;
 use crate::media::number::index;
-use crate::media::preset::ssd_parameters;
+use crate::media::ssd_parameters;
 use proptest::prelude::*;
 
 const UNIT: u64 = 4096;

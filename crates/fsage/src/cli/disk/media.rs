@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use fsage_disk::media::{Spec, presets};
+use fsage_model::medium::{MediumSpec, presets};
 use fsage_model::problem::{EXIT_OK, Problem};
 use serde_json::json;
 
@@ -33,7 +33,7 @@ fn all(terminal: &Terminal) -> Result<(), Problem> {
         let rows: Vec<_> = presets()
             .iter()
             .map(|preset| {
-                let parameters = Spec::named(preset.name).map(|spec| spec.parameters()).unwrap_or_default();
+                let parameters = MediumSpec::named(preset.name).map(|spec| spec.parameters()).unwrap_or_default();
                 json!({
                     "name": preset.name, "summary": preset.summary, "source": preset.source, "parameters": parameters,
                 })
@@ -50,7 +50,7 @@ fn all(terminal: &Terminal) -> Result<(), Problem> {
 }
 
 fn one(medium: &str, terminal: &Terminal) -> Result<(), Problem> {
-    let spec: Spec = medium.parse()?;
+    let spec: MediumSpec = medium.parse()?;
     let (preset, parameters) = (spec.preset(), spec.parameters());
     if terminal.json {
         return terminal.json(&json!({

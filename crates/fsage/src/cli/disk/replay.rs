@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use fsage_disk::media::Resolve as _;
 use fsage_disk::log::convert::{self, Opened, Options};
 use fsage_disk::log::stream::{Item, Source as _};
 use fsage_disk::log::summary::{Collector, Summary};
 use fsage_disk::log::{Entry, LogError};
-use fsage_disk::media::{Medium, Model as _, Spec};
+use fsage_disk::media::{Medium, Model as _};
+use fsage_model::medium::MediumSpec;
 use fsage_disk::request::{Operation, Request};
 use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
@@ -110,7 +112,7 @@ pub(super) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<(), Problem>
     let mut requests = Requests { opened, size_bytes, told: Told::default(), data: Vec::new() };
     let (summary, what) = match (&args.model, &args.onto) {
         (Some(model), _) => {
-            let spec: Spec = model.parse()?;
+            let spec: MediumSpec = model.parse()?;
             let medium = spec.resolve(size_bytes)?;
             (on_model(args, &mut requests, medium)?, format!("on the model of {spec}"))
         }

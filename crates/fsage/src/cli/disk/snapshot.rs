@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use fsage_disk::fault::Faults;
-use fsage_disk::fault::spec::FaultSpec;
+use fsage_model::fault::FaultSpec;
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use serde_json::json;
 

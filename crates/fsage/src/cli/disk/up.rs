@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fsage_disk::media::Spec;
+use fsage_disk::media::Resolve as _;
+use fsage_model::medium::MediumSpec;
 use fsage_model::disk::DiskTime;
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
@@ -94,7 +95,7 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
         .map_err(|error| usage(&format!("--size {}", args.size), &error).hint("write it as 500GiB"))?;
     let memory = args.memory.as_deref().map(str::parse).transpose();
     let memory = memory.map_err(|error| usage("--memory", &error).hint("write it as 4GiB"))?;
-    let medium: Spec = args.medium.parse()?;
+    let medium: MediumSpec = args.medium.parse()?;
     medium.resolve(size.0)?;
     if let Some(faults) = &args.faults {
         super::snapshot::faults(faults, size.0)?;

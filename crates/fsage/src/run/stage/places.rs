@@ -1,7 +1,7 @@
 //! Where the files of a volume lie when a stage is done with it: looked at after everything is measured, so that no number of
 //! the stage has any of it, and kept beside the record. That a file system does not tell is a warning and no failure.
 
-use fsage_disk::media::{Spec, SpecError};
+use fsage_model::medium::{MediumSpec, MediumError};
 use fsage_model::cause::in_one_line;
 use fsage_model::location::Location;
 use fsage_model::warning::Warning;
@@ -62,7 +62,7 @@ impl StageContext<'_> {
 }
 
 /// The medium that times are of.
-fn medium(volume: &VolumeSpec) -> Result<Spec, SpecError> {
+fn medium(volume: &VolumeSpec) -> Result<MediumSpec, MediumError> {
     match volume {
         VolumeSpec::Disk(disk) => Ok(disk.medium.clone()),
         VolumeSpec::Loop { .. } | VolumeSpec::Device { .. } => DEFAULT_MEDIUM.parse(),

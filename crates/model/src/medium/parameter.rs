@@ -77,14 +77,14 @@ macro_rules! parameters {
             ///
             /// # Errors
             /// When a number is out of its range.
-            pub fn with(&self, overrides: &Overrides) -> Result<Self, $crate::media::parameter::OutOfRange> {
+            pub fn with(&self, overrides: &Overrides) -> Result<Self, $crate::medium::parameter::OutOfRange> {
                 let with = Self {
                     $( $number: overrides.$number.unwrap_or(self.$number), )+
                     $( $choice: overrides.$choice.clone().unwrap_or_else(|| self.$choice.clone()), )*
                 };
                 $(
                     if !($min..=$max).contains(&with.$number) {
-                        return Err($crate::media::parameter::OutOfRange {
+                        return Err($crate::medium::parameter::OutOfRange {
                             key: stringify!($number),
                             value: with.$number,
                             min: $min,
@@ -97,17 +97,17 @@ macro_rules! parameters {
 
             /// All of them, for a report.
             #[must_use]
-            pub fn list(&self) -> Vec<$crate::media::parameter::Parameter> {
+            pub fn list(&self) -> Vec<$crate::medium::parameter::Parameter> {
                 vec![
-                    $( $crate::media::parameter::Parameter {
+                    $( $crate::medium::parameter::Parameter {
                         key: stringify!($number),
                         value: self.$number.to_string(),
                         unit: $unit,
                         summary: concat!($($number_doc),+).trim_ascii(),
                     }, )+
-                    $( $crate::media::parameter::Parameter {
+                    $( $crate::medium::parameter::Parameter {
                         key: stringify!($choice),
-                        value: $crate::media::parameter::written(&self.$choice),
+                        value: $crate::medium::parameter::written(&self.$choice),
                         unit: "",
                         summary: concat!($($choice_doc),+).trim_ascii(),
                     }, )*
@@ -124,14 +124,4 @@ pub(super) fn written(choice: &impl Serialize) -> String {
         |_| String::new(),
         |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned),
     )
-}
-
-/// The candidate nearest to `word`, when near enough to be meant.
-pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= (candidate.len().max(word.len()) / 3).max(1))
-        .map(|(_, candidate)| candidate)
 }

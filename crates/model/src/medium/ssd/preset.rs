@@ -1,10 +1,10 @@
 //! Solid state drives that have a name, each after a device that somebody published figures of.
 
 use super::{Collection, Condition, Discards, Flushes, Parameters};
-use crate::media::kind::Parameters as AnyParameters;
-use crate::media::preset::Preset;
+use crate::medium::kind::Parameters as AnyParameters;
+use crate::medium::preset::Preset;
 
-pub(in crate::media) static PRESETS: &[Preset] = &[
+pub(in crate::medium) static PRESETS: &[Preset] = &[
     Preset {
         name: "ssd",
         summary: "data-centre SSD, SATA, MLC, 28 % spare, protected write buffer",

@@ -14,14 +14,15 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::kind::{Medium, Overrides, Parameters};
-use super::parameter::{OutOfRange, Parameter, nearest};
+use super::kind::{Overrides, Parameters};
+use super::parameter::{OutOfRange, Parameter};
 use super::preset::{self, Preset};
-use fsage_model::problem::{EXIT_USAGE, Explain};
+use crate::nearest::nearest;
+use crate::problem::{EXIT_USAGE, Explain};
 
 /// Why a medium cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
+pub enum MediumError {
     /// No preset has that name.
     #[error("there is no medium `{name}`")]
     UnknownPreset {
@@ -85,7 +86,7 @@ pub enum SpecError {
     },
 }
 
-impl SpecError {
+impl MediumError {
     /// The next step.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -119,26 +120,26 @@ impl SpecError {
 
 /// A medium as it is named: a preset and what is changed of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spec {
+pub struct MediumSpec {
     preset: &'static Preset,
     overrides: Overrides,
 }
 
-impl Spec {
+impl MediumSpec {
     /// A preset as it is.
     ///
     /// # Errors
     /// When there is none of that name.
-    pub fn named(name: &str) -> Result<Self, SpecError> {
+    pub fn named(name: &str) -> Result<Self, MediumError> {
         Self::with(name, Map::new())
     }
 
-    fn with(name: &str, overrides: Map<String, Value>) -> Result<Self, SpecError> {
+    fn with(name: &str, overrides: Map<String, Value>) -> Result<Self, MediumError> {
         let preset = preset::presets()
             .iter()
             .copied()
             .find(|p| p.name == name)
-            .ok_or_else(|| SpecError::UnknownPreset { name: name.to_owned() })?;
+            .ok_or_else(|| MediumError::UnknownPreset { name: name.to_owned() })?;
         let overrides = preset.parameters.overrides(preset.name, overrides)?;
         let spec = Self { preset, overrides };
         spec.resolved()?;
@@ -157,20 +158,13 @@ impl Spec {
         self.resolved().map(|parameters| parameters.list()).unwrap_or_default()
     }
 
-    /// The model of a disk of that size.
+    /// The preset's parameters with the overrides in place.
     ///
     /// # Errors
-    /// When the parameters contradict each other or do not suit the size.
-    pub fn resolve(&self, size_bytes: u64) -> Result<Medium, SpecError> {
+    /// When a number is out of its range.
+    pub fn resolved(&self) -> Result<Parameters, MediumError> {
         let preset = self.preset.name;
-        let impossible = |(problem, hint)| SpecError::Impossible { preset, problem, hint };
-        self.resolved()?.medium(size_bytes).map_err(impossible)
-    }
-
-    /// The preset's parameters with the overrides in place.
-    fn resolved(&self) -> Result<Parameters, SpecError> {
-        let preset = self.preset.name;
-        self.preset.parameters.with(&self.overrides).map_err(|source| SpecError::Range { preset, source })
+        self.preset.parameters.with(&self.overrides).map_err(|source| MediumError::Range { preset, source })
     }
 
     fn values(&self) -> Map<String, Value> {
@@ -187,19 +181,19 @@ pub(super) fn read<T: de::DeserializeOwned>(
     known: &'static [&'static str],
     values: Map<String, Value>,
     wrap: impl FnOnce(T) -> Overrides,
-) -> Result<Overrides, SpecError> {
+) -> Result<Overrides, MediumError> {
     for (key, value) in &values {
         if !known.contains(&key.as_str()) {
-            return Err(SpecError::UnknownKey { preset, key: key.clone(), known });
+            return Err(MediumError::UnknownKey { preset, key: key.clone(), known });
         }
         let alone = Map::from_iter([(key.clone(), value.clone())]);
-        serde_json::from_value::<T>(Value::Object(alone)).map_err(|e| SpecError::BadValue {
+        serde_json::from_value::<T>(Value::Object(alone)).map_err(|e| MediumError::BadValue {
             preset,
             key: key.clone(),
             problem: e.to_string(),
         })?;
     }
-    serde_json::from_value::<T>(Value::Object(values)).map(wrap).map_err(|e| SpecError::BadValue {
+    serde_json::from_value::<T>(Value::Object(values)).map(wrap).map_err(|e| MediumError::BadValue {
         preset,
         key: String::new(),
         problem: e.to_string(),
@@ -207,13 +201,13 @@ pub(super) fn read<T: de::DeserializeOwned>(
 }
 
 /// As a flag: `hdd-7200` or `hdd-7200,rpm=5400`; or as JSON.
-impl FromStr for Spec {
-    type Err = SpecError;
+impl FromStr for MediumSpec {
+    type Err = MediumError;
 
-    fn from_str(text: &str) -> Result<Self, SpecError> {
+    fn from_str(text: &str) -> Result<Self, MediumError> {
         if text.starts_with(['{', '"']) {
             let problem =
-                |e: serde_json::Error| SpecError::Json { text: text.to_owned(), problem: e.to_string() };
+                |e: serde_json::Error| MediumError::Json { text: text.to_owned(), problem: e.to_string() };
             return serde_json::from_str(text).map_err(problem);
         }
         let mut parts = text.split(',').map(str::trim);
@@ -221,7 +215,7 @@ impl FromStr for Spec {
         let mut overrides = Map::new();
         for part in parts {
             let (key, value) =
-                part.split_once('=').ok_or_else(|| SpecError::NotAnAssignment { part: part.to_owned() })?;
+                part.split_once('=').ok_or_else(|| MediumError::NotAnAssignment { part: part.to_owned() })?;
             let value = serde_json::from_str::<Value>(value)
                 .ok()
                 .filter(|v| v.is_number() || v.is_boolean())
@@ -233,7 +227,7 @@ impl FromStr for Spec {
 }
 
 /// As a flag would say it.
-impl fmt::Display for Spec {
+impl fmt::Display for MediumSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.preset.name)?;
         for (key, value) in self.values() {
@@ -246,7 +240,7 @@ impl fmt::Display for Spec {
     }
 }
 
-impl Serialize for Spec {
+impl Serialize for MediumSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let values = self.values();
         if values.is_empty() {
@@ -261,7 +255,7 @@ impl Serialize for Spec {
     }
 }
 
-impl<'de> Deserialize<'de> for Spec {
+impl<'de> Deserialize<'de> for MediumSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NameOrTable)
     }
@@ -270,32 +264,32 @@ impl<'de> Deserialize<'de> for Spec {
 struct NameOrTable;
 
 impl<'de> Visitor<'de> for NameOrTable {
-    type Value = Spec;
+    type Value = MediumSpec;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a medium, or a table with `preset`")
     }
 
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<Spec, E> {
-        Spec::named(name).map_err(|e| E::custom(e.line()))
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<MediumSpec, E> {
+        MediumSpec::named(name).map_err(|e| E::custom(e.line()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Spec, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<MediumSpec, A::Error> {
         let mut values = Map::new();
         while let Some((key, value)) = access.next_entry::<String, Value>()? {
             values.insert(key, value);
         }
-        let error = |e: SpecError| de::Error::custom(e.line());
+        let error = |e: MediumError| de::Error::custom(e.line());
         match values.remove("preset") {
-            Some(Value::String(name)) => Spec::with(&name, values).map_err(error),
+            Some(Value::String(name)) => MediumSpec::with(&name, values).map_err(error),
             Some(other) => Err(de::Error::custom(format!("`preset` must be a name, not {other}"))),
-            None => Err(error(SpecError::NoPreset)),
+            None => Err(error(MediumError::NoPreset)),
         }
     }
 }
 
 /// A name, or a table with the keys of every kind of medium: which of them suit the preset is checked when it is read.
-impl JsonSchema for Spec {
+impl JsonSchema for MediumSpec {
     fn schema_name() -> Cow<'static, str> {
         "Medium".into()
     }
@@ -321,7 +315,7 @@ impl JsonSchema for Spec {
     }
 }
 
-impl Explain for SpecError {
+impl Explain for MediumError {
     fn exit_code(&self) -> u8 {
         EXIT_USAGE
     }
@@ -335,13 +329,13 @@ impl Explain for SpecError {
 mod tests {
     use super::*;
 
-    fn json(text: &str) -> Result<Spec, String> {
+    fn json(text: &str) -> Result<MediumSpec, String> {
         serde_json::from_str(text).map_err(|e| e.to_string())
     }
 
     #[test]
     fn a_name_and_a_table_and_a_flag_say_the_same() {
-        let named: Spec = json(r#""hdd-7200""#).unwrap();
+        let named: MediumSpec = json(r#""hdd-7200""#).unwrap();
         assert_eq!(named, json(r#"{ "preset": "hdd-7200" }"#).unwrap());
         assert_eq!(named, "hdd-7200".parse().unwrap());
         assert_eq!(serde_json::to_string(&named).unwrap(), r#""hdd-7200""#);
@@ -375,46 +369,17 @@ mod tests {
             assert!(error.contains(expected), "{text}: {error}");
         }
         assert_eq!(
-            "hdd-7200,fast".parse::<Spec>().unwrap_err(),
-            SpecError::NotAnAssignment { part: "fast".to_owned() }
+            "hdd-7200,fast".parse::<MediumSpec>().unwrap_err(),
+            MediumError::NotAnAssignment { part: "fast".to_owned() }
         );
     }
 
     #[test]
-    fn parameters_that_contradict_each_other_are_refused_with_a_hint() {
-        for (flag, expected) in [
-            ("hdd-7200,average_seek_ns=17000000", "no rising seek curve"),
-            ("hdd-7200,inner_track_bytes=2000000", "is more than outer_track_bytes"),
-            ("hdd-7200,head_switch_ns=9000000", "a turn of the platters"),
-            ("ssd,page_bytes=6000", "not a multiple of mapping_bytes"),
-            ("sd,unit_bytes=100000", "not a multiple of page_bytes"),
-        ] {
-            let error = flag.parse::<Spec>().unwrap().resolve(1 << 30).unwrap_err();
-            assert!(error.to_string().contains(expected), "{flag}: {error}");
-            assert!(error.hint().is_some(), "{flag}");
-        }
-        let large = "hdd-7200,placement=outer-edge".parse::<Spec>().unwrap().resolve(1 << 40).unwrap_err();
-        assert!(large.to_string().contains("do not fit on the disk's"), "{large}");
-    }
-
-    #[test]
-    fn every_preset_resolves_and_says_what_it_is() {
-        for preset in preset::presets() {
-            let spec = Spec::named(preset.name).unwrap();
-            spec.resolve(1 << 30).unwrap();
-            assert!(!preset.summary.is_empty() && !preset.summary.contains('\n'));
-            let parameters = spec.parameters();
-            assert_eq!(parameters.is_empty(), preset.name == "ram");
-            assert!(parameters.iter().all(|p| !p.summary.is_empty() && !p.value.is_empty()));
-        }
-    }
-
-    #[test]
     fn the_schema_knows_every_key_and_refers_to_nothing() {
-        let schema = schemars::schema_for!(Spec).to_value();
+        let schema = schemars::schema_for!(MediumSpec).to_value();
         let properties = schema["properties"].as_object().unwrap();
         for preset in preset::presets() {
-            for parameter in Spec::named(preset.name).unwrap().parameters() {
+            for parameter in MediumSpec::named(preset.name).unwrap().parameters() {
                 assert!(properties.contains_key(parameter.key), "{}", parameter.key);
             }
         }

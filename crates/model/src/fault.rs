@@ -76,7 +76,8 @@ pub struct SlowSpec {
 
 impl SlowSpec {
     /// When it strikes.
-    pub(super) fn rule(&self) -> RuleSpec {
+    #[must_use]
+    pub fn rule(&self) -> RuleSpec {
         RuleSpec {
             offset_bytes: self.offset_bytes,
             length_bytes: self.length_bytes,

@@ -1,10 +1,10 @@
 //! Hard disks that have a name, each after a device that somebody published figures of.
 
 use super::{Parameters, Placement};
-use crate::media::kind::Parameters as AnyParameters;
-use crate::media::preset::Preset;
+use crate::medium::kind::Parameters as AnyParameters;
+use crate::medium::preset::Preset;
 
-pub(in crate::media) static PRESETS: &[Preset] = &[
+pub(in crate::medium) static PRESETS: &[Preset] = &[
     Preset {
         name: "hdd-7200",
         summary: "hard disk, 7,200 rpm, SATA, 500 GB class",

@@ -39,27 +39,3 @@ pub fn presets() -> &'static [&'static Preset] {
     static ALL: LazyLock<Vec<&Preset>> = LazyLock::new(kind::presets);
     &ALL
 }
-
-/// The parameters of a hard disk preset, for tests.
-#[cfg(test)]
-pub(super) fn hdd_parameters(name: &str) -> super::hdd::Parameters {
-    presets()
-        .iter()
-        .find_map(|p| match &p.parameters {
-            Parameters::Hdd(parameters) if p.name == name => Some(parameters.clone()),
-            _ => None,
-        })
-        .unwrap()
-}
-
-/// The parameters of an SSD preset, for tests.
-#[cfg(test)]
-pub(super) fn ssd_parameters(name: &str) -> super::ssd::Parameters {
-    presets()
-        .iter()
-        .find_map(|p| match &p.parameters {
-            Parameters::Ssd(parameters) if p.name == name => Some(parameters.clone()),
-            _ => None,
-        })
-        .unwrap()
-}

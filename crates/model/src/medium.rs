@@ -1,0 +1,14 @@
+//! What a virtual disk is made of: media with a name, and what may be changed of them.
+
+pub mod hdd;
+pub mod kind;
+mod parameter;
+pub mod preset;
+pub mod sd;
+mod spec;
+pub mod ssd;
+
+pub use kind::Parameters;
+pub use parameter::{OutOfRange, Parameter};
+pub use preset::{Preset, presets};
+pub use spec::{MediumError, MediumSpec};

@@ -1,0 +1,83 @@
+//! What makes one memory card differ from another.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::parameter::parameters;
+use super::kind;
+use super::preset::Preset;
+
+/// In which order pages of an open unit may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Order {
+    /// Only upwards.
+    Linear,
+    /// In any order.
+    Any,
+}
+
+parameters! {
+    /// Everything that makes one card differ from another.
+    numbers {
+        /// Bytes of an allocation unit (erase block, segment).
+        unit_bytes: 65_536..=268_435_456, "B";
+        /// Allocation units that may be open for writing.
+        open_units: 1..=256, "1";
+        /// Bytes of a page of one plane.
+        page_bytes: 512..=1_048_576, "B";
+        /// Planes that load and program together.
+        planes: 1..=16, "1";
+        /// What a read takes besides.
+        read_command_ns: 0..=1_000_000_000, "ns";
+        /// To load the pages of all planes into the register.
+        load_ns: 0..=1_000_000_000, "ns";
+        /// To go to another plane's page in the register.
+        plane_ns: 0..=1_000_000_000, "ns";
+        /// To look up another allocation unit when reading.
+        lookup_ns: 0..=1_000_000_000, "ns";
+        /// What a write takes besides.
+        write_command_ns: 0..=1_000_000_000, "ns";
+        /// To take in and program a page on all planes.
+        program_ns: 0..=1_000_000_000, "ns";
+        /// To copy the pages of all planes.
+        copy_ns: 0..=1_000_000_000, "ns";
+        /// To close an allocation unit besides the copies.
+        close_ns: 0..=10_000_000_000, "ns";
+        /// Rate of the interface, for reads; that of writes is in `program_ns`.
+        interface_bytes_per_s: 1_000_000..=10_000_000_000, "B/s";
+    }
+    choices {
+        /// In which order pages of an open unit may be written: `linear` or `any`.
+        order: Order;
+    }
+}
+
+pub(super) const TURNS: bool = false;
+
+pub(super) static PRESETS: &[Preset] = &[Preset {
+    name: "sd",
+    summary: "SD card with 4 MiB allocation units, two of them open",
+    source: "A. Bergmann, flashbench, README (measurements of a card)",
+    parameters: kind::Parameters::Sd(SD),
+}];
+
+/// Every time follows from the README's two tables, by least squares over the write rates and by the differences at the
+/// boundaries of reads; the interface is the high-speed mode of the SD specification.
+const SD: Parameters = Parameters {
+    unit_bytes: 4 << 20,
+    open_units: 2,
+    page_bytes: 8_192,
+    planes: 2,
+    read_command_ns: 175_000,
+    load_ns: 165_000,
+    plane_ns: 53_000,
+    lookup_ns: 138_000,
+    write_command_ns: 12_800_000,
+    program_ns: 1_814_000,
+    copy_ns: 757_000,
+    close_ns: 64_000_000,
+    interface_bytes_per_s: 25_000_000,
+    order: Order::Linear,
+};
