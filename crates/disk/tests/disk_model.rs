@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
-use fsage_disk::media::Resolve as _;
 use fsage_content::fill;
 use fsage_disk::disk::{Disk, DiskOptions, Medium};
 use fsage_disk::fault::Faults;
-use fsage_model::fault::{FaultSpec, RuleSpec, SlowSpec};
-use fsage_model::medium::MediumSpec;
+use fsage_disk::media::Resolve as _;
 use fsage_disk::request::{Data, IoError, Operation, Request, Transfer};
 use fsage_disk::store::{SnapshotId, StoreOptions, ViewId};
+use fsage_model::fault::{FaultSpec, RuleSpec, SlowSpec};
+use fsage_model::medium::MediumSpec;
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

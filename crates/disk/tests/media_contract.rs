@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fsage_disk::media::Resolve as _;
 use fsage_disk::media::Model;
-use fsage_model::medium::{MediumSpec, presets};
+use fsage_disk::media::Resolve as _;
 use fsage_disk::request::{Operation, Request};
+use fsage_model::medium::{MediumSpec, presets};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -55,7 +55,8 @@ const PARTS: [&[&str]; 3] = [
 ];
 
 fn specs() -> Vec<MediumSpec> {
-    let mut specs: Vec<MediumSpec> = presets().iter().map(|p| MediumSpec::named(p.name).expect(p.name)).collect();
+    let mut specs: Vec<MediumSpec> =
+        presets().iter().map(|p| MediumSpec::named(p.name).expect(p.name)).collect();
     for flag in [
         "hdd-7200,placement=outer-edge",
         "hdd-7200,write_cache_bytes=0,read_cache_bytes=0,queue_depth=1",

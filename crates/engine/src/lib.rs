@@ -1,5 +1,5 @@
 //! What works beside the file system under test: workloads, the executor, traces, layout and probes.
-//! The binary `fsage-agent` serves it over a byte stream ([`protocol`]).
+//! The binary `fsage-agent` serves it over a byte stream ([`frame`]).
 
 #![forbid(unsafe_code)]
 

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::study::StudySpec;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::StudySpec;
 use crate::study::identity::trial_id;
 use crate::study::{Overrides, Study};
 
@@ -65,7 +65,7 @@ pub fn plan(study: &Study) -> Plan {
         trials.append(&mut block);
     }
     Plan {
-        version: crate::record::STORE_VERSION,
+        version: fsage_model::record::STORE_VERSION,
         study: study.spec.clone(),
         overrides: study.overrides.clone(),
         trials,

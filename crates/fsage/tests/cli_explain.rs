@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use cli_support::{Mounted, fsage, root};
 use fsage::explain::reckon;
-use fsage::record::{PlacesRecord, STORE_VERSION, VolumePlaces};
 use fsage::store::Store;
 use fsage_engine::layout::PlacedFile;
 use fsage_model::explanation::Explanation;
 use fsage_model::quantity::as_f64;
+use fsage_model::record::{PlacesRecord, STORE_VERSION, VolumePlaces};
 
 /// A directory of whole files, and one whose files grew side by side.
 fn fragment(mounted: &Mounted) {

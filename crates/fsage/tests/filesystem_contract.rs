@@ -11,10 +11,10 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use fsage::filesystem::{FileSystem, Registry, StatfsField};
-use fsage::spec::{DriverSpec, FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{EraseConsent, resolve};
 use fsage_model::problem::Explain;
 use fsage_model::protocol::{Usage, call};
+use fsage_model::study::{DriverSpec, FileSystemOptions, FileSystemSpec, VolumeSpec};
 use serde_json::json;
 use volume_rig::{Rig, installed, loop_volume};
 

@@ -65,7 +65,7 @@ fn store() -> Store {
     let store = Store::new();
     store.image("own", json!({}));
     store.image("other", json!({"basis": {"kernel": "2.6.32"}}));
-    store.image("newer", json!({"version": fsage::record::STORE_VERSION + 1}));
+    store.image("newer", json!({"version": fsage_model::record::STORE_VERSION + 1}));
     store.image("nameless", json!({"basis": {"kernel": ""}}));
     store.image("cut", json!({"file_bytes": 6}));
     store

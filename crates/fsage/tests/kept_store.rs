@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fsage::compare::{Options, compare, load};
-use fsage::record::StageRecord;
 use fsage::report::{ReportOptions, render};
 use fsage::store::Store;
+use fsage_model::record::StageRecord;
 use fsage_model::warning::WarningKind;
 
 const STORES: &[u8] = include_bytes!("data/stores/format-3.tar.zst");

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fsage::record::{StageRecord, TrialStatus};
 use fsage::report::{ReportError, ReportOptions, render};
+use fsage_model::record::{StageRecord, TrialStatus};
 use sample::{Size, write_store, write_trial};
 
 /// The two parts of the chart library, as they stand in the page.

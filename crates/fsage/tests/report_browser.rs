@@ -47,7 +47,7 @@ fn console(output: &Output) -> Vec<String> {
         .collect()
 }
 
-fn write_page(folder: &Path, trials: &[fsage::record::TrialRecord]) -> PathBuf {
+fn write_page(folder: &Path, trials: &[fsage_model::record::TrialRecord]) -> PathBuf {
     let store = folder.join("store");
     write_store(&store, trials);
     let page = folder.join("report.html");

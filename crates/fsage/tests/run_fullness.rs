@@ -8,7 +8,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use fsage::record::TrialStatus;
+use fsage_model::record::TrialStatus;
+
 use lab::Lab;
 use support::{can_mount, can_serve_disks, skip};
 

@@ -8,10 +8,10 @@ mod support;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fsage::record::{Look, StageRecord, TrialRecord, TrialStatus};
 use fsage::store::Store;
 use fsage_model::lockstep::Round;
 use fsage_model::quantity::share;
+use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::warning::WarningKind;
 use lab::Lab;
 use support::{can_mount, can_serve_disks};

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fsage::record::TrialStatus;
 use fsage::store::Store;
+use fsage_model::record::TrialStatus;
 use serde_json::Value;
 use support::{Scratch, agent};
 

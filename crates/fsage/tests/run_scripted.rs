@@ -9,13 +9,13 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use fsage::plan::Plan;
-use fsage::record::{TrialRecord, TrialStatus};
 use fsage::run::{RunEvent, RunObserver, RunOptions, RunSummary, TrialState, run_study_with};
 use fsage::store::Store;
 use fsage::target::{Incoming, Session, Target, TargetError};
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, StopReason};
 use fsage_model::protocol::{Call as _, Event, Failure, FailureKind, Placed, Reply, Request, ToolOutput};
+use fsage_model::record::{TrialRecord, TrialStatus};
 use fsage_model::verify::VerifyResult;
 use fsage_model::warning::WarningKind;
 

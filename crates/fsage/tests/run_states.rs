@@ -7,9 +7,9 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsage::record::{StageRecord, TrialRecord, TrialStatus};
 use fsage::store::Store;
 use fsage::store::images::Images;
+use fsage_model::record::{StageRecord, TrialRecord, TrialStatus};
 use lab::Lab;
 use support::can_mount;
 

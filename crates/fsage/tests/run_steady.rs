@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use fsage::record::TrialStatus;
 use fsage::store::Store;
+use fsage_model::record::TrialStatus;
 use support::{Scratch, agent, can_mount, can_serve_disks, wait_for};
 
 /// Times that are compared, and how far two runs may be apart. Seen on two virtual CPUs, busy with other work: ext4 0.08 % at most,

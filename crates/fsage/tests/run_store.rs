@@ -82,7 +82,7 @@ fn records_that_are_not_ours_are_damage() {
     let record = |id: &String| store.trial_directory(id).join("trial.json");
     std::fs::copy(record(&ids[0]), record(&ids[1])).unwrap();
     std::fs::write(record(&ids[2]), b"\0\0\0\0").unwrap();
-    let ours = format!("\"version\":{}", fsage::record::STORE_VERSION);
+    let ours = format!("\"version\":{}", fsage_model::record::STORE_VERSION);
     let newer = std::fs::read_to_string(record(&ids[3])).unwrap().replacen(&ours, "\"version\":99", 1);
     std::fs::write(record(&ids[3]), newer).unwrap();
     let damaged = store.damaged();

@@ -6,9 +6,9 @@ mod support;
 
 use std::process::Command;
 
-use fsage::record::TrialRecord;
 use fsage::store::Store;
 use fsage_engine::trace;
+use fsage_model::record::TrialRecord;
 use serde_json::Value;
 use support::{Scratch, agent, can_mount};
 

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use fsage::filesystem::{FileSystem, Registry};
 use fsage::lease::clean;
-use fsage::spec::{FileSystemOptions, FileSystemSpec, VolumeSpec};
 use fsage::volume::{Acquired, EraseConsent, Refusal, Volume, VolumeError, resolve};
 use fsage_model::problem::Explain;
 use fsage_model::protocol::call;
 use fsage_model::size::Bytes;
+use fsage_model::study::{FileSystemOptions, FileSystemSpec, VolumeSpec};
 use volume_rig::{Disk, Rig, installed, loop_volume, loops_below, run};
 
 fn device_volume(path: &Path) -> VolumeSpec {

@@ -2,7 +2,7 @@
 //!
 //! A terminal takes some characters for commands (it may change its title, hide or overwrite lines, or be asked to type), and others
 //! let text read in another order than it is written. Such characters are shown as what they are (`\x1b`, `\u{202e}`).
-//! [`Terminal`](super::terminal::Terminal) does it to all that it writes, so no command can forget it. Its own colours pass because
+//! The command line's terminal does it to all that it writes, so no command can forget it. Its own colours pass because
 //! [`styled`] marks them with a number that nobody outside this process knows.
 //!
 //! A line break inside a name could still begin a line that looks like ours. [`line()`] shows it too; where a text is one line

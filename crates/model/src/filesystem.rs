@@ -34,6 +34,9 @@ pub static ALL: &[&FileSystemFacts] = &[
     &other::NTFS,
 ];
 
+/// What a superblock says of another device that the file system is on too; nothing where it is on none.
+pub type Companion = fn(&[u8]) -> Option<&'static str>;
+
 /// What fsage knows about a file system.
 #[derive(Debug)]
 pub struct FileSystemFacts {
@@ -54,7 +57,7 @@ pub struct FileSystemFacts {
     /// Offset and length of the label.
     pub label: Option<(usize, usize)>,
     /// What the superblock in the first bytes names besides its own device, where it does.
-    pub companion: Option<fn(&[u8]) -> Option<&'static str>>,
+    pub companion: Option<Companion>,
     /// What tells its free space exactly, for the blocks that an image holds; `None`: nothing.
     pub free_space: Option<FreeSpaceSource>,
     /// How far the sum of the free-space map may be from `statfs`.

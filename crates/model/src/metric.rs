@@ -1,4 +1,4 @@
-//! Names of metrics ([`super::format::Metric`] lists what each is): where a trial's metrics are made they are
+//! Names of metrics ([`crate::record::Metric`] lists what each is): where a trial's metrics are made they are
 //! written with these, and where they are looked up or taken apart they are read with these. Nothing else
 //! spells one.
 

@@ -119,7 +119,7 @@ pub struct Free {
 }
 
 impl Profile {
-    /// A profile of what a scan in detail ([`crate::layout::scan_in_detail`]) and the free-space map saw.
+    /// A profile of what a scan in detail (the engine's scan in detail) and the free-space map saw.
     ///
     /// # Errors
     /// [`ProfileError::Empty`] when there was no file, or the scan was not in detail.

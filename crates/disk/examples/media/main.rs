@@ -12,8 +12,8 @@ mod svg;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fsage_model::medium::presets;
 use fsage_disk::request::Operation;
+use fsage_model::medium::presets;
 use media_rig::flashbench::{README_RATES, open_units};
 use media_rig::{Bench, Figure, HDD_SHEETS, SSD_SHEETS, float, hdd_figures, ssd_figures};
 

@@ -254,8 +254,8 @@ mod tests {
     use super::*;
     use fsage_disk::export::DiskTime;
     use fsage_disk::export::fuse::Choice;
-    use fsage_model::fault::FaultSpec;
     use fsage_disk::server::Export;
+    use fsage_model::fault::FaultSpec;
 
     fn parsed(words: &str) -> Result<Settings, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

@@ -28,11 +28,12 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use fsage_model::fault::{FaultError, FaultSpec};
+
 use crate::media::Counter;
 use crate::request::{IoError, Operation, Request};
 use overlay::Overlay;
 use rule::{FaultKind, Rule};
-use fsage_model::fault::{FaultError, FaultSpec};
 
 /// Bytes of a sector of the medium: what goes bad as a whole.
 pub const SECTOR_BYTES: u64 = 4096;

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::SECTOR_BYTES;
 use fsage_model::fault::{FaultError, RuleSpec};
+
+use super::SECTOR_BYTES;
 use crate::request::Request;
 
 /// Kinds of faults; each draws from a stream of its own.

@@ -1,6 +1,6 @@
+use fsage_model::fault::{RuleSpec, SlowSpec};
 use proptest::prelude::*;
 
-use fsage_model::fault::{RuleSpec, SlowSpec};
 use super::*;
 
 const SIZE: u64 = 64 * SECTOR_BYTES;

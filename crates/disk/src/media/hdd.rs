@@ -27,6 +27,7 @@ mod mechanism;
 mod queue;
 mod seek;
 
+use fsage_model::medium::hdd::{Parameters, Placement};
 
 use self::cache::{ReadCache, WriteCache};
 use self::geometry::Geometry;
@@ -34,7 +35,6 @@ use self::mechanism::Mechanism;
 use self::queue::{Queue, Waiting};
 use super::interface::Interface;
 use super::number::as_f64;
-use fsage_model::medium::hdd::{Parameters, Placement};
 
 use super::{Counter, Model};
 use crate::request::{Operation, Request};

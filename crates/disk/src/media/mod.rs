@@ -122,7 +122,8 @@ mod tests {
             assert!(error.to_string().contains(expected), "{flag}: {error}");
             assert!(error.hint().is_some(), "{flag}");
         }
-        let large = "hdd-7200,placement=outer-edge".parse::<MediumSpec>().unwrap().resolve(1 << 40).unwrap_err();
+        let large =
+            "hdd-7200,placement=outer-edge".parse::<MediumSpec>().unwrap().resolve(1 << 40).unwrap_err();
         assert!(large.to_string().contains("do not fit on the disk's"), "{large}");
     }
 

@@ -14,9 +14,9 @@
 //! Everything goes one after the other, so that the parts of the time add up to `busy_ns` and to the time that passed.
 //! Known limits: no discards (a card copies what the host does not need any more), no cache, no wear.
 
+use fsage_model::medium::sd::{Order, Parameters};
 
 use super::number::{as_f64, count, index, scale, share};
-use fsage_model::medium::sd::{Parameters, Order};
 
 use super::{Counter, Model};
 use crate::request::{Operation, Request};

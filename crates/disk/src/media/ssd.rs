@@ -30,6 +30,7 @@ mod tests;
 pub mod theory;
 mod wear;
 
+use fsage_model::medium::ssd::{Collection, Condition, Discards, Flushes, Parameters};
 
 use self::flash::{Flash, For, Task};
 use self::ftl::{Ftl, Group, NONE, Stream};
@@ -37,7 +38,6 @@ use self::gc::Collector;
 use self::layout::Layout;
 use super::interface::Interface;
 use super::number::{as_f64, share};
-use fsage_model::medium::ssd::{Parameters, Collection, Discards, Flushes, Condition};
 
 use super::{Counter, Model};
 use crate::request::{Operation, Request};

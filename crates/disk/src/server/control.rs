@@ -10,6 +10,7 @@
 
 use std::path::PathBuf;
 
+use fsage_model::fault::FaultSpec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,7 +18,6 @@ use super::ProcessRecord;
 use crate::disk;
 use crate::export::fuse::Transport;
 use crate::export::{DelayError, DiskTime, GateCounts};
-use fsage_model::fault::FaultSpec;
 use crate::store::SnapshotId;
 
 /// A question.

@@ -1,11 +1,12 @@
 //! The disk that a server serves.
 
-use crate::media::Resolve as _;
+use fsage_model::fault::FaultError;
+use fsage_model::medium::{MediumError, MediumSpec};
+
 use crate::disk::{Disk, DiskOptions};
 use crate::export::Backend;
 use crate::fault::Faults;
-use fsage_model::fault::FaultError;
-use fsage_model::medium::{MediumSpec, MediumError};
+use crate::media::Resolve as _;
 use crate::request::Transfer;
 use crate::store::{StoreError, StoreOptions};
 

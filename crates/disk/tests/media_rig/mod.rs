@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use fsage_disk::media::Resolve as _;
 use fsage_disk::media::{Medium, Model};
-use fsage_model::medium::MediumSpec;
 use fsage_disk::request::{Operation, Request};
+use fsage_model::medium::MediumSpec;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

@@ -17,7 +17,7 @@
 //! | | 48..64 | check: first 16 bytes of the BLAKE3 of 0..48 and the payload as stored |
 //! | | 64..64+s | payload: one zstd frame |
 //! | index | 32 a chunk | first block u64, offset in the file u64, length of frame and payload u32, used blocks u32, first 8 bytes of the check |
-//! | | n bytes | [`Totals`] as JSON |
+//! | | n bytes | [`Totals`](fsage_model::image::Totals) as JSON |
 //! | footer | 0..8 | magic `fsageEND` |
 //! | | 8..16 | offset of the index, u64 |
 //! | | 16..24 | chunks, u64 |

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// A scan or free-space map that did not come about. Single files that cannot be looked at are no error: they
-/// are counted in [`super::LayoutSummary::failed`].
+/// are counted in [`failed`](fsage_model::layout::LayoutSummary::failed).
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
     /// The directory to start from cannot be opened.

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fsage_model::medium::MediumSpec;
 use fsage_model::escape;
 use fsage_model::explanation::{Explanation, Item};
+use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Explain, Problem};
 use fsage_model::protocol::call;
 use fsage_model::quantity::as_f64;

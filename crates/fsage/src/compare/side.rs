@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsage_model::nearest::nearest;
+use fsage_model::record::{Metric, TrialRecord, TrialStatus, Unread};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use serde_json::Value;
 
 use super::CompareError;
-use crate::record::{Metric, TrialRecord, TrialStatus, Unread};
 use crate::stats::{Evidence, Series};
 use crate::store::{Store, read_trial};
 

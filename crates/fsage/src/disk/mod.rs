@@ -15,6 +15,7 @@ use fsage_engine::disk::VirtualDisk;
 use fsage_engine::host::disk::FILE;
 use fsage_engine::host::held::same;
 use fsage_engine::host::{block, disk as server};
+use fsage_model::study::DiskOptions;
 use serde_json::Value;
 
 pub use error::DiskError;
@@ -22,7 +23,6 @@ pub use record::DiskRecord;
 
 use crate::lease::disk::{FOLDER, SERVED, folder, is_name};
 use crate::lease::{Journal, LeaseError, LeaseId, clean, runtime};
-use crate::spec::DiskOptions;
 use crate::target::{Session, Target};
 use crate::volume::DiskVolume;
 

@@ -2,9 +2,9 @@
 
 use fsage_disk::media::Resolve as _;
 use fsage_disk::media::{Medium, Model as _};
-use fsage_model::medium::{MediumSpec, MediumError};
 use fsage_disk::request::{Operation, Request};
 use fsage_engine::layout::PlacedFile;
+use fsage_model::medium::{MediumError, MediumSpec};
 use fsage_model::quantity::share;
 
 /// Bytes of a request: what the kernel reads ahead (`read_ahead_kb`, 128 by default).
@@ -25,7 +25,11 @@ type Extents = Vec<(u64, u64)>;
 
 impl Times {
     /// Reads files in their order.
-    pub(super) fn of(files: &[&PlacedFile], volume_bytes: u64, medium: &MediumSpec) -> Result<Self, MediumError> {
+    pub(super) fn of(
+        files: &[&PlacedFile],
+        volume_bytes: u64,
+        medium: &MediumSpec,
+    ) -> Result<Self, MediumError> {
         let now: Vec<Extents> = files.iter().map(|file| file.extents.clone()).collect();
         let length = |extents: &Extents| extents.iter().map(|(_, length)| length).sum::<u64>();
         let first = |extents: &Extents| extents.first().map_or(0, |(start, _)| *start);

@@ -10,10 +10,10 @@ mod cost;
 
 use std::collections::BTreeMap;
 
-use fsage_model::medium::{MediumSpec, MediumError};
 use fsage_engine::layout::PlacedFile;
 use fsage_model::explanation::{CELLS, Explanation, Item, cells};
 use fsage_model::location::Location;
+use fsage_model::medium::{MediumError, MediumSpec};
 use fsage_model::protocol::{Placed, call};
 
 use crate::target::{Incoming, Session, TargetError};

@@ -4,11 +4,12 @@
 //! - The smallest volume is what mkfs.btrfs 6.2 itself demands: 109 MiB, or 16 MiB when data and metadata are mixed,
 //!   more when data is kept twice.
 
+use fsage_model::filesystem::{self as model, FileSystemFacts};
+
 use super::Driver;
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use super::steady::{self, Additions, Kernel};
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
-use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 /// btrfs.
 #[derive(Debug)]
@@ -117,7 +118,7 @@ pub static PARAMETERS: &[Parameter] = &[
     parameter(
         "label",
         Kind::Text { max: 255 },
-        Preset::Text(crate::spec::LABEL),
+        Preset::Text(fsage_model::study::LABEL),
         Flag::Argument("--label"),
         "Label. The default is how a later run recognises a device as its own to overwrite.",
     ),

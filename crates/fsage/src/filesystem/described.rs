@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::study::{DriverSpec, FileSystemOptions};
 use serde_json::Value as Json;
 
 use super::parameter::{ParameterError, closest};
 use super::{FileSystem, FileSystemError, FreeSpaceTolerance, mount_option};
-use crate::spec::{DriverSpec, FileSystemOptions};
 use crate::tools::{Invocation, generic};
 
 const DEVICE: &str = "{device}";

@@ -5,11 +5,12 @@
 //!   off unless asked for.
 //! - Today's kernels serve ext2 and ext3 by the ext4 code.
 
+use fsage_model::filesystem::{self as model, FileSystemFacts};
+
 use super::Driver;
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Value, Values};
 use super::steady::{self, Additions, Kernel};
 use crate::tools::{Invocation, Program, e2fsck, mke2fs};
-use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 /// One of the family.
 #[derive(Debug)]
@@ -185,7 +186,7 @@ pub static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "label",
         kind: Kind::Text { max: 16 },
-        preset: Preset::Text(crate::spec::LABEL),
+        preset: Preset::Text(fsage_model::study::LABEL),
         flag: Flag::Argument("-L"),
         doc: "Label. The default is how a later run recognises a device as its own to overwrite.",
         only: &[],

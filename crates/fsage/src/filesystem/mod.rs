@@ -13,8 +13,8 @@ use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
 use fsage_model::protocol::{FailureKind, HostFacts, Usage, call};
 use fsage_model::size::Bytes;
+use fsage_model::study::{DriverSpec, FileSystemOptions, FileSystemSpec};
 
-use crate::spec::{DriverSpec, FileSystemOptions, FileSystemSpec};
 use crate::target::{Session, TargetError};
 use crate::tools::{Invocation, Program, ToolError};
 
@@ -780,7 +780,7 @@ mod tests {
             }
             let label =
                 table.iter().find(|parameter| parameter.name == "label").and_then(Parameter::preset_value);
-            assert_eq!(label, Some(parameter::Value::Text(crate::spec::LABEL.into())));
+            assert_eq!(label, Some(parameter::Value::Text(fsage_model::study::LABEL.into())));
         }
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn uuid(seed: u64) -> String {
 mod tests {
     use super::*;
     use crate::filesystem::{DRIVERS, FileSystem, Registry};
-    use crate::spec::FileSystemSpec;
+    use fsage_model::study::FileSystemSpec;
 
     const NEW: Kernel = Kernel(6, 18);
 

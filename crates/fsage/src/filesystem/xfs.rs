@@ -3,10 +3,11 @@
 //! mkfs.xfs refuses volumes below 300 MiB (xfsprogs 5.19 and later); earlier ones are held to the same limit
 //! here, so that a study means the same everywhere.
 
+use fsage_model::filesystem::{self as model, FileSystemFacts};
+
 use super::Driver;
 use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
 use crate::tools::{Invocation, Program, mkfs_xfs, xfs_repair};
-use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 /// xfs.
 #[derive(Debug)]
@@ -175,7 +176,7 @@ pub static PARAMETERS: &[Parameter] = &[
     parameter(
         "label",
         Kind::Text { max: 12 },
-        Preset::Text(crate::spec::LABEL),
+        Preset::Text(fsage_model::study::LABEL),
         Flag::Argument("-L"),
         "Label. The default is how a later run recognises a device as its own to overwrite.",
     ),

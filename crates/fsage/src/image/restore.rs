@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::image::ImageSummary;
 use fsage_model::protocol::call;
+use fsage_model::study::VolumeSpec;
 
 use super::{Hold, ImageError, check_detached};
 use crate::lease::Journal;
-use crate::spec::VolumeSpec;
 use crate::target::{Incoming, Session};
 use crate::volume::{self, EraseConsent};
 

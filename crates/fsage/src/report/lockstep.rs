@@ -58,7 +58,7 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
     let measures = first.map_or_else(Vec::new, |volume| {
         let one = |(position, result): (usize, &fsage_model::measure::MeasureResult)| {
             let headline = result.metrics.first()?;
-            let value = |volume: usize, look: &crate::record::Look| {
+            let value = |volume: usize, look: &fsage_model::record::Look| {
                 look.volumes.get(volume)?.measures.get(position)?.metrics.first().map(|m| rounded(m.value))
             };
             let values = volumes().map(|volume| looks.iter().map(|look| value(volume, look)).collect());
@@ -87,7 +87,7 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
         measures,
         free: volumes()
             .map(|volume| {
-                let free = |look: &crate::record::Look| {
+                let free = |look: &fsage_model::record::Look| {
                     look.volumes.get(volume)?.free_space.as_ref().map(|free| free.histogram.clone())
                 };
                 looks.iter().map(free).collect()

@@ -28,7 +28,8 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
-use crate::spec::{ClaimSpec, StudySpec};
+use fsage_model::study::{ClaimSpec, StudySpec};
+
 use crate::stats::{Judgement, judge};
 
 /// What the page is to show.

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::{fs, io};
 
+use fsage_model::record::{PlacesRecord, TrialRecord};
+use fsage_model::study::StudySpec;
 use fsage_sys::input::{self, RECORD_LIMIT, TEXT_LIMIT};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
-use crate::record::{PlacesRecord, TrialRecord};
-use crate::spec::StudySpec;
 use crate::store::{is_trial_id, read_places, read_trial};
 
 /// Something the reader of the page must know about the store.

@@ -12,13 +12,13 @@ use fsage_model::lockstep::Round;
 use fsage_model::metric;
 use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, share};
+use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
 use fsage_model::warning::Warning;
 use serde_json::Value;
 
 use super::series::{self, FreeMap, Latency};
 use super::source::{self, Note, Study};
 use super::{ReportError, ReportOptions, factor, palette, text};
-use crate::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
 use crate::report::explain::noted;
 use crate::stats::evidence::{self, Series, Trend, blocks};
 use crate::stats::{Bootstrap, Evidence};

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::record::{TrialRecord, TrialStatus};
+
 use super::DigestGroup;
-use crate::record::{TrialRecord, TrialStatus};
 
 /// Paths of a cell that the operations do not depend on.
 const INDIFFERENT: [&str; 4] = ["file_system.", "volume.", "driver.", "target."];

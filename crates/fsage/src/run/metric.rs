@@ -10,7 +10,7 @@ use fsage_model::measure::{DISK_COUNTER, MeasureMetric, MeasureResult, disk_metr
 use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};
 
-use crate::record::{Metric, StageRecord};
+use fsage_model::record::{Metric, StageRecord};
 
 /// Used extents below this size count as small.
 const SMALL_EXTENT_BITS: usize = 16;

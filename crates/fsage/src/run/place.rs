@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::location::Location;
 use fsage_model::protocol::{BlockFacts, call};
+use fsage_model::study::VolumeSpec;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
@@ -16,7 +17,6 @@ use super::trial::mount_point;
 use crate::filesystem::FileSystem;
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
-use crate::spec::VolumeSpec;
 use crate::volume::{self, Acquired, Volume};
 
 /// A volume that was taken, and where it is mounted.

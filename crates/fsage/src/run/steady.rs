@@ -12,6 +12,7 @@ use std::path::Path;
 use fsage_model::disk::DiskTime;
 use fsage_model::filesystem;
 use fsage_model::protocol::call;
+use fsage_model::study::{StudySpec, VolumeSpec};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
@@ -21,7 +22,6 @@ use crate::filesystem::FileSystem;
 use crate::filesystem::steady::Kernel;
 use crate::lease::LeaseId;
 use crate::lease::setting::{self, Outcome};
-use crate::spec::{StudySpec, VolumeSpec};
 
 /// Which processors workers that are bound to none run on, as a mask.
 const WORKERS: &str = "/sys/devices/virtual/workqueue/cpumask";

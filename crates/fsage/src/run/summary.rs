@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fsage_model::record::{TrialRecord, TrialStatus};
 use serde::Serialize;
 
 use crate::plan::Plan;
-use crate::record::{TrialRecord, TrialStatus};
 use crate::store::DamagedTrial;
 use crate::study::Study;
 

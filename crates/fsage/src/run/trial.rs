@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fsage_model::protocol::{BlockFacts, HostFacts, call};
+use fsage_model::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::warning::Warning;
 
 use super::error::TrialError;
@@ -20,7 +21,6 @@ use crate::filesystem::FileSystem;
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError};
 use crate::plan::PlannedTrial;
-use crate::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 
 use crate::store::TrialFolder;
 use crate::study::{Cell, identity};

@@ -7,7 +7,7 @@ use fsage_model::size::Bytes;
 use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
 
-use crate::spec::AgeStage;
+use fsage_model::study::AgeStage;
 
 /// Share of the host's CPU time taken by others that is worth a word.
 const STOLEN: f64 = 0.02;

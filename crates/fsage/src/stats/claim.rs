@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::study::{ClaimCheck, ClaimSpec};
 use serde_json::Value;
 
 use super::bootstrap::{Bootstrap, Interval};
 use super::evidence::{Basis, Estimate, Evidence, level, ratio, same, trend, zeros};
 use super::shared::same_run;
-use crate::spec::{ClaimCheck, ClaimSpec};
 
 /// What became of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]

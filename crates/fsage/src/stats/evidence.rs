@@ -59,7 +59,7 @@ pub struct Series {
     pub samples: Vec<f64>,
     /// How it varied within the trial; empty when only its end is known.
     pub blocks: Vec<Unit>,
-    /// Names the run of the stages before an image ([`crate::record::Metric::run`]), which other trials may share.
+    /// Names the run of the stages before an image ([`fsage_model::record::Metric::run`]), which other trials may share.
     pub run: Option<String>,
 }
 

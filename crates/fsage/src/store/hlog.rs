@@ -8,8 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use fsage_engine::latency::interval_log;
 use fsage_model::load::Probe;
 use fsage_model::quantity::as_f64;
-
-use crate::record::StageRecord;
+use fsage_model::record::StageRecord;
 
 /// The whole file as text. `started_s` is the trial's start in seconds since the epoch, from which the lines'
 /// time stamps count.

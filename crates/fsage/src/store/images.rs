@@ -13,6 +13,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use fsage_model::record::{STORE_VERSION, StageRecord, VolumePlaces};
 use fsage_model::warning::Warning;
 use fsage_sys::folder::Folder;
 use fsage_sys::input::{self, RECORD_LIMIT};
@@ -21,7 +22,6 @@ use serde_json::Value;
 
 use super::StoreError;
 use super::file::{self, failed};
-use crate::record::{STORE_VERSION, StageRecord, VolumePlaces};
 
 /// Folder of the images in a store.
 const FOLDER: &str = "images";

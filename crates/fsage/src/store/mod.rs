@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 
 pub use error::StoreError;
 pub use file::NewFile;
+use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord};
 use fsage_sys::input::{self, RECORD_LIMIT};
 use serde::de::DeserializeOwned;
 pub use writer::{TrialFolder, Writer};
 
 use crate::plan::Plan;
-use crate::record::{PlacesRecord, STORE_VERSION, TrialRecord};
 use crate::study::identity::TRIAL_ID_LENGTH;
 
 /// The record of a trial, in its folder.

@@ -14,14 +14,13 @@
 use std::sync::Arc;
 
 use fsage_model::layout::SizeHistogram;
+use fsage_model::record::StageRecord;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-
-use crate::record::StageRecord;
 
 const SCHEMA: &str = "message probes {
     required binary stage (string);

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file::{PARTIAL, is_temporary};
 use rustix::fs::FileType;
@@ -14,7 +15,6 @@ use super::file::{self, NewFile, failed};
 use super::lock::Lock;
 use super::{DamagedTrial, PLACES, RECORD, Store, StoreError, hlog, probes, read_plan};
 use crate::plan::Plan;
-use crate::record::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
 use crate::time::now_rfc3339;
 
 /// What may be in a folder that is to become a store.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsage_model::cause::in_one_line;
+use fsage_model::study::StudySpec;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -13,7 +14,6 @@ use super::schema::{self, Problem};
 use super::{Cell, Overrides, StudyError, identity, path, validate};
 use crate::filesystem::FileSystem;
 use crate::source::{self, Contents, Refusal};
-use crate::spec::StudySpec;
 
 /// Key of a profile that names the one whose values it begins with.
 const INHERITS: &str = "inherits";

@@ -1,9 +1,8 @@
 //! What makes a trial the same trial: the canonical text of everything that affects its result.
 
 use fsage_model::protocol::PROTOCOL_VERSION;
+use fsage_model::study::{StageSpec, StudySpec};
 use serde_json::Value;
-
-use crate::spec::{StageSpec, StudySpec};
 
 /// Version of what a load does for one spec and seed. Raise it with every change after which the same spec and seed would
 /// make other operations, other data or other calls, so that trials from before are not kept as if they were the same.

@@ -15,10 +15,10 @@ mod validate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::spec::StudySpec;
 pub use document::{TextPosition, parse_value};
 pub use error::{Fault, StudyError};
 pub use fsage_model::nearest::nearest;
+use fsage_model::study::StudySpec;
 pub use schema::schema;
 use serde::{Deserialize, Serialize};
 pub use source::{StudyEntry, list};

@@ -9,11 +9,11 @@ use fsage_model::medium::MediumSpec;
 use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
 use fsage_model::size::Bytes;
+use fsage_model::study::StudySpec;
 use serde_json::{Map, Value, json};
 
 use super::document::Segments;
 use crate::source;
-use crate::spec::StudySpec;
 
 /// Something wrong at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]

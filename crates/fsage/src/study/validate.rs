@@ -5,18 +5,18 @@ mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsage_disk::media::Resolve as _;
 use fsage_disk::fault::Faults;
+use fsage_disk::media::Resolve as _;
 use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
 use fsage_model::problem::Explain;
+use fsage_model::study::SIZES;
+use fsage_model::study::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
 use serde_json::Value;
 
 use super::schema::Problem;
 use crate::filesystem::parameter::ParameterError;
 use crate::filesystem::{FileSystem, FileSystemError, Registry};
-use crate::spec::SIZES;
-use crate::spec::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
 
 /// Repeats, at most; more is taken for a mistake.
 const REPEAT_LIMIT: u32 = 10_000;

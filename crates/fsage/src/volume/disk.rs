@@ -6,10 +6,10 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::spec::{DiskOptions, SIZES};
 use fsage_engine::host::disk::FILE;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::size::Bytes;
+use fsage_model::study::{DiskOptions, SIZES};
 
 use super::{Taking, VolumeError};
 use crate::lease::record::Lease;

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use fsage_model::problem::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 use fsage_model::protocol::{BlockFacts, FailureKind, call};
 use fsage_model::size::Bytes;
+use fsage_model::study::VolumeSpec;
 
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError, LeaseId, setting};
-use crate::spec::VolumeSpec;
 use crate::target::{Session, TargetError};
 use crate::tools::ToolError;
 

@@ -25,9 +25,9 @@ use std::path::{Path, PathBuf};
 use fsage_engine::host::signature;
 use fsage_model::filesystem;
 use fsage_model::protocol::BlockFacts;
+use fsage_model::study::LABEL;
 
 use super::consent::Consent;
-use crate::spec::LABEL;
 
 /// Why a device is not written to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

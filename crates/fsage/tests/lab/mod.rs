@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use fsage::record::TrialRecord;
 use fsage::store::Store;
+use fsage_model::record::TrialRecord;
 
 use crate::support::{Scratch, agent};
 

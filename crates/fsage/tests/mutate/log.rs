@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use fsage_disk::media::Resolve as _;
 use fsage_disk::log::Filter;
 use fsage_disk::log::convert::{self, Options};
 use fsage_disk::log::file::Writer;
@@ -11,8 +10,9 @@ use fsage_disk::log::show::Line;
 use fsage_disk::log::stream::{Item, Sink as _, Source as _};
 use fsage_disk::log::{Entry, Geometry, Mark};
 use fsage_disk::media::Model as _;
-use fsage_model::medium::MediumSpec;
+use fsage_disk::media::Resolve as _;
 use fsage_disk::request::{Operation, Request};
+use fsage_model::medium::MediumSpec;
 
 use super::ground::Ground;
 use super::{Format, bytes};

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fsage::record::{Metric, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram, WorstFile};
 use fsage_model::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
 use fsage_model::operation::OperationKind;
 use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::record::{Metric, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use serde_json::json;

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fsage::plan::{PlannedTrial, plan};
-use fsage::record::{Metric, STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use fsage::store::Store;
 use fsage::study::{Overrides, load};
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
@@ -15,6 +14,7 @@ use fsage_model::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
 use fsage_model::operation::OperationKind as K;
 use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::record::{Metric, STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 

@@ -13,10 +13,10 @@ pub use skip::skip;
 use fsage::filesystem::FileSystem;
 use fsage::lease::record::Lease;
 use fsage::lease::{Journal, LeaseId};
-use fsage::spec::VolumeSpec;
 use fsage::target::{Session, Target};
 use fsage_model::protocol::{Call, call};
 use fsage_model::size::Bytes;
+use fsage_model::study::VolumeSpec;
 use fsage_sys::loopdev::{self, AttachOptions};
 
 /// Everything a trial has around it.

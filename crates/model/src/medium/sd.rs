@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::parameter::parameters;
 use super::kind;
+use super::parameter::parameters;
 use super::preset::Preset;
 
 /// In which order pages of an open unit may be written.

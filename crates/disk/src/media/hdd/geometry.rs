@@ -12,6 +12,7 @@
 //! of a turn is a whole number of nanoseconds (7,200 rpm: 8,333,333 ns, off by 4 in 10^8).
 
 use fsage_model::medium::hdd::{Parameters, Placement};
+
 use crate::media::number::scale;
 
 /// A place on the platters.

@@ -1,9 +1,10 @@
 //! The arm and the platters: one at a time, each access costs positioning, rotation and transfer.
 
+use fsage_model::medium::hdd::Parameters;
+
+use super::HddError;
 use super::geometry::{Geometry, Location};
 use super::seek::SeekCurve;
-use super::HddError;
-use fsage_model::medium::hdd::Parameters;
 
 /// What the mechanism did, in nanoseconds unless named otherwise.
 #[derive(Debug, Clone, Copy, Default)]

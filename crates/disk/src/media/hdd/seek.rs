@@ -10,6 +10,7 @@
 //! (383 of 1,962 cylinders) has it at 19.5 % of the stroke.
 
 use fsage_model::medium::hdd::Parameters;
+
 use crate::media::number::{as_f64, to_u64};
 
 /// Bits behind the point of the slopes.

@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use fsage_model::medium::ssd::Parameters;
+
 use super::cache::WriteBuffer;
 use super::channel::Channel;
 use super::layout::Layout;

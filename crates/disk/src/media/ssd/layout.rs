@@ -10,6 +10,7 @@
 //! planes of 16 KiB) a disk has less parallelism than its preset.
 
 use fsage_model::medium::ssd::Parameters;
+
 use super::SsdError;
 use crate::media::number::scale;
 

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fsage_disk::media::Resolve as _;
 use fsage_disk::log::convert::{self, Opened, Options};
 use fsage_disk::log::stream::{Item, Source as _};
 use fsage_disk::log::summary::{Collector, Summary};
 use fsage_disk::log::{Entry, LogError};
+use fsage_disk::media::Resolve as _;
 use fsage_disk::media::{Medium, Model as _};
-use fsage_model::medium::MediumSpec;
 use fsage_disk::request::{Operation, Request};
+use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
 use fsage_sys::aligned::AlignedBuffer;

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fsage_disk::media::Resolve as _;
-use fsage_model::medium::MediumSpec;
 use fsage_model::disk::DiskTime;
+use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
+use fsage_model::study::DiskOptions;
 
 use crate::cli::terminal::Terminal;
 use crate::disk::NamedDisk;
-use crate::spec::DiskOptions;
 
 /// Arguments of `fsage disk up`.
 #[derive(Debug, Args)]

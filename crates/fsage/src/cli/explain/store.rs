@@ -5,12 +5,12 @@ use std::path::Path;
 
 use fsage_model::explanation::Explanation;
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::record::{TrialRecord, TrialStatus};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{ExplainArgs, save, show};
 use crate::cli::terminal::Terminal;
-use crate::record::{TrialRecord, TrialStatus};
 use crate::report::explain::{Titled, noted, pages};
 use crate::report::text::counted;
 use crate::run::label;

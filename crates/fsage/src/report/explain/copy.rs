@@ -4,10 +4,10 @@
 //! that in which they were filled (ext4, by hashed names) does not reach it.
 
 use fsage_model::quantity::as_f64;
+use fsage_model::record::VolumePlaces;
+use fsage_model::study::UNAGED;
 
-use crate::record::VolumePlaces;
 use crate::report::text::nanoseconds;
-use crate::spec::UNAGED;
 
 /// Time to read the fresh copy that the volume's stage made, where it made one; of the copy itself its own.
 fn copy_ns(volume: &VolumePlaces, all: &[VolumePlaces]) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! The publication's findings beside ours.
 
+use fsage_model::study::ClaimSpec;
 use maud::{Markup, html};
 
 use super::Content;
@@ -7,7 +8,6 @@ use super::difference::number_of_pairs;
 use crate::report::factor;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{in_unit, percent, ratio, significant};
-use crate::spec::ClaimSpec;
 use crate::stats::{ClaimVerdict, Estimate, Judgement};
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {

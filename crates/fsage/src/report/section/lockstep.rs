@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fsage_model::metric::over_parts;
+use fsage_model::study::UNAGED;
 use maud::{Markup, html};
 
 use super::Content;
@@ -12,7 +13,6 @@ use crate::report::lockstep::{Run, all};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, percent, ratio, significant, words};
 use crate::report::view::Trial;
-use crate::spec::UNAGED;
 use crate::stats::evidence::level;
 use crate::stats::{ClaimVerdict, Estimate, Evidence};
 

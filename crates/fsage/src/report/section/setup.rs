@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::study::StudySpec;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -9,7 +10,6 @@ use super::Content;
 use crate::report::factor;
 use crate::report::text::{grouped, whole_bytes};
 use crate::report::view::{Trial, View};
-use crate::spec::StudySpec;
 
 pub fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;

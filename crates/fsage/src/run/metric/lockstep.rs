@@ -7,10 +7,10 @@ use fsage_model::lockstep::{Round, VolumeRound};
 use fsage_model::measure::{MeasureMetric, model_unit};
 use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};
+use fsage_model::record::{Look, VolumeLook};
+use fsage_model::study::UNAGED;
 
 use super::{BETTER, List, WORSE, unit_of, worse};
-use crate::record::{Look, VolumeLook};
-use crate::spec::UNAGED;
 
 /// Share of the rounds after the first that count as early.
 const EARLY: f64 = 0.1;
@@ -177,7 +177,7 @@ mod tests {
     use fsage_model::measure::MeasureResult;
 
     use super::*;
-    use crate::record::{Metric, StageRecord};
+    use fsage_model::record::{Metric, StageRecord};
 
     fn volume(seconds: u64) -> VolumeRound {
         let write =

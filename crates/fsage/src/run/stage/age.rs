@@ -7,17 +7,17 @@ use fsage_model::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
 use fsage_model::location::Location;
 use fsage_model::protocol::{Event, call};
 use fsage_model::quantity::as_f64;
+use fsage_model::record::StageRecord;
+use fsage_model::study::{AgeStage, StageSpec};
 use fsage_model::warning::Warning;
 use fsage_model::workload::WorkloadSpec;
 
 use super::places::Volume;
 use super::{Stage, StageContext};
-use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::observer::{RunEvent, RunObserver};
 use crate::run::place::Place;
 use crate::run::warning::{self, HostActivity};
-use crate::spec::{AgeStage, StageSpec};
 use crate::store::{StoreError, TrialFolder};
 use crate::target::{Control, Incoming};
 

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use fsage_model::location::Location;
 use fsage_model::protocol::{self, call};
+use fsage_model::record::StageRecord;
+use fsage_model::study::{CopyStage, VolumeSpec};
 
 use super::places::Volume;
 use super::{Stage, StageContext};
-use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::place::Place;
 use crate::run::steady;
-use crate::spec::{CopyStage, VolumeSpec};
 
 impl Stage for CopyStage {
     /// Copies, checks and gives back the original, and goes on with the copy.

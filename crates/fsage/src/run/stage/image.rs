@@ -10,15 +10,15 @@ use std::time::Instant;
 use fsage_model::image::BLOCK_BYTES;
 use fsage_model::image::ImageSummary;
 use fsage_model::protocol::call;
+use fsage_model::record::{STORE_VERSION, StageRecord};
+use fsage_model::study::{ImageStage, StageSpec};
 use serde_json::{Value, json};
 
 use super::{Stage, StageContext};
 use crate::image;
-use crate::record::{STORE_VERSION, StageRecord};
 use crate::run::error::TrialError;
 use crate::run::place::Place;
 use crate::run::trial::mount_point;
-use crate::spec::{ImageStage, StageSpec};
 use crate::store::images::{self, ImageRecord, Images};
 use crate::study::identity;
 use crate::time;

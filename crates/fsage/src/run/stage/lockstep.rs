@@ -10,15 +10,15 @@ use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round};
 use fsage_model::measure::MeasureResult;
 use fsage_model::protocol::call;
 use fsage_model::quantity::as_f64;
+use fsage_model::record::{Look, StageRecord, VolumeLook};
+use fsage_model::study::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
 use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
 
 use super::places::Volume;
 use super::{Stage, StageContext, copy, measure};
-use crate::record::{Look, StageRecord, VolumeLook};
 use crate::run::error::TrialError;
 use crate::run::place::Place;
-use crate::spec::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
 
 /// Share of the operations from which on it is told that they found no room.
 const SHORT: f64 = 0.001;

@@ -5,15 +5,15 @@ use std::path::Path;
 use fsage_model::location::Location;
 use fsage_model::measure::{MeasureResult, MeasureSpec};
 use fsage_model::protocol::call;
+use fsage_model::record::StageRecord;
+use fsage_model::study::MeasureStage;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
 use super::{Stage, StageContext};
 use crate::measure::{self, MeasureOrder};
-use crate::record::StageRecord;
 use crate::run::error::TrialError;
 use crate::run::place::Place;
-use crate::spec::MeasureStage;
 
 /// Folder measured where nothing was aged.
 const FRESH: &str = "fresh";

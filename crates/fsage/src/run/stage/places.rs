@@ -1,17 +1,17 @@
 //! Where the files of a volume lie when a stage is done with it: looked at after everything is measured, so that no number of
 //! the stage has any of it, and kept beside the record. That a file system does not tell is a warning and no failure.
 
-use fsage_model::medium::{MediumSpec, MediumError};
 use fsage_model::cause::in_one_line;
 use fsage_model::location::Location;
+use fsage_model::medium::{MediumError, MediumSpec};
+use fsage_model::record::VolumePlaces;
+use fsage_model::study::VolumeSpec;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
 use super::StageContext;
 use crate::explain::{DEFAULT_MEDIUM, ExplainError, KEPT, explain};
-use crate::record::VolumePlaces;
 use crate::run::error::TrialError;
-use crate::spec::VolumeSpec;
 
 /// A mounted volume that is looked at.
 pub(super) struct Volume<'a> {

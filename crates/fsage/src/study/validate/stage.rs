@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use fsage_model::disk::DiskTime;
 use fsage_model::load::StopSpec;
 use fsage_model::measure::Effect;
+use fsage_model::study::{
+    AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, StageSpec, StudySpec, UNAGED, VolumeSpec,
+};
+use fsage_model::with_stage;
 
 use super::{Checker, workload};
-use crate::spec::{
-    AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, StageSpec, StudySpec, UNAGED, VolumeSpec,
-    with_stage,
-};
 use crate::study::schema::Problem;
 
 /// Problems of every stage of a cell, also of those that its state leaves out.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use fsage::record::{StageRecord, TrialRecord, TrialStatus};
+use fsage_model::record::{StageRecord, TrialRecord, TrialStatus};
 
 use super::{Phase, Recovery};
 use crate::dice::Dice;

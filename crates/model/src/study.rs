@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fsage_model::fault::FaultSpec;
-use fsage_model::medium::MediumSpec;
-use fsage_model::disk::DiskTime;
-use fsage_model::load::{StopSpec, WriteMode};
-use fsage_model::measure::MeasureSpec;
-use fsage_model::size::Bytes;
-use fsage_model::workload::WorkloadSpec;
+use crate::disk::DiskTime;
+use crate::fault::FaultSpec;
+use crate::load::{StopSpec, WriteMode};
+use crate::measure::MeasureSpec;
+use crate::medium::MediumSpec;
+use crate::size::Bytes;
+use crate::workload::WorkloadSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -273,10 +273,12 @@ macro_rules! stages {
             }
         }
 
+        /// Does the same with a stage of any kind.
+        #[macro_export]
         macro_rules! with_stage {
             ($stage:expr, $it:ident => $call:expr) => {
                 match $stage {
-                    $($crate::spec::StageSpec::$Name($it) => $call,)+
+                    $($crate::study::StageSpec::$Name($it) => $call,)+
                 }
             };
         }
@@ -296,7 +298,6 @@ stages! {
     /// Run a workload on this volume and, operation for operation, on others.
     "lockstep" Lockstep(Box<LockstepStage>);
 }
-pub(crate) use with_stage;
 
 impl StageSpec {
     /// Name in dotted paths.

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use fsage_model::explanation::Explanation;
-use fsage_model::layout::{FreeSpace, LayoutSummary};
-use fsage_model::load::{LoadResult, Probe, Tick};
-use fsage_model::lockstep::Round;
-use fsage_model::measure::MeasureResult;
-use fsage_model::protocol::{BlockFacts, HostFacts};
-use fsage_model::warning::Warning;
+use crate::explanation::Explanation;
+use crate::layout::{FreeSpace, LayoutSummary};
+use crate::load::{LoadResult, Probe, Tick};
+use crate::lockstep::Round;
+use crate::measure::MeasureResult;
+use crate::protocol::{BlockFacts, HostFacts};
+use crate::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub enum TrialStatus {
     Failed,
 }
 
-/// A number with a name, a unit and its samples. Names are made by [`super::name`]: dotted, lower case and
+/// A number with a name, a unit and its samples. Names are made by [`crate::metric`]: dotted, lower case and
 /// end in their unit unless they are shares or counts:
 ///
 /// | name | what |
