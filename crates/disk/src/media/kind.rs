@@ -84,3 +84,24 @@ media! {
     /// A memory card.
     Sd(sd);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::media::Model as _;
+    use crate::media::example::Parameters;
+    use crate::media::network::Network;
+    use crate::request::{Operation, Request};
+
+    #[test]
+    fn the_example_of_the_guide_is_a_model_like_any_other() {
+        let parameters =
+            |parallel| Parameters { latency_ns: 1_000_000, interface_bytes_per_s: 1_000_000_000, parallel };
+        let mut medium = Network::new(&parameters(2), 1 << 30).unwrap();
+        let mut done = [0; 4];
+        medium.serve(0, &[Request::new(Operation::Read, 0, 1_000_000); 4], &mut done);
+        assert_eq!(done, [2_000_000, 3_000_000, 4_000_000, 5_000_000]);
+        assert_eq!(medium.counters()[0].name, "latency_ns");
+        let error = Network::new(&parameters(3), 1 << 30).unwrap_err();
+        assert_eq!(error.hint(), "set parallel to 4");
+    }
+}

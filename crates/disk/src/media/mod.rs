@@ -18,6 +18,19 @@
 pub mod hdd;
 mod interface;
 mod kind;
+/// What `parameters!` makes in the model for the example of docs/adding-a-medium.md.
+#[cfg(test)]
+mod example {
+    pub struct Parameters {
+        pub latency_ns: u64,
+        pub interface_bytes_per_s: u64,
+        pub parallel: u64,
+    }
+}
+/// The example.
+#[cfg(test)]
+#[path = "../../../../docs/examples/network.rs"]
+mod network;
 mod number;
 pub mod ram;
 pub mod sd;

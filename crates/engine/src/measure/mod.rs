@@ -150,3 +150,27 @@ fn check_share(
 fn part_of(whole: u64, share: f64) -> u64 {
     fsage_model::quantity::to_u64(as_f64(whole) * share)
 }
+
+/// The example of docs/adding-a-measure.md.
+#[cfg(test)]
+#[path = "../../../../docs/examples/names.rs"]
+mod names;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::NoSink;
+
+    #[test]
+    fn the_example_of_the_guide_is_a_measure_like_any_other() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(directory.path().join(name), name).unwrap();
+        }
+        let anchor = Location::from(directory.path()).open().unwrap();
+        let (control, mut sink) = (Control::new(), NoSink);
+        let mut context = Context::new(&anchor, 1, &control, &mut sink, None).unwrap();
+        let metrics = names::run(&mut context).unwrap();
+        assert_eq!((metrics[0].name.as_str(), context.count.operations), ("time_per_name", 3));
+    }
+}

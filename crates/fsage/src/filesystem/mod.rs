@@ -566,6 +566,11 @@ impl FileSystem {
     }
 }
 
+/// The example of docs/adding-a-file-system.md.
+#[cfg(test)]
+#[path = "../../../../docs/examples/f2fs.rs"]
+mod f2fs;
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -762,6 +767,25 @@ mod tests {
         assert_eq!(error.hint().as_deref(), Some("install it with `apt-get install xfsprogs`"));
         let tools = ["mkfs.xfs", "xfs_repair"].map(|name| (name.to_owned(), String::new()));
         assert!(xfs.check_host(&HostFacts { tools: tools.into(), ..HostFacts::default() }).is_ok());
+    }
+
+    #[test]
+    fn the_example_of_the_guide_is_a_driver_like_any_other() {
+        let mkfs = BTreeMap::from([("segments".to_owned(), json!(4))]);
+        let options = FileSystemOptions { mkfs, mount: vec!["nodiscard".to_owned()] };
+        let f2fs = resolve_built_in(&f2fs::F2fs, &options).expect("fine");
+        let device = Path::new("/dev/x");
+        assert_eq!(f2fs.mkfs(device).to_string(), "mkfs.f2fs -q -f -s 4 -l fsage /dev/x");
+        assert_eq!(f2fs.fsck_argv(device).expect("given"), ["fsck.f2fs", "--dry-run", "/dev/x"]);
+        assert_eq!(f2fs.steady(1, Kernel(6, 18)).mount_options(), ["noatime", "nodiscard"]);
+        let wrong =
+            FileSystemOptions { mkfs: BTreeMap::from([("segmnts".to_owned(), json!(4))]), mount: vec![] };
+        let error = resolve_built_in(&f2fs::F2fs, &wrong).expect_err("refused").to_string();
+        assert_eq!(error, "`segmnts` is not a mkfs parameter of f2fs; did you mean `segments`?");
+        let facts = f2fs::F2fs.facts();
+        let mut head = vec![0; 2048];
+        head[1024..1028].copy_from_slice(&[0x10, 0x20, 0xf5, 0xf2]);
+        assert!(facts.magic_in(&head).is_some() && facts.magic_in(&[0; 2048]).is_none());
     }
 
     #[test]

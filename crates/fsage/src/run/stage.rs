@@ -174,3 +174,21 @@ pub(super) fn run(
     context.interrupted()?;
     of(stage).run(place, context)
 }
+
+/// The example of docs/adding-a-stage.md.
+#[cfg(test)]
+#[path = "../../../../docs/examples/rest.rs"]
+mod rest;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_guide_is_a_stage_like_any_other() {
+        let stage: &dyn Stage = &rest::RestStage { name: "rest".to_owned(), seconds: 60 };
+        assert_eq!(stage.describe(Path::new("/mnt"), 1), ["sleep 60 # rest"]);
+        let own: VolumeSpec = serde_json::from_str(r#"{"kind": "loop", "size": "1GiB"}"#).unwrap();
+        assert!(stage.other_volumes(&own).is_empty());
+    }
+}

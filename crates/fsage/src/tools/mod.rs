@@ -47,7 +47,7 @@ impl Program {
     ///
     /// # Panics
     /// There is none; in a `static` the compiler says so.
-    const fn new(name: &'static str, time_limit: Duration) -> Self {
+    pub(crate) const fn new(name: &'static str, time_limit: Duration) -> Self {
         Self { name, package: program::named(name).package, time_limit }
     }
 

@@ -1,0 +1,30 @@
+//! `names`: the time to list every directory, cold, without looking at inodes.
+
+use fsage_model::measure::MeasureMetric;
+use fsage_model::quantity::share;
+
+use super::MeasureError;
+use super::context::{Context, seconds};
+use super::listing::walk;
+
+pub(super) fn run(context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
+    context.cool()?;
+    context.start();
+    let unseen = walk(&context.anchor.held(), |_| {
+        context.count.operations += 1;
+        context.step(None, "listing")
+    })?;
+    context.stop();
+    context.warn_unseen(&unseen);
+    let (ns, names) = (context.elapsed_ns(), context.count.operations);
+    if names == 0 {
+        return Err(MeasureError::Nothing {
+            path: context.directory.to_owned(),
+            what: "the directory is empty",
+        });
+    }
+    Ok(vec![
+        MeasureMetric::cost("time_per_name", "ns", share(ns, names)),
+        MeasureMetric::cost("time", "s", seconds(ns)),
+    ])
+}
