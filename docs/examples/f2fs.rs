@@ -37,7 +37,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "label",
         kind: Kind::Text { max: 512 },
-        preset: Preset::Text(crate::spec::LABEL),
+        preset: Preset::Text(fsage_model::study::LABEL),
         flag: Flag::Argument("-l"),
         doc: "Label. The default is how a later run recognises a device as its own to overwrite.",
         only: &[],
