@@ -4,10 +4,12 @@
 //!
 //! Known limits: no jitter, no credits, no cache.
 
+use fsage_model::disk::DiskCounter;
+
+use super::Model;
 use super::example::Parameters;
 use super::interface::Interface;
 use super::number::as_f64;
-use super::{Counter, Model};
 use crate::request::Request;
 
 /// Parameters that contradict each other.
@@ -59,10 +61,14 @@ impl Model for Network {
         }
     }
 
-    fn counters(&self) -> Vec<Counter> {
+    fn counters(&self) -> Vec<DiskCounter> {
         vec![
-            Counter::sum("latency_ns", "ns", self.waited_ns),
-            Counter::state("busy_share", "1", as_f64(self.interface.busy_ns) / as_f64(self.now_ns.max(1))),
+            DiskCounter::sum("latency_ns", "ns", self.waited_ns),
+            DiskCounter::state(
+                "busy_share",
+                "1",
+                as_f64(self.interface.busy_ns) / as_f64(self.now_ns.max(1)),
+            ),
         ]
     }
 }

@@ -2,8 +2,9 @@
 
 #![no_main]
 
+use fsage_model::disk::DiskTime;
 use fsage_disk::export::nbd::{Export, serve};
-use fsage_disk::export::{Backend, DiskTime, Gate};
+use fsage_disk::export::{Backend, Gate};
 use fsage_disk::request::{Data, Transfer};
 
 const SIZE: usize = 64 << 10;

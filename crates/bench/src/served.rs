@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fsage_disk::server::client::{self, Ready};
-use fsage_disk::server::control::Stat;
+use fsage_disk::server::client;
 use fsage_disk::server::{ServerDirectory, Settings};
+use fsage_model::disk::Ready;
+use fsage_model::disk::ServerStat;
 use fsage_sys::{loopdev, mount};
 
 /// Bytes of the sectors that the loop device has.
@@ -74,7 +75,7 @@ impl Served {
     ///
     /// # Errors
     /// It does not answer.
-    pub fn stat(&self) -> io::Result<Stat> {
+    pub fn stat(&self) -> io::Result<ServerStat> {
         client::stat(&self.place).map_err(io::Error::other)
     }
 

@@ -11,7 +11,9 @@ mod recorder;
 mod stat;
 
 pub use self::history::LogContents;
-pub use self::stat::{Count, Counts, LogStat, Stat};
+
+use fsage_model::disk::call::SnapshotId;
+use fsage_model::disk::{Counts, DiskFigures};
 
 use self::history::monotonic_ns;
 use self::recorder::Recorder;
@@ -19,7 +21,7 @@ use crate::fault::{FaultVerdict, Faults};
 use crate::log::{Entry, Log, Payload};
 use crate::media::Model;
 use crate::request::{Data, IoError, Operation, Request, Transfer};
-use crate::store::{SnapshotId, Store, StoreError, StoreOptions};
+use crate::store::{Store, StoreError, StoreOptions};
 
 /// A medium that a disk can be made of.
 pub type Medium = Box<dyn Model + Send>;
@@ -143,7 +145,7 @@ impl Disk {
         for transfer in &mut *transfers {
             let verdict = self.pass(transfer);
             let Transfer { request, result, .. } = *transfer;
-            self.requests.of(request.operation).add(&request, result);
+            stat::count(&mut self.requests, &request, result);
             if let Some(recorder) = &mut self.recorder {
                 recorder.push(Entry {
                     request,
@@ -263,8 +265,8 @@ impl Disk {
 
     /// The state of the disk in figures.
     #[must_use]
-    pub fn stat(&self) -> Stat {
-        Stat {
+    pub fn stat(&self) -> DiskFigures {
+        DiskFigures {
             size_bytes: self.size_bytes(),
             block_bytes: self.block_bytes,
             clock_ns: self.clock_ns,
@@ -306,8 +308,10 @@ impl Disk {
 
 #[cfg(test)]
 mod tests {
+    use fsage_model::disk::Count;
+    use fsage_model::disk::DiskCounter;
+
     use super::*;
-    use crate::media::Counter;
     use crate::media::ram::Ram;
 
     /// A medium that serves the newest first, 10 ns each, and counts.
@@ -322,8 +326,8 @@ mod tests {
             }
         }
 
-        fn counters(&self) -> Vec<Counter> {
-            vec![Counter::sum("served", "1", self.0)]
+        fn counters(&self) -> Vec<DiskCounter> {
+            vec![DiskCounter::sum("served", "1", self.0)]
         }
     }
 
@@ -366,7 +370,7 @@ mod tests {
         assert_eq!(stat.medium[0].value.to_bits(), 5.0_f64.to_bits());
         assert_eq!(stat.store.held_bytes, 0);
         let text = serde_json::to_string(&stat).unwrap();
-        assert_eq!(serde_json::from_str::<Stat>(&text).unwrap(), stat);
+        assert_eq!(serde_json::from_str::<DiskFigures>(&text).unwrap(), stat);
     }
 
     #[test]

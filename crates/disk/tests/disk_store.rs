@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use fsage_content::{Block, fill, recognise};
-use fsage_disk::store::{Content, Piece, SnapshotId, Store, StoreError, StoreOptions, Usage, ViewId};
+use fsage_disk::store::{Content, Piece, Store, StoreError, StoreOptions, ViewId};
+use fsage_model::disk::StoreUsage;
+use fsage_model::disk::call::SnapshotId;
 use proptest::prelude::*;
 use rand_core::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -345,7 +347,7 @@ impl Pair {
     }
 
     /// Everything goes: what is left is what an empty store has.
-    fn clear(mut self, empty: Usage) {
+    fn clear(mut self, empty: StoreUsage) {
         self.end_log();
         for (id, _) in std::mem::take(&mut self.snapshots) {
             self.store.delete_snapshot(id).unwrap();

@@ -10,10 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use export_rig::{BLOCK, Chance, Client, skip, start_each, unmount};
-use fsage_disk::export::DiskTime;
 use fsage_disk::request::Operation;
+use fsage_model::disk::DiskTime;
 use fsage_sys::mount;
+
+use export_rig::{BLOCK, Chance, Client, skip, start_each, unmount};
 
 const MIB: u64 = 1 << 20;
 

@@ -11,8 +11,10 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use fsage_disk::export::nbd::Server;
-use fsage_disk::export::{Backend, DiskTime, Gate};
+use fsage_disk::export::{Backend, Gate};
 use fsage_disk::request::{Data, Operation, Transfer};
+use fsage_model::disk::DiskTime;
+
 use skip::skip;
 
 const SIZE: usize = 48 << 20;

@@ -13,11 +13,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use export_rig::{BLOCK, Chance, Client, skip, start_each};
-use fsage_disk::export::DiskTime;
 use fsage_disk::request::{Operation, Request};
+use fsage_model::disk::DiskTime;
 use fsage_sys::mount;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use export_rig::{BLOCK, Chance, Client, skip, start_each};
 
 const MIB: u64 = 1 << 20;
 

@@ -13,16 +13,18 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use export_rig::{Chance, Client as _, LoopDevice, skip};
 #[cfg(feature = "ublk")]
 use fsage_disk::export::ublk::Device;
 use fsage_disk::log::file::Reader;
 use fsage_disk::log::stream::{Item, Source as _};
 use fsage_disk::request::Operation;
-use fsage_disk::server::client::{self, ClientError, Ready};
-use fsage_disk::server::{ProcessRecord, ServerDirectory, Settings};
+use fsage_disk::server::client::{self, ClientError};
+use fsage_disk::server::{ServerDirectory, Settings, is_alive};
+use fsage_model::disk::{ProcessRecord, Ready};
 use fsage_sys::{loopdev, mount};
 use rustix::process::{Pid, Signal, kill_process};
+
+use export_rig::{Chance, Client as _, LoopDevice, skip};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fsage-disk");
 const MIB: u64 = 1 << 20;
@@ -82,7 +84,7 @@ impl Disk {
     }
 
     fn is_alive(&self) -> bool {
-        ProcessRecord { pid: self.ready.pid, start_ticks: self.ready.start_ticks }.is_alive()
+        is_alive(&ProcessRecord { pid: self.ready.pid, start_ticks: self.ready.start_ticks })
     }
 
     fn wait_for_end(&self) {

@@ -1,7 +1,17 @@
 //! What a disk says of itself, and what it did between two moments.
 
+pub mod call;
+mod figures;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use figures::{
+    Count, Counts, DelayError, DiskFigures, GateCounts, LogStat, ProcessRecord, Ready, ServerStat,
+    StoreUsage, Transport,
+};
+
+use crate::quantity::as_f64;
 
 /// How a disk keeps time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,29 +39,26 @@ pub struct DiskCounter {
     pub state: bool,
 }
 
-/// What a disk answers to `stat`, as its server has it. Fields that are not known are ignored.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Answer {
-    medium: String,
-    time: DiskTime,
-    disk: State,
-}
+impl DiskCounter {
+    /// What adds up from the moment the disk was made.
+    #[must_use]
+    pub fn sum(name: &str, unit: &str, value: u64) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), value: as_f64(value), state: false }
+    }
 
-/// The disk itself in an [`Answer`].
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct State {
-    clock_ns: u64,
-    medium: Vec<DiskCounter>,
+    /// What is now.
+    #[must_use]
+    pub fn state(name: &str, unit: &str, value: f64) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), value, state: true }
+    }
 }
 
 /// Bytes written to flash for each that the host wrote.
 const AMPLIFICATION: &str = "write_amplification";
 
-impl From<Answer> for DiskStat {
-    fn from(answer: Answer) -> Self {
-        let Answer { medium, time, disk } = answer;
+impl From<ServerStat> for DiskStat {
+    fn from(stat: ServerStat) -> Self {
+        let ServerStat { medium, time, disk, .. } = stat;
         Self { medium, time, now_ns: disk.clock_ns, counters: disk.medium }
     }
 }
@@ -194,7 +201,7 @@ mod tests {
                 of("erases_max", erases, true),
             ];
             let text = format!("{{\"disk\":{{\"medium\":[{}]}}}}", counters.join(","));
-            DiskStat::from(serde_json::from_str::<Answer>(&text).unwrap())
+            DiskStat::from(serde_json::from_str::<ServerStat>(&text).unwrap())
         };
         let mut used = stat(300.0, 500.0, 7.0).since(&stat(100.0, 100.0, 5.0));
         assert_eq!((used.counter(AMPLIFICATION), used.counter("erases_max")), (Some(2.0), Some(7.0)));
@@ -206,9 +213,9 @@ mod tests {
     fn an_answer_with_more_or_less_is_understood() {
         let text = r#"{"medium":"ssd","time":"real","transport":"device","disk":{"clock_ns":7,"busy_ns":5,
             "medium":[{"name":"erases","unit":"1","value":2}]}}"#;
-        let stat = DiskStat::from(serde_json::from_str::<Answer>(text).unwrap());
+        let stat = DiskStat::from(serde_json::from_str::<ServerStat>(text).unwrap());
         assert_eq!((stat.time, stat.now_ns, stat.counters[0].value), (DiskTime::Real, 7, 2.0));
-        assert_eq!(DiskStat::from(serde_json::from_str::<Answer>("{}").unwrap()), DiskStat::default());
-        assert!(serde_json::from_str::<Answer>(r#"{"time":"slow"}"#).is_err());
+        assert_eq!(DiskStat::from(serde_json::from_str::<ServerStat>("{}").unwrap()), DiskStat::default());
+        assert!(serde_json::from_str::<ServerStat>(r#"{"time":"slow"}"#).is_err());
     }
 }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calls;
 pub mod cause;
 pub mod digest;
 pub mod disk;

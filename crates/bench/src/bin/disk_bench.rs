@@ -24,10 +24,11 @@ use std::time::Duration;
 use fsage_bench::served::attach;
 use fsage_bench::spread::spread;
 use fsage_disk::disk::{Disk, DiskOptions};
+use fsage_disk::export::Gate;
 use fsage_disk::export::fuse::{Choice, Pulse, Session};
-use fsage_disk::export::{DiskTime, Gate};
 use fsage_disk::media::ram::Ram;
 use fsage_disk::store::StoreOptions;
+use fsage_model::disk::DiskTime;
 use fsage_sys::{loopdev, mount};
 
 fn main() -> io::Result<()> {

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use fsage_bench::spread::spread;
 use fsage_disk::disk::{Disk, DiskOptions};
+use fsage_disk::export::Gate;
 use fsage_disk::export::nbd::Server;
-use fsage_disk::export::{DiskTime, Gate};
 use fsage_disk::media::ram::Ram;
+use fsage_model::disk::DiskTime;
 
 const SIZE_BYTES: u64 = 512 << 20;
 const SIZE: &str = "512m";

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use fsage_disk::server::client::{self, ClientError};
-use fsage_disk::server::control::Answer;
 use fsage_disk::server::{PackAbove, ServerDirectory, Settings, run};
+use fsage_model::disk::Ready;
+use fsage_model::disk::call::{Answer, Refusal};
 use serde_json::Value;
 
 const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
@@ -211,7 +212,7 @@ fn question(options: &[String]) -> Result<(), Failure> {
     let [rest @ .., text] = options else { return Err(usage("a command in JSON is missing")) };
     let place = place(rest)?;
     let command = serde_json::from_str(text).map_err(|error| usage(format!("`{text}`: {error}")))?;
-    let answer = client::ask(&place, &command)?;
+    let answer: Value = client::ask_any(&place, &command)?;
     print(&answer.to_string())
 }
 
@@ -227,23 +228,16 @@ fn serve() -> ExitCode {
 }
 
 fn serve_with(settings: &Settings) -> ExitCode {
-    let say = |answer: &Answer| {
-        if let Ok(text) = serde_json::to_string(answer) {
-            // Whoever started us may have gone.
-            let _ = writeln!(io::stdout(), "{text}");
-        }
+    let say = |answer: Result<Ready, Refusal>| {
+        // Whoever started us may have gone.
+        let _ = io::stdout().write_all(Answer::from(answer).line().as_bytes());
     };
-    let served = run(settings, |ready| {
-        if let Ok(value) = serde_json::to_value(ready) {
-            say(&Answer::done(value));
-        }
-    });
-    match served {
+    match run(settings, |ready| say(Ok(ready))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let answer = Answer::failed(&error, error.hint());
-            let _ = writeln!(io::stderr(), "{}", answer.error.as_deref().unwrap_or_default());
-            say(&answer);
+            let refusal = Refusal::because(&error, error.hint());
+            let _ = writeln!(io::stderr(), "{}", refusal.error);
+            say(Err(refusal));
             ExitCode::FAILURE
         }
     }
@@ -251,11 +245,12 @@ fn serve_with(settings: &Settings) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use fsage_disk::export::DiskTime;
     use fsage_disk::export::fuse::Choice;
     use fsage_disk::server::Export;
+    use fsage_model::disk::DiskTime;
     use fsage_model::fault::FaultSpec;
+
+    use super::*;
 
     fn parsed(words: &str) -> Result<Settings, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

@@ -1,10 +1,11 @@
 //! A log that is being kept: entries, and what their writes put where.
 
+use fsage_model::disk::LogStat;
+use fsage_model::disk::call::SnapshotId;
+
 use crate::log::{Entry, Geometry, Log, Payload};
 use crate::request::Operation;
-use crate::store::{Journal, Piece, SnapshotId, Store, StoreError};
-
-use super::stat::LogStat;
+use crate::store::{Journal, Piece, Store, StoreError};
 
 #[derive(Debug)]
 pub(super) struct Recorder {

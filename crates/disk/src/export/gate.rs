@@ -12,45 +12,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
+use fsage_model::disk::{DelayError, DiskTime, GateCounts};
 use fsage_sys::clock;
 use fsage_sys::shared_clock::SharedClock;
-use serde::{Deserialize, Serialize};
 
 use super::{BATCH, Backend};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
-
-/// Whether answers take the medium's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DiskTime {
-    /// No: the medium's clock alone knows.
-    #[default]
-    Model,
-    /// Yes.
-    Real,
-}
-
-/// What went through a gate, beside what the disk itself counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GateCounts {
-    /// Times that requests were handed over.
-    pub batches: u64,
-    /// Most requests in one of these.
-    pub largest_batch: u64,
-    /// Requests for what the disk does not have: they never reached it.
-    pub refused: u64,
-}
-
-/// How exactly answers were given in [`DiskTime::Real`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DelayError {
-    /// Answers that were delayed.
-    pub answers: u64,
-    /// How much later than they should they were given, on the average.
-    pub mean_ns: u64,
-    /// The worst of them.
-    pub max_ns: u64,
-}
 
 /// A disk with its counts and its clock on the wall.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ mod pulse;
 #[cfg(feature = "ublk")]
 pub mod ublk;
 
-pub use gate::{DelayError, DiskTime, Gate, GateCounts, Wall};
+pub use gate::{Gate, Wall};
 pub use pulse::Pulse;
 
 use std::io;

@@ -28,9 +28,9 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use fsage_model::fault::{FaultError, FaultSpec};
+use fsage_model::disk::DiskCounter;
+use fsage_model::fault::{FaultError, FaultSpec, RuleSpec};
 
-use crate::media::Counter;
 use crate::request::{IoError, Operation, Request};
 use overlay::Overlay;
 use rule::{FaultKind, Rule};
@@ -85,7 +85,7 @@ impl Faults {
     /// # Errors
     /// A rule makes no sense, or lies beyond the disk.
     pub fn new(spec: &FaultSpec, size_bytes: u64) -> Result<Self, FaultError> {
-        let rules = |kind, specs: &[fsage_model::fault::RuleSpec]| {
+        let rules = |kind, specs: &[RuleSpec]| {
             let numbered = (0..).zip(specs);
             numbered
                 .map(|(number, rule)| Rule::resolve(kind, number, rule, spec.seed, size_bytes))
@@ -213,16 +213,16 @@ impl Faults {
 
     /// How often each fault struck since the disk was made.
     #[must_use]
-    pub fn counters(&self) -> Vec<Counter> {
+    pub fn counters(&self) -> Vec<DiskCounter> {
         let Counts { read_errors, write_errors, ignored_flushes, flipped_bits, slow_requests, slow_ns } =
             self.counts;
         vec![
-            Counter::sum("fault_read_errors", "1", read_errors),
-            Counter::sum("fault_write_errors", "1", write_errors),
-            Counter::sum("fault_ignored_flushes", "1", ignored_flushes),
-            Counter::sum("fault_flipped_bits", "1", flipped_bits),
-            Counter::sum("fault_slow_requests", "1", slow_requests),
-            Counter::sum("fault_slow_ns", "ns", slow_ns),
+            DiskCounter::sum("fault_read_errors", "1", read_errors),
+            DiskCounter::sum("fault_write_errors", "1", write_errors),
+            DiskCounter::sum("fault_ignored_flushes", "1", ignored_flushes),
+            DiskCounter::sum("fault_flipped_bits", "1", flipped_bits),
+            DiskCounter::sum("fault_slow_requests", "1", slow_requests),
+            DiskCounter::sum("fault_slow_ns", "ns", slow_ns),
         ]
     }
 

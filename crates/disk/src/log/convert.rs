@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
+use fsage_model::disk::call::Converted;
 use fsage_model::problem::{EXIT_FAILED, Explain};
 use fsage_sys::new_file::{NewFile, Readers};
 use schemars::JsonSchema;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::blkparse::{self, Clock, Issue};
 use super::error::LogPosition;
 use super::heat::{Axis, Heat, HeatMap};
-use super::stream::{Converted, Item, LogSource, NoContents, Position, Sink, Source};
+use super::stream::{Item, LogSource, NoContents, Position, Sink, Source};
 use super::summary::{Collector, Summary};
 use super::{Filter, Geometry, Log, LogError, dm_log_writes, file};
 use crate::request::Operation;

@@ -36,7 +36,9 @@ pub use reader::Reader;
 
 use std::io::Write;
 
-use super::stream::{Converted, Item, Sink};
+use fsage_model::disk::call::Converted;
+
+use super::stream::{Item, Sink};
 use super::{Geometry, LogError};
 use chunk::Columns;
 

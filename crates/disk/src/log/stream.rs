@@ -3,6 +3,8 @@
 
 use std::io;
 
+use fsage_model::disk::call::Converted;
+
 use super::{Entry, Geometry, Log, LogError, Mark};
 
 /// Most bytes of one write that a stream carries. The exports take no larger one.
@@ -44,25 +46,6 @@ pub trait Sink {
     fn finish(self) -> Result<Converted, LogError>
     where
         Self: Sized;
-}
-
-/// What became of the entries on their way into another format.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-pub struct Converted {
-    /// Entries that were written, in whatever number of pieces.
-    pub entries: u64,
-    /// Marks that were written.
-    pub marks: u64,
-    /// Reads left out: the format has none.
-    pub reads_left_out: u64,
-    /// Requests left out because they failed: the format cannot say so.
-    pub failed_left_out: u64,
-    /// Flushes left out because the disk ignored them: they ordered nothing.
-    pub ignored_flushes_left_out: u64,
-    /// Zeroings written as writes: the format does not tell them apart.
-    pub zeroes_as_writes: u64,
 }
 
 /// Finds the data of a log's writes.

@@ -27,16 +27,16 @@ mod mechanism;
 mod queue;
 mod seek;
 
+use fsage_model::disk::DiskCounter;
 use fsage_model::medium::hdd::{Parameters, Placement};
 
 use self::cache::{ReadCache, WriteCache};
 use self::geometry::Geometry;
 use self::mechanism::Mechanism;
 use self::queue::{Queue, Waiting};
+use super::Model;
 use super::interface::Interface;
 use super::number::as_f64;
-
-use super::{Counter, Model};
 use crate::request::{Operation, Request};
 
 /// Most bytes that are destaged in one go, before a read may come in between.
@@ -414,30 +414,30 @@ impl Model for Hdd {
         rested_ns
     }
 
-    fn counters(&self) -> Vec<Counter> {
+    fn counters(&self) -> Vec<DiskCounter> {
         let (work, tally) = (&self.mechanism.work, &self.tally);
         vec![
-            Counter::sum("reads", "1", tally.reads),
-            Counter::sum("writes", "1", tally.writes),
-            Counter::sum("flushes", "1", tally.flushes),
-            Counter::sum("host_read_bytes", "B", tally.read_bytes),
-            Counter::sum("host_write_bytes", "B", tally.write_bytes),
-            Counter::sum("seeks", "1", work.seeks),
-            Counter::sum("seek_distance_bytes", "B", work.seek_distance_bytes),
-            Counter::sum("seek_ns", "ns", work.seek_ns),
-            Counter::sum("settle_ns", "ns", work.settle_ns),
-            Counter::sum("switch_ns", "ns", work.switch_ns),
-            Counter::sum("rotation_ns", "ns", work.rotation_ns),
-            Counter::sum("transfer_ns", "ns", work.transfer_ns),
-            Counter::sum("busy_ns", "ns", work.busy_ns),
-            Counter::sum("command_ns", "ns", tally.command_ns),
-            Counter::sum("interface_ns", "ns", self.interface.busy_ns),
-            Counter::sum("elapsed_ns", "ns", tally.elapsed_ns),
-            Counter::sum("cache_hits", "1", tally.cache_hits),
-            Counter::sum("cached_writes", "1", tally.cached_writes),
-            Counter::sum("cache_destages", "1", tally.cache_destages),
-            Counter::sum("destaged_bytes", "B", tally.destaged_bytes),
-            Counter::state("cache_waiting_bytes", "B", as_f64(self.write_cache.bytes())),
+            DiskCounter::sum("reads", "1", tally.reads),
+            DiskCounter::sum("writes", "1", tally.writes),
+            DiskCounter::sum("flushes", "1", tally.flushes),
+            DiskCounter::sum("host_read_bytes", "B", tally.read_bytes),
+            DiskCounter::sum("host_write_bytes", "B", tally.write_bytes),
+            DiskCounter::sum("seeks", "1", work.seeks),
+            DiskCounter::sum("seek_distance_bytes", "B", work.seek_distance_bytes),
+            DiskCounter::sum("seek_ns", "ns", work.seek_ns),
+            DiskCounter::sum("settle_ns", "ns", work.settle_ns),
+            DiskCounter::sum("switch_ns", "ns", work.switch_ns),
+            DiskCounter::sum("rotation_ns", "ns", work.rotation_ns),
+            DiskCounter::sum("transfer_ns", "ns", work.transfer_ns),
+            DiskCounter::sum("busy_ns", "ns", work.busy_ns),
+            DiskCounter::sum("command_ns", "ns", tally.command_ns),
+            DiskCounter::sum("interface_ns", "ns", self.interface.busy_ns),
+            DiskCounter::sum("elapsed_ns", "ns", tally.elapsed_ns),
+            DiskCounter::sum("cache_hits", "1", tally.cache_hits),
+            DiskCounter::sum("cached_writes", "1", tally.cached_writes),
+            DiskCounter::sum("cache_destages", "1", tally.cache_destages),
+            DiskCounter::sum("destaged_bytes", "B", tally.destaged_bytes),
+            DiskCounter::state("cache_waiting_bytes", "B", as_f64(self.write_cache.bytes())),
         ]
     }
 }

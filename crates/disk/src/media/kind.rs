@@ -1,8 +1,9 @@
 //! The models of the kinds of media: one file and one line each, beside those of the parameters ([`fsage_model::medium::kind`]).
 
+use fsage_model::disk::DiskCounter;
 use fsage_model::medium::{MediumError, MediumSpec, Parameters};
 
-use super::{Counter, Model, Ram};
+use super::{Model, Ram};
 use crate::request::Request;
 
 /// Makes the registry.
@@ -41,7 +42,7 @@ macro_rules! media {
                 }
             }
 
-            fn counters(&self) -> Vec<Counter> {
+            fn counters(&self) -> Vec<DiskCounter> {
                 match self {
                     Self::Ram(ram) => ram.counters(),
                     $(Self::$Name(model) => model.counters(),)+

@@ -39,36 +39,9 @@ pub mod ssd;
 pub use kind::{Medium, Resolve};
 pub use ram::Ram;
 
+use fsage_model::disk::DiskCounter;
+
 use crate::request::{Operation, Request};
-
-/// A figure that a medium keeps about itself.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Counter {
-    /// Its name, in `snake_case`, ending in its unit where that is not a plain count (`seek_ns`, `flash_write_bytes`).
-    pub name: String,
-    /// `"1"`, `"B"`, `"ns"`.
-    pub unit: String,
-    /// The sum since the disk was made, or the state now.
-    pub value: f64,
-    /// Whether it is a state (what is now, the largest of something, a ratio) and not a sum: differences and
-    /// sums of it mean nothing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub state: bool,
-}
-
-impl Counter {
-    /// What adds up from the moment the disk was made.
-    #[must_use]
-    pub fn sum(name: &str, unit: &str, value: u64) -> Self {
-        Self { name: name.to_owned(), unit: unit.to_owned(), value: number::as_f64(value), state: false }
-    }
-
-    /// What is now.
-    #[must_use]
-    pub fn state(name: &str, unit: &str, value: f64) -> Self {
-        Self { name: name.to_owned(), unit: unit.to_owned(), value, state: true }
-    }
-}
 
 /// What every medium does.
 pub trait Model {
@@ -95,7 +68,7 @@ pub trait Model {
     }
 
     /// What it counted.
-    fn counters(&self) -> Vec<Counter>;
+    fn counters(&self) -> Vec<DiskCounter>;
 }
 
 /// The parameters of a hard disk preset.

@@ -1,8 +1,9 @@
 //! Memory: no request takes any time. What a file system itself costs shows on it.
 
-use crate::request::Request;
+use fsage_model::disk::DiskCounter;
 
-use super::{Counter, Model};
+use super::Model;
+use crate::request::Request;
 
 /// A medium without cost.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,7 +14,7 @@ impl Model for Ram {
         done_ns.fill(now_ns);
     }
 
-    fn counters(&self) -> Vec<Counter> {
+    fn counters(&self) -> Vec<DiskCounter> {
         Vec::new()
     }
 }

@@ -14,11 +14,11 @@
 //! Everything goes one after the other, so that the parts of the time add up to `busy_ns` and to the time that passed.
 //! Known limits: no discards (a card copies what the host does not need any more), no cache, no wear.
 
+use fsage_model::disk::DiskCounter;
 use fsage_model::medium::sd::{Order, Parameters};
 
+use super::Model;
 use super::number::{as_f64, count, index, scale, share};
-
-use super::{Counter, Model};
 use crate::request::{Operation, Request};
 
 /// Parameters that contradict each other.
@@ -286,27 +286,27 @@ impl Model for Sd {
         }
     }
 
-    fn counters(&self) -> Vec<Counter> {
+    fn counters(&self) -> Vec<DiskCounter> {
         let tally = &self.tally;
         vec![
-            Counter::sum("reads", "1", tally.reads),
-            Counter::sum("writes", "1", tally.writes),
-            Counter::sum("host_read_bytes", "B", tally.read_bytes),
-            Counter::sum("host_write_bytes", "B", tally.write_bytes),
-            Counter::sum("flash_write_bytes", "B", tally.flash_write_bytes),
-            Counter::sum("copied_bytes", "B", tally.copied_bytes),
-            Counter::sum("unit_opens", "1", tally.unit_opens),
-            Counter::sum("unit_closes", "1", tally.unit_closes),
-            Counter::state("units_open", "1", as_f64(count(self.open.len()))),
-            Counter::sum("page_loads", "1", tally.page_loads),
-            Counter::sum("command_ns", "ns", tally.command_ns),
-            Counter::sum("load_ns", "ns", tally.load_ns),
-            Counter::sum("interface_ns", "ns", tally.interface_ns),
-            Counter::sum("program_ns", "ns", tally.program_ns),
-            Counter::sum("copy_ns", "ns", tally.copy_ns),
-            Counter::sum("close_ns", "ns", tally.close_ns),
-            Counter::sum("busy_ns", "ns", tally.busy_ns()),
-            Counter::state("write_amplification", "1", share(tally.flash_write_bytes, tally.write_bytes)),
+            DiskCounter::sum("reads", "1", tally.reads),
+            DiskCounter::sum("writes", "1", tally.writes),
+            DiskCounter::sum("host_read_bytes", "B", tally.read_bytes),
+            DiskCounter::sum("host_write_bytes", "B", tally.write_bytes),
+            DiskCounter::sum("flash_write_bytes", "B", tally.flash_write_bytes),
+            DiskCounter::sum("copied_bytes", "B", tally.copied_bytes),
+            DiskCounter::sum("unit_opens", "1", tally.unit_opens),
+            DiskCounter::sum("unit_closes", "1", tally.unit_closes),
+            DiskCounter::state("units_open", "1", as_f64(count(self.open.len()))),
+            DiskCounter::sum("page_loads", "1", tally.page_loads),
+            DiskCounter::sum("command_ns", "ns", tally.command_ns),
+            DiskCounter::sum("load_ns", "ns", tally.load_ns),
+            DiskCounter::sum("interface_ns", "ns", tally.interface_ns),
+            DiskCounter::sum("program_ns", "ns", tally.program_ns),
+            DiskCounter::sum("copy_ns", "ns", tally.copy_ns),
+            DiskCounter::sum("close_ns", "ns", tally.close_ns),
+            DiskCounter::sum("busy_ns", "ns", tally.busy_ns()),
+            DiskCounter::state("write_amplification", "1", share(tally.flash_write_bytes, tally.write_bytes)),
         ]
     }
 }

@@ -30,16 +30,16 @@ mod tests;
 pub mod theory;
 mod wear;
 
+use fsage_model::disk::DiskCounter;
 use fsage_model::medium::ssd::{Collection, Condition, Discards, Flushes, Parameters};
 
 use self::flash::{Flash, For, Task};
 use self::ftl::{Ftl, Group, NONE, Stream};
 use self::gc::Collector;
 use self::layout::Layout;
+use super::Model;
 use super::interface::Interface;
 use super::number::{as_f64, share};
-
-use super::{Counter, Model};
 use crate::request::{Operation, Request};
 
 /// The last piece of a read is on the interface after it left the flash.
@@ -334,28 +334,28 @@ impl Ssd {
         }
     }
 
-    fn flash_counters(&self) -> Vec<Counter> {
+    fn flash_counters(&self) -> Vec<DiskCounter> {
         let (work, gc) = (&self.flash.work, &self.collector.tally);
         let slc = wear::spread(&self.ftl.blocks[self.ftl.blocks.len() - slc_blocks(&self.ftl)..]);
         vec![
-            Counter::sum("flash_read_bytes", "B", work.read_bytes),
-            Counter::sum("flash_write_bytes", "B", work.program_bytes),
-            Counter::sum("flash_reads", "1", work.reads),
-            Counter::sum("flash_programs", "1", work.programs),
-            Counter::sum("read_ns", "ns", work.read_ns),
-            Counter::sum("program_ns", "ns", work.program_ns),
-            Counter::sum("erase_ns", "ns", work.erase_ns),
-            Counter::sum("bus_ns", "ns", work.bus_ns),
-            Counter::sum("bus_wait_ns", "ns", work.wait_ns),
-            Counter::sum("busy_ns", "ns", work.busy_ns),
-            Counter::sum("gc_ns", "ns", work.gc_ns),
-            Counter::sum("gc_collections", "1", gc.collections),
-            Counter::sum("gc_moves", "1", gc.moves),
-            Counter::sum("levelling_moves", "1", gc.levelling_moves),
-            Counter::sum("slc_folds", "1", gc.folds),
-            Counter::sum("slc_fold_moves", "1", gc.fold_moves),
-            Counter::sum("slc_erases", "1", slc.total),
-            Counter::state("mapped_bytes", "B", as_f64(self.ftl.mapped * self.ftl.layout.unit_bytes)),
+            DiskCounter::sum("flash_read_bytes", "B", work.read_bytes),
+            DiskCounter::sum("flash_write_bytes", "B", work.program_bytes),
+            DiskCounter::sum("flash_reads", "1", work.reads),
+            DiskCounter::sum("flash_programs", "1", work.programs),
+            DiskCounter::sum("read_ns", "ns", work.read_ns),
+            DiskCounter::sum("program_ns", "ns", work.program_ns),
+            DiskCounter::sum("erase_ns", "ns", work.erase_ns),
+            DiskCounter::sum("bus_ns", "ns", work.bus_ns),
+            DiskCounter::sum("bus_wait_ns", "ns", work.wait_ns),
+            DiskCounter::sum("busy_ns", "ns", work.busy_ns),
+            DiskCounter::sum("gc_ns", "ns", work.gc_ns),
+            DiskCounter::sum("gc_collections", "1", gc.collections),
+            DiskCounter::sum("gc_moves", "1", gc.moves),
+            DiskCounter::sum("levelling_moves", "1", gc.levelling_moves),
+            DiskCounter::sum("slc_folds", "1", gc.folds),
+            DiskCounter::sum("slc_fold_moves", "1", gc.fold_moves),
+            DiskCounter::sum("slc_erases", "1", slc.total),
+            DiskCounter::state("mapped_bytes", "B", as_f64(self.ftl.mapped * self.ftl.layout.unit_bytes)),
         ]
     }
 }
@@ -386,34 +386,34 @@ impl Model for Ssd {
         self.tally.elapsed_ns += self.answered_ns.max(before_ns) - before_ns;
     }
 
-    fn counters(&self) -> Vec<Counter> {
+    fn counters(&self) -> Vec<DiskCounter> {
         let tally = &self.tally;
         let wear = wear::spread(&self.ftl.blocks[..self.ftl.blocks.len() - slc_blocks(&self.ftl)]);
         let amplification = share(self.flash.work.program_bytes, tally.write_bytes);
         let mut counters = vec![
-            Counter::sum("reads", "1", tally.reads),
-            Counter::sum("writes", "1", tally.writes),
-            Counter::sum("flushes", "1", tally.flushes),
-            Counter::sum("discards", "1", tally.discards),
-            Counter::sum("host_read_bytes", "B", tally.read_bytes),
-            Counter::sum("host_write_bytes", "B", tally.write_bytes),
-            Counter::sum("trimmed_bytes", "B", tally.trimmed_bytes),
-            Counter::sum("padded_bytes", "B", tally.padded_bytes),
-            Counter::sum("merge_reads", "1", tally.merge_reads),
-            Counter::sum("buffer_hits", "1", tally.buffer_hits),
-            Counter::sum("unmapped_reads", "1", tally.unmapped_reads),
-            Counter::sum("command_ns", "ns", tally.command_ns),
-            Counter::sum("interface_ns", "ns", self.interface.busy_ns),
-            Counter::sum("elapsed_ns", "ns", tally.elapsed_ns),
-            Counter::sum("erases", "1", wear.total),
-            Counter::state("erases_min", "1", as_f64(wear.least)),
-            Counter::state("erases_max", "1", as_f64(wear.most)),
+            DiskCounter::sum("reads", "1", tally.reads),
+            DiskCounter::sum("writes", "1", tally.writes),
+            DiskCounter::sum("flushes", "1", tally.flushes),
+            DiskCounter::sum("discards", "1", tally.discards),
+            DiskCounter::sum("host_read_bytes", "B", tally.read_bytes),
+            DiskCounter::sum("host_write_bytes", "B", tally.write_bytes),
+            DiskCounter::sum("trimmed_bytes", "B", tally.trimmed_bytes),
+            DiskCounter::sum("padded_bytes", "B", tally.padded_bytes),
+            DiskCounter::sum("merge_reads", "1", tally.merge_reads),
+            DiskCounter::sum("buffer_hits", "1", tally.buffer_hits),
+            DiskCounter::sum("unmapped_reads", "1", tally.unmapped_reads),
+            DiskCounter::sum("command_ns", "ns", tally.command_ns),
+            DiskCounter::sum("interface_ns", "ns", self.interface.busy_ns),
+            DiskCounter::sum("elapsed_ns", "ns", tally.elapsed_ns),
+            DiskCounter::sum("erases", "1", wear.total),
+            DiskCounter::state("erases_min", "1", as_f64(wear.least)),
+            DiskCounter::state("erases_max", "1", as_f64(wear.most)),
         ];
         counters.extend(self.flash_counters());
         counters.extend([
-            Counter::state("erases_mean", "1", wear.mean),
-            Counter::state("erases_deviation", "1", wear.deviation),
-            Counter::state("write_amplification", "1", amplification),
+            DiskCounter::state("erases_mean", "1", wear.mean),
+            DiskCounter::state("erases_deviation", "1", wear.deviation),
+            DiskCounter::state("write_amplification", "1", amplification),
         ]);
         counters
     }

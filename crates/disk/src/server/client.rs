@@ -8,37 +8,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
+use fsage_model::disk::call::{self, Answer, Call, Command, Refusal};
+use fsage_model::disk::{ProcessRecord, Ready, ServerStat};
 use fsage_sys::fuse::Abort;
 use fsage_sys::{mount, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::control::{Answer, Command, Stat};
-use super::{ProcessRecord, ServerDirectory, Settings};
-use crate::export::fuse::{Transport, restore_switch};
+use super::{ServerDirectory, Settings, is_alive};
+use crate::export::fuse::restore_switch;
 #[cfg(feature = "ublk")]
 use crate::export::ublk;
-
-/// What a server says once its disk can be used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ready {
-    /// Its process.
-    pub pid: u32,
-    /// When that was started, in clock ticks since boot.
-    pub start_ticks: u64,
-    /// The disk: a file for a loop device, or, of ublk, the block device itself (`/dev/ublkbN`).
-    pub file: PathBuf,
-    /// Its socket.
-    pub control: PathBuf,
-    /// The socket of the network block device, where it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nbd: Option<PathBuf>,
-    /// How requests come, of FUSE.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transport: Option<Transport>,
-}
 
 /// Why a server cannot be started, asked or cleaned up after.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +73,12 @@ pub enum ClientError {
         /// Why.
         source: fsage_sys::Error,
     },
+}
+
+impl From<Refusal> for ClientError {
+    fn from(Refusal { error, hint }: Refusal) -> Self {
+        Self::Refused { error, hint }
+    }
 }
 
 fn tail(said: &str) -> String {
@@ -162,18 +150,16 @@ fn start(program: &Path, settings: &Settings, place: &ServerDirectory) -> Result
     process::own_session(&mut command);
     let mut child = command.spawn().map_err(ClientError::file("start", program))?;
     let line = tell(&mut child, settings).and_then(|()| hear(&mut child));
-    let answer = line.ok().and_then(|line| serde_json::from_str::<Answer>(&line).ok());
-    let ready = match answer {
-        Some(Answer { ok: Some(value), .. }) => serde_json::from_value(value).ok(),
-        Some(Answer { error: Some(error), hint, .. }) => {
+    let ready = match line.ok().and_then(|line| Answer::read(&line).ok()) {
+        Some(Ok(ready)) => ready,
+        Some(Err(refusal)) => {
             end(child);
-            return Err(ClientError::Refused { error, hint });
+            return Err(refusal.into());
         }
-        _ => None,
-    };
-    let Some(ready) = ready else {
-        end(child);
-        return Err(ClientError::Silent { what: "did not start", said: last_words(place) });
+        None => {
+            end(child);
+            return Err(ClientError::Silent { what: "did not start", said: last_words(place) });
+        }
     };
     // Waits for its end, so that no dead process stays while the caller lives.
     std::thread::spawn(move || child.wait());
@@ -219,30 +205,40 @@ fn last_words(place: &ServerDirectory) -> String {
 }
 
 fn alive(place: &ServerDirectory) -> Option<ProcessRecord> {
-    place.process().ok().flatten().filter(ProcessRecord::is_alive)
+    place.process().ok().flatten().filter(is_alive)
 }
 
 /// Asks a server.
 ///
 /// # Errors
 /// [`ClientError::NotUp`], [`ClientError::Refused`] with what it says, or [`ClientError::Silent`].
-pub fn ask(place: &ServerDirectory, command: &Command) -> Result<Value, ClientError> {
+pub fn ask<C: Call>(place: &ServerDirectory, call: C) -> Result<C::Reply, ClientError> {
+    ask_any(place, &call.into())
+}
+
+/// Asks a server anything; the reply as the call's, or as any JSON.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_any<T: Serialize + DeserializeOwned>(
+    place: &ServerDirectory,
+    command: &Command,
+) -> Result<T, ClientError> {
     let not_up = || ClientError::NotUp { directory: place.directory().to_owned() };
     if alive(place).is_none() {
         return Err(not_up());
     }
     let silent = || ClientError::Silent { what: "does not answer", said: last_words(place) };
     let stream = place.with_socket(|path| UnixStream::connect(path)).map_err(|_| not_up())?;
-    let answer = converse(&stream, command).map_err(|_| silent())?;
-    match answer {
-        Answer { ok: Some(value), .. } => Ok(value),
-        Answer { error: Some(error), hint, .. } => Err(ClientError::Refused { error, hint }),
-        // A `null` is read as nothing.
-        Answer { .. } => Ok(Value::Null),
-    }
+    let line = converse(&stream, command).map_err(|_| silent())?;
+    let answer = Answer::read(&line).map_err(|error| ClientError::Refused {
+        error: format!("its answer is invalid: {error}"),
+        hint: Some("client and server are of different versions".to_owned()),
+    })?;
+    Ok(answer?)
 }
 
-fn converse(mut stream: &UnixStream, command: &Command) -> io::Result<Answer> {
+fn converse(mut stream: &UnixStream, command: &Command) -> io::Result<String> {
     stream.set_read_timeout(Some(WAIT))?;
     stream.set_write_timeout(Some(WAIT))?;
     let mut text = serde_json::to_string(command)?;
@@ -250,19 +246,15 @@ fn converse(mut stream: &UnixStream, command: &Command) -> io::Result<Answer> {
     stream.write_all(text.as_bytes())?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+    if line.ends_with('\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// The state of a server.
 ///
 /// # Errors
 /// As [`ask`].
-pub fn stat(place: &ServerDirectory) -> Result<Stat, ClientError> {
-    let value = ask(place, &Command::Stat)?;
-    serde_json::from_value(value).map_err(|error| ClientError::Refused {
-        error: format!("its answer makes no sense: {error}"),
-        hint: Some("client and server are of different versions".to_owned()),
-    })
+pub fn stat(place: &ServerDirectory) -> Result<ServerStat, ClientError> {
+    ask(place, call::Stat)
 }
 
 /// Unmounts the disk and ends its server.
@@ -271,7 +263,7 @@ pub fn stat(place: &ServerDirectory) -> Result<Stat, ClientError> {
 /// As [`ask`]; refused while the disk is in use.
 pub fn down(place: &ServerDirectory) -> Result<(), ClientError> {
     let process = alive(place);
-    ask(place, &Command::Down)?;
+    ask(place, call::Down)?;
     if process.is_some_and(|process| !wait_for_death(process)) {
         return Err(ClientError::Silent { what: "does not end", said: last_words(place) });
     }
@@ -329,7 +321,7 @@ fn kill(process: ProcessRecord) {
 
 fn wait_for_death(process: ProcessRecord) -> bool {
     let started = Instant::now();
-    while process.is_alive() {
+    while is_alive(&process) {
         if started.elapsed() > DEATH_WAIT {
             return false;
         }

@@ -6,22 +6,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fsage_model::disk::Transport;
+#[cfg(feature = "ublk")]
+use fsage_model::medium::MediumSpec;
 use fsage_sys::fuse::Abort;
 use fsage_sys::mount;
 #[cfg(feature = "ublk")]
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::obey::BUSY;
-use super::run::ServerError;
+use super::error::ServerError;
 use super::settings::Export;
 use super::{ServerDirectory, Settings};
 use crate::disk::Disk;
-use crate::export::fuse::{Session, Transport};
+use crate::export::fuse::Session;
 #[cfg(feature = "ublk")]
 use crate::export::ublk;
 use crate::export::{Gate, Pulse};
-#[cfg(feature = "ublk")]
-use fsage_model::medium::MediumSpec;
+
+/// `EBUSY`.
+pub(super) const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
 
 /// What the disk is served as.
 pub(super) enum Exported {

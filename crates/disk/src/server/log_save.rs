@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
+use fsage_model::disk::call::Converted;
 use fsage_sys::new_file::{ForeignFolder, NewFile, Readers};
 
 use crate::disk::{Disk, DiskError};
 use crate::export::Gate;
 use crate::log::convert::salt;
-use crate::log::stream::{Converted, Item, Source, copy};
+use crate::log::stream::{Item, Source, copy};
 use crate::log::{Geometry, LogError, file};
 use crate::request::Operation;
 

@@ -10,7 +10,7 @@
 //! | `ublk` | which block device the disk is, where it was asked for as one (feature `ublk`): nothing is mounted then |
 //! | `nbd` | Unix socket: the disk as a network block device, where it was asked for |
 //! | `clock` | the disk's clock, eight bytes that readers map |
-//! | `control` | Unix socket: one JSON line asks, one answers ([`control`]) |
+//! | `control` | Unix socket: one JSON line asks, one answers ([`fsage_model::disk::call`]) |
 //! | `log.txt` | what the server had to say |
 //!
 //! **No process may ever hang on it.** The server must not wait for memory that the kernel wants to free by writing to this very
@@ -19,7 +19,7 @@
 //! What a killed server leaves (a dead mount, its files) [`client::clean`] removes.
 
 pub mod client;
-pub mod control;
+mod error;
 mod exported;
 mod guard;
 mod log_save;
@@ -31,9 +31,10 @@ mod run;
 mod settings;
 mod watchdog;
 
+pub use error::ServerError;
 pub use guard::GuardError;
 pub use machine::MachineError;
 pub use memory_group::{Limited, limit_of_self};
-pub use place::{ProcessRecord, ServerDirectory};
-pub use run::{ServerError, run};
+pub use place::{ServerDirectory, is_alive};
+pub use run::run;
 pub use settings::{Export, MarkError, PackAbove, Settings};

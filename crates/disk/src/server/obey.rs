@@ -3,23 +3,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use fsage_model::disk::call::{self, Call, Handle, Kept, Refusal};
+use fsage_model::disk::{ProcessRecord, ServerStat};
 
-use super::control::{Answer, Command, Stat, chain};
-use super::exported::Exported;
-use super::log_save;
-use super::{ProcessRecord, ServerDirectory};
+use super::exported::{BUSY, Exported};
+use super::{ServerDirectory, log_save};
 use crate::disk::{Disk, DiskError};
 use crate::export::{Gate, nbd};
 use crate::fault::Faults;
-use fsage_model::fault::FaultSpec;
+use crate::store::StoreError;
 
 /// Longest wait for the last user of the file to be gone: a loop device lets go of it a moment after it was detached.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
-
-/// `EBUSY`.
-pub(super) const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
 
 /// What commands are about.
 pub(super) struct Shared {
@@ -37,101 +32,74 @@ impl Shared {
     pub fn nbd(&self) -> MutexGuard<'_, Option<nbd::Server>> {
         self.nbd.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Does it.
-    pub fn obey(&self, command: Command) -> Answer {
-        let gate = &self.gate;
-        match command {
-            Command::Stat => self.stat(),
-            Command::Rest => {
-                gate.rest(|disk| {
-                    disk.rest();
-                    disk.clock_ns()
-                });
-                Answer::done(Value::Null)
+/// Has each call done as `|shared| its reply` says, where `?` ends it with a refusal.
+macro_rules! handlers {
+    ($shared:ident: $($call:ident $({ $($field:ident),* })? => $reply:expr;)*) => {$(
+        impl Handle<call::$call> for Shared {
+            fn handle(&self, asked: call::$call) -> Result<<call::$call as Call>::Reply, Refusal> {
+                let $shared = self;
+                let call::$call $({ $($field),* })? = asked;
+                Ok($reply)
             }
-            Command::Snapshot => Answer::done(json!({ "snapshot": gate.with(Disk::snapshot) })),
-            Command::Revert { snapshot } => {
-                nothing(gate.with(|disk| disk.revert(snapshot)).map_err(DiskError::from))
-            }
-            Command::DeleteSnapshot { snapshot } => {
-                nothing(gate.with(|disk| disk.store_mut().delete_snapshot(snapshot)).map_err(DiskError::from))
-            }
-            Command::StartLog => {
-                gate.with(Disk::start_log);
-                Answer::done(Value::Null)
-            }
-            Command::EndLog => {
-                let kept = gate.with(Disk::end_log);
-                nothing(if kept { Ok(()) } else { Err(DiskError::NoLog) })
-            }
-            Command::Mark { name } => nothing(gate.with(|disk| disk.mark(&name))),
-            Command::SaveLog { file, without_data } => match log_save::save(gate, &file, !without_data) {
-                Ok(converted) => done(&converted),
-                Err(error) => Answer::failed(&error, error.hint()),
-            },
-            Command::SetFaults { faults } => set_faults(gate, &faults),
-            Command::ClearFaults => {
-                gate.with(|disk| disk.set_faults(Faults::default()));
-                Answer::done(Value::Null)
-            }
-            Command::Down => self.down(),
         }
-    }
+    )*};
+}
 
-    fn stat(&self) -> Answer {
-        done(&Stat {
-            process: self.process,
-            medium: self.medium.clone(),
-            time: self.gate.time(),
-            transport: self.exported.transport(),
-            nbd_clients: self.nbd().as_ref().map(nbd::Server::clients),
-            disk: self.gate.with(|disk| disk.stat()),
-            gate: self.gate.counts(),
-            delay_error: self.gate.delay_error(),
+handlers! { shared:
+    Stat => ServerStat {
+        process: shared.process,
+        medium: shared.medium.clone(),
+        time: shared.gate.time(),
+        transport: shared.exported.transport(),
+        nbd_clients: shared.nbd().as_ref().map(nbd::Server::clients),
+        disk: shared.gate.with(|disk| disk.stat()),
+        gate: shared.gate.counts(),
+        delay_error: shared.gate.delay_error(),
+    };
+    Rest => shared.gate.rest(|disk| {
+        disk.rest();
+        disk.clock_ns()
+    });
+    Snapshot => Kept { snapshot: shared.gate.with(Disk::snapshot) };
+    Revert { snapshot } => shared.gate.with(|disk| disk.revert(snapshot)).map_err(store_refusal)?;
+    DeleteSnapshot { snapshot } =>
+        shared.gate.with(|disk| disk.store_mut().delete_snapshot(snapshot)).map_err(store_refusal)?;
+    StartLog => shared.gate.with(Disk::start_log);
+    EndLog => shared.gate.with(Disk::end_log).then_some(()).ok_or_else(|| refusal(&DiskError::NoLog))?;
+    Mark { name } => shared.gate.with(|disk| disk.mark(&name)).map_err(|error| refusal(&error))?;
+    SaveLog { file, without_data } => log_save::save(&shared.gate, &file, !without_data)
+        .map_err(|error| Refusal::because(&error, error.hint()))?;
+    SetFaults { faults } => {
+        let faults = Faults::new(&faults, shared.gate.size_bytes())
+            .map_err(|error| Refusal::because(&error, Some(error.hint())))?;
+        shared.gate.with(|disk| disk.set_faults(faults));
+    };
+    ClearFaults => shared.gate.with(|disk| disk.set_faults(Faults::default()));
+    Down => shared.down()?;
+}
+
+impl Shared {
+    fn down(&self) -> Result<(), Refusal> {
+        let in_use = |hint| Refusal { error: "the disk is in use".to_owned(), hint: Some(hint) };
+        if let Some(nbd) = self.nbd().as_ref().filter(|nbd| nbd.clients() > 0) {
+            return Err(in_use(format!("end its NBD clients: ss -x src {}", nbd.path().display())));
+        }
+        self.exported.release(BUSY_WAIT).map_err(|error| {
+            if error.errno() == BUSY {
+                in_use(self.exported.in_use_hint())
+            } else {
+                Refusal::because(&error, error.hint())
+            }
         })
     }
-
-    fn down(&self) -> Answer {
-        if let Some(nbd) = self.nbd().as_ref().filter(|nbd| nbd.clients() > 0) {
-            return Answer {
-                error: Some("the disk is in use".to_owned()),
-                hint: Some(format!("end its NBD clients: ss -x src {}", nbd.path().display())),
-                ..Answer::default()
-            };
-        }
-        match self.exported.release(BUSY_WAIT) {
-            Ok(()) => Answer::done(Value::Null),
-            Err(error) if error.errno() == BUSY => Answer {
-                error: Some("the disk is in use".to_owned()),
-                hint: Some(self.exported.in_use_hint()),
-                ..Answer::default()
-            },
-            Err(error) => Answer { error: Some(chain(&error)), hint: error.hint(), ..Answer::default() },
-        }
-    }
 }
 
-fn set_faults(gate: &Gate<Disk>, spec: &FaultSpec) -> Answer {
-    match Faults::new(spec, gate.size_bytes()) {
-        Ok(faults) => {
-            gate.with(|disk| disk.set_faults(faults));
-            Answer::done(Value::Null)
-        }
-        Err(error) => Answer::failed(&error, Some(error.hint())),
-    }
+fn store_refusal(error: StoreError) -> Refusal {
+    refusal(&DiskError::from(error))
 }
 
-fn nothing(result: Result<(), DiskError>) -> Answer {
-    match result {
-        Ok(()) => Answer::done(Value::Null),
-        Err(error) => Answer::failed(&error, error.hint()),
-    }
-}
-
-fn done<T: Serialize>(value: &T) -> Answer {
-    match serde_json::to_value(value) {
-        Ok(value) => Answer::done(value),
-        Err(error) => Answer::failed(&error, None),
-    }
+fn refusal(error: &DiskError) -> Refusal {
+    Refusal::because(error, error.hint())
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use fsage_model::disk::ProcessRecord;
 
 use crate::export::fuse::FILE_NAME;
 
@@ -117,31 +117,17 @@ fn escape(path: &str) -> String {
     path.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012")
 }
 
-/// A process that cannot be taken for another one that got its number later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessRecord {
-    /// Its number.
-    pub pid: u32,
-    /// When it was started, in clock ticks since boot.
-    pub start_ticks: u64,
+/// This process.
+pub(super) fn own_process() -> io::Result<ProcessRecord> {
+    let pid = std::process::id();
+    let start_ticks = start_ticks(pid).ok_or_else(|| io::Error::other("cannot read /proc/self/stat"))?;
+    Ok(ProcessRecord { pid, start_ticks })
 }
 
-impl ProcessRecord {
-    /// This process.
-    ///
-    /// # Errors
-    /// When `/proc` cannot be read.
-    pub fn own() -> io::Result<Self> {
-        let pid = std::process::id();
-        let start_ticks = start_ticks(pid).ok_or_else(|| io::Error::other("cannot read /proc/self/stat"))?;
-        Ok(Self { pid, start_ticks })
-    }
-
-    /// Whether it still runs. One that is dead but not yet waited for does not.
-    #[must_use]
-    pub fn is_alive(&self) -> bool {
-        start_ticks(self.pid) == Some(self.start_ticks)
-    }
+/// Whether a process still runs. One that is dead but not yet waited for does not.
+#[must_use]
+pub fn is_alive(process: &ProcessRecord) -> bool {
+    start_ticks(process.pid) == Some(process.start_ticks)
 }
 
 /// When a process was started; nothing when there is none, or only its remains.
@@ -169,9 +155,9 @@ mod tests {
         assert_eq!(parse_stat(&format!("12 (a) S 1) S {rest}")), Some(7777));
         assert_eq!(parse_stat(&format!("12 (a) Z {rest}")), None);
         assert_eq!(parse_stat("12 (a"), None);
-        let own = ProcessRecord::own().unwrap();
-        assert!(own.is_alive());
-        assert!(!ProcessRecord { start_ticks: own.start_ticks + 1, ..own }.is_alive());
+        let own = own_process().unwrap();
+        assert!(is_alive(&own));
+        assert!(!is_alive(&ProcessRecord { start_ticks: own.start_ticks + 1, ..own }));
     }
 
     #[test]

@@ -3,102 +3,26 @@
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fsage_model::disk::call::{Answer, Command, Refusal};
+use fsage_model::disk::{ProcessRecord, Ready};
 use fsage_sys::shared_clock::SharedClock;
 use fsage_sys::signal::{Flags, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::client::Ready;
-use super::control::Answer;
+use super::error::ServerError;
 use super::exported::Exported;
-use super::guard::{self, GuardError};
-use super::machine::{self, MachineError};
 use super::obey::Shared;
+use super::place::own_process;
 use super::watchdog::Watchdog;
-use super::{ProcessRecord, ServerDirectory, Settings};
+use super::{ServerDirectory, Settings, guard, machine};
 use crate::disk::Disk;
-use crate::export::fuse::{FILE_NAME, FuseError};
-#[cfg(feature = "ublk")]
-use crate::export::ublk::UblkError;
+use crate::export::fuse::FILE_NAME;
 use crate::export::{Gate, Pulse, nbd};
-
-/// Why a server does not start, or ends before it should.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// It would not be safe.
-    #[error("not safe to serve a disk from here")]
-    Guard(#[from] GuardError),
-    /// The disk cannot be made.
-    #[error("cannot make the disk")]
-    Machine(#[from] MachineError),
-    /// Mounting or serving failed.
-    #[error("FUSE")]
-    Fuse(#[from] FuseError),
-    /// There is no block device of ublk, or serving it failed.
-    #[cfg(feature = "ublk")]
-    #[error("ublk")]
-    Ublk(#[from] UblkError),
-    /// The network block device.
-    #[error("NBD")]
-    Nbd(#[from] nbd::NbdError),
-    /// A kernel call failed.
-    #[error("cannot {what}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// Why.
-        source: fsage_sys::Error,
-    },
-    /// A file of the server's directory.
-    #[error("cannot {what} {}", path.display())]
-    File {
-        /// What was tried.
-        what: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The kernel gives no thread.
-    #[error("cannot start a thread")]
-    Thread(#[source] io::Error),
-    /// The thread that serves.
-    #[error("the thread that serves the disk died")]
-    Died,
-}
-
-impl ServerError {
-    /// The next step for the user, where one is known.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Guard(source) => Some(source.hint()),
-            Self::Machine(source) => source.hint(),
-            Self::Fuse(source) => source.hint(),
-            #[cfg(feature = "ublk")]
-            Self::Ublk(source) => source.hint(),
-            Self::Nbd(source) => source.hint(),
-            Self::System { source, .. } => source.hint(),
-            Self::File { .. } | Self::Thread(_) => None,
-            Self::Died => {
-                Some("log.txt says what happened; `fsage-disk clean` removes what is left".to_owned())
-            }
-        }
-    }
-
-    pub(super) fn file(what: &'static str, path: PathBuf) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::File { what, path, source }
-    }
-
-    pub(super) fn system(what: &'static str) -> impl FnOnce(fsage_sys::Error) -> Self {
-        move |source| Self::System { what, source }
-    }
-}
 
 /// Longest wait for a client to say what it wants.
 const CLIENT_WAIT: Duration = Duration::from_secs(5);
@@ -111,7 +35,7 @@ const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 ///
 /// # Errors
 /// As [`ServerError`]. Nothing stays mounted then, and the server's files but the messages are gone.
-pub fn run(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), ServerError> {
+pub fn run(settings: &Settings, ready: impl FnOnce(Ready)) -> Result<(), ServerError> {
     let signals = Flags::install(&[Signal::Terminate, Signal::Interrupt])
         .map_err(ServerError::system("listen to signals"))?;
     for note in guard::raise()? {
@@ -121,7 +45,7 @@ pub fn run(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Server
     let place = ServerDirectory::new(&settings.directory);
     let process = write_pid(&place)?;
     let served = Server::start(settings, &place, process, gate).and_then(|mut server| {
-        ready(&server.ready());
+        ready(server.ready());
         let ended = server.attend(signals);
         server.finish();
         ended
@@ -137,7 +61,7 @@ fn say(message: &str) {
 
 fn write_pid(place: &ServerDirectory) -> Result<ProcessRecord, ServerError> {
     let error = |what| ServerError::file(what, place.pid());
-    let process = ProcessRecord::own().map_err(error("write"))?;
+    let process = own_process().map_err(error("write"))?;
     let text = serde_json::to_string(&process).map_err(|source| error("write")(source.into()))?;
     let mut file = fs::File::create_new(place.pid()).map_err(error("make"))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(error("write"))?;
@@ -292,12 +216,13 @@ fn converse(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
     stream.set_write_timeout(Some(CLIENT_WAIT))?;
     let mut line = String::new();
     BufReader::new(stream.take(QUESTION_BYTES)).read_line(&mut line)?;
-    let answer = match serde_json::from_str(&line) {
-        Ok(command) => shared.obey(command),
-        Err(error) => Answer::failed(&error, Some("one JSON object in a line, with \"command\"".to_owned())),
+    let answer = match serde_json::from_str::<Command>(&line) {
+        Ok(command) => command.handled_by(shared),
+        Err(error) => {
+            let hint = "one JSON object in a line, with \"command\"";
+            Answer::<()>::from(Err(Refusal::because(&error, Some(hint.to_owned())))).line()
+        }
     };
-    let mut text = serde_json::to_string(&answer)?;
-    text.push('\n');
     let mut stream = stream;
-    stream.write_all(text.as_bytes())
+    stream.write_all(answer.as_bytes())
 }

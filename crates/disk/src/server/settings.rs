@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use fsage_model::disk::DiskTime;
+use fsage_model::fault::FaultSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::export::DiskTime;
 use crate::export::fuse::Choice;
-use fsage_model::fault::FaultSpec;
 
 /// What the disk is served as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -45,6 +45,8 @@ mod write;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fsage_model::disk::StoreUsage;
+use fsage_model::disk::call::SnapshotId;
 use serde::{Deserialize, Serialize};
 
 pub use self::code::{BLOCK_BYTES, Described};
@@ -85,38 +87,9 @@ impl Default for StoreOptions {
     }
 }
 
-/// Name of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SnapshotId(pub u32);
-
 /// Name of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ViewId(pub u32);
-
-/// What a store holds and takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// Bytes of the disk's blocks that are not zero.
-    pub held_bytes: u64,
-    /// The disk's blocks that are kept as they are.
-    pub raw_blocks: u64,
-    /// The disk's blocks that are kept by what they say they are.
-    pub described_blocks: u64,
-    /// The rest.
-    pub zero_blocks: u64,
-    /// Raw pages in use, by the disk, its snapshots, views and log together.
-    pub pages: u64,
-    /// Bytes of memory for all that: raw pages with spares, maps, tables. Not the log's own lists.
-    pub memory_bytes: u64,
-    /// Of these, what says which block holds what.
-    pub map_bytes: u64,
-    /// Of these, pages that were not used lately, packed.
-    pub packed_bytes: u64,
-    /// Bytes in the spill file.
-    pub spilled_bytes: u64,
-    /// Snapshots that exist.
-    pub snapshots: u64,
-}
 
 /// The bytes of a disk. Ranges must lie on the disk: see [`Store::size_bytes`].
 #[derive(Debug)]
@@ -359,14 +332,14 @@ impl Store {
 
     /// What it holds and takes. Cost: a step for every 2 MiB of raw pages.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> StoreUsage {
         let held = self.disk.held();
         let arena = self.pool.arena.usage();
         let maps = std::iter::once(&self.disk).chain(self.snapshots.values());
         let maps: usize = maps.map(Map::memory_bytes).sum();
         let views: usize = self.views.values().map(View::memory_bytes).sum();
         let map_bytes = wide(self.pool.map_bytes + maps + views);
-        Usage {
+        StoreUsage {
             held_bytes: (held.raw + held.described) * BLOCK,
             raw_blocks: held.raw,
             described_blocks: held.described,

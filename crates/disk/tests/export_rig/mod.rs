@@ -19,9 +19,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use fsage_disk::export::fuse::{Choice, FuseError, Pulse, Session, Transport};
-use fsage_disk::export::{Backend, DiskTime, Gate};
+use fsage_disk::export::fuse::{Choice, FuseError, Pulse, Session};
+use fsage_disk::export::{Backend, Gate};
 use fsage_disk::request::{Data, Operation, Request, Transfer};
+use fsage_model::disk::{DiskTime, Transport};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::{loopdev, mount};
 

@@ -1,5 +1,4 @@
-//! The control socket: one JSON line in (`{"command":"stat"}`), one JSON line out (`{"ok":…}` or `{"error":…,"hint":…}`), a
-//! connection a question.
+//! Asking a disk at its control socket: see [`fsage_model::disk::call`].
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,10 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_model::disk::call::{Answer, Call, Command};
 use fsage_model::protocol::{Failure, FailureKind};
-use serde::Deserialize;
-use serde_json::Value;
-
 /// How long a disk may take to answer. It answers from memory, but for `save-log`; a snapshot of a large one takes longest.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -82,34 +79,21 @@ impl From<ControlError> for Failure {
 }
 
 /// Asks once.
-pub(super) fn ask(socket: &Path, command: &Value) -> Result<Value, ControlError> {
-    let line = converse(socket, command)
+pub(super) fn ask<C: Call>(socket: &Path, call: C) -> Result<C::Reply, ControlError> {
+    let line = converse(socket, &call.into())
         .map_err(|source| ControlError::Silent { socket: socket.to_owned(), source })?;
-    let answer: Answer = serde_json::from_str(&line)
-        .map_err(|source| ControlError::Answer { socket: socket.to_owned(), source })?;
-    match answer.error {
-        Some(message) => Err(ControlError::Refused { message, hint: answer.hint }),
-        None => Ok(answer.ok),
-    }
+    Answer::read(&line).map_err(|source| ControlError::Answer { socket: socket.to_owned(), source })?.map_err(
+        |refusal| ControlError::Refused { message: refusal.error, hint: refusal.hint.unwrap_or_default() },
+    )
 }
 
-/// What a disk answers. A `null` that is fine and none at all are the same.
-#[derive(Deserialize)]
-struct Answer {
-    #[serde(default)]
-    ok: Value,
-    error: Option<String>,
-    #[serde(default)]
-    hint: String,
-}
-
-fn converse(socket: &Path, command: &Value) -> std::io::Result<String> {
+fn converse(socket: &Path, command: &Command) -> std::io::Result<String> {
     let mut stream = connect(socket)?;
     // A log is written to its file before the answer comes, however long it is.
-    let unhurried = command["command"] == "save-log";
+    let unhurried = matches!(command, Command::SaveLog(_));
     stream.set_read_timeout(if unhurried { None } else { Some(LIMIT) })?;
     stream.set_write_timeout(Some(LIMIT))?;
-    stream.write_all(format!("{command}\n").as_bytes())?;
+    stream.write_all((serde_json::to_string(command)? + "\n").as_bytes())?;
     let mut line = String::new();
     BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut line)?;
     if line.ends_with('\n') {
@@ -132,7 +116,7 @@ pub(super) mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
 
-    use serde_json::json;
+    use fsage_model::disk::call::{self, SnapshotId};
 
     use super::*;
 
@@ -160,21 +144,25 @@ pub(super) mod tests {
         let socket = folder.path().join("control");
         let disk = scripted(
             &socket,
-            &["{\"ok\":{\"a\":1}}\n", "{\"error\":\"no\",\"hint\":\"yes\"}\n", "nonsense\n", "{\"ok\":"],
+            &[
+                "{\"ok\":{\"snapshot\":1}}\n",
+                "{\"error\":\"no\",\"hint\":\"yes\"}\n",
+                "nonsense\n",
+                "{\"ok\":",
+            ],
         );
-        let command = json!({"command": "stat"});
-        assert_eq!(ask(&socket, &command).unwrap(), json!({"a": 1}));
-        let refused = ask(&socket, &command).unwrap_err();
+        assert_eq!(ask(&socket, call::Snapshot).unwrap().snapshot, SnapshotId(1));
+        let refused = ask(&socket, call::Snapshot).unwrap_err();
         assert_eq!((refused.to_string().as_str(), refused.hint().as_str()), ("the disk refuses: no", "yes"));
-        assert!(matches!(ask(&socket, &command), Err(ControlError::Answer { .. })));
-        assert!(matches!(ask(&socket, &command), Err(ControlError::Silent { .. })));
-        assert_eq!(disk.join().unwrap(), vec!["{\"command\":\"stat\"}\n"; 4]);
+        assert!(matches!(ask(&socket, call::Snapshot), Err(ControlError::Answer { .. })));
+        assert!(matches!(ask(&socket, call::Snapshot), Err(ControlError::Silent { .. })));
+        assert_eq!(disk.join().unwrap(), vec!["{\"command\":\"snapshot\"}\n"; 4]);
     }
 
     #[test]
     fn nobody_there_is_said() {
         let folder = tempfile::tempdir().unwrap();
-        let error = ask(&folder.path().join("control"), &json!({})).unwrap_err();
+        let error = ask(&folder.path().join("control"), call::Rest).unwrap_err();
         assert!(matches!(error, ControlError::Silent { .. }) && error.hint().contains("disk ls"));
     }
 }

@@ -19,9 +19,10 @@ pub use meter::Meter;
 
 use std::path::{Path, PathBuf};
 
-use crate::host::disk::CONTROL;
 use fsage_model::disk::DiskStat;
-use serde_json::{Value, json};
+use fsage_model::disk::call::{self, Call};
+
+use crate::host::disk::CONTROL;
 
 /// A virtual disk that is being served on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +59,8 @@ impl VirtualDisk {
     ///
     /// # Errors
     /// Nobody serves it, it does not answer in time, or it refuses.
-    pub fn ask(&self, command: &Value) -> Result<Value, ControlError> {
-        control::ask(&self.directory.join(CONTROL), command)
+    pub fn ask<C: Call>(&self, call: C) -> Result<C::Reply, ControlError> {
+        control::ask(&self.directory.join(CONTROL), call)
     }
 
     /// Brings its medium to rest, where it keeps model time: what follows takes as long as after any other rest.
@@ -67,18 +68,14 @@ impl VirtualDisk {
     /// # Errors
     /// As [`ask`](Self::ask).
     pub fn rest(&self) -> Result<(), ControlError> {
-        self.ask(&json!({"command": "rest"})).map(|_| ())
+        self.ask(call::Rest)
     }
 
     /// What it is and what it counted.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask), or its answer makes no sense.
+    /// As [`ask`](Self::ask).
     pub fn stat(&self) -> Result<DiskStat, ControlError> {
-        let socket = self.directory.join(CONTROL);
-        let answer = control::ask(&socket, &json!({"command": "stat"}))?;
-        serde_json::from_value::<fsage_model::disk::Answer>(answer)
-            .map(DiskStat::from)
-            .map_err(|source| ControlError::Answer { socket, source })
+        self.ask(call::Stat).map(DiskStat::from)
     }
 }

@@ -15,8 +15,8 @@ use fsage_engine::disk::VirtualDisk;
 use fsage_engine::host::disk::FILE;
 use fsage_engine::host::held::same;
 use fsage_engine::host::{block, disk as server};
+use fsage_model::disk::call::{self, Call};
 use fsage_model::study::DiskOptions;
-use serde_json::Value;
 
 pub use error::DiskError;
 pub use record::DiskRecord;
@@ -193,7 +193,7 @@ impl NamedDisk {
         let mut users: Vec<String> =
             devices.iter().flat_map(|device| block::users(device).unwrap_or_default()).collect();
         if record.nbd.is_some() {
-            let clients = self.ask(&serde_json::json!({"command": "stat"}))?["nbd_clients"].as_u64();
+            let clients = self.ask(call::Stat)?.nbd_clients;
             users.extend(clients.filter(|count| *count > 0).map(|count| format!("{count} NBD clients")));
         }
         if users.is_empty() {
@@ -222,9 +222,9 @@ impl NamedDisk {
     ///
     /// # Errors
     /// It is not up, or refuses.
-    pub fn ask(&self, command: &Value) -> Result<Value, DiskError> {
+    pub fn ask<C: Call>(&self, call: C) -> Result<C::Reply, DiskError> {
         let record = self.find()?;
-        Ok(VirtualDisk::at(record.directory).ask(command)?)
+        Ok(VirtualDisk::at(record.directory).ask(call)?)
     }
 }
 

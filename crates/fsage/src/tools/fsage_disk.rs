@@ -1,10 +1,9 @@
 //! `fsage-disk`: the server of the virtual disk, our own. It lies beside the agent and is of its version.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use fsage_model::disk::DiskTime;
-use serde::Deserialize;
+use fsage_model::disk::{DiskTime, Ready};
 
 use super::{Invocation, Output, Program};
 
@@ -77,24 +76,11 @@ pub const fn time_word(time: DiskTime) -> &'static str {
     }
 }
 
-/// A disk that is up, as the program tells of it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Served {
-    /// The server.
-    pub pid: u32,
-    /// Its start time, which tells it from a later process of the same number.
-    pub start_ticks: u64,
-    /// The file to attach.
-    pub file: PathBuf,
-    /// The control socket.
-    pub control: PathBuf,
-}
-
 /// Reads what it printed when the disk was up: one JSON object.
 ///
 /// # Errors
 /// It is something else.
-pub fn served(output: &Output) -> Result<Served, serde_json::Error> {
+pub fn served(output: &Output) -> Result<Ready, serde_json::Error> {
     serde_json::from_str(output.stdout.trim())
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     BackingFile, Copied, DeviceIdentity, Failure, FailureKind, Greeting, Made, Placed, Scanned, ToolOutput,
 };
+use crate::calls::calls;
 use crate::image::ImageSummary;
 use crate::load::{LoadResult, LoadSpec};
 use crate::location::Location;
@@ -91,88 +92,14 @@ impl Reply {
     }
 }
 
-/// Declares each call as a struct, and [`Request`] as any of them.
-macro_rules! calls {
-    (@declare $(#[$about:meta])* $name:ident) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct $name;
-    };
-    (@declare $(#[$about:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct $name { $($(#[$attribute])* pub $field: $type),* }
-    };
-    ($(
-        $(#[$about:meta])*
-        $name:ident $({ $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? })? -> $reply:ty;
-    )*) => {
-        $(
-            calls! { @declare $(#[$about])* $name $({ $($(#[$attribute])* $field: $type),* })? }
-
-            impl Call for $name {
-                type Reply = $reply;
-            }
-
-            impl From<$name> for Request {
-                fn from(call: $name) -> Self {
-                    Self::$name(call)
-                }
-            }
-        )*
-
-        /// What the lab asks: any call.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(tag = "request", rename_all = "kebab-case")]
-        pub enum Request {
-            $($(#[$about])* $name($name)),*
-        }
-
-        impl Request {
-            /// Lets `handler` do the call. It must have a handler for every one.
-            ///
-            /// # Errors
-            /// It did not work.
-            pub fn handled_by<H>(self, handler: &H) -> Result<Reply, Failure>
-            where
-                $(H: Handle<$name>),*
-            {
-                match self {
-                    $(Self::$name(call) => answer(handler, call)),*
-                }
-            }
-
-            const fn variant(&self) -> &'static str {
-                match self {
-                    $(Self::$name(_) => stringify!($name)),*
-                }
-            }
-        }
-    };
-}
-
-fn answer<C: Call>(handler: &impl Handle<C>, call: C) -> Result<Reply, Failure> {
-    Reply::of::<C>(&handler.handle(call)?)
-}
-
-impl Request {
-    /// Its name on the wire (`loop-attach`).
-    #[must_use]
-    pub fn name(&self) -> String {
-        let mut name = String::new();
-        for letter in self.variant().chars() {
-            if letter.is_ascii_uppercase() && !name.is_empty() {
-                name.push('-');
-            }
-            name.push(letter.to_ascii_lowercase());
-        }
-        name
-    }
+fn answer<C: Call>(answer: Answer<C>) -> Result<Reply, Failure> {
+    Reply::of::<C>(&answer?)
 }
 
 calls! {
+    /// What the lab asks: any call.
+    Request, "request", answer -> Result<Reply, Failure>;
+
     /// First on every stream.
     Hello { protocol: u32 } -> Greeting;
     /// What this host is and can do.

@@ -6,6 +6,7 @@
 //!
 //! No memory is asked for once the loop runs: requests stay in the carrier's slots, which move between lists of fixed capacity.
 
+use fsage_model::disk::DiskTime;
 use fsage_sys::clock;
 use fsage_sys::fuse::reply;
 use fsage_sys::fuse::request::{self, Message};
@@ -13,7 +14,7 @@ use rustix::io::Errno;
 
 use super::node::{Action, Tree};
 use crate::export::gate::hand_over;
-use crate::export::{BATCH, Backend, DiskTime, Gate, Pulse, errno};
+use crate::export::{BATCH, Backend, Gate, Pulse, errno};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// Room for one request and its answer.

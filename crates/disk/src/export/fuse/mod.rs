@@ -26,7 +26,7 @@ mod session;
 mod uring_switch;
 
 pub use super::pulse::Pulse;
-pub use session::{Choice, FuseError, Session, Transport};
+pub use session::{Choice, FuseError, Session};
 pub use uring_switch::restore as restore_switch;
 
 /// Largest read or write in bytes.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_model::disk::Transport;
 use fsage_sys::fuse::reply::{self, InitReply};
 use fsage_sys::fuse::request::{self, Request};
 use fsage_sys::fuse::{Abort, Device, MessageBuffer, Received, ring};
@@ -24,16 +25,6 @@ const MAX_PAGES: u16 = 256;
 const REQUEST_TIMEOUT_S: u16 = 300;
 /// Longest wait for the kernel's first request.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
-
-/// How requests come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// By reading and writing `/dev/fuse`.
-    Device,
-    /// By io_uring.
-    IoUring,
-}
 
 /// Which transport is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

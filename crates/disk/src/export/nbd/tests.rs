@@ -1,10 +1,10 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
+use fsage_model::disk::DiskTime;
 use proptest::prelude::*;
 
 use super::*;
-use crate::export::DiskTime;
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// A disk in memory that remembers what was asked of it.

@@ -4,12 +4,13 @@
 //! are held until they are due; those that arrive meanwhile are the next batch, and everything else is served when it arrives (see
 //! [`crate::export::Gate`]). Answers may be given in any order. No memory is asked for once the loop runs.
 
+use fsage_model::disk::DiskTime;
 use fsage_sys::clock;
 use fsage_sys::ublk::Descriptor;
 
 use super::{decode, result};
 use crate::export::gate::hand_over;
-use crate::export::{BATCH, Backend, DiskTime, Gate, Pulse};
+use crate::export::{BATCH, Backend, Gate, Pulse};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// Room for one request and its data, [`super::MAX_TRANSFER_BYTES`] long.

@@ -1,12 +1,13 @@
 //! The words of the driver, and the loop on a queue that is written down.
 
+use fsage_model::disk::DiskTime;
 use fsage_sys::ublk::{Descriptor, operation};
 use rustix::io::Errno;
 
 use super::{
     Device, MAX_TRANSFER_BYTES, Queue, Slot, UblkError, decode, parameters, remove_left, result, serve,
 };
-use crate::export::{Backend, DiskTime, Gate, Pulse};
+use crate::export::{Backend, Gate, Pulse};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// `UBLK_IO_F_FUA`, `UBLK_IO_F_NOUNMAP` and a flag that means nothing to us, `UBLK_IO_F_META` (`linux/ublk_cmd.h`, Linux 6.1).

@@ -4,8 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Write;
 
+use fsage_model::disk::call::Converted;
+
 use super::{FORMAT, MARK, NS_IN_S, SECTOR_BYTES};
-use crate::log::stream::{Converted, Item, Sink};
+use crate::log::stream::{Item, Sink};
 use crate::log::{Entry, LogError};
 use crate::request::{IoError, Operation, Request};
 

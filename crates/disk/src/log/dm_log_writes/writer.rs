@@ -2,8 +2,10 @@
 
 use std::io::{Seek, SeekFrom, Write};
 
+use fsage_model::disk::call::Converted;
+
 use super::{DISCARD, END, ENTRY_BYTES, FLUSH, FORMAT, FUA, MAGIC, MARK, SECTORS, VERSION};
-use crate::log::stream::{Converted, Item, Sink};
+use crate::log::stream::{Item, Sink};
 use crate::log::{Entry, Geometry, LogError};
 use crate::request::{Operation, Request};
 

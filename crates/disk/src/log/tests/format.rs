@@ -2,11 +2,12 @@
 
 use std::io::Cursor;
 
+use fsage_model::disk::call::Converted;
 use proptest::prelude::*;
 
 use super::memory::{GEOMETRY, any_entry};
 use crate::log::blkparse::{self, Clock, Issue};
-use crate::log::stream::{Converted, Item, LogSource, NoContents, Sink, Source, collect, copy};
+use crate::log::stream::{Item, LogSource, NoContents, Sink, Source, collect, copy};
 use crate::log::*;
 use crate::request::{IoError, Operation, Request};
 

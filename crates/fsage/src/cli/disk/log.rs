@@ -7,10 +7,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use fsage_disk::log::convert::{self, Format, HeatSize, Opened, Options};
 use fsage_disk::log::heat::{Axis, HeatMap};
 use fsage_disk::log::show::{HEADING, Line, Row};
-use fsage_disk::log::stream::{Converted, Source as _};
+use fsage_disk::log::stream::Source as _;
 use fsage_disk::log::summary::{Summary, Transfers};
 use fsage_disk::log::{Filter, LogError};
 use fsage_disk::request::Operation;
+use fsage_model::disk::call::{self, Call, Converted};
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::quantity::as_f64;
@@ -187,9 +188,9 @@ pub enum FormatChoice {
 
 pub(super) fn run(command: &LogCommand, terminal: &Terminal) -> Result<u8, Problem> {
     match command {
-        LogCommand::Start(args) => ask(&args.name, &json!({"command": "start-log"}), terminal)?,
-        LogCommand::Stop(args) => ask(&args.name, &json!({"command": "end-log"}), terminal)?,
-        LogCommand::Mark(args) => ask(&args.name, &json!({"command": "mark", "name": args.text}), terminal)?,
+        LogCommand::Start(args) => ask(&args.name, call::StartLog, terminal)?,
+        LogCommand::Stop(args) => ask(&args.name, call::EndLog, terminal)?,
+        LogCommand::Mark(args) => ask(&args.name, call::Mark { name: args.text.clone() }, terminal)?,
         LogCommand::Save(args) => save(args, terminal)?,
         LogCommand::Show(args) => show(args, terminal)?,
         LogCommand::Summary(args) => summary(args, terminal)?,
@@ -199,11 +200,11 @@ pub(super) fn run(command: &LogCommand, terminal: &Terminal) -> Result<u8, Probl
 }
 
 /// Asks a disk something that has no answer but that it was done.
-pub(super) fn ask(name: &str, command: &serde_json::Value, terminal: &Terminal) -> Result<(), Problem> {
+pub(super) fn ask(name: &str, call: impl Call<Reply = ()>, terminal: &Terminal) -> Result<(), Problem> {
     let disk = NamedDisk::new(name)?;
     crate::cli::require_root("asking a disk")?;
-    let answer = disk.ask(command)?;
-    if terminal.json { terminal.json(&answer) } else { Ok(()) }
+    disk.ask(call)?;
+    if terminal.json { terminal.json(&()) } else { Ok(()) }
 }
 
 fn save(args: &SaveArgs, terminal: &Terminal) -> Result<(), Problem> {
@@ -216,11 +217,7 @@ fn save(args: &SaveArgs, terminal: &Terminal) -> Result<(), Problem> {
 fn save_to(disk: &NamedDisk, file: &Path, without_data: bool) -> Result<Converted, Problem> {
     let file = std::path::absolute(file)
         .map_err(|error| Problem::new(EXIT_USAGE, "the file has no path").because(&error))?;
-    let command = json!({"command": "save-log", "file": file, "without_data": without_data});
-    let answer = disk.ask(&command)?;
-    serde_json::from_value(answer).map_err(|error| {
-        Problem::new(EXIT_FAILED, "the disk's server answered something else").because(&error)
-    })
+    Ok(disk.ask(call::SaveLog { file, without_data })?)
 }
 
 fn told(converted: &Converted) -> String {

@@ -2,9 +2,9 @@
 
 use clap::{Args, Subcommand};
 use fsage_disk::fault::Faults;
+use fsage_model::disk::call::{self, SnapshotId};
 use fsage_model::fault::FaultSpec;
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
-use serde_json::json;
 
 use super::log::{NameArgs, ask};
 use crate::cli::terminal::Terminal;
@@ -64,10 +64,10 @@ pub(super) fn run(command: &SnapshotCommand, terminal: &Terminal) -> Result<u8, 
         SnapshotCommand::Revert(args) => {
             crate::cli::require_root("asking a disk")?;
             NamedDisk::new(&args.name)?.refuse_in_use()?;
-            ask(&args.name, &json!({"command": "revert", "snapshot": args.number}), terminal)?;
+            ask(&args.name, call::Revert { snapshot: SnapshotId(args.number) }, terminal)?;
         }
         SnapshotCommand::Delete(args) => {
-            ask(&args.name, &json!({"command": "delete-snapshot", "snapshot": args.number}), terminal)?;
+            ask(&args.name, call::DeleteSnapshot { snapshot: SnapshotId(args.number) }, terminal)?;
         }
     }
     Ok(EXIT_OK)
@@ -76,11 +76,11 @@ pub(super) fn run(command: &SnapshotCommand, terminal: &Terminal) -> Result<u8, 
 fn take(name: &str, terminal: &Terminal) -> Result<(), Problem> {
     let disk = NamedDisk::new(name)?;
     crate::cli::require_root("asking a disk")?;
-    let answer = disk.ask(&json!({"command": "snapshot"}))?;
+    let kept = disk.ask(call::Snapshot)?;
     if terminal.json {
-        return terminal.json(&answer);
+        return terminal.json(&kept);
     }
-    terminal.result(&format!("{}\n", answer["snapshot"]))
+    terminal.result(&format!("{}\n", kept.snapshot.0))
 }
 
 pub(super) fn run_fault(command: &FaultCommand, terminal: &Terminal) -> Result<u8, Problem> {
@@ -88,9 +88,9 @@ pub(super) fn run_fault(command: &FaultCommand, terminal: &Terminal) -> Result<u
         FaultCommand::Set(args) => {
             let size_bytes = NamedDisk::new(&args.name)?.find()?.size_bytes;
             let faults = faults(&args.faults, size_bytes)?;
-            ask(&args.name, &json!({"command": "set-faults", "faults": faults}), terminal)?;
+            ask(&args.name, call::SetFaults { faults }, terminal)?;
         }
-        FaultCommand::Clear(args) => ask(&args.name, &json!({"command": "clear-faults"}), terminal)?,
+        FaultCommand::Clear(args) => ask(&args.name, call::ClearFaults, terminal)?,
     }
     Ok(EXIT_OK)
 }
