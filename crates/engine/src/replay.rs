@@ -23,6 +23,7 @@ use fsage_model::replay::ReplayOptions;
 use fsage_model::replay::ReplayReport;
 use fsage_model::replay::ReplayResult;
 use fsage_model::workload::{DriftSpec, WorkloadSpec};
+use fsage_sys::new_file::ForeignFolder;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
@@ -86,6 +87,12 @@ pub enum ReplayError {
         /// Why.
         source: std::io::Error,
     },
+    /// The state file is from before it named the trees.
+    #[error("{} does not say which trees the replay made, so nothing was removed", path.display())]
+    Unproven {
+        /// The state file.
+        path: PathBuf,
+    },
     /// Something that is not a replay's lies where a replay that starts over would remove everything.
     #[error("{} is none of the replay's files, so nothing was removed", path.display())]
     Stranger {
@@ -117,6 +124,7 @@ impl ReplayError {
             Self::Trace(error) => error.hint(),
             Self::Load(error) => error.hint(),
             Self::Incomplete { .. } => "is the volume as large as the recorded one?".to_owned(),
+            Self::Resume { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
             Self::Shape(_) | Self::Resume { .. } => String::new(),
             Self::Verify(error) => error.hint(),
             Self::Busy { .. } => "wait for its end, or name another directory".to_owned(),
@@ -126,6 +134,9 @@ impl ReplayError {
                     "name the same trace and directory as then, or remove {} and the trees",
                     path.display()
                 )
+            }
+            Self::Unproven { path } => {
+                format!("an older fsage wrote it: remove {} and the trees", path.display())
             }
             Self::Stranger { .. } => "move it away, or name another directory".to_owned(),
             Self::Different { .. } => "nothing else may work below that directory meanwhile".to_owned(),
@@ -142,6 +153,7 @@ impl ReplayError {
             Self::Busy { .. }
             | Self::Interrupted { .. }
             | Self::OtherReplay { .. }
+            | Self::Unproven { .. }
             | Self::Stranger { .. } => FailureKind::Usage,
             Self::Shape(_) | Self::Incomplete { .. } | Self::Resume { .. } => FailureKind::Failed,
             Self::Different { .. } => FailureKind::Damage,
@@ -272,6 +284,7 @@ impl Begun {
         let header = Header::new(trace, &own, trees.len()).map_err(error)?;
         let used = !resume::used_tops(ground.anchor(), trees.len()).is_empty();
         let kept = State::read(path).map_err(error)?;
+        let noted = kept.as_ref().and_then(|kept| kept.header.trees()).map(<[_]>::to_vec);
         let (position, started_over) = match kept {
             None => (None, None),
             Some(kept) if !kept.header.is_same(&header) => {
@@ -291,12 +304,14 @@ impl Begun {
             },
         };
         if started_over.is_some() {
-            let left = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(error)?;
-            resume::remove_trees(ground.anchor(), trees.len(), left)?;
-        } else if used && position.is_none() {
-            // Of somebody else, or of a load: refused before a state file is made.
+            let noted = noted.ok_or_else(|| ReplayError::Unproven { path: path.clone() })?;
+            resume::remove_trees(ground.anchor(), &noted)?;
+        }
+        if position.is_none() {
+            // Before the state file, which names them; what is of somebody else, or of a load, is refused here.
             ground.make_tops(trees.len())?;
         }
+        let header = header.with_trees(resume::identities(ground.anchor(), trees.len()));
         let resumed = position.is_some();
         let position = position.unwrap_or(fresh);
         let state = State::create(path, &header, &position.done).map_err(error)?;

@@ -503,3 +503,46 @@ fn fio_works_in_the_folder_that_was_made_for_it_whatever_has_its_name() {
     assert_eq!(measured.join("away").read_dir().unwrap().count(), 0, "what was written is removed: {run:?}");
     assert!(run.code != 0 && run.stderr.contains("cannot remove"), "{run:?}");
 }
+
+#[test]
+fn a_replay_neither_waits_for_nor_believes_a_state_file_of_another_user() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let (trace, tree) = (trace(&shared.rig), shared.rig.path("tree"));
+    std::fs::create_dir(&tree).unwrap();
+    let aged = shared.rig.fsage(&["age", tree.to_str().unwrap(), "--operations", "20"]);
+    assert_eq!(aged.code, 0, "{aged:?}");
+    let files = || std::fs::read_dir(tree.join("t00")).unwrap().count();
+    let before = files();
+    // Well formed, of a user who wants the load's tree removed.
+    std::fs::write(shared.path("state"), format!("{:<4160}", "{\"format\":1}")).unwrap();
+    chown(shared.path("state"), Some(USER), Some(USER)).unwrap();
+    // Root's own, but anybody may write it.
+    std::fs::write(shared.path("open"), format!("{:<4160}", "{\"format\":1}")).unwrap();
+    std::fs::set_permissions(shared.path("open"), PermissionsExt::from_mode(0o666)).unwrap();
+    shared.rig.run(&["mkfifo", &shared.text("pipe")]);
+    shared.plant("link");
+    let tree = tree.to_str().unwrap();
+    for (name, why) in [
+        ("state", "belongs to user 65534"),
+        ("open", "another user could have written it"),
+        ("pipe", "not written to"),
+        ("link", "not written to"),
+    ] {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60", FSAGE, "replay", &trace, tree, "--resume", "--state"]);
+        let run = Run::of(command.arg(shared.path(name)).env_remove("SUDO_UID"));
+        assert!(run.code > 0 && run.stderr.contains(why), "{name}: {run:?}");
+        assert_eq!(files(), before, "{name}: {run:?}");
+    }
+    shared.assert_unharmed("link");
+    // The default place of the state, in a directory of root's own.
+    shared.rig.run(&["mkfifo", &format!("{tree}/.fsage-replay")]);
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60", FSAGE, "replay", &trace, tree]).env_remove("SUDO_UID");
+    let run = Run::of(&mut command);
+    assert!(run.code > 0 && run.stderr.contains("not written to"), "{run:?}");
+    assert_eq!(files(), before, "{run:?}");
+}

@@ -10,6 +10,7 @@ use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -160,17 +161,39 @@ pub fn used_tops(root: &Anchor, threads: usize) -> Vec<PathBuf> {
     (0_u32..).take(threads).map(top_name).filter(used).collect()
 }
 
-/// Removes the threads' trees, after a look that everything in them is a replay's: nothing is removed when one thing is not. `left` is when the
-/// replay noted its place last: a tree that was made later is somebody else's, such as a load's, whatever it looks like.
-pub fn remove_trees(root: &Anchor, threads: usize, left: SystemTime) -> Result<(), ReplayError> {
-    let tops = used_tops(root, threads);
+/// What tells each thread's tree from every other directory, as the state file keeps it: a hash of inode number and birth time; nothing where
+/// there is no tree, or a file system that does not tell when it was made. The device number has no part: it changes when a volume is
+/// mounted anew.
+pub fn identities(root: &Anchor, threads: usize) -> Vec<Option<String>> {
+    (0_u32..).take(threads).map(|thread| identity(root, &top_name(thread))).collect()
+}
+
+fn identity(root: &Anchor, top: &Path) -> Option<String> {
+    let top = root.open(top, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let facts = fs::File::from(top).metadata().ok()?;
+    let born = facts.created().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let whole = blake3::hash(format!("{} {}", facts.ino(), born.as_nanos()).as_bytes()).to_hex();
+    whole.get(..16).map(str::to_owned)
+}
+
+/// The first tree in use that is not the one the state file names; nothing when all are.
+pub fn stranger(root: &Anchor, kept: &[Option<String>]) -> Option<PathBuf> {
+    let is_kept = |top: &PathBuf| {
+        let found = identity(root, top);
+        found.is_some() && kept.contains(&found)
+    };
+    used_tops(root, kept.len()).into_iter().find(|top| !is_kept(top)).map(|top| root.path().join(top))
+}
+
+/// Removes the threads' trees, after a look that everything in them is a replay's: nothing is removed when one thing is not. `kept` are the
+/// identities that the replay noted: another tree is somebody else's, such as a load's, whatever it looks like.
+pub fn remove_trees(root: &Anchor, kept: &[Option<String>]) -> Result<(), ReplayError> {
+    if let Some(path) = stranger(root, kept) {
+        return Err(ReplayError::Stranger { path });
+    }
+    let tops = used_tops(root, kept.len());
     let mut block = vec![0; BLOCK_BYTES];
     for top in &tops {
-        // Where a file system does not tell when a tree was made, nothing proves that it is the replay's.
-        let facts = fs::symlink_metadata(root.held().join(top));
-        if !facts.and_then(|facts| facts.created()).is_ok_and(|made| made <= left) {
-            return Err(ReplayError::Stranger { path: root.path().join(top) });
-        }
         look_through(root, top, &mut block).map_err(|error| match error {
             Stranger::Found(path) => ReplayError::Stranger { path },
             Stranger::Unseen(path, source) => ReplayError::resume(&path, source),
@@ -274,7 +297,8 @@ mod tests {
         let mut block = vec![0; BLOCK_BYTES];
         fsage_content::fill(&mut block, 5, 0, 1);
         let ours = tree_of(&[("t00/f00000001", &block), ("t00/d0001/f00000002", b""), ("notes", b"kept")]);
-        remove_trees(&anchor(&ours), 2, SystemTime::now()).unwrap();
+        let all = |folder: &tempfile::TempDir| identities(&anchor(folder), 2);
+        remove_trees(&anchor(&ours), &all(&ours)).unwrap();
         assert!(!ours.path().join("t00").exists() && ours.path().join("notes").exists());
         for (path, bytes) in [
             ("t00/d0001/notes.txt", &b"text"[..]),
@@ -282,15 +306,23 @@ mod tests {
             ("t01/x/f00000001", b""),
         ] {
             let mixed = tree_of(&[("t00/f00000009", &block), (path, bytes)]);
-            let error = remove_trees(&anchor(&mixed), 2, SystemTime::now()).unwrap_err();
+            let error = remove_trees(&anchor(&mixed), &all(&mixed)).unwrap_err();
             assert!(matches!(error, ReplayError::Stranger { .. }), "{path}: {error}");
             assert!(mixed.path().join("t00/f00000009").exists(), "{path}: nothing was removed");
         }
-        let later = tree_of(&[("t00/f00000001", &block)]);
-        let error = remove_trees(&anchor(&later), 2, SystemTime::UNIX_EPOCH).unwrap_err();
-        assert!(matches!(error, ReplayError::Stranger { .. }), "it was made after the replay: {error}");
+        // A load's tree in the place of the replay's, and one of which nothing is known.
+        let other = tree_of(&[("t00/f00000001", &block)]);
+        let before = all(&other);
+        fs::rename(other.path().join("t00"), other.path().join("away")).unwrap();
+        fs::create_dir(other.path().join("t00")).unwrap();
+        fs::write(other.path().join("t00/f00000001"), &block).unwrap();
+        for kept in [before, vec![None, None]] {
+            let error = remove_trees(&anchor(&other), &kept).unwrap_err();
+            assert!(matches!(error, ReplayError::Stranger { .. }), "{error}");
+            assert!(other.path().join("t00/f00000001").exists());
+        }
         let beyond = tree_of(&[("t05/f00000001", &block)]);
-        remove_trees(&anchor(&beyond), 2, SystemTime::now()).unwrap();
+        remove_trees(&anchor(&beyond), &all(&beyond)).unwrap();
         assert!(beyond.path().join("t05/f00000001").exists(), "of another load");
     }
 }

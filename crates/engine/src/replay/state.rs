@@ -7,11 +7,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fsage_sys::new_file::{NewFile, Readers};
+use fsage_sys::new_file::{self, NewFile, Readers};
+use fsage_sys::{folder, input};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::host::facts::boot_id;
@@ -41,12 +43,15 @@ pub struct Header {
     directory: PathBuf,
     /// Boot of the host.
     boot_id: String,
+    /// Identity of each thread's tree, from [`super::resume::identity`]; empty in files from before this was kept.
+    #[serde(default)]
+    trees: Vec<Option<String>>,
 }
 
 impl Header {
     /// Of a replay of `trace` in `directory` on this host.
     pub fn new(trace: &Path, directory: &Path, threads: usize) -> io::Result<Self> {
-        let file = File::open(trace)?;
+        let file = input::open(trace)?;
         let trace_bytes = file.metadata()?.len();
         let from = trace_bytes.saturating_sub(TAIL_BYTES);
         let mut tail = vec![0; usize::try_from(trace_bytes - from).unwrap_or(0)];
@@ -58,12 +63,24 @@ impl Header {
             threads,
             directory: directory.to_owned(),
             boot_id: boot_id(),
+            trees: Vec::new(),
         })
+    }
+
+    /// The same with the identities of the threads' trees.
+    pub fn with_trees(self, trees: Vec<Option<String>>) -> Self {
+        Self { trees, ..self }
+    }
+
+    /// Identities of the threads' trees; `None` when the file is from before they were kept.
+    pub fn trees(&self) -> Option<&[Option<String>]> {
+        (!self.trees.is_empty()).then_some(&self.trees[..])
     }
 
     /// Whether it is a replay of the same trace in the same directory.
     pub fn is_same(&self, other: &Self) -> bool {
-        Self { boot_id: String::new(), ..self.clone() } == Self { boot_id: String::new(), ..other.clone() }
+        let fixed = |it: &Self| Self { boot_id: String::new(), trees: Vec::new(), ..it.clone() };
+        fixed(self) == fixed(other)
     }
 
     /// Whether the host was not started anew between them.
@@ -90,10 +107,15 @@ pub struct Kept {
 impl State {
     /// Makes the file: whole and in its place, or not at all.
     pub fn create(path: &Path, header: &Header, done: &[u64]) -> io::Result<Self> {
-        let new = NewFile::create(path, Readers::All)?;
+        // For its owner alone: what others may write root does not believe (`read`).
+        let new = NewFile::create(path, Readers::Owner)?;
         let file = new.file();
         let mut line = serde_json::to_vec(header)?;
-        line.resize(usize::try_from(HEADER_BYTES).unwrap_or(line.len()).max(line.len()), b' ');
+        let length = usize::try_from(HEADER_BYTES).unwrap_or(0);
+        if line.len() > length {
+            return Err(io::Error::other("the path of the directory is too long for it"));
+        }
+        line.resize(length, b' ');
         file.write_all_at(&line, 0)?;
         for (thread, done) in (0_u64..).zip(done) {
             let mut slot = [0; 64];
@@ -103,13 +125,18 @@ impl State {
         Ok(Self { path: path.to_owned(), file: Arc::new(new.commit()?) })
     }
 
-    /// Reads a file; nothing where there is none, an error where it is something else.
+    /// Reads a file; nothing where there is none, an error where it is something else. What it says can make a replay remove
+    /// files, so root reads only a file that nobody else could have written.
     pub fn read(path: &Path) -> io::Result<Option<Kept>> {
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let Some(file) = new_file::open_existing(path)? else { return Ok(None) };
+        let facts = file.metadata()?;
+        let others_write = facts.mode() & 0o022 != 0;
+        if geteuid().is_root() && (others_write || !folder::is_trusted(facts.uid())) {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "another user could have written it, so it is not believed",
+            ));
+        }
         let mut line = vec![0; usize::try_from(HEADER_BYTES).unwrap_or(4096)];
         file.read_exact_at(&mut line, 0)?;
         let header: Header = serde_json::from_slice(&line)?;
@@ -132,7 +159,8 @@ impl State {
 
     /// Removes the file: the replay is over.
     pub fn remove(self) -> io::Result<()> {
-        std::fs::remove_file(&self.path)
+        let (folder, name) = folder::Folder::of(&self.path)?;
+        folder.remove(&name)
     }
 }
 
@@ -174,5 +202,55 @@ mod tests {
         assert!(!path.exists());
         std::fs::write(&path, b"{}").unwrap();
         assert!(State::read(&path).is_err());
+    }
+
+    #[test]
+    fn a_file_of_before_has_no_identities_and_they_do_not_make_another_replay() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("trace");
+        std::fs::write(&trace, b"some trace").unwrap();
+        let header = Header::new(&trace, folder.path(), 2).unwrap();
+        let mut old = serde_json::to_value(&header).unwrap();
+        old.as_object_mut().unwrap().remove("trees");
+        let old: Header = serde_json::from_value(old).unwrap();
+        assert!(old.trees().is_none());
+        let now = header.with_trees(vec![Some("a".to_owned()), None]);
+        assert!(now.is_same(&old) && now.trees().is_some_and(|trees| trees.len() == 2));
+    }
+
+    #[test]
+    fn what_others_could_have_put_there_is_not_read_and_not_waited_for() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        use std::path::PathBuf;
+
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("trace");
+        std::fs::write(&trace, b"some trace").unwrap();
+        let header = Header::new(&trace, folder.path(), 1).unwrap();
+        let make = |name: &str| -> PathBuf {
+            let path = folder.path().join(name);
+            State::create(&path, &header, &[3]).unwrap();
+            path
+        };
+        let good = make("good");
+        assert!(State::read(&good).unwrap().is_some());
+        let link = folder.path().join("link");
+        symlink(&good, &link).unwrap();
+        assert!(State::read(&link).is_err());
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(State::read(&pipe).is_err());
+        let twice = make("twice");
+        std::fs::hard_link(&twice, folder.path().join("again")).unwrap();
+        assert!(State::read(&twice).is_err());
+        if geteuid().is_root() {
+            let (writable, foreign) = (make("writable"), make("foreign"));
+            std::fs::set_permissions(&writable, std::fs::Permissions::from_mode(0o666)).unwrap();
+            assert!(State::read(&writable).is_err());
+            std::os::unix::fs::chown(&foreign, Some(65534), None).unwrap();
+            assert!(State::read(&foreign).is_err());
+        }
     }
 }
