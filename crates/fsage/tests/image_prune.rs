@@ -10,6 +10,12 @@ use std::process::Command;
 use cli_support::{FSAGE, Run, fsage, root};
 use serde_json::{Value, json};
 
+const OWN: &str = "0000000000000001";
+const OTHER: &str = "0000000000000002";
+const CUT: &str = "0000000000000003";
+const NEWER: &str = "000000000000000a";
+const NAMELESS: &str = "000000000000000b";
+
 /// A store with images that need no volume.
 struct Store {
     folder: tempfile::TempDir,
@@ -18,7 +24,9 @@ struct Store {
 impl Store {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("plan.json"), b"{}").unwrap();
+        let study = fsage::study::load(Path::new("digest"), &fsage::study::Overrides::default()).unwrap();
+        let plan = fsage::plan::plan(&study);
+        drop(fsage::store::Store::create(folder.path(), &plan, &study.text).unwrap());
         std::fs::create_dir(folder.path().join("images")).unwrap();
         Self { folder }
     }
@@ -33,7 +41,7 @@ impl Store {
 
     /// Five bytes of an image and its record, with what `record` has instead.
     fn image(&self, key: &str, record: Value) {
-        std::fs::write(self.file(&format!("{key}.fsage")), b"image").unwrap();
+        std::fs::write(self.file(&format!("{key}.fsage")), b"fsage").unwrap();
         let mut whole = json!({
             "version": 2, "key": key, "basis": {"kernel": kernel(), "seed": 1}, "made": "2026-01-01T00:00:00Z",
             "file_bytes": 5, "used_bytes": 10, "volume_bytes": 20, "stages": [], "warnings": [],
@@ -63,11 +71,11 @@ fn kernel() -> String {
 /// One image of each kind.
 fn store() -> Store {
     let store = Store::new();
-    store.image("own", json!({}));
-    store.image("other", json!({"basis": {"kernel": "2.6.32"}}));
-    store.image("newer", json!({"version": fsage_model::record::STORE_VERSION + 1}));
-    store.image("nameless", json!({"basis": {"kernel": ""}}));
-    store.image("cut", json!({"file_bytes": 6}));
+    store.image(OWN, json!({}));
+    store.image(OTHER, json!({"basis": {"kernel": "2.6.32"}}));
+    store.image(NEWER, json!({"version": fsage_model::record::STORE_VERSION + 1}));
+    store.image(NAMELESS, json!({"basis": {"kernel": ""}}));
+    store.image(CUT, json!({"file_bytes": 6}));
     store
 }
 
@@ -78,15 +86,18 @@ fn what_a_newer_fsage_wrote_is_kept_and_named() {
     let run = fsage(&["image", "prune", path]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.stdout.starts_with("1 image removed"), "{run:?}");
-    assert!(run.stderr.contains("newer is kept: a newer fsage wrote it"), "{run:?}");
-    assert!(run.stderr.contains("nameless is kept: its record does not tell the kernel"), "{run:?}");
-    assert_eq!(store.keys(), ["nameless", "newer", "own"]);
-    assert!(store.file("newer.json").exists());
+    assert!(run.stderr.contains(&format!("{NEWER} is kept: a newer fsage wrote it")), "{run:?}");
+    assert!(
+        run.stderr.contains(&format!("{NAMELESS} is kept: its record does not tell the kernel")),
+        "{run:?}"
+    );
+    assert_eq!(store.keys(), [OWN, NEWER, NAMELESS]);
+    assert!(store.file(&format!("{NEWER}.json")).exists());
     let again = fsage(&["image", "prune", path, "--json"]).result();
     assert_eq!((&again["removed"], &again["freed_bytes"]), (&json!(0), &json!(0)));
     let kept: Vec<&str> =
         again["kept"].as_array().unwrap().iter().map(|image| image["key"].as_str().unwrap()).collect();
-    assert_eq!(kept, ["newer", "nameless"]);
+    assert_eq!(kept, [NEWER, NAMELESS]);
     let all = fsage(&["image", "prune", path, "--all", "--json"]).result();
     assert_eq!((&all["removed"], &all["kept"]), (&json!(3), &json!([])));
     assert_eq!(std::fs::read_dir(store.path().join("images")).unwrap().count(), 0);
@@ -106,5 +117,27 @@ fn a_kernel_whose_name_cannot_be_read_costs_no_image() {
     command.args(["-m", "sh", "-c", script, "sh", empty.to_str().unwrap(), FSAGE, "image", "prune"]);
     let run = Run::of(command.arg(store.path()));
     assert_eq!(run.code, 0, "{run:?}");
-    assert!(store.keys().contains(&"own".to_owned()), "{run:?}");
+    assert!(store.keys().contains(&OWN.to_owned()), "{run:?}");
+}
+
+#[test]
+fn only_files_of_images_in_a_real_store_are_removed() {
+    let store = store();
+    let path = store.path().to_str().unwrap();
+    std::fs::write(store.file("holiday.jpg"), "mine").unwrap();
+    std::fs::write(store.file("00000000000000ff.fsage"), "mine too").unwrap();
+    std::fs::write(store.file("00000000000000fe.fsage"), "fsageIMG and a half").unwrap();
+    let run = fsage(&["image", "prune", path]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stderr.contains("holiday.jpg is kept"), "{run:?}");
+    assert!(run.stderr.contains("00000000000000ff.fsage is kept"), "{run:?}");
+    assert!(store.file("holiday.jpg").exists() && store.file("00000000000000ff.fsage").exists());
+    assert!(!store.file("00000000000000fe.fsage").exists(), "a half of an image: {run:?}");
+    // A folder that only has the name of a plan in it.
+    let other = Store { folder: tempfile::tempdir().unwrap() };
+    std::fs::create_dir(other.path().join("images")).unwrap();
+    std::fs::write(other.path().join("plan.json"), "{}").unwrap();
+    std::fs::write(other.file("0123456789abcdef.fsage"), "fsageIMG").unwrap();
+    let run = fsage(&["image", "prune", other.path().to_str().unwrap()]);
+    assert!(run.code != 0 && other.file("0123456789abcdef.fsage").exists(), "{run:?}");
 }

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
@@ -63,6 +63,19 @@ pub fn open(path: &Path) -> io::Result<File> {
     ordinary(fs::openat(CWD, path, READ, Mode::empty())?)
 }
 
+/// Opens an ordinary file or a pipe, which is waited for, to read it once; links are followed. What is there is asked before
+/// it is opened: opening alone does something to some devices.
+///
+/// # Errors
+/// [`Unfit::Kind`] for anything else; or what opening says.
+pub fn open_or_pipe(path: &Path) -> io::Result<File> {
+    let found = fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    match FileType::from_raw_mode(fs::fstat(&found)?.st_mode) {
+        FileType::RegularFile | FileType::Fifo => File::open(format!("/proc/self/fd/{}", found.as_raw_fd())),
+        _ => ordinary(found),
+    }
+}
+
 /// Reads a whole file of at most `limit` bytes; links are followed.
 ///
 /// # Errors
@@ -85,12 +98,20 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 /// # Errors
 /// As [`read`]; [`Unfit::Link`] for a link on the way, `EXDEV` for a way out.
 pub fn read_below(folder: &Path, below: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    whole(open_below(folder, below)?, limit)
+}
+
+/// As [`open`], of what is `below` a folder: no link leads to it, and nothing out of the folder.
+///
+/// # Errors
+/// As [`open`]; [`Unfit::Link`] for a link on the way, `EXDEV` for a way out.
+pub fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let folder = fs::openat(CWD, folder, flags, Mode::empty())?;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match fs::openat2(folder, below, READ, Mode::empty(), within) {
-        Ok(file) => whole(ordinary(file)?, limit),
+        Ok(file) => ordinary(file),
         Err(Errno::LOOP) => Err(Unfit::Link.into()),
         Err(error) => Err(error.into()),
     }
@@ -156,6 +177,9 @@ mod tests {
             assert!(Unfit::hint(&error).unwrap().starts_with("name an ordinary file"));
         }
         assert!(read(&folder.path().join("socket"), 9).is_err());
+        assert!(open_or_pipe(Path::new("/dev/zero")).is_err() && open_or_pipe(folder.path()).is_err());
+        std::fs::write(folder.path().join("file"), "1").unwrap();
+        assert!(open_or_pipe(&folder.path().join("file")).is_ok());
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct ListArgs {
 #[command(after_help = "\
 Without --all it removes what can never be used again: halves of killed runs, and images of another kernel than this
 one. Trials that are done do not need their images; others make them anew. Images that this fsage cannot judge, because
-a newer one made them or their kernel is not known, are kept and named.")]
+a newer one made them or their kernel is not known, are kept and named, and so are files that no fsage names like that.")]
 pub struct PruneArgs {
     /// The store
     #[arg(value_name = "STORE")]
@@ -114,14 +114,17 @@ pub(super) fn prune(args: &PruneArgs, terminal: &Terminal) -> Result<u8, Problem
             }
         }
     }
-    freed += images.sweep().map_err(problem)?;
+    let swept = images.sweep().map_err(problem)?;
+    freed += swept.freed_bytes;
+    let why = "it has no name or beginning of an image's files";
+    kept.extend(swept.strange.into_iter().map(|key| UnknownImage { key, why: why.to_owned() }));
     if terminal.json {
         terminal.json(&json!({"removed": removed, "freed_bytes": freed, "kept": kept}))?;
     } else {
         let what = text::plural(removed, "image", "images");
         terminal.result(&format!("{what} removed, {} freed\n", text::size(freed)))?;
         for UnknownImage { key, why } in &kept {
-            terminal.note(&format!("note: {key} is kept: {why}"));
+            terminal.note(&format!("note: {} is kept: {why}", escape::line(key)));
         }
     }
     Ok(EXIT_OK)
@@ -149,11 +152,8 @@ fn of_another_kernel(made_under: &str, running: &str) -> Result<bool, String> {
 }
 
 fn existing(store: &std::path::Path) -> Result<PathBuf, Problem> {
-    if store.join("plan.json").exists() {
-        return Ok(store.to_owned());
-    }
-    Err(Problem::new(fsage_model::problem::EXIT_USAGE, format!("{} is no store", store.display()))
-        .hint("give the folder that `fsage run --store` was given"))
+    // The plan is read: a folder that only looks like a store is somebody's.
+    store::Store::open(store).map(|store| store.root().to_owned()).map_err(problem)
 }
 
 fn problem(error: StoreError) -> Problem {

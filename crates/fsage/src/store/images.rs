@@ -10,13 +10,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use fsage_model::record::{STORE_VERSION, StageRecord, VolumePlaces};
 use fsage_model::warning::Warning;
 use fsage_sys::folder::Folder;
 use fsage_sys::input::{self, RECORD_LIMIT};
+use fsage_sys::new_file::is_temporary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,6 +28,9 @@ use super::file::{self, failed};
 const FOLDER: &str = "images";
 /// Hex characters of a key.
 const KEY_LENGTH: usize = 16;
+
+/// First bytes of an image.
+const MAGIC: &[u8] = b"fsageIMG";
 
 /// How an image was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,6 +123,15 @@ impl Images {
         self.directory.join(format!("{key}.fsage"))
     }
 
+    /// Opens a file there, led by no link out of the store.
+    fn open(&self, name: &str) -> io::Result<fs::File> {
+        input::open_below(self.root(), &Path::new(FOLDER).join(name))
+    }
+
+    fn root(&self) -> &Path {
+        self.directory.parent().unwrap_or(Path::new("."))
+    }
+
     fn record_path(&self, key: &str) -> PathBuf {
         self.directory.join(format!("{key}.json"))
     }
@@ -134,7 +147,11 @@ impl Images {
 
     /// What the files of a key are.
     fn state(&self, key: &str) -> State {
-        let text = match input::read_below(&self.directory, Path::new(&format!("{key}.json")), RECORD_LIMIT) {
+        let text = match input::read_below(
+            self.root(),
+            &Path::new(FOLDER).join(format!("{key}.json")),
+            RECORD_LIMIT,
+        ) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return State::Incomplete,
             Err(error) => return State::Unknown(format!("its record cannot be read: {error}")),
@@ -152,7 +169,7 @@ impl Images {
             None => return State::Unknown("its record does not tell its version".to_owned()),
         }
         let Ok(record) = serde_json::from_value::<ImageRecord>(value) else { return State::Incomplete };
-        match fs::metadata(self.path(key)) {
+        match self.open(&format!("{key}.fsage")).and_then(|file| file.metadata()) {
             Ok(file) if record.key == key && file.len() == record.file_bytes => {
                 State::Complete(Box::new(record))
             }
@@ -168,7 +185,7 @@ impl Images {
     /// # Errors
     /// It cannot be made.
     pub fn prepare(&self) -> Result<(), StoreError> {
-        file::folder(self.directory.parent().unwrap_or(Path::new(".")), &[FOLDER]).map(drop)
+        file::folder(self.root(), &[FOLDER]).map(drop)
     }
 
     /// Makes an image complete; its file has to be there.
@@ -216,39 +233,55 @@ impl Images {
 
     /// The folder, open; nothing when it is not there.
     fn folder(&self) -> Result<Option<Folder>, StoreError> {
-        let root = self.directory.parent().unwrap_or(Path::new("."));
         match self.directory.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            _ => file::folder(root, &[FOLDER]).map(Some),
+            _ => file::folder(self.root(), &[FOLDER]).map(Some),
         }
     }
 
-    /// Removes what no complete image needs: files without a record, records without a file, temporaries. Everything of an
-    /// image that this version cannot judge stays. Gives the bytes freed.
+    /// Removes what no complete image needs: images without a record, records without an image, temporaries of both. Everything of an
+    /// image that this version cannot judge stays, and so does what has no name or beginning that fsage gives its files: that may be
+    /// anybody's, and is told.
     ///
     /// # Errors
     /// The folder cannot be read, or a file cannot be removed.
-    pub fn sweep(&self) -> Result<u64, StoreError> {
-        let mut freed = 0;
-        let Some(folder) = self.folder()? else { return Ok(0) };
+    pub fn sweep(&self) -> Result<Swept, StoreError> {
+        let mut swept = Swept::default();
+        let Some(folder) = self.folder()? else { return Ok(swept) };
         for name in self.names()? {
-            let stem = stem(&name);
-            let kept = match self.state(stem) {
-                State::Complete(_) => name == format!("{stem}.fsage") || name == format!("{stem}.json"),
+            let Some(found) = Found::of(&name) else {
+                swept.strange.push(name);
+                continue;
+            };
+            let kept = match self.state(found.key()) {
+                State::Complete(_) => !matches!(found, Found::Temporary(_)),
                 State::Unknown(_) => true,
                 State::Incomplete => false,
             };
-            if !kept {
-                let found = folder.find(name.as_ref()).ok().flatten();
-                freed += found.and_then(|found| u64::try_from(found.st_size).ok()).unwrap_or(0);
-                remove(&folder, &name)?;
+            if kept {
+                continue;
             }
+            if matches!(found, Found::Image(_)) && !self.begins_as_image(&name) {
+                swept.strange.push(name);
+                continue;
+            }
+            let size = folder.find(name.as_ref()).ok().flatten();
+            swept.freed_bytes += size.and_then(|found| u64::try_from(found.st_size).ok()).unwrap_or(0);
+            remove(&folder, &name)?;
         }
-        Ok(freed)
+        Ok(swept)
+    }
+
+    /// Whether a file is an image as far as it goes: a killed writer of old left less than the magic.
+    fn begins_as_image(&self, name: &str) -> bool {
+        let mut start = Vec::new();
+        let read = self.open(name).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start));
+        read.is_ok() && MAGIC.starts_with(&start)
     }
 
     fn keys(&self) -> Result<BTreeSet<String>, StoreError> {
-        Ok(self.names()?.iter().map(|name| stem(name).to_owned()).collect())
+        let names = self.names()?;
+        Ok(names.iter().filter_map(|name| Found::of(name)).map(|found| found.key().to_owned()).collect())
     }
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
@@ -265,9 +298,49 @@ impl Images {
     }
 }
 
-/// The key that a file's name begins with.
-fn stem(name: &str) -> &str {
-    name.split('.').next().unwrap_or_default()
+/// What [`Images::sweep`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Bytes of the files that were removed.
+    pub freed_bytes: u64,
+    /// Names of files that are none of fsage's, and were left.
+    pub strange: Vec<String>,
+}
+
+/// A file of an image, by its name, with the key.
+enum Found<'a> {
+    /// `KEY.fsage`.
+    Image(&'a str),
+    /// `KEY.json`.
+    Record(&'a str),
+    /// One of the two while it was written: `.KEY.json.16HEX.partial`, and `KEY.fsage.partial` of before.
+    Temporary(&'a str),
+}
+
+impl<'a> Found<'a> {
+    /// Nothing when no fsage gives that name.
+    fn of(name: &'a str) -> Option<Self> {
+        let hidden = name.strip_prefix('.').filter(|_| is_temporary(name.as_ref()));
+        let (key, ending) = hidden.unwrap_or(name).split_at_checked(KEY_LENGTH)?;
+        let is_key = key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        match ending {
+            _ if !is_key => None,
+            _ if hidden.is_some() => {
+                let of_ours = ending.starts_with(".fsage.") || ending.starts_with(".json.");
+                of_ours.then_some(Self::Temporary(key))
+            }
+            ".fsage" => Some(Self::Image(key)),
+            ".json" => Some(Self::Record(key)),
+            ".fsage.partial" | ".json.partial" => Some(Self::Temporary(key)),
+            _ => None,
+        }
+    }
+
+    const fn key(&self) -> &'a str {
+        match self {
+            Self::Image(key) | Self::Record(key) | Self::Temporary(key) => key,
+        }
+    }
 }
 
 fn remove(folder: &Folder, name: &str) -> Result<(), StoreError> {
@@ -310,21 +383,70 @@ mod tests {
         let images = Images::of(root.path());
         assert!(images.list().is_empty());
         images.prepare().unwrap();
-        fs::write(images.path("aa"), b"12345").unwrap();
-        assert_eq!(images.find("aa"), None, "no record yet");
-        images.keep(&record("aa", 5)).unwrap();
-        assert_eq!(images.find("aa"), Some(record("aa", 5)));
-        fs::write(images.path("aa"), b"1234").unwrap();
-        assert_eq!(images.find("aa"), None, "cut short");
-        fs::write(images.path("aa"), b"12345").unwrap();
-        fs::write(images.path("bb"), b"half").unwrap();
-        fs::write(images.directory().join("cc.fsage.partial"), b"1").unwrap();
-        assert_eq!(images.sweep().unwrap(), 5);
-        assert_eq!(images.list(), [record("aa", 5)]);
-        images.remove("aa").unwrap();
-        images.remove("aa").unwrap();
+        let (aa, bb, cc) = (&"aa".repeat(8), &"bb".repeat(8), "cc".repeat(8));
+        fs::write(images.path(aa), b"12345").unwrap();
+        assert_eq!(images.find(aa), None, "no record yet");
+        images.keep(&record(aa, 5)).unwrap();
+        assert_eq!(images.find(aa), Some(record(aa, 5)));
+        fs::write(images.path(aa), b"1234").unwrap();
+        assert_eq!(images.find(aa), None, "cut short");
+        fs::write(images.path(aa), b"12345").unwrap();
+        fs::write(images.path(bb), b"fsag").unwrap();
+        fs::write(images.directory().join(format!("{cc}.fsage.partial")), b"1").unwrap();
+        fs::write(images.directory().join(format!(".{cc}.json.0123456789abcdef.partial")), b"1").unwrap();
+        assert_eq!(images.sweep().unwrap(), Swept { freed_bytes: 6, strange: Vec::new() });
+        assert_eq!(images.list(), [record(aa, 5)]);
+        images.remove(aa).unwrap();
+        images.remove(aa).unwrap();
         assert!(images.list().is_empty());
         assert_eq!(fs::read_dir(images.directory()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_none_of_ours_is_left_and_named() {
+        let root = tempfile::tempdir().unwrap();
+        let images = Images::of(root.path());
+        images.prepare().unwrap();
+        let key = "0123456789abcdef";
+        let strange = [
+            "photo.json".to_owned(),
+            format!(".{key}.0123456789abcdef.partial"),
+            format!("{key}.txt"),
+            format!("{}.json", key.to_uppercase()),
+            "f00dfeed00000000.fsage".to_owned(),
+        ];
+        for name in &strange {
+            fs::write(images.directory().join(name), "somebody's own").unwrap();
+        }
+        let mut swept = images.sweep().unwrap();
+        swept.strange.sort();
+        let mut expected = strange.to_vec();
+        expected.sort();
+        assert_eq!(swept, Swept { freed_bytes: 0, strange: expected });
+        assert_eq!(fs::read_dir(images.directory()).unwrap().count(), strange.len());
+    }
+
+    #[test]
+    fn no_link_in_a_store_leads_to_an_image() {
+        use std::os::unix::fs::symlink;
+
+        let root = tempfile::tempdir().unwrap();
+        let images = Images::of(root.path());
+        images.prepare().unwrap();
+        let key = "0123456789abcdef";
+        fs::write(root.path().join("private"), b"12345").unwrap();
+        images.keep(&record(key, 5)).unwrap();
+        symlink("../private", images.path(key)).unwrap();
+        assert_eq!(images.find(key), None);
+        images.sweep().unwrap();
+        assert!(images.path(key).symlink_metadata().is_ok() && root.path().join("private").exists());
+        fs::remove_file(images.path(key)).unwrap();
+        fs::rename(root.path().join("private"), images.path(key)).unwrap();
+        assert!(images.find(key).is_some());
+        let away = root.path().join("away");
+        fs::rename(images.directory(), &away).unwrap();
+        symlink(&away, images.directory()).unwrap();
+        assert_eq!(images.find(key), None);
     }
 
     #[test]
@@ -332,40 +454,52 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let images = Images::of(root.path());
         images.prepare().unwrap();
-        let newer = serde_json::to_value(record("aa", 5)).unwrap();
+        let newer = serde_json::to_value(record("aaaaaaaaaaaaaaaa", 5)).unwrap();
         let versions = [
-            ("aa", json!({"version": STORE_VERSION + 1, "something": "else"}).to_string()),
+            ("aaaaaaaaaaaaaaaa", json!({"version": STORE_VERSION + 1, "something": "else"}).to_string()),
             (
-                "bb",
+                "bbbbbbbbbbbbbbbb",
                 newer.to_string().replace(&format!("\"version\":{STORE_VERSION}"), "\"version\":9000000000"),
             ),
-            ("cc", json!({"no": "version"}).to_string()),
-            ("dd", "\u{1f}not JSON".to_owned()),
+            ("cccccccccccccccc", json!({"no": "version"}).to_string()),
+            ("dddddddddddddddd", "\u{1f}not JSON".to_owned()),
         ];
         for (key, text) in &versions {
             fs::write(images.path(key), b"12345").unwrap();
             fs::write(images.record_path(key), text).unwrap();
         }
         // Readable by nobody: a folder where the record would be.
-        fs::write(images.path("ee"), b"12345").unwrap();
-        fs::create_dir(images.record_path("ee")).unwrap();
+        fs::write(images.path("eeeeeeeeeeeeeeee"), b"12345").unwrap();
+        fs::create_dir(images.record_path("eeeeeeeeeeeeeeee")).unwrap();
         // An older writer's record that is not one, and a half image: of no use to anybody.
-        fs::write(images.record_path("ff"), json!({"version": 1}).to_string()).unwrap();
-        fs::write(images.path("ff"), b"12345").unwrap();
-        fs::write(images.path("gg"), b"123").unwrap();
-        assert_eq!(images.sweep().unwrap(), 5 + 13 + 3);
+        fs::write(images.record_path("ffffffffffffffff"), json!({"version": 1}).to_string()).unwrap();
+        fs::write(images.path("ffffffffffffffff"), b"fsage").unwrap();
+        fs::write(images.path("0000000000000000"), b"fsa").unwrap();
+        assert_eq!(images.sweep().unwrap(), Swept { freed_bytes: 5 + 13 + 3, strange: Vec::new() });
         assert!(images.list().is_empty());
         let unknown = images.unknown().unwrap();
         assert_eq!(
             unknown.iter().map(|image| image.key.as_str()).collect::<Vec<_>>(),
-            ["aa", "bb", "cc", "dd", "ee"]
+            [
+                "aaaaaaaaaaaaaaaa",
+                "bbbbbbbbbbbbbbbb",
+                "cccccccccccccccc",
+                "dddddddddddddddd",
+                "eeeeeeeeeeeeeeee"
+            ]
         );
         assert!(unknown[0].why.contains(&format!("store version {}", STORE_VERSION + 1)), "{unknown:?}");
-        for key in ["aa", "bb", "cc", "dd", "ee"] {
+        for key in [
+            "aaaaaaaaaaaaaaaa",
+            "bbbbbbbbbbbbbbbb",
+            "cccccccccccccccc",
+            "dddddddddddddddd",
+            "eeeeeeeeeeeeeeee",
+        ] {
             assert!(images.path(key).exists() && images.record_path(key).exists(), "{key}");
         }
         assert_eq!(fs::read_dir(images.directory()).unwrap().count(), 10);
-        images.remove("aa").unwrap();
+        images.remove("aaaaaaaaaaaaaaaa").unwrap();
         assert_eq!(images.unknown().unwrap().len(), 4);
     }
 }

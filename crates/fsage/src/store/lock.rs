@@ -2,8 +2,9 @@
 //!
 //! The kernel gives the lock back when its holder dies, so a lock file that is left behind locks nothing.
 
-use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::fs::{File, Permissions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::file::{failed, folder};
 use crate::time::now_rfc3339;
+
+/// Most bytes that are read to tell who holds it.
+const HOLDER_BYTES: u64 = 4096;
 
 /// Who holds a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,8 +45,10 @@ impl Lock {
     pub fn take(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("lock");
         let folder = folder(root, &[])?;
+        // For its owner alone: whoever may open it may hold it locked for ever.
         let mut file =
-            folder.open_own("lock".as_ref(), false, 0o666).map_err(|e| failed("open", &path, e))?;
+            folder.open_own("lock".as_ref(), false, 0o600).map_err(|e| failed("open", &path, e))?;
+        restrict(&file).map_err(|e| failed("use", &path, e))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -60,9 +66,18 @@ impl Lock {
     }
 }
 
+/// Closes a lock file of ours to others, such as one from before that was needed.
+fn restrict(file: &File) -> io::Result<()> {
+    let facts = file.metadata()?;
+    if facts.mode() & 0o077 != 0 && facts.uid() == rustix::process::geteuid().as_raw() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
-    let read = file.read_to_string(&mut text);
+    let read = file.take(HOLDER_BYTES).read_to_string(&mut text);
     match read.ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok()) {
         Some(Holder { pid, host, since }) => format!("pid {pid} on {host} since {since}"),
         None => "another process".to_owned(),
@@ -88,5 +103,17 @@ mod tests {
         assert!(error.contains(" since 20"), "{error}");
         drop(first);
         drop(Lock::take(directory.path()).unwrap());
+    }
+
+    #[test]
+    fn a_lock_is_for_its_owner_alone_and_an_old_one_becomes_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+        drop(Lock::take(directory.path()).unwrap());
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        drop(Lock::take(directory.path()).unwrap());
+        assert_eq!(mode(), 0o600);
     }
 }
