@@ -28,7 +28,7 @@ pub enum ProfileFileError {
         source: std::io::Error,
     },
     /// Not TOML, or not of a profile's form.
-    #[error("{}:{line}: {message}\n{excerpt}", path.display())]
+    #[error("{}:{line}: {message}{}{excerpt}", path.display(), if excerpt.is_empty() { "" } else { "\n" })]
     Form {
         /// Which.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum ProfileFileError {
         line: usize,
         /// What is wrong.
         message: String,
-        /// The line itself.
+        /// The line itself; empty when the file is not known to be a profile.
         excerpt: String,
     },
     /// Numbers that no tree has.
@@ -104,6 +104,15 @@ pub fn embed(base: &Path, workload: &mut Value, given: &[String]) -> Result<(), 
     Ok(())
 }
 
+/// The file that [`embed`] would read for a workload's table; nothing where it is a shipped one.
+#[must_use]
+pub fn file(base: &Path, workload: &Value) -> Option<PathBuf> {
+    let path = Path::new(workload.get("like")?.as_str()?);
+    let file = base.join(path);
+    let is_shipped = !file.exists() && SHIPPED.iter().any(|(name, _)| path == Path::new(name));
+    (!is_shipped).then_some(file)
+}
+
 /// The version alone, whatever else a later format may say.
 #[derive(Deserialize)]
 struct Head {
@@ -120,9 +129,14 @@ pub fn parse(path: &Path, text: &str) -> Result<Profile, ProfileFileError> {
         ProfileFileError::Form { path: path.to_owned(), line, message: message.to_owned(), excerpt }
     };
     let broken = |error: &toml::de::Error| form(error.message().trim(), error.span());
-    let head: Head = toml::from_str(text).map_err(|error| broken(&error))?;
+    // A study may point at any file of root's: nothing of it is quoted before it is known to be a profile.
+    let head: Head = toml::from_str(text).map_err(|error: toml::de::Error| unquoted(path, text, &error))?;
     match head.profile_version {
-        None => return Err(form("`profile_version` is missing: this is no profile", None)),
+        None => {
+            let message = "`profile_version` is missing: this is no profile".to_owned();
+            let (path, excerpt) = (path.to_owned(), String::new());
+            return Err(ProfileFileError::Form { path, line: 1, message, excerpt });
+        }
         Some(version) if *version.get_ref() != PROFILE_VERSION => {
             let error = ProfileError::Version { found: *version.get_ref() };
             return Err(form(&error.to_string(), Some(version.span())));
@@ -132,6 +146,13 @@ pub fn parse(path: &Path, text: &str) -> Result<Profile, ProfileFileError> {
     let profile: Profile = toml::from_str(text).map_err(|error| broken(&error))?;
     profile.check().map_err(|source| ProfileFileError::Content { path: path.to_owned(), source })?;
     Ok(profile)
+}
+
+/// Where a file is no TOML and why, without the line.
+fn unquoted(path: &Path, text: &str, error: &toml::de::Error) -> ProfileFileError {
+    let (line, _) = excerpt(text, error.span().map_or(0, |span| span.start));
+    let message = error.message().trim().to_owned();
+    ProfileFileError::Form { path: path.to_owned(), line, message, excerpt: String::new() }
 }
 
 /// The 1-based line that `at` is in, and that line with a margin.
@@ -279,6 +300,16 @@ mod tests {
         for (text, message) in cases {
             let error = refused(&text);
             assert!(error.starts_with(message), "{error}\n--- wanted {message}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_file_that_is_no_profile_is_quoted() {
+        for text in
+            ["root:$6$secret:19000:0:99999:7:::\n", "secret = 3\n", "[secret]\npassword = \"secret\"\n"]
+        {
+            let error = refused(text);
+            assert!(error.starts_with("p.toml:1: ") && !error.contains("secret"), "{error}");
         }
     }
 

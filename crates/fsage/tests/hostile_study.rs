@@ -65,6 +65,27 @@ fn commands_of_a_study_run_only_when_told() {
 }
 
 #[test]
+fn paths_outside_of_a_studys_folder_need_consent() {
+    if !root() {
+        return;
+    }
+    let study = Study::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let place = elsewhere.path().join("volumes");
+    let shipped = include_str!("../../../studies/digest.toml");
+    let volume = "[volume]\n";
+    assert!(shipped.contains(volume));
+    let text = shipped.replace(volume, &format!("{volume}directory = \"{}\"\n", place.display()));
+    std::fs::write(&study.path, text).unwrap();
+    let run = study.run(&[]);
+    assert!(run.code == 2 && run.stderr.contains(place.to_str().unwrap()), "{run:?}");
+    assert!(run.stderr.contains("--allow-commands") && run.stderr.contains("--set"), "{run:?}");
+    assert!(!place.exists() && !study.folder.path().join("store").exists(), "nothing is taken before");
+    let dry = study.run(&["--dry-run"]);
+    assert!(dry.code == 0 && dry.stdout.contains("# a path outside the study's folder"), "{dry:?}");
+}
+
+#[test]
 fn a_study_of_ours_and_one_without_commands_need_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.toml");

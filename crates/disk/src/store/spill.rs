@@ -6,8 +6,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use fsage_sys::folder::Folder;
 use fsage_sys::memory::HUGE_BYTES;
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, open};
+use fsage_sys::new_file::{check_owner, temporary_name};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, openat};
 
 use super::error::StoreError;
 use super::number::wide;
@@ -20,19 +22,21 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    /// Makes one in a folder.
+    /// Makes one in a folder, for root in none that another user could change.
     pub fn new(folder: &Path) -> Result<Self, StoreError> {
         let fail = |source| StoreError::Spill { what: "make", path: folder.to_owned(), source };
+        let place = Folder::open(folder).map_err(fail)?;
+        check_owner(&place).map_err(fail)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let unnamed = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        let file = match open(folder, unnamed, mode) {
+        let file = match openat(&place, ".", unnamed, mode) {
             Ok(file) => File::from(file),
             // Not every file system has files without names.
             Err(_) => {
-                let path = folder.join(format!(".fsage-spill-{}", std::process::id()));
-                let file = open(&path, flags, mode).map_err(|errno| fail(errno.into()))?;
-                std::fs::remove_file(&path).map_err(fail)?;
+                let name = temporary_name("fsage-spill".as_ref());
+                let file = openat(&place, &name, flags, mode).map_err(|errno| fail(errno.into()))?;
+                place.remove(&name).map_err(fail)?;
                 File::from(file)
             }
         };

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
+use fsage_sys::input;
+
 use super::ImportError;
 
 /// Longest line accepted: paths have 4 KiB at most, and `strace` shows little of the data.
@@ -22,7 +24,8 @@ pub struct Lines {
 impl Lines {
     /// Opens a file. With `allow_truncated` a last line without an end is given out as what it is, else it is an error.
     pub fn open(path: &Path, allow_truncated: bool) -> Result<Self, ImportError> {
-        let file = File::open(path).map_err(|source| ImportError::Read { path: path.to_owned(), source })?;
+        let file = input::open_or_pipe(path)
+            .map_err(|source| ImportError::Read { path: path.to_owned(), source })?;
         let file = BufReader::with_capacity(1 << 20, file);
         Ok(Self { path: path.to_owned(), file, line: Vec::new(), number: 0, allow_truncated })
     }

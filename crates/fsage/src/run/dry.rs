@@ -19,7 +19,7 @@ pub(super) fn run(
     plan: &Plan,
     root: &Path,
     consent: &EraseConsent,
-    foreign: &BTreeSet<String>,
+    (foreign, outside): (&BTreeSet<String>, &[String]),
     observer: &mut dyn RunObserver,
 ) -> Result<RunSummary, RunError> {
     let mut summary = RunSummary::new(study, plan, root);
@@ -36,6 +36,9 @@ pub(super) fn run(
     say("write /var/lib/fsage".to_owned());
     for command in foreign {
         say(format!("# a command of the study itself, run as root only with --allow-commands: {command}"));
+    }
+    for path in outside {
+        say(format!("# a path outside the study's folder, used only with --allow-commands: {path}"));
     }
     for line in refusals(study, consent, root)? {
         say(line);

@@ -50,6 +50,17 @@ pub enum RunError {
         /// Them, as a shell would be given them.
         commands: Vec<String>,
     },
+    /// The study names what lies outside its folder.
+    #[error(
+        "{} names files or folders that are neither below its own folder nor below the store:\n{}", study.display(),
+        one_a_line(paths)
+    )]
+    Outside {
+        /// Its file.
+        study: PathBuf,
+        /// Them.
+        paths: Vec<String>,
+    },
     /// The folder of the store has no absolute path.
     #[error("cannot find {}", path.display())]
     Path {
@@ -73,7 +84,7 @@ impl Explain for RunError {
             Self::FileSystem(e) => e.exit_code(),
             Self::Lease(e) => e.exit_code(),
             Self::Target(e) => Explain::exit_code(e),
-            Self::Commands { .. } => EXIT_USAGE,
+            Self::Commands { .. } | Self::Outside { .. } => EXIT_USAGE,
             Self::Signal(_) | Self::Path { .. } => EXIT_INTERNAL,
         }
     }
@@ -88,6 +99,10 @@ impl Explain for RunError {
             Self::Target(e) => Explain::hint(e),
             Self::Commands { .. } => Some(
                 "read them; if you trust the study's author, run it again with --allow-commands".to_owned(),
+            ),
+            Self::Outside { .. } => Some(
+                "name them with --set; or, if you trust the study's author, run it again with --allow-commands"
+                    .to_owned(),
             ),
             Self::Signal(_) | Self::Path { .. } => None,
         }

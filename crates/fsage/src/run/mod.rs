@@ -53,7 +53,7 @@ pub struct RunOptions {
     pub dry_run: bool,
     /// Devices that may be erased, as given with `--erase`: `PATH` or `PATH=IDENTIFIER`.
     pub erase: Vec<String>,
-    /// Whether commands that a study brings itself may run.
+    /// Whether commands that a study brings itself may run, and what it names outside its folder may be used.
     pub allow_commands: bool,
 }
 
@@ -96,8 +96,12 @@ pub fn run_study_with(
         trial::resolve(cell, cell.spec.seed, &consent, &root)?;
     }
     let foreign = study.foreign_commands();
+    let outside: Vec<String> = study.outside(&root).iter().map(|path| path.display().to_string()).collect();
     if options.dry_run {
-        return dry::run(&study, &plan, &root, &consent, &foreign, observer);
+        return dry::run(&study, &plan, &root, &consent, (&foreign, &outside), observer);
+    }
+    if !outside.is_empty() && !options.allow_commands {
+        return Err(RunError::Outside { study: study.path, paths: outside });
     }
     if !foreign.is_empty() && !options.allow_commands {
         return Err(RunError::Commands { study: study.path, commands: foreign.into_iter().collect() });

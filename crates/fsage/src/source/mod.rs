@@ -11,14 +11,14 @@ mod recorder;
 mod repository;
 pub mod tar;
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub use error::SourceError;
 use fsage_model::protocol::FRAME_LIMIT;
 use fsage_model::workload::RecordedHistory;
+use fsage_sys::input;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -134,9 +134,18 @@ pub struct Refusal {
 
 /// Contents that were read, so that what several cells or stages name is read once.
 #[derive(Debug, Default)]
-pub struct Contents(BTreeMap<String, Value>);
+pub struct Contents {
+    read: BTreeMap<String, Value>,
+    paths: BTreeSet<PathBuf>,
+}
 
 impl Contents {
+    /// The paths that were read.
+    #[must_use]
+    pub fn into_paths(self) -> BTreeSet<PathBuf> {
+        self.paths
+    }
+
     /// Puts contents in the place of the paths that a workload's table names.
     ///
     /// # Errors
@@ -145,7 +154,8 @@ impl Contents {
         for key in KEYS {
             let Some(value) = workload.get_mut(key).filter(|value| is_source(value)) else { continue };
             let name = format!("{key} {value}");
-            let content = match self.0.get(&name) {
+            self.paths.extend(paths(value));
+            let content = match self.read.get(&name) {
                 Some(content) => content.clone(),
                 None => {
                     let blame = |error: SourceError| Refusal {
@@ -154,7 +164,7 @@ impl Contents {
                     };
                     let content = if key == "history" { history(value) } else { geriatrix(value) };
                     let content = content.map_err(blame)?;
-                    self.0.insert(name, content.clone());
+                    self.read.insert(name, content.clone());
                     content
                 }
             };
@@ -162,6 +172,12 @@ impl Contents {
         }
         Ok(())
     }
+}
+
+/// The paths in what names something by its path.
+fn paths(source: &Value) -> impl Iterator<Item = PathBuf> {
+    let several = source.get("paths").and_then(Value::as_array).into_iter().flatten();
+    several.chain(source.get("path")).filter_map(Value::as_str).map(PathBuf::from)
 }
 
 fn history(value: &Value) -> Result<Value, SourceError> {
@@ -185,18 +201,7 @@ fn geriatrix(value: &Value) -> Result<Value, SourceError> {
     }
     let HistogramSource::Geriatrix { path } = form(value)?;
     let failed = |source| SourceError::Read { path: path.clone(), source };
-    // Pipes and devices do not say how long they are.
-    let mut text = Vec::new();
-    let file = File::open(&path).map_err(failed)?;
-    let read = file.take(GERIATRIX_LIMIT + 1).read_to_end(&mut text).map_err(failed)?;
-    if u64::try_from(read).is_ok_and(|read| read > GERIATRIX_LIMIT) {
-        return Err(failed(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            "it is larger than any profile file",
-        )));
-    }
-    let text =
-        String::from_utf8(text).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+    let text = input::read_text(&path, GERIATRIX_LIMIT).map_err(failed)?;
     Ok(json!({ "kind": "geriatrix", "text": text }))
 }
 
@@ -233,6 +238,6 @@ mod tests {
     #[test]
     fn a_profile_file_without_an_end_is_refused() {
         let error = geriatrix(&json!({ "kind": "geriatrix", "path": "/dev/zero" })).unwrap_err();
-        assert!(error.to_string().contains("larger than any profile file"), "{error}");
+        assert!(error.to_string().contains("a device, not an ordinary file"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! From a document to cells: profile, `--set` and matrix, each value traced back to what put it there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fsage_model::cause::in_one_line;
 use fsage_model::study::StudySpec;
@@ -30,6 +30,8 @@ pub(super) struct Layers<'a> {
     value: Value,
     origins: Vec<Origin>,
     contents: Contents,
+    /// Profiles that were read.
+    profiles: BTreeSet<PathBuf>,
 }
 
 struct Origin {
@@ -47,6 +49,7 @@ impl<'a> Layers<'a> {
             value: document.value.clone(),
             origins: Vec::new(),
             contents: Contents::default(),
+            profiles: BTreeSet::new(),
         };
         layers.embed_profiles(document.folder())?;
         layers.reject(schema::check(&layers.value))?;
@@ -108,6 +111,7 @@ impl<'a> Layers<'a> {
         for (index, stage) in stages.into_iter().flatten().enumerate() {
             let Some(workload) = stage.get_mut("workload") else { continue };
             source::anchor(base, workload);
+            self.profiles.extend(crate::profile::file(base, workload));
             let given: Vec<String> =
                 workload.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
             if let Err(error) = crate::profile::embed(base, workload, &given) {
@@ -162,6 +166,11 @@ impl<'a> Layers<'a> {
             }
         }
         self.reject(problems).map(|()| value)
+    }
+
+    /// The files and folders that were read.
+    pub(super) fn sources(self) -> BTreeSet<PathBuf> {
+        self.profiles.into_iter().chain(self.contents.into_paths()).collect()
     }
 
     /// The study with everything applied.

@@ -7,6 +7,7 @@ mod document;
 mod error;
 mod expand;
 pub mod identity;
+mod outside;
 pub mod path;
 pub(crate) mod schema;
 mod source;
@@ -47,6 +48,8 @@ pub struct Study {
     pub spec: StudySpec,
     /// One for each combination of factor values, in the order of the matrix.
     pub cells: Vec<Cell>,
+    /// Files and folders that its workloads were read from.
+    pub sources: BTreeSet<PathBuf>,
 }
 
 impl Study {
@@ -92,7 +95,8 @@ pub fn parse(file: &Path, text: String, overrides: &Overrides) -> Result<Study, 
     layers.apply(file, overrides)?;
     let spec = layers.spec()?;
     let cells = layers.cells(&spec)?;
-    Ok(Study { path: file.to_owned(), text, overrides: overrides.clone(), spec, cells })
+    let sources = layers.sources();
+    Ok(Study { path: file.to_owned(), text, overrides: overrides.clone(), spec, cells, sources })
 }
 
 /// What `fsage study check` prints.

@@ -121,7 +121,8 @@ fn parse<const COLUMNS: usize>(key: &str, text: &str) -> Result<Vec<[f64; COLUMN
     let count: usize = first
         .trim()
         .parse()
-        .map_err(|_| wrong(line, format!("`{}` is not the number of rows", first.trim())))?;
+        // In no word of its own: a study can point at any file of root's.
+        .map_err(|_| wrong(line, "this is not the number of rows".to_owned()))?;
     if count > MOST_ROWS {
         return Err(wrong(line, format!("{count} rows are too many: at most {MOST_ROWS}")));
     }
@@ -132,9 +133,8 @@ fn parse<const COLUMNS: usize>(key: &str, text: &str) -> Result<Vec<[f64; COLUMN
             return Err(wrong(last, format!("it ends before row {number} of {count}")));
         };
         last = line;
-        rows.push(columns(text).ok_or_else(|| {
-            wrong(line, format!("`{}` is not a row of {COLUMNS} numbers from 0 up", text.trim()))
-        })?);
+        let row = columns(text);
+        rows.push(row.ok_or_else(|| wrong(line, format!("this is no row of {COLUMNS} numbers from 0 up")))?);
     }
     Ok(rows)
 }
@@ -179,11 +179,11 @@ mod tests {
     fn a_broken_file_is_refused_with_its_line() {
         for (broken, message) in [
             ("", "ages.text, line 1: the number of rows is missing"),
-            ("many\n1 1", "ages.text, line 1: `many` is not the number of rows"),
+            ("many\n1 1", "ages.text, line 1: this is not the number of rows"),
             ("9999", "ages.text, line 1: 9999 rows are too many: at most 256"),
             ("2\n\n1 1\n", "ages.text, line 3: it ends before row 2 of 2"),
-            ("2\n1 1\n2 -1", "ages.text, line 3: `2 -1` is not a row of 2 numbers from 0 up"),
-            ("1\n1 1 1", "ages.text, line 2: `1 1 1` is not a row of 2 numbers from 0 up"),
+            ("2\n1 1\n2 -1", "ages.text, line 3: this is no row of 2 numbers from 0 up"),
+            ("1\n1 1 1", "ages.text, line 2: this is no row of 2 numbers from 0 up"),
         ] {
             let ages = HistogramSource::Geriatrix { text: text(broken) };
             let error = super::ages(&HistogramSpec { ages, ..HistogramSpec::default() }).unwrap_err();
