@@ -43,7 +43,7 @@ pub struct Header {
     directory: PathBuf,
     /// Boot of the host.
     boot_id: String,
-    /// Identity of each thread's tree, from [`super::resume::identity`]; empty in files from before this was kept.
+    /// Identity of each thread's tree, from [`super::resume::identities`]; empty in files from before this was kept.
     #[serde(default)]
     trees: Vec<Option<String>>,
 }

@@ -290,7 +290,7 @@ impl Images {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(failed)?,
         };
-        let name = |entry: std::io::Result<fs::DirEntry>| match entry {
+        let name = |entry: io::Result<fs::DirEntry>| match entry {
             Ok(entry) => Ok(entry.file_name().to_string_lossy().into_owned()),
             Err(error) => Err(failed(error)),
         };
