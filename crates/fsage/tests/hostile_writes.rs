@@ -264,10 +264,12 @@ fn root_does_not_write_a_file_where_all_may_replace_it() {
     std::fs::create_dir(&folder).unwrap();
     let out = shared.text("open/out");
     let export = ["trace", "export", "--to", "csv", &trace, "-o", &out];
-    for (owner, mode, why) in
-        [(USER, 0o755, "belongs to user 65534"), (0, 0o777, "may be written to by all users")]
-    {
-        chown(&folder, Some(owner), None).unwrap();
+    for (owner, mode, why) in [
+        (USER, 0o755, "belongs to user 65534"),
+        (0, 0o777, "may be written to by all users"),
+        (0, 0o2775, "may be written to by group 65534"),
+    ] {
+        chown(&folder, Some(owner), Some(USER)).unwrap();
         std::fs::set_permissions(&folder, PermissionsExt::from_mode(mode)).unwrap();
         let run = shared.rig.fsage(&export);
         assert!(run.code == 2 && run.stderr.contains(why), "{run:?}");

@@ -112,13 +112,14 @@ pub fn cells<'a>(extents: impl Iterator<Item = &'a (u64, u64)>, volume_bytes: u6
     };
     let mut taken: BTreeMap<usize, u64> = BTreeMap::new();
     for &(start, length) in extents {
-        let end = start + length;
+        let end = start.saturating_add(length);
         let first = u128::from(start) * u128::from(CELLS) / u128::from(volume_bytes.max(1));
         let mut cell = u64::try_from(first).unwrap_or(0).saturating_sub(1);
         while cell < CELLS && edge(cell) < end {
             let bytes = end.min(edge(cell + 1)).saturating_sub(start.max(edge(cell)));
             if bytes > 0 {
-                *taken.entry(usize::try_from(cell).unwrap_or(usize::MAX)).or_default() += bytes;
+                let taken = taken.entry(usize::try_from(cell).unwrap_or(usize::MAX)).or_default();
+                *taken = taken.saturating_add(bytes);
             }
             cell += 1;
         }

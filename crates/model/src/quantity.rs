@@ -13,6 +13,12 @@ pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { as_f64(part) / as_f64(whole) }
 }
 
+/// A sum that stays at the largest number where it would go beyond: what is summed may be what a stranger wrote.
+#[must_use]
+pub fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
+    counts.into_iter().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
 /// The nearest whole number that fits, of a finite value; negative values and NaN give 0.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, NaN gives 0")]

@@ -3,10 +3,10 @@
 //! A name is looked up once, part by part from the root, and what is done afterwards goes through the descriptor: whoever
 //! renames or replaces a part of the path later changes nothing. For root two more things hold, because others may have prepared
 //! the path: a symbolic link is followed only when a trusted user made it, and [`Folder::foreign`] names the first folder on the way
-//! that somebody else owns or that anyone may rename things in. Trusted are root and, below `sudo`, the user who called it
-//! (`SUDO_UID`). For other users the kernel's own checks decide: they cannot write more than is theirs.
+//! that somebody else owns or that others may rename things in. Trusted are root and, below `sudo`, the user who called it
+//! (`SUDO_UID`), and the groups of both (`SUDO_GID`). For other users the kernel's own checks decide: they cannot write more than is theirs.
 //!
-//! The sticky rule of `/tmp` is the kernel's: in a folder that all may write to and that has the sticky bit nobody can replace what
+//! The sticky rule of `/tmp` is the kernel's: in a folder that others may write to and that has the sticky bit nobody can replace what
 //! is another's, so such a folder is not foreign when root owns it.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 
 /// Links that a path may lead through; the kernel's own limit.
 const MOST_LINKS: u32 = 40;
@@ -31,8 +31,17 @@ pub struct Foreign {
     pub path: PathBuf,
     /// Its owner.
     pub owner: u32,
-    /// A trusted user owns it, but anyone may rename what is in it.
-    pub open_to_all: bool,
+    /// A trusted user owns it, but these may rename what is in it.
+    pub open_to: Option<Writers>,
+}
+
+/// Users other than the owner who may write to a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writers {
+    /// Everyone.
+    All,
+    /// The members of a group that is not root's and not that of who called `sudo`.
+    Group(u32),
 }
 
 /// A folder, open.
@@ -48,6 +57,24 @@ pub struct Folder {
 pub fn is_trusted(user: u32) -> bool {
     let caller = || std::env::var("SUDO_UID").ok().and_then(|id| id.parse::<u32>().ok());
     user == 0 || user == geteuid().as_raw() || caller() == Some(user)
+}
+
+/// Groups whose members root trusts to write where it writes.
+fn is_trusted_group(group: u32) -> bool {
+    let caller = || std::env::var("SUDO_GID").ok().and_then(|id| id.parse::<u32>().ok());
+    group == 0 || group == getegid().as_raw() || caller() == Some(group)
+}
+
+impl Writers {
+    fn of(found: &Stat) -> Option<Self> {
+        let may = |bits| found.st_mode & bits != 0;
+        match () {
+            () if may(0o1000) => None,
+            () if may(0o002) => Some(Self::All),
+            () if may(0o020) && !is_trusted_group(found.st_gid) => Some(Self::Group(found.st_gid)),
+            () => None,
+        }
+    }
 }
 
 impl Folder {
@@ -260,11 +287,10 @@ impl Walk {
         if self.foreign.is_some() || !geteuid().is_root() {
             return;
         }
-        let open_to_all = found.st_mode & 0o1002 == 0o002;
-        if open_to_all || !is_trusted(found.st_uid) {
-            let trusted = is_trusted(found.st_uid);
-            let (path, owner) = (self.at.clone(), found.st_uid);
-            self.foreign = Some(Foreign { path, owner, open_to_all: trusted });
+        let (trusted, writers) = (is_trusted(found.st_uid), Writers::of(found));
+        if !trusted || writers.is_some() {
+            let open_to = writers.filter(|_| trusted);
+            self.foreign = Some(Foreign { path: self.at.clone(), owner: found.st_uid, open_to });
         }
     }
 }
@@ -311,7 +337,20 @@ mod tests {
         mode(0o777);
         let found = Folder::open(&below).unwrap();
         let foreign = found.foreign().unwrap();
-        assert_eq!((foreign.path.as_path(), foreign.open_to_all), (folder.path(), true));
+        assert_eq!((foreign.path.as_path(), foreign.open_to), (folder.path(), Some(Writers::All)));
+        // A group's folder is as open as the group is: root's own may be, others' not, and the sticky bit counts here too.
+        for (group, bits, expected) in [
+            (0, 0o2775, None),
+            (65_534, 0o2775, Some(Writers::Group(65_534))),
+            (65_534, 0o3775, None),
+            (65_534, 0o2755, None),
+        ] {
+            std::os::unix::fs::chown(folder.path(), None, Some(group)).unwrap();
+            mode(bits);
+            let found = Folder::open(&below).unwrap();
+            assert_eq!(found.foreign().and_then(|foreign| foreign.open_to), expected, "{group} {bits:o}");
+            assert_eq!(found.foreign().is_some(), expected.is_some(), "{group} {bits:o}");
+        }
     }
 
     #[test]

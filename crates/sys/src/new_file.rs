@@ -25,7 +25,7 @@ use rustix::fs::{self, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::folder::{Folder, Foreign, is_trusted, not_ordinary};
+use crate::folder::{Folder, Foreign, Writers, is_trusted, not_ordinary};
 
 /// Ending of the names of unfinished files.
 pub const PARTIAL: &str = ".partial";
@@ -62,11 +62,12 @@ pub struct ForeignFolder {
 }
 
 fn in_words(found: &Foreign) -> String {
-    if found.open_to_all {
-        "may be written to by all users, and root would write there".to_owned()
-    } else {
-        format!("belongs to user {}, and root would write there", found.owner)
-    }
+    let why = match found.open_to {
+        Some(Writers::All) => "may be written to by all users".to_owned(),
+        Some(Writers::Group(group)) => format!("may be written to by group {group}"),
+        None => format!("belongs to user {}", found.owner),
+    };
+    format!("{why}, and root would write there")
 }
 
 impl ForeignFolder {
@@ -135,7 +136,7 @@ pub fn open_existing(path: &Path) -> io::Result<Option<File>> {
         return Err(not_ordinary());
     }
     if geteuid().is_root() && !is_trusted(found.st_uid) && !is_foreign_allowed() {
-        return Err(foreign(Foreign { path: path.to_owned(), owner: found.st_uid, open_to_all: false }));
+        return Err(foreign(Foreign { path: path.to_owned(), owner: found.st_uid, open_to: None }));
     }
     Ok(Some(File::from(file)))
 }

@@ -5,7 +5,7 @@ use fsage_disk::media::{Medium, Model as _};
 use fsage_disk::request::{Operation, Request};
 use fsage_engine::layout::PlacedFile;
 use fsage_model::medium::{MediumError, MediumSpec};
-use fsage_model::quantity::share;
+use fsage_model::quantity::{share, sum};
 
 /// Bytes of a request: what the kernel reads ahead (`read_ahead_kb`, 128 by default).
 const REQUEST: u64 = 128 << 10;
@@ -31,20 +31,20 @@ impl Times {
         medium: &MediumSpec,
     ) -> Result<Self, MediumError> {
         let now: Vec<Extents> = files.iter().map(|file| file.extents.clone()).collect();
-        let length = |extents: &Extents| extents.iter().map(|(_, length)| length).sum::<u64>();
+        let length = |extents: &Extents| sum(extents.iter().map(|(_, length)| length));
         let first = |extents: &Extents| extents.first().map_or(0, |(start, _)| *start);
         let within = |start: u64, length: u64| (start.min(volume_bytes.saturating_sub(length)), length);
         let defragmented: Vec<Extents> =
             now.iter().map(|extents| vec![within(first(extents), length(extents))]).collect();
         // The copy begins where the tree's first data is.
         let mut at = now.iter().flatten().map(|(start, _)| *start).min().unwrap_or(0);
-        let all: u64 = now.iter().map(length).sum();
+        let all = sum(now.iter().flatten().map(|(_, length)| length));
         at = at.min(volume_bytes.saturating_sub(all));
         let copied: Vec<Extents> = now
             .iter()
             .map(|extents| {
                 let place = within(at, length(extents));
-                at += place.1;
+                at = at.saturating_add(place.1);
                 vec![place]
             })
             .collect();
@@ -91,7 +91,7 @@ fn fill(medium: &mut Medium, layout: &[Extents]) -> u64 {
 
 fn requests(operation: Operation, extents: &[(u64, u64)]) -> impl Iterator<Item = Request> + '_ {
     extents.iter().flat_map(move |&(start, length)| {
-        let end = start + length;
+        let end = start.saturating_add(length);
         (start..end)
             .step_by(usize::try_from(REQUEST).unwrap_or(usize::MAX))
             .map(move |at| Request::new(operation, at, REQUEST.min(end - at)))
@@ -103,7 +103,7 @@ fn requests(operation: Operation, extents: &[(u64, u64)]) -> impl Iterator<Item 
 pub(super) fn inter_file_score(files: &[&PlacedFile]) -> f64 {
     let lie = |file: &&PlacedFile| {
         let (start, _) = file.extents.first()?;
-        file.extents.last().map(|(last, length)| (*start, last + length))
+        file.extents.last().map(|(last, length)| (*start, last.saturating_add(*length)))
     };
     let ends: Vec<(u64, u64)> = files.iter().filter_map(lie).collect();
     let steps = ends.windows(2).map(|pair| pair[0].1 == pair[1].0);

@@ -15,11 +15,15 @@ use fsage_model::explanation::{CELLS, Explanation, Item, cells};
 use fsage_model::location::Location;
 use fsage_model::medium::{MediumError, MediumSpec};
 use fsage_model::protocol::{Placed, call};
+use fsage_model::quantity::sum;
 
 use crate::target::{Incoming, Session, TargetError};
 
 /// The medium that times are of where nothing says another one.
 pub const DEFAULT_MEDIUM: &str = "hdd-7200";
+
+/// No file system of Linux has a place beyond; what a damaged or foreign volume says may be anything.
+const FARTHEST: u64 = 1 << 60;
 
 /// Directories, and files, that a run keeps of each volume.
 pub const KEPT: usize = 20;
@@ -83,7 +87,10 @@ pub fn explain(
         notes.push(format!("what else is in use is not shown: {unknown}"));
     }
     match reckon(&files, volume_bytes, medium, worst) {
-        Ok(explanation) => Ok(Explanation { used, notes, ..explanation }),
+        Ok(explanation) => {
+            notes.extend(explanation.notes);
+            Ok(Explanation { used, notes, ..explanation })
+        }
         Err(ExplainError::Nothing) if failed > 0 => Err(ExplainError::Unseen { failed }),
         Err(error) => Err(error),
     }
@@ -99,12 +106,16 @@ pub fn reckon(
     medium: &MediumSpec,
     worst: usize,
 ) -> Result<Explanation, ExplainError> {
-    let placed: Vec<&PlacedFile> = files.iter().filter(|file| !file.extents.is_empty()).collect();
+    let ends = |file: &PlacedFile| {
+        file.extents.iter().all(|(start, length)| start.saturating_add(*length) <= FARTHEST)
+    };
+    let (placed, beyond): (Vec<&PlacedFile>, Vec<_>) =
+        files.iter().filter(|file| !file.extents.is_empty()).partition(|file| ends(file));
     if placed.is_empty() {
         return Err(ExplainError::Nothing);
     }
     let end = placed.iter().flat_map(|file| &file.extents).map(|(start, length)| start + length).max();
-    let volume_bytes = volume_bytes.max(end.unwrap_or(0)).next_multiple_of(4096);
+    let volume_bytes = volume_bytes.min(FARTHEST).max(end.unwrap_or(0)).next_multiple_of(4096);
     let times = cost::Times::of(&placed, volume_bytes, medium)?;
     let item = |numbers: &[usize], path: &str| {
         let mut item = Item {
@@ -120,11 +131,11 @@ pub fn reckon(
         for &number in numbers {
             let Some(file) = placed.get(number) else { continue };
             item.files += 1;
-            item.bytes += file.extents.iter().map(|(_, length)| length).sum::<u64>();
+            item.bytes = item.bytes.saturating_add(sum(file.extents.iter().map(|(_, length)| length)));
             item.extents += u64::try_from(file.extents.len()).unwrap_or(u64::MAX);
-            item.now_ns += times.now[number];
-            item.defragmented_ns += times.defragmented[number];
-            item.copied_ns += times.copied[number];
+            item.now_ns = item.now_ns.saturating_add(times.now[number]);
+            item.defragmented_ns = item.defragmented_ns.saturating_add(times.defragmented[number]);
+            item.copied_ns = item.copied_ns.saturating_add(times.copied[number]);
         }
         item
     };
@@ -154,7 +165,10 @@ pub fn reckon(
         files: rank(each),
         inter_file_score: cost::inter_file_score(&placed),
         used: Vec::new(),
-        notes: Vec::new(),
+        notes: (!beyond.is_empty())
+            .then(|| format!("{} files lie where no volume has a place, and are left out", beyond.len()))
+            .into_iter()
+            .collect(),
     })
 }
 
@@ -240,6 +254,20 @@ mod tests {
         );
         let text = serde_json::to_string(&kept).unwrap();
         assert_eq!(serde_json::from_str::<Explanation>(&text).unwrap(), kept);
+    }
+
+    #[test]
+    fn places_that_no_volume_has_are_left_out_and_told() {
+        let mut files = tree();
+        files.push(PlacedFile { path: "far".into(), size: 1, extents: vec![(u64::MAX - 4095, 8192)] });
+        files.push(PlacedFile { path: "long".into(), size: 1, extents: vec![(0, u64::MAX)] });
+        let found = reckon(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap();
+        let notes = vec!["2 files lie where no volume has a place, and are left out".to_owned()];
+        assert_eq!(found, Explanation { notes, ..explained(&tree(), "hdd-7200") });
+        // A volume may say that it is as large as no volume is, and a place be shared by any number of files.
+        let whole = reckon(&tree(), u64::MAX, &"ram".parse().unwrap(), 5).unwrap();
+        assert_eq!(whole.volume_bytes, FARTHEST);
+        assert!(matches!(reckon(&files[40..], 0, &"ram".parse().unwrap(), 5), Err(ExplainError::Nothing)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::alone::head;
 use super::island::embedded;
 use super::section::{ALL, Content};
 
@@ -9,7 +10,6 @@ use super::section::{ALL, Content};
 const PLOTLY: &str = include_str!("assets/plotly/plotly-cartesian.min.js");
 const PLOTLY_3D: &str = include_str!("assets/plotly/plotly-gl3d.min.js");
 const PLOTLY_LICENCE: &str = include_str!("assets/plotly/LICENSE");
-const STYLE: &str = include_str!("assets/report.css");
 const SCRIPTS: [&str; 10] = [
     include_str!("assets/page.js"),
     include_str!("assets/chart.js"),
@@ -34,13 +34,8 @@ pub fn page(content: &Content<'_>, island: &str) -> String {
         (DOCTYPE)
         html lang="en" {
             head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
+                (head(view.title(), "script-src 'unsafe-inline'; "))
                 meta name="generator" content=(concat!("fsage ", env!("CARGO_PKG_VERSION")));
-                title { (view.title()) " · fsage" }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
                 script { (PreEscaped("document.documentElement.classList.add('js');try{const t=localStorage.getItem('fsage-theme');if(t)document.documentElement.dataset.theme=t}catch(e){}")) }
             }
             body {

@@ -1,6 +1,7 @@
 //! Counting sizes by power of two.
 
 use super::SizeHistogram;
+use crate::quantity::sum;
 
 impl SizeHistogram {
     /// Counts one item of `size` bytes.
@@ -25,23 +26,23 @@ impl SizeHistogram {
         self.count.resize(buckets, 0);
         self.bytes.resize(buckets, 0);
         for (mine, theirs) in self.count.iter_mut().zip(&other.count) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
         for (mine, theirs) in self.bytes.iter_mut().zip(&other.bytes) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
     }
 
     /// Items counted.
     #[must_use]
     pub fn total_count(&self) -> u64 {
-        self.count.iter().sum()
+        sum(&self.count)
     }
 
     /// Sum of the sizes counted.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
-        self.bytes.iter().sum()
+        sum(&self.bytes)
     }
 }
 

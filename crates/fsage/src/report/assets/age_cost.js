@@ -15,8 +15,8 @@ fsage.charts.age_cost = {
         x: part.map((c) => c.ratio), y: part.map((c) => measures.indexOf(c.measure) - shift), name: system.name, type: "scatter", mode: "markers", showlegend: part.length > 0,
         marker: { color: part.map((_, i) => (sure[i] ? colour : look.card)), line: { color: colour, width: 2 }, size: 11, symbol: system.ink.symbol },
         error_x: { type: "data", symmetric: false, array: part.map((c) => (c.high ?? c.ratio) - c.ratio), arrayminus: part.map((c) => c.ratio - (c.low ?? c.ratio)), color: colour, thickness: 2, width: 5 },
-        customdata: part.map((c) => [fsage.escape(c.context ? `${c.measure}, ${c.context}` : c.measure), c.low ?? "–", c.high ?? "–", c.n, c.finding.replace("-", " ")]),
-        hovertemplate: `%{customdata[0]}: ×%{x:.3g} [%{customdata[1]}, %{customdata[2]}]<br>%{customdata[3]} pair(s), %{customdata[4]}<extra>${fsage.escape(system.name)}</extra>`,
+        customdata: part.map((c) => [c.context ? `${c.measure}, ${c.context}` : c.measure, c.low ?? "–", c.high ?? "–", c.n, c.finding.replace("-", " ")]),
+        hovertemplate: fsage.markup`%{customdata[0]}: ×%{x:.3g} [%{customdata[1]}, %{customdata[2]}]<br>%{customdata[3]} pair(s), %{customdata[4]}<extra>${system.name}</extra>`,
       };
     });
     const ends = found.flatMap((c) => [c.low ?? c.ratio, c.high ?? c.ratio, 1]).filter((v) => v > 0);
@@ -53,7 +53,7 @@ fsage.charts.layout_cost = {
         traces.push({
           x: part.map((p) => p.score), y: part.map((p) => p.cost), name: `${system.name}, ${name}`, type: "scatter", mode: "markers",
           marker: { color: colour, size: 11, symbol: symbols[name] ?? "diamond", line: { color: colour, width: 2 } },
-          text: part.map((p) => fsage.escape(p.label)), hovertemplate: `%{text}<br>score %{x:.3f}, %{y:.4g} ${fsage.escape(unit)}<extra></extra>`,
+          text: part.map((p) => p.label), hovertemplate: fsage.markup`%{text}<br>score %{x:.3f}, %{y:.4g} ${unit}<extra></extra>`,
         });
       }
     });

@@ -58,7 +58,7 @@ fsage.grid = (n, xAxis, yAxis, titles) => {
     const lowest = row === rows - 1 || i + columns >= n;
     layout[`xaxis${id}`] = fsage.axis({ ...xAxis, domain: [left, left + width], anchor: `y${id}`, ...(i ? { matches: "x" } : {}), ...(lowest ? {} : { title: undefined }) });
     layout[`yaxis${id}`] = fsage.axis({ ...yAxis, domain: [Math.max(0, top - height), top], anchor: `x${id}`, ...(i ? { matches: "y" } : {}), ...(column ? { title: undefined, showticklabels: false } : {}) });
-    if (titles[i]) layout.annotations.push({ text: `<b>${fsage.escape(titles[i])}</b>`, xref: "paper", yref: "paper", x: left, xanchor: "left", y: top, yanchor: "bottom", yshift: 4, showarrow: false, font: { size: 13 } });
+    if (titles[i]) layout.annotations.push({ text: fsage.markup`<b>${titles[i]}</b>`, xref: "paper", yref: "paper", x: left, xanchor: "left", y: top, yanchor: "bottom", yshift: 4, showarrow: false, font: { size: 13 } });
   }
   return { layout, rows };
 };
@@ -70,7 +70,28 @@ fsage.decades = (more) => {
   return { tickvals, ticktext: tickvals.map(fsage.short), ...more };
 };
 
-fsage.escape = (text) => text.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]);
+// Plotly reads markup in every text that it draws (tags with styles, links, entities), and texts come from stores that others
+// wrote. What a chart hands over is therefore text, escaped in one place (`plain`), unless the chart itself wrote it as markup:
+// fsage.markup`<b>${title}</b>`, where what stands in the gaps is text again.
+class Markup {
+  constructor(text) { this.text = text; }
+}
+
+const escaped = (text) => text.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]);
+
+// In a template `%{...}` stands for a value, so a text's own `%` is escaped too.
+fsage.markup = (own, ...gaps) => new Markup(own.reduce((all, part, i) => {
+  const gap = gaps[i - 1];
+  return all + (gap instanceof Markup ? gap.text : escaped(String(gap)).replaceAll("%", "&#37;")) + part;
+}));
+
+const plain = (value) => {
+  if (typeof value === "string") return escaped(value);
+  if (value instanceof Markup) return value.text;
+  if (Array.isArray(value)) return value.map(plain);
+  if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([key, own]) => [key, plain(own)]));
+  return value;
+};
 
 fsage.bucket = (power) => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -108,7 +129,7 @@ const react = (plot, traces, layout, config) => {
   const library = traces.some((trace) => trace.type === "surface") ? fsage.solid() : flat;
   if (plot.library && plot.library !== library) plot.library.purge(plot);
   plot.library = library;
-  library.react(plot, traces, layout, config);
+  library.react(plot, plain(traces), plain(layout), config);
 };
 
 const state = (figure) => {

@@ -13,8 +13,8 @@ fsage.charts.differences = {
         x: part.map((d) => d.ratio), y: part.map((d) => d.label), name: words[finding], mode: "markers", type: "scatter", showlegend: part.length > 0,
         marker: { color: colours[finding], size: 10, symbol: symbols[finding] },
         error_x: { type: "data", symmetric: false, array: part.map((d) => (d.high ?? d.ratio) - d.ratio), arrayminus: part.map((d) => d.ratio - (d.low ?? d.ratio)), color: colours[finding], thickness: 2, width: 5 },
-        customdata: part.map((d) => [d.low ?? "–", d.high ?? "–", d.n, d.basis, (d.survives ? "" : "<br>does not survive the correction for many comparisons") + (d.zeros ? `<br>${d.zeros} pair(s) with a zero left out` : "")]),
-        hovertemplate: "×%{x:.3g} [%{customdata[0]}, %{customdata[1]}]<br>%{customdata[2]} pair(s), %{customdata[3]}%{customdata[4]}<extra></extra>",
+        customdata: part.map((d) => [d.low ?? "–", d.high ?? "–", d.n, d.basis, fsage.markup`${d.survives ? "" : fsage.markup`<br>does not survive the correction for many comparisons`}${d.zeros ? fsage.markup`<br>${d.zeros} pair(s) with a zero left out` : ""}`]),
+        hovertemplate: fsage.markup`×%{x:.3g} [%{customdata[0]}, %{customdata[1]}]<br>%{customdata[2]} pair(s), %{customdata[3]}%{customdata[4]}<extra></extra>`,
       };
     });
     const ends = found.flatMap((d) => [d.low ?? d.ratio, d.high ?? d.ratio, 1]).filter((v) => v > 0);

@@ -34,8 +34,8 @@ fsage.charts.free = {
       const bounds = surface ? { cmin: floor, cmax: top } : { zmin: floor, zmax: top };
       const common = { x: trial.free.operations, y: rows, z, text, ...bounds, colorscale: "Viridis", showscale: i === shown.length - 1, colorbar: bar, name: trial.label };
       return surface
-        ? { ...common, type: "surface", scene: `scene${i ? 2 : ""}`, contours: { z: { show: false } }, hovertemplate: "%{text}<br>after %{x:,} operations<extra></extra>" }
-        : { ...common, type: "heatmap", xaxis: `x${i ? 2 : ""}`, yaxis: `y${i ? 2 : ""}`, hovertemplate: "%{text}<br>after %{x:,} operations<extra></extra>" };
+        ? { ...common, type: "surface", scene: `scene${i ? 2 : ""}`, contours: { z: { show: false } }, hovertemplate: fsage.markup`%{text}<br>after %{x:,} operations<extra></extra>` }
+        : { ...common, type: "heatmap", xaxis: `x${i ? 2 : ""}`, yaxis: `y${i ? 2 : ""}`, hovertemplate: fsage.markup`%{text}<br>after %{x:,} operations<extra></extra>` };
     });
     const titles = shown.map((trial) => trial.label);
     const layout = surface ? scenes(shown, titles, sizes, bytes, { tickvals: bar.tickvals, ticktext: bar.ticktext }) : maps(shown, titles, sizes, rows);
@@ -78,7 +78,7 @@ function scenes(shown, titles, sizes, bytes, heights) {
       xaxis: { ...axis, title: { text: "operations" } }, yaxis: { ...axis, title: { text: "extent size" }, ...sizes },
       zaxis: { ...axis, title: { text: bytes ? "free bytes" : "free extents" }, ...heights },
     };
-    layout.annotations.push({ text: `<b>${fsage.escape(titles[i])}</b>`, xref: "paper", yref: "paper", x: stacked ? 0 : part[0], y: stacked ? 1 - part[0] : 1, xanchor: "left", yanchor: "bottom", showarrow: false, font: { size: 13 } });
+    layout.annotations.push({ text: fsage.markup`<b>${titles[i]}</b>`, xref: "paper", yref: "paper", x: stacked ? 0 : part[0], y: stacked ? 1 - part[0] : 1, xanchor: "left", yanchor: "bottom", showarrow: false, font: { size: 13 } });
   });
   return fsage.layout(layout);
 }

@@ -20,7 +20,7 @@ const histogram = (what) => ({
         xaxis: `x${id}`, yaxis: `y${id}`, mode: "lines+markers", name, legendgroup: name, showlegend: !named.has(name),
         line: { shape: "hvh", color: ink.colour, width: 2, dash: ink.dash }, marker: { size: 5, symbol: ink.symbol, color: ink.colour },
         fill: state.scale === "log" ? "none" : "tozeroy", fillcolor: fsage.fade(ink.colour, 0.08),
-        hovertemplate: `%{customdata[0]} to %{customdata[1]}: %{customdata[2]} (%{customdata[3]} %)<extra>${fsage.escape(trial.label)}</extra>`,
+        hovertemplate: fsage.markup`%{customdata[0]} to %{customdata[1]}: %{customdata[2]} (%{customdata[3]} %)<extra>${trial.label}</extra>`,
       };
       named.add(name);
       return trace;

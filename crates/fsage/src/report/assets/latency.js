@@ -17,9 +17,9 @@ fsage.charts.latency = {
         traces.push(...band(x, low, high).map((part) => ({ ...base, ...part, mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: fsage.fade(ink.colour, 0.13), hoverinfo: "skip" })));
       }
       if (state.points === "yes") {
-        traces.push({ ...base, y: series.p50, mode: "markers", marker: { color: fsage.fade(ink.colour, 0.5), size: 4, symbol: ink.symbol }, name: trial.label, hovertemplate: `%{y:.4g} µs median<br>after %{x:,}<extra>${fsage.escape(trial.label)}</extra>` });
+        traces.push({ ...base, y: series.p50, mode: "markers", marker: { color: fsage.fade(ink.colour, 0.5), size: 4, symbol: ink.symbol }, name: trial.label, hovertemplate: fsage.markup`%{y:.4g} µs median<br>after %{x:,}<extra>${trial.label}</extra>` });
       }
-      traces.push({ ...base, y: series.smooth, mode: "lines", line: { color: ink.colour, width: 2.2, dash: ink.dash }, name, showlegend: !named.has(name), hovertemplate: `%{y:.4g} µs smoothed<extra>${fsage.escape(trial.label)}</extra>` });
+      traces.push({ ...base, y: series.smooth, mode: "lines", line: { color: ink.colour, width: 2.2, dash: ink.dash }, name, showlegend: !named.has(name), hovertemplate: fsage.markup`%{y:.4g} µs smoothed<extra>${trial.label}</extra>` });
       named.add(name);
     }
     const over = state.x === "seconds" ? "seconds of load (s)" : "operations done";

@@ -17,10 +17,10 @@ fsage.lockstep = {
           const first = part.mode !== "markers" && !named.has(name);
           if (first) named.add(name);
           traces.push({
-            ...part, xaxis: `x${id}`, yaxis: `y${id}`, name: fsage.escape(name), legendgroup: name, showlegend: first,
+            ...part, xaxis: `x${id}`, yaxis: `y${id}`, name, legendgroup: name, showlegend: first,
             line: { color: colour, width: 2.2, dash: fsage.lockstep.dashes[volume % 5] },
             marker: { color: part.mode === "markers" ? fsage.fade(colour, 0.28) : colour, size: part.mode === "markers" ? 4 : 6, symbol: ["circle", "circle-open", "diamond-open"][volume % 3] },
-            hovertemplate: `%{y:.4g} ${fsage.escape(unit)} at round %{x}<extra>${fsage.escape(`${run.label}, ${run.volumes[volume]}`)}</extra>`,
+            hovertemplate: fsage.markup`%{y:.4g} ${unit} at round %{x}<extra>${run.label}, ${run.volumes[volume]}</extra>`,
           });
         }
       });
@@ -101,7 +101,7 @@ fsage.charts.lockstep_free = {
         type: "bar", xaxis: `x${id}`, yaxis: `y${id}`, name: `round ${run.looks[moment]}`, legendgroup: String(moment), legendrank: n, showlegend: first,
         marker: { color: ramp[n % 4] }, x: buckets.map((_, i) => i), y: what === "bytes" ? buckets.map((v) => v / 2 ** 30) : buckets,
         customdata: buckets.map((v, i) => [fsage.bucket(low + i), what === "bytes" ? fsage.size(v) : `${v} extents`]),
-        hovertemplate: `from %{customdata[0]}: %{customdata[1]}<extra>round ${run.looks[moment]}, ${fsage.escape(run.volumes[volume])}</extra>`,
+        hovertemplate: fsage.markup`from %{customdata[0]}: %{customdata[1]}<extra>round ${run.looks[moment]}, ${run.volumes[volume]}</extra>`,
       });
     }));
     const every = Math.ceil((high - low + 1) / 8);

@@ -11,7 +11,7 @@ fsage.charts.medium = {
     const light = ["#7a8699", "#0b6e99", "#4aa3c7", "#7fc4b0", "#d98c00", "#4c8c3f", "#9aa5b1", "#3f7fbf", "#8557c7", "#c0392b", "#b5477e", "#555f6d"];
     const dark = ["#8e99ab", "#46a6d1", "#7cc4e0", "#8fd4c0", "#f0ab2e", "#7cbf6b", "#b3bdc8", "#72a8dd", "#ab88e0", "#e57368", "#d77fae", "#8a94a2"];
     const colour = (p) => (fsage.dark() ? dark : light)[order(p) % 12];
-    const name = (d) => fsage.escape([fsage.data.file_systems[d.file_system].name, d.context].filter(Boolean).join(", "));
+    const name = (d) => [fsage.data.file_systems[d.file_system].name, d.context].filter(Boolean).join(", ");
     const bars = [...new Set(found.map(name))];
     const largest = Math.max(...found.map((d) => Object.values(d.parts).reduce((a, b) => a + b, 0)), 1);
     const [scale, unit] = largest >= 120e9 ? [60e9, "min"] : largest >= 1e9 ? [1e9, "s"] : largest >= 1e6 ? [1e6, "ms"] : [1e3, "µs"];
@@ -28,7 +28,7 @@ fsage.charts.medium = {
           showlegend: !traces.some((t) => t.name === part), marker: { color: colour(part) },
           y: rows.map((d) => bars.indexOf(name(d))), x: rows.map((d) => (share ? (100 * d.parts[part]) / sum(d) : d.parts[part] / scale)),
           customdata: rows.map((d) => [name(d), ((100 * d.parts[part]) / sum(d)).toPrecision(3), (d.parts[part] / scale).toPrecision(4)]),
-          hovertemplate: `%{customdata[0]}: ${fsage.escape(part)} %{customdata[2]} ${unit} (%{customdata[1]} %)<extra>${fsage.escape(medium)}</extra>`,
+          hovertemplate: fsage.markup`%{customdata[0]}: ${part} %{customdata[2]} ${unit} (%{customdata[1]} %)<extra>${medium}</extra>`,
         });
       }
     });

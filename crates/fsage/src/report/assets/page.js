@@ -36,9 +36,18 @@ fsage.save = (name, text) => {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 };
 
-fsage.csv = (rows) => rows.map((row) => row.map((cell) => {
+// A spreadsheet takes what begins with one of these for a formula; a number may begin so.
+const formula = /^[=+\-@\t\r]/;
+const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+fsage.inert = (cell) => {
   const text = cell == null ? "" : String(cell);
-  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return formula.test(text) && !number.test(text) ? `'${text}` : text;
+};
+
+fsage.csv = (rows) => rows.map((row) => row.map((cell) => {
+  const text = fsage.inert(cell);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }).join(",")).join("\n") + "\n";
 
 // Rows of a table as raw values; what a filter hides is left out.
@@ -56,7 +65,7 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   if (button.dataset.csvTable) fsage.save(`${button.dataset.csvTable}.csv`, fsage.csv(rawRows(button.dataset.csvTable)));
   if (button.dataset.copy) {
-    const text = rawRows(button.dataset.copy).map((row) => row.map((c) => (c ?? "").replace(/[\t\n]/g, " ")).join("\t")).join("\n");
+    const text = rawRows(button.dataset.copy).map((row) => row.map((c) => fsage.inert(c).replace(/[\t\r\n]/g, " ")).join("\t")).join("\n");
     const said = button.textContent;
     try { await navigator.clipboard.writeText(text); } catch {
       // Pages opened from a file may not have the clipboard interface.

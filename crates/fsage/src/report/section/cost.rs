@@ -1,6 +1,6 @@
 //! What the ageing took.
 
-use fsage_model::quantity::{as_f64, share};
+use fsage_model::quantity::{as_f64, share, sum};
 use maud::{Markup, html};
 
 use super::Content;
@@ -56,7 +56,7 @@ fn row(trial: &Trial, age: &Age, models: bool) -> Row {
     let speed = (seconds > 0.0).then(|| as_f64(result.operations) / seconds);
     let speed_in_words =
         |speed| if model.is_some() { in_unit(speed, "1/model s") } else { significant(speed) };
-    let failed: u64 = result.failed.values().sum();
+    let failed = sum(result.failed.values());
     let by_errno: Vec<String> =
         result.failed.iter().map(|(errno, count)| format!("{errno} {}", grouped(*count))).collect();
     let failed_text =

@@ -82,16 +82,16 @@ pub fn flags(trial: &Trial) -> Markup {
 fn scope(view: &View) -> String {
     // A run that several trials go on from was done once.
     let mut seen = BTreeSet::new();
-    let (mut operations, mut written) = (0, 0.0);
+    let (mut operations, mut written) = (0_u64, 0.0);
     for (_, age) in view.ages() {
         if age.run.as_ref().is_none_or(|run| seen.insert((run, &age.stage))) {
-            operations += age.result.operations;
+            operations = operations.saturating_add(age.result.operations);
             written += as_f64(age.result.bytes_written);
         }
     }
     // What followers did is what the leader did: told by what the operations were.
     for stage in view.trials.iter().filter_map(|trial| trial.lockstep.as_ref()) {
-        operations += stage.rounds.last().map_or(0, |round| round.operations);
+        operations = operations.saturating_add(stage.rounds.last().map_or(0, |round| round.operations));
         let leader = stage.rounds.iter().filter_map(|round| round.volumes.first());
         written += leader.map(|volume| as_f64(volume.write.bytes_written)).sum::<f64>();
     }

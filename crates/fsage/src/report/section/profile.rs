@@ -3,7 +3,7 @@
 use fsage_engine::fit::Fit;
 use fsage_model::load::LoadResult;
 use fsage_model::profile::{DISTANCE_NEAR, ONE_EXTENT_NEAR, Profile, USED_NEAR, rows, size_distance};
-use fsage_model::quantity::{as_f64, share};
+use fsage_model::quantity::{as_f64, share, sum};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -160,7 +160,7 @@ fn deepest(depths: &[(u64, u64)]) -> u64 {
 
 /// Directories below the top for each directory that has any.
 fn fan_out(rows: &[(u64, u64)], directories: u64) -> f64 {
-    let parents = rows.iter().filter(|row| row.0 > 0).map(|row| row.1).sum();
+    let parents = sum(rows.iter().filter(|row| row.0 > 0).map(|row| &row.1));
     share(directories.saturating_sub(1), parents)
 }
 
@@ -195,10 +195,9 @@ fn in_bytes(rows: &Sizes) -> Vec<(u64, u64)> {
 }
 
 fn compare(what: &str, original: &[(u64, u64)], volume: &[(u64, u64)]) -> Vec<Row> {
-    let total = |rows: &[(u64, u64)]| rows.iter().map(|row| row.1).sum::<u64>();
-    let at = |rows: &[(u64, u64)], bound: u64| {
-        rows.iter().filter(|row| row.0 == bound).map(|row| row.1).sum::<u64>()
-    };
+    let total = |rows: &[(u64, u64)]| sum(rows.iter().map(|row| &row.1));
+    let at =
+        |rows: &[(u64, u64)], bound: u64| sum(rows.iter().filter(|row| row.0 == bound).map(|row| &row.1));
     let bounds: std::collections::BTreeSet<u64> = original.iter().chain(volume).map(|row| row.0).collect();
     let cell = |rows: &[(u64, u64)], bound: u64| {
         let value = share(at(rows, bound), total(rows));
