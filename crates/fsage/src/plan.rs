@@ -17,7 +17,7 @@ use crate::study::{Overrides, Study};
 pub struct Plan {
     /// Version of the store that holds it.
     pub version: u32,
-    /// The study with profile and `--set` applied.
+    /// The study with preset and `--set` applied.
     pub study: StudySpec,
     /// What the command line changed.
     pub overrides: Overrides,
@@ -111,7 +111,7 @@ mod tests {
 
     fn aging(set: &[&str]) -> Plan {
         let set = set.iter().map(|s| (*s).to_owned()).collect();
-        plan(&load(Path::new("aging"), &Overrides { profile: Some("quick".into()), set }).unwrap())
+        plan(&load(Path::new("aging"), &Overrides { preset: Some("quick".into()), set }).unwrap())
     }
 
     fn ids(plan: &Plan) -> BTreeSet<String> {

@@ -75,7 +75,8 @@ fn mistakes_are_usage_errors_with_a_way_out() {
         ("replay_nothing", &["replay", "/nonexistent", "/tmp"]),
         ("report_of_nothing", &["report", "/nonexistent"]),
         ("study_nowhere", &["study", "check", "/nonexistent.toml"]),
-        ("quick_and_profile", &["run", "x.toml", "--quick", "--profile", "y"]),
+        ("quick_and_preset", &["run", "x.toml", "--quick", "--preset", "y"]),
+        ("the_old_name_of_preset", &["run", "x.toml", "--profile", "y"]),
         ("wrong_shell", &["completions", "csh"]),
     ];
     for (name, arguments) in cases {

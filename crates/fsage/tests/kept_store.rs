@@ -62,6 +62,27 @@ fn records_keep_their_stages_and_warnings() {
 }
 
 #[test]
+fn presets_are_read_under_the_name_that_they_had() {
+    let folder = stores();
+    let root = folder.path().join("kept");
+    let plan = std::fs::read_to_string(root.join("plan.json")).unwrap();
+    let with = plan
+        .replace(r#""profile":null"#, r#""profile":"quick""#)
+        .replace(r#""profile":{}"#, r#""profile":{"quick":{"repeats":2}}"#);
+    assert_ne!(plan, with);
+    std::fs::write(root.join("plan.json"), with).unwrap();
+    let plan = &Store::open(&root).unwrap().plan;
+    assert_eq!(plan.overrides.preset.as_deref(), Some("quick"));
+    assert_eq!(plan.study.preset["quick"]["repeats"], 2);
+    // A report without a plan reads the study's text.
+    std::fs::remove_file(root.join("plan.json")).unwrap();
+    let study = root.join("study.toml");
+    let text = std::fs::read_to_string(&study).unwrap() + "\n[profile.quick]\nrepeats = 2\n";
+    std::fs::write(&study, text).unwrap();
+    assert!(!page(&root).contains("the study cannot be understood"));
+}
+
+#[test]
 fn they_are_reported() {
     let folder = stores();
     let kept = page(&folder.path().join("kept"));

@@ -16,7 +16,7 @@ use sample_store::sample;
 
 fn aging(set: &[&str]) -> Study {
     let set = set.iter().map(|s| (*s).to_owned()).collect();
-    load(Path::new("aging"), &Overrides { profile: Some("quick".into()), set }).unwrap()
+    load(Path::new("aging"), &Overrides { preset: Some("quick".into()), set }).unwrap()
 }
 
 #[test]

@@ -31,12 +31,12 @@ file_size = { kind = "fixed", size = "8KiB" }
 [matrix]
 "file_system.kind" = ["ext4", "xfs"]
 
-[profile.quick]
+[preset.quick]
 stage.age.stop.operations = 10
 "#;
 
 fn read(text: &str, set: &[&str]) -> Result<Study, StudyError> {
-    let overrides = Overrides { profile: None, set: set.iter().map(|s| (*s).to_owned()).collect() };
+    let overrides = Overrides { preset: None, set: set.iter().map(|s| (*s).to_owned()).collect() };
     parse(Path::new("small.toml"), text.to_owned(), &overrides)
 }
 
@@ -48,7 +48,7 @@ fn refused(text: &str, set: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn shipped_studies_load_with_every_profile() {
+fn shipped_studies_load_with_every_preset() {
     let names: Vec<String> = list(Path::new("/nowhere"))
         .into_iter()
         .map(|e| {
@@ -172,30 +172,37 @@ fn a_wrong_medium_is_said_at_its_line() {
 }
 
 #[test]
-fn a_profile_may_begin_with_another() {
+fn a_preset_may_begin_with_another() {
     let text = format!(
-        "{SMALL}\n[profile.tiny]\ninherits = \"quick\"\nvolume.size = \"500MiB\"\n\n[profile.tinier]\ninherits = \"tiny\"\nvolume.size = \"400MiB\"\n"
+        "{SMALL}\n[preset.tiny]\ninherits = \"quick\"\nvolume.size = \"500MiB\"\n\n[preset.tinier]\ninherits = \"tiny\"\nvolume.size = \"400MiB\"\n"
     );
-    let with = |text: &str, profile: &str| {
-        let overrides = Overrides { profile: Some(profile.to_owned()), set: Vec::new() };
+    let with = |text: &str, preset: &str| {
+        let overrides = Overrides { preset: Some(preset.to_owned()), set: Vec::new() };
         parse(Path::new("small.toml"), text.to_owned(), &overrides)
     };
     let study = serde_json::to_value(&with(&text, "tinier").unwrap().spec).unwrap();
     assert_eq!(study["stage"][0]["stop"]["operations"], 10);
     assert_eq!(study["volume"]["size"], 400 << 20);
-    let circle = text.replace("[profile.quick]", "[profile.quick]\ninherits = \"tinier\"");
+    let circle = text.replace("[preset.quick]", "[preset.quick]\ninherits = \"tinier\"");
     let error = with(&circle, "tiny").unwrap_err().to_string();
-    assert!(error.contains("`tiny` inherits from this profile"), "{error}");
+    assert!(error.contains("`tiny` inherits from this preset"), "{error}");
     let error = with(&text.replace("= \"quick\"", "= [\"quick\"]"), "tiny").unwrap_err().to_string();
-    assert!(error.contains("the name of one profile is expected"), "{error}");
+    assert!(error.contains("the name of one preset is expected"), "{error}");
     let error = with(&text.replace("\"quick\"", "\"quack\""), "tiny").unwrap_err();
-    assert!(error.to_string().contains("there is no profile `quack`"), "{error}");
+    assert!(error.to_string().contains("there is no preset `quack`"), "{error}");
     assert_eq!(error.hint().unwrap(), "it has `quick`, `tinier`, `tiny`");
 }
 
 #[test]
-fn a_claim_may_be_about_a_factor_of_a_profile() {
-    let claim = "\n[profile.media]\n\"matrix.volume.size\" = [\"300MiB\", \"400MiB\"]\n\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"s\"\n[claim.check]\nkind = \"ratio\"\nmetric = \"grep\"\nnumerator = { \"volume.size\" = \"300MiB\" }\ndenominator = { \"volume.size\" = \"400MiB\" }\n";
+fn the_old_key_of_presets_is_refused_with_the_new_one() {
+    let (message, hint) = refused(&SMALL.replace("[preset.quick]", "[profile.quick]"), &[]);
+    assert!(message.contains("`profile`: there is no such key"), "{message}");
+    assert_eq!(hint, "presets of a study are written `[preset.NAME]`");
+}
+
+#[test]
+fn a_claim_may_be_about_a_factor_of_a_preset() {
+    let claim = "\n[preset.media]\n\"matrix.volume.size\" = [\"300MiB\", \"400MiB\"]\n\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"s\"\n[claim.check]\nkind = \"ratio\"\nmetric = \"grep\"\nnumerator = { \"volume.size\" = \"300MiB\" }\ndenominator = { \"volume.size\" = \"400MiB\" }\n";
     let text = format!("{SMALL}{claim}");
     assert_eq!(read(&text, &[]).unwrap().spec.claim.len(), 1);
     let (message, _) = refused(&text.replace("= \"400MiB\" }", "= \"500MiB\" }"), &[]);
@@ -260,9 +267,9 @@ fn two_stages_of_one_name_are_refused() {
 }
 
 #[test]
-fn profile_then_set_then_matrix() {
+fn preset_then_set_then_matrix() {
     let overrides = Overrides {
-        profile: Some("quick".into()),
+        preset: Some("quick".into()),
         set: vec!["stage.age.workload.slots=7".into(), "title=changed = yes".into()],
     };
     let study = parse(Path::new("small.toml"), SMALL.to_owned(), &overrides).unwrap();
@@ -276,13 +283,13 @@ fn profile_then_set_then_matrix() {
 }
 
 #[test]
-fn a_wrong_profile_value_is_shown_at_the_profile() {
+fn a_wrong_preset_value_is_shown_at_the_preset() {
     let text = SMALL.replace("stage.age.stop.operations = 10", "stage.age.stop.operation = 10");
-    let overrides = Overrides { profile: Some("quick".into()), set: Vec::new() };
+    let overrides = Overrides { preset: Some("quick".into()), set: Vec::new() };
     let error = parse(Path::new("small.toml"), text, &overrides).unwrap_err();
     assert!(error.to_string().starts_with("small.toml:26:"), "{error}");
     assert_eq!(error.hint().as_deref(), Some("did you mean `operations`?"));
-    let overrides = Overrides { profile: Some("quik".into()), set: Vec::new() };
+    let overrides = Overrides { preset: Some("quik".into()), set: Vec::new() };
     let error = parse(Path::new("small.toml"), SMALL.to_owned(), &overrides).unwrap_err();
     assert_eq!(error.hint().as_deref(), Some("it has `quick`"));
 }
@@ -341,7 +348,7 @@ fn historical(history: &str) -> (tempfile::TempDir, String) {
 }
 
 fn read_in(folder: &Path, text: &str, set: &[&str]) -> Result<Study, StudyError> {
-    let overrides = Overrides { profile: None, set: set.iter().map(|s| (*s).to_owned()).collect() };
+    let overrides = Overrides { preset: None, set: set.iter().map(|s| (*s).to_owned()).collect() };
     parse(&folder.join("small.toml"), text.to_owned(), &overrides)
 }
 

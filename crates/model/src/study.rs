@@ -1,6 +1,6 @@
 //! A study as its TOML says it: plain data that touches nothing.
 //!
-//! `[matrix]`, `[profile.*]` and `--set` change it by dotted paths before it is resolved. In a path a
+//! `[matrix]`, `[preset.*]` and `--set` change it by dotted paths before it is resolved. In a path a
 //! stage is named by its `name`: `stage.age.workload.slots`.
 
 use std::collections::BTreeMap;
@@ -52,10 +52,10 @@ pub struct StudySpec {
     /// Dotted path → the values it takes; the cells are the cross product.
     #[serde(default)]
     pub matrix: BTreeMap<String, Vec<serde_json::Value>>,
-    /// Name → dotted path → value: overrides taken together (`--quick` is the profile `quick`). `inherits` names a profile whose
-    /// values come first.
-    #[serde(default)]
-    pub profile: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    /// Name → dotted path → value: overrides taken together (`--quick` is the preset `quick`). `inherits` names a preset whose
+    /// values come first. Stores of before have it as `profile`.
+    #[serde(default, alias = "profile")]
+    pub preset: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// File systems described in TOML alone: name → description.
     #[serde(default)]
     pub driver: BTreeMap<String, DriverSpec>,

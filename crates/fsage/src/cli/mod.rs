@@ -35,7 +35,7 @@ mod workload;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use fsage_model::problem;
 
@@ -126,7 +126,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return ExitCode::from(parse_failed(&error, &args)),
+        Err(error) => return ExitCode::from(parse_failed(&with_new_name(error), &args)),
     };
     let terminal = Terminal::new(cli.global.json, cli.global.quiet, cli.global.color);
     if cli.global.allow_foreign_owner {
@@ -183,6 +183,16 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Doctor(args) => doctor::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
     }
+}
+
+/// Adds the name that a renamed option has now.
+fn with_new_name(mut error: clap::Error) -> clap::Error {
+    let old = |context| error.get(context) == Some(&ContextValue::String("--profile".to_owned()));
+    if error.kind() == ErrorKind::UnknownArgument && old(ContextKind::InvalidArg) {
+        let tip = "a study's presets are chosen with '--preset'".to_owned();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Shows help, the version, or what is wrong with the arguments (exit code 2).

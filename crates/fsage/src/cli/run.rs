@@ -27,12 +27,12 @@ pub struct RunArgs {
     /// The study's TOML file, or the name of a study that comes with fsage (`fsage study list`)
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
-    /// Use the study's `quick` profile: minutes instead of hours
-    #[arg(long, conflicts_with = "profile")]
+    /// Use the study's `quick` preset: minutes instead of hours
+    #[arg(long, conflicts_with = "preset")]
     pub quick: bool,
-    /// Use this profile of the study
+    /// Use this preset of the study
     #[arg(long, value_name = "NAME")]
-    pub profile: Option<String>,
+    pub preset: Option<String>,
     /// Change the study: a dotted path and a TOML value, such as `stage.age.threads=2`; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &RunArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let options = RunOptions {
         study: args.study.clone(),
         quick: args.quick,
-        profile: args.profile.clone(),
+        preset: args.preset.clone(),
         set: args.set.clone(),
         store: args.store.clone(),
         dry_run: args.dry_run,

@@ -80,7 +80,7 @@ fn check(args: &CheckArgs, terminal: &Terminal) -> Result<u8, Problem> {
 
 fn words(check: &StudyCheck) -> String {
     let trials: Vec<String> =
-        check.trials.iter().map(|(profile, trials)| format!("{profile} {trials}")).collect();
+        check.trials.iter().map(|(preset, trials)| format!("{preset} {trials}")).collect();
     format!("ok, trials: {}; {} of {} claims are checked", trials.join(", "), check.claims.0, check.claims.1)
 }
 

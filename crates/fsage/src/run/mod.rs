@@ -41,10 +41,10 @@ use crate::volume::EraseConsent;
 pub struct RunOptions {
     /// A study file or the name of a shipped study.
     pub study: PathBuf,
-    /// Same as profile `quick`.
+    /// Same as preset `quick`.
     pub quick: bool,
-    /// Profile to apply.
-    pub profile: Option<String>,
+    /// Preset to apply.
+    pub preset: Option<String>,
     /// `path=value`, in order.
     pub set: Vec<String>,
     /// Where results go; absent: `./store/<study name>`.
@@ -61,8 +61,8 @@ impl RunOptions {
     /// The overrides among the options.
     #[must_use]
     pub fn overrides(&self) -> Overrides {
-        let profile = if self.quick { Some("quick".to_owned()) } else { self.profile.clone() };
-        Overrides { profile, set: self.set.clone() }
+        let preset = if self.quick { Some("quick".to_owned()) } else { self.preset.clone() };
+        Overrides { preset, set: self.set.clone() }
     }
 }
 

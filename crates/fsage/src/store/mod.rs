@@ -75,7 +75,7 @@ impl Store {
         &self.root
     }
 
-    /// The plan: the study as it was run (profile and `--set` applied) and its trials.
+    /// The plan: the study as it was run (preset and `--set` applied) and its trials.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan

@@ -163,13 +163,13 @@ fn difference(old: &Plan, new: &Plan) -> Option<String> {
     let planned: BTreeSet<&String> = new.trials.iter().map(|t| &t.id).collect();
     let missing = old.trials.iter().filter(|t| !planned.contains(&t.id)).count();
     (missing > 0).then(|| {
-        let profile =
-            |p: &Plan| p.overrides.profile.clone().map_or("no profile".into(), |p| format!("profile {p}"));
+        let preset =
+            |p: &Plan| p.overrides.preset.clone().map_or("no preset".into(), |p| format!("preset {p}"));
         format!(
             "{missing} of its {} trials are not in this run (it was made with {}, this is {})",
             old.trials.len(),
-            profile(old),
-            profile(new)
+            preset(old),
+            preset(new)
         )
     })
 }

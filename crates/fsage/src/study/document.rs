@@ -1,7 +1,7 @@
 //! A study's text as a tree of values that remembers where each key was written.
 //!
 //! Paths are lists of segments; an array element's segment is its index. Below `[matrix]` and
-//! `[profile.*]` a dotted key (`volume.size = "1GiB"`) is one key, quoted or not.
+//! `[preset.*]` a dotted key (`volume.size = "1GiB"`) is one key, quoted or not.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -120,7 +120,7 @@ fn floor(text: &str, mut at: usize) -> usize {
 
 /// Whether dotted keys of the table at `path` are names of their own, not nested tables.
 fn flat(path: &[String]) -> bool {
-    matches!(path, [m] if m == "matrix") || matches!(path, [p, _] if p == "profile")
+    matches!(path, [m] if m == "matrix") || matches!(path, [p, _] if p == "preset")
 }
 
 fn table(table: &dyn TableLike, path: &mut Segments, spans: &mut BTreeMap<Segments, Range<usize>>) -> Value {

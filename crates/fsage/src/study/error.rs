@@ -34,11 +34,11 @@ pub enum StudyError {
         /// Why.
         message: String,
     },
-    /// There is no such profile.
-    #[error("there is no profile `{profile}` in {}", path.display())]
-    NoProfile {
+    /// There is no such preset.
+    #[error("there is no preset `{preset}` in {}", path.display())]
+    NoPreset {
         /// Asked for.
-        profile: String,
+        preset: String,
         /// File.
         path: PathBuf,
         /// What to do.
@@ -63,7 +63,7 @@ pub enum StudyError {
 pub struct Fault {
     /// Where it was written; absent for `--set`.
     pub place: Option<TextPosition>,
-    /// What put the value there when it was not the study itself (`--set a=b`, `profile quick`).
+    /// What put the value there when it was not the study itself (`--set a=b`, `preset quick`).
     pub origin: String,
     /// Dotted path.
     pub path: String,
@@ -117,7 +117,7 @@ impl Explain for StudyError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::NotFound { hint, .. } | Self::NoProfile { hint, .. } => Some(hint.clone()),
+            Self::NotFound { hint, .. } | Self::NoPreset { hint, .. } => Some(hint.clone()),
             Self::NotAnAssignment { .. } => Some("write --set volume.size=2GiB".to_owned()),
             Self::Invalid { faults } => faults.first().and_then(|f| f.hint.clone()),
             Self::Read { source, .. } => fsage_sys::input::Unfit::hint(source).map(str::to_owned),

@@ -1,4 +1,4 @@
-//! From a document to cells: profile, `--set` and matrix, each value traced back to what put it there.
+//! From a document to cells: preset, `--set` and matrix, each value traced back to what put it there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::{Cell, Overrides, StudyError, identity, path, validate};
 use crate::filesystem::FileSystem;
 use crate::source::{self, Contents, Refusal};
 
-/// Key of a profile that names the one whose values it begins with.
+/// Key of a preset that names the one whose values it begins with.
 const INHERITS: &str = "inherits";
 
 /// Cells of a study, at most; more is taken for a mistake.
@@ -36,7 +36,7 @@ pub(super) struct Layers<'a> {
 
 struct Origin {
     path: Segments,
-    /// `profile quick`, `--set a=b`, or empty for the matrix of the study itself.
+    /// `preset quick`, `--set a=b`, or empty for the matrix of the study itself.
     name: String,
     /// Where it is in the document.
     written: Segments,
@@ -56,10 +56,10 @@ impl<'a> Layers<'a> {
         Ok(layers)
     }
 
-    /// Applies the profile, then each `--set`.
+    /// Applies the preset, then each `--set`.
     pub(super) fn apply(&mut self, file: &Path, overrides: &Overrides) -> Result<(), StudyError> {
-        if let Some(name) = &overrides.profile {
-            self.apply_profile(file, name)?;
+        if let Some(name) = &overrides.preset {
+            self.apply_preset(file, name)?;
         }
         self.embed_profiles(self.document.folder())?;
         for text in &overrides.set {
@@ -72,30 +72,30 @@ impl<'a> Layers<'a> {
         self.reject(schema::check(&self.value))
     }
 
-    /// Applies a profile, after the one that it inherits from.
-    fn apply_profile(&mut self, file: &Path, name: &str) -> Result<(), StudyError> {
-        let profiles = self.value.get("profile").and_then(Value::as_object).cloned().unwrap_or_default();
-        let table = |name: &str| profiles.get(name).and_then(Value::as_object);
-        for (name, values) in &profiles {
+    /// Applies a preset, after the one that it inherits from.
+    fn apply_preset(&mut self, file: &Path, name: &str) -> Result<(), StudyError> {
+        let presets = self.value.get("preset").and_then(Value::as_object).cloned().unwrap_or_default();
+        let table = |name: &str| presets.get(name).and_then(Value::as_object);
+        for (name, values) in &presets {
             if values.get(INHERITS).is_some_and(|parent| !parent.is_string()) {
-                let path = ["profile".to_owned(), name.clone(), INHERITS.to_owned()];
-                return self.reject(vec![Problem::new(&path, "the name of one profile is expected")]);
+                let path = ["preset".to_owned(), name.clone(), INHERITS.to_owned()];
+                return self.reject(vec![Problem::new(&path, "the name of one preset is expected")]);
             }
         }
         let mut order = vec![name.to_owned()];
         while let Some(parent) = order.last().and_then(|name| table(name)?.get(INHERITS)?.as_str()) {
             if order.iter().any(|known| known == parent) {
-                let path = ["profile".to_owned(), order[order.len() - 1].clone(), INHERITS.to_owned()];
-                let problem = Problem::new(&path, format!("`{parent}` inherits from this profile"));
+                let path = ["preset".to_owned(), order[order.len() - 1].clone(), INHERITS.to_owned()];
+                let problem = Problem::new(&path, format!("`{parent}` inherits from this preset"));
                 return self.reject(vec![problem]);
             }
             order.push(parent.to_owned());
         }
         for name in order.iter().rev() {
-            let values = table(name).ok_or_else(|| no_profile(file, name, &profiles))?;
+            let values = table(name).ok_or_else(|| no_preset(file, name, &presets))?;
             for (path, value) in values.iter().filter(|(path, _)| *path != INHERITS) {
-                let written = vec!["profile".to_owned(), name.clone(), path.clone()];
-                self.set(path, value.clone(), format!("profile {name}"), written)?;
+                let written = vec!["preset".to_owned(), name.clone(), path.clone()];
+                self.set(path, value.clone(), format!("preset {name}"), written)?;
             }
         }
         Ok(())
@@ -278,13 +278,13 @@ impl<'a> Layers<'a> {
     }
 }
 
-fn no_profile(file: &Path, name: &str, profiles: &Map<String, Value>) -> StudyError {
-    let names: Vec<String> = profiles.keys().map(|name| format!("`{name}`")).collect();
-    StudyError::NoProfile {
-        profile: name.to_owned(),
+fn no_preset(file: &Path, name: &str, presets: &Map<String, Value>) -> StudyError {
+    let names: Vec<String> = presets.keys().map(|name| format!("`{name}`")).collect();
+    StudyError::NoPreset {
+        preset: name.to_owned(),
         path: file.to_owned(),
         hint: if names.is_empty() {
-            "the study has no profile: leave it out".to_owned()
+            "the study has no preset: leave it out".to_owned()
         } else {
             format!("it has {}", names.join(", "))
         },

@@ -20,7 +20,7 @@ pub fn program() -> String {
 const BASIS_VERSION: u32 = 1;
 
 /// Canonical JSON (sorted keys, no spaces) of what affects the result of a cell. Left out: names, texts
-/// and claims, the matrix and profiles it came from, options of other file systems, and stages of other states.
+/// and claims, the matrix and presets it came from, options of other file systems, and stages of other states.
 #[must_use]
 pub fn canonical(cell: &StudySpec) -> String {
     canonical_at(cell, WORKLOAD_VERSION)

@@ -1,6 +1,6 @@
 //! Studies: a TOML file becomes resolved, validated cells.
 //!
-//! Order: text → profile → `--set` → matrix → one [`Cell`] for each combination of factor values. Every
+//! Order: text → preset → `--set` → matrix → one [`Cell`] for each combination of factor values. Every
 //! cell is checked before anything is taken from the host.
 
 mod document;
@@ -29,13 +29,14 @@ use crate::filesystem::FileSystem;
 /// What the command line changes in a study.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overrides {
-    /// Profile to apply (`--quick` is `quick`).
-    pub profile: Option<String>,
-    /// `path=value` texts, applied after the profile, in order.
+    /// Preset to apply (`--quick` is `quick`). Stores of before have it as `profile`.
+    #[serde(alias = "profile")]
+    pub preset: Option<String>,
+    /// `path=value` texts, applied after the preset, in order.
     pub set: Vec<String>,
 }
 
-/// A study, read, changed by profile and `--set`, expanded and checked.
+/// A study, read, changed by preset and `--set`, expanded and checked.
 #[derive(Debug, Clone)]
 pub struct Study {
     /// Where it was read from; a shipped study has its file name.
@@ -44,7 +45,7 @@ pub struct Study {
     pub text: String,
     /// What the command line changed.
     pub overrides: Overrides,
-    /// The study with profile and `--set` applied, matrix not expanded.
+    /// The study with preset and `--set` applied, matrix not expanded.
     pub spec: StudySpec,
     /// One for each combination of factor values, in the order of the matrix.
     pub cells: Vec<Cell>,
@@ -106,13 +107,13 @@ pub struct StudyCheck {
     pub name: String,
     /// One line.
     pub title: String,
-    /// Trials without a profile, and with each.
+    /// Trials without a preset, and with each.
     pub trials: BTreeMap<String, usize>,
     /// Claims that are checked, of how many.
     pub claims: (usize, usize),
 }
 
-/// Reads and checks a study with each of its profiles; `full` stands for none.
+/// Reads and checks a study with each of its presets; `full` stands for none.
 ///
 /// # Errors
 /// As [`load`].
@@ -120,9 +121,9 @@ pub fn check(path: &Path) -> Result<StudyCheck, StudyError> {
     let full = load(path, &Overrides::default())?;
     let count = |study: &Study| study.cells.len() * usize::try_from(study.spec.repeats).unwrap_or(usize::MAX);
     let mut trials = BTreeMap::from([("full".to_owned(), count(&full))]);
-    for profile in full.spec.profile.keys() {
-        let study = load(path, &Overrides { profile: Some(profile.clone()), set: Vec::new() })?;
-        trials.insert(profile.clone(), count(&study));
+    for preset in full.spec.preset.keys() {
+        let study = load(path, &Overrides { preset: Some(preset.clone()), set: Vec::new() })?;
+        trials.insert(preset.clone(), count(&study));
     }
     let claims = (full.spec.claim.iter().filter(|c| c.check.is_some()).count(), full.spec.claim.len());
     Ok(StudyCheck { name: full.spec.name, title: full.spec.title, trials, claims })

@@ -1,4 +1,4 @@
-//! Dotted paths: what `[matrix]`, `[profile.*]`, claims and `--set` name things by.
+//! Dotted paths: what `[matrix]`, `[preset.*]`, claims and `--set` name things by.
 //!
 //! `stage.<name>.x` names a stage by its `name`. `matrix.<path>` names the matrix' entry for that path,
 //! dots and all.

@@ -287,6 +287,9 @@ impl Walk<'_> {
     fn unknown_key<'a>(&mut self, key: &str, known: impl Iterator<Item = &'a str>) {
         let known: Vec<&str> = known.collect();
         let hint = match nearest(key, known.iter().copied()) {
+            _ if self.path.is_empty() && key == "profile" => {
+                "presets of a study are written `[preset.NAME]`".to_owned()
+            }
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known here: {}", quoted(&known)),
         };

@@ -22,8 +22,8 @@ pub struct StudyEntry {
     pub name: String,
     /// One line.
     pub title: String,
-    /// Profiles that it has.
-    pub profiles: Vec<String>,
+    /// Presets that it has.
+    pub presets: Vec<String>,
     /// File; absent for a study shipped within the program.
     pub path: Option<PathBuf>,
     /// Why it cannot be run; empty when it can.
@@ -91,14 +91,14 @@ fn entry(path: &Path, file: Option<PathBuf>) -> StudyEntry {
         Ok(study) => StudyEntry {
             name,
             title: study.spec.title,
-            profiles: study.spec.profile.into_keys().collect(),
+            presets: study.spec.preset.into_keys().collect(),
             path: file,
             error: String::new(),
         },
         Err(error) => StudyEntry {
             name,
             title: String::new(),
-            profiles: Vec::new(),
+            presets: Vec::new(),
             path: file,
             error: error.to_string(),
         },

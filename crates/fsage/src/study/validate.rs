@@ -155,7 +155,7 @@ fn sides(test: &ClaimCheck) -> Vec<(&'static str, &BTreeMap<String, Value>)> {
     }
 }
 
-/// A factor value that a claim names must be one somewhere: in the matrix, as it is written or as it is now, or in that of a profile. Where
+/// A factor value that a claim names must be one somewhere: in the matrix, as it is written or as it is now, or in that of a preset. Where
 /// it is in another one than that which is run, the claim is untested, not wrong.
 fn factor(check: &mut Checker, spec: &StudySpec, written: &Value, at: &str, path: &str, wanted: &Value) {
     let mut place: Vec<String> = at.split('.').map(str::to_owned).collect();
@@ -174,10 +174,10 @@ fn values_of<'a>(
     place: Vec<String>,
     path: &str,
 ) -> Option<Vec<&'a Value>> {
-    let profiles = written.get("profile").and_then(Value::as_object).into_iter().flat_map(|all| all.values());
-    let of_profiles = profiles.filter_map(|profile| profile.get(format!("matrix.{path}")));
+    let presets = written.get("preset").and_then(Value::as_object).into_iter().flat_map(|all| all.values());
+    let of_presets = presets.filter_map(|preset| preset.get(format!("matrix.{path}")));
     let of_study = written.get("matrix").and_then(|matrix| matrix.get(path));
-    let mut lists: Vec<&Vec<Value>> = of_profiles.chain(of_study).filter_map(Value::as_array).collect();
+    let mut lists: Vec<&Vec<Value>> = of_presets.chain(of_study).filter_map(Value::as_array).collect();
     lists.extend(spec.matrix.get(path));
     if lists.is_empty() {
         let hint =

@@ -27,9 +27,9 @@ impl Records {
     pub fn new(ground: &Ground) -> Self {
         let root = ground.path("inside/store");
         let set = vec!["repeats=1".to_owned(), "matrix={}".to_owned()];
-        let study = load("aging".as_ref(), &Overrides { profile: Some("quick".into()), set })
+        let study = load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set })
             .or_else(|_| {
-                load("aging".as_ref(), &Overrides { profile: Some("quick".into()), set: Vec::new() })
+                load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set: Vec::new() })
             })
             .unwrap();
         let mut plan = plan(&study);

@@ -29,7 +29,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// As large as the quick profile.
+    /// As large as the quick preset.
     pub const QUICK: Self = Self { operations: 200_000, ticks: 400, probes: 60, kinds: 8, repeats: 1 };
     /// 100 million operations.
     pub const LARGE: Self =

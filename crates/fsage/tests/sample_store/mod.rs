@@ -25,7 +25,7 @@ const VOLUME: u64 = 1 << 30;
 #[allow(dead_code, reason = "each test that includes this module uses some of it")]
 pub fn sample(root: &Path, repeats: u32) -> PathBuf {
     let set = vec![format!("repeats={repeats}")];
-    let study = load(Path::new("aging"), &Overrides { profile: Some("quick".into()), set }).unwrap();
+    let study = load(Path::new("aging"), &Overrides { preset: Some("quick".into()), set }).unwrap();
     let plan = plan(&study);
     let writer = Store::create(root, &plan, &study.text).unwrap();
     for trial in &plan.trials {
