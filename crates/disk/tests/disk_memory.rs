@@ -2,7 +2,7 @@
 //!
 //! One test at a time, as the memory of the whole process is looked at.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

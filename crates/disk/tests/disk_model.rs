@@ -3,7 +3,7 @@
 //!
 //! The time is the disk's own, a hard disk's. By default a few minutes of it pass; `FSAGE_DISK_HOURS=24` makes it a day (build with `--release`).
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
 use std::sync::Arc;
 

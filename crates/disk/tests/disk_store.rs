@@ -1,7 +1,7 @@
 //! The store against a plain map of blocks: random requests over all sizes and alignments, with snapshots, a log,
 //! views moved along it, and a spill file.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -65,7 +65,7 @@ impl LocationError {
     pub fn hint(&self) -> String {
         match self {
             Self::Leaves { .. } => {
-                "nothing outside was touched; look at what is on the volume before using it again".to_owned()
+                "nothing outside was touched; inspect what is on the volume before using it again".to_owned()
             }
             Self::Open { source, .. } if source.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) => {
                 "fsage needs openat2: Linux 5.6 or newer".to_owned()

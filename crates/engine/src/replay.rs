@@ -80,7 +80,7 @@ pub enum ReplayError {
         path: PathBuf,
     },
     /// How far the replay is cannot be kept or found out.
-    #[error("cannot go on with a replay: {}: {source}", path.display())]
+    #[error("cannot resume a replay: {}: {source}", path.display())]
     Resume {
         /// The object.
         path: PathBuf,
@@ -128,7 +128,7 @@ impl ReplayError {
             Self::Shape(_) | Self::Resume { .. } => String::new(),
             Self::Verify(error) => error.hint(),
             Self::Busy { .. } => "wait for its end, or name another directory".to_owned(),
-            Self::Interrupted { .. } => "go on with --resume, or name another directory".to_owned(),
+            Self::Interrupted { .. } => "use --resume to continue, or name another directory".to_owned(),
             Self::OtherReplay { path } => {
                 format!(
                     "name the same trace and directory as then, or remove {} and the trees",
@@ -296,7 +296,7 @@ impl Begun {
                 return Err(ReplayError::Interrupted { path: ground.path().to_owned() });
             }
             Some(kept) if !kept.header.same_boot(&header) => {
-                (None, Some("the host was started anew since".to_owned()))
+                (None, Some("the host was restarted since".to_owned()))
             }
             Some(kept) => match resume::find(crate::trace::read(trace)?, ground.anchor(), kept.done)? {
                 Ok(position) => (Some(position), None),

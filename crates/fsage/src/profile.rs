@@ -182,7 +182,7 @@ pub fn to_toml(profile: &Profile) -> String {
     put(format_args!("count = {}\nbytes = {}\n", files.count, files.bytes));
     put(format_args!("# With at least one extent on the volume; the three figures below are about these.\n"));
     put(format_args!("mapped = {}\n", files.mapped));
-    put(format_args!("# Could not be looked at.\nunseen = {}\n", files.unseen));
+    put(format_args!("# Could not be inspected.\nunseen = {}\n", files.unseen));
     put(format_args!("one_extent_share = {:?}\n", files.one_extent_share));
     put(format_args!("extents_per_file = {:?}\n", files.extents_per_file));
     put(format_args!("layout_score = {:?}\n", files.layout_score));

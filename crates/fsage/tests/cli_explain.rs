@@ -53,13 +53,9 @@ fn the_worst_directory_is_named_mapped_and_what_would_mend_it_is_told() {
     let page = mounted.join("../why.html");
     let run = fsage(&["explain", &tree, "-o", &page]);
     assert_eq!(run.code, 0, "{run:?}");
-    for part in [
-        "What would mend it",
-        "copy it to a fresh volume",
-        "Worst directories",
-        "Where bad lies",
-        "█ its data",
-    ] {
+    for part in
+        ["Suggested fixes", "copy it to a fresh volume", "Worst directories", "Where bad lies", "█ its data"]
+    {
         assert!(run.stdout.contains(part), "{part} is not in\n{}", run.stdout);
     }
     let html = std::fs::read_to_string(&page).unwrap();
@@ -77,7 +73,7 @@ fn wrong_input_is_told_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     for (arguments, code, words) in [
-        (vec!["explain", "/nowhere/at/all"], 2, "cannot look at `/nowhere/at/all`"),
+        (vec!["explain", "/nowhere/at/all"], 2, "cannot inspect `/nowhere/at/all`"),
         (vec!["explain", path, "--medium", "drum"], 2, "`fsage disk media` lists them"),
         (vec!["explain", path], 4, "no file there has data on the volume"),
         (vec!["explain", path, "--worst", "x"], 2, "--worst"),
@@ -141,7 +137,7 @@ fn what_trials_kept_is_told() {
     for part in [
         ", full: 9 files",
         ", empty: 9 files",
-        "What would mend it",
+        "Suggested fixes",
         "Worst directories",
         "Where bad lies",
         "hdd-7200",
@@ -203,7 +199,7 @@ fn the_copy_that_was_made_is_promised_and_not_the_bound() {
     let run = explain(&root, &[]);
     let line = run.stdout.lines().find(|line| line.contains("copy it to a fresh volume")).unwrap();
     let share = |ns: u64| as_f64(ns) / as_f64(tree.now_ns) * 100.0;
-    assert!(share(made_ns) - share(tree.copied_ns) > 2.0, "the two would be told alike");
+    assert!(share(made_ns) - share(tree.copied_ns) > 2.0, "the two would be reported alike");
     assert!(line.ends_with(&format!("({:.0} %)", share(made_ns))), "{line}");
 }
 

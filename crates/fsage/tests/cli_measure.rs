@@ -43,7 +43,7 @@ fn senseless_command_lines_are_refused() {
         (&["grep", path, "--set", "reads=1"], "does not fit `grep`"),
         (&["append", path], "--yes-change-files"),
         (&["delete", path], "--yes-change-files"),
-        (&["grep", "/nowhere"], "cannot look at `/nowhere`"),
+        (&["grep", "/nowhere"], "cannot inspect `/nowhere`"),
     ] {
         let run = measure(arguments);
         assert_eq!(run.code, 2, "{run:?}");
@@ -81,7 +81,7 @@ fn a_volume_is_measured_and_stays_as_it_was() {
     let inside = mounted.join("d1");
     let refused = measure(&["walk", &inside, "--remount"]);
     let other = mounted.join("d2");
-    let run = if refused.stderr.contains("cannot look at") {
+    let run = if refused.stderr.contains("cannot inspect") {
         measure(&["walk", &other, "--remount"])
     } else {
         refused

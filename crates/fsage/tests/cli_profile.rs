@@ -82,7 +82,7 @@ fn what_cannot_be_looked_at_is_counted_and_said() {
     let run = Run::of(command.arg(folder.path().join("fsage")).args(["profile", "--json"]).arg(&tree));
     let profile = run.result();
     assert_eq!((&profile["files"]["count"], &profile["files"]["unseen"]), (&1.into(), &1.into()));
-    assert!(run.stderr.contains("1 file or directory could not be looked at"), "{run:?}");
+    assert!(run.stderr.contains("1 file or directory could not be inspected"), "{run:?}");
 }
 
 #[test]

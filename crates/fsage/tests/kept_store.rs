@@ -71,7 +71,8 @@ fn presets_are_read_under_the_name_that_they_had() {
         .replace(r#""profile":{}"#, r#""profile":{"quick":{"repeats":2}}"#);
     assert_ne!(plan, with);
     std::fs::write(root.join("plan.json"), with).unwrap();
-    let plan = &Store::open(&root).unwrap().plan;
+    let store = Store::open(&root).unwrap();
+    let plan = store.plan();
     assert_eq!(plan.overrides.preset.as_deref(), Some("quick"));
     assert_eq!(plan.study.preset["quick"]["repeats"], 2);
     // A report without a plan reads the study's text.

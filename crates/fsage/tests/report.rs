@@ -46,7 +46,7 @@ fn a_whole_store_shows_every_section() {
     for verdict in ["verdict holds", "verdict does-not", "verdict not-tested"] {
         assert!(own.contains(verdict), "{verdict}");
     }
-    assert!(!own.contains("This run is not whole"));
+    assert!(!own.contains("This run is incomplete"));
     assert!(page.len() < 5 << 20, "{} bytes", page.len());
 }
 
@@ -139,7 +139,7 @@ fn damage_is_told_and_the_rest_is_shown() {
     write_trial(folder.path(), &newer);
     fs::write(folder.path().join("plan.json"), "{").unwrap();
     let page = own(&page(folder.path()));
-    assert!(page.contains("This run is not whole: 4 complete"));
+    assert!(page.contains("This run is incomplete: 4 complete"));
     assert!(page.contains("its record was left out: it ends after"));
     assert!(page.contains("it was begun and not finished"));
     assert!(page.contains("it has store version 99"));

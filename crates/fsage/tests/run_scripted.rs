@@ -347,7 +347,7 @@ fn a_lost_agent_fails_its_trial_and_a_fresh_one_gives_everything_back() {
         summary.trials[0].error
     );
     let plot = stage.plot.lock().unwrap();
-    assert_eq!(plot.agents, 5, "one a trial and one to give back");
+    assert_eq!(plot.agents, 5, "one a trial and one to release");
     let after_load: Vec<&str> =
         plot.asked.iter().skip_while(|a| *a != "load").skip(1).take(6).map(String::as_str).collect();
     // A scripted agent has no boot id: mounts and loop devices count as gone with an earlier boot.
@@ -385,7 +385,7 @@ fn an_agent_lost_together_with_ctrl_c_leaves_nothing() {
     let stage = Stage::new(Plot { load: vec![(0, None)], signal: Some("-INT"), ..Plot::default() });
     let (summary, _) = stage.run(&[]);
     assert_eq!((summary.interrupted_by, summary.pending, summary.exit_code()), (Some(2), 4, 130));
-    assert_eq!(stage.plot.lock().unwrap().agents, 2, "one for the trial and one to give back");
+    assert_eq!(stage.plot.lock().unwrap().agents, 2, "one for the trial and one to release");
     assert_eq!(leases(&stage.store()), 0);
     assert!(Store::open(&stage.store()).unwrap().trials().is_empty(), "the trial is not recorded");
 }

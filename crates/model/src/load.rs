@@ -72,7 +72,7 @@ impl AgeTarget {
         self.needs_layout() || self.free_extent_median.is_some()
     }
 
-    /// Whether such a probe has to look at every file.
+    /// Whether such a probe has to inspect every file.
     #[must_use]
     pub const fn needs_layout(&self) -> bool {
         self.extents_per_file.is_some()
@@ -194,9 +194,9 @@ pub enum StopReason {
     Bytes,
     /// `stop.seconds`.
     Seconds,
-    /// `stop.full`, or nothing but failures for want of space: no block was free.
+    /// `stop.full`, or nothing but failures for lack of space: no block was free.
     Full,
-    /// The same for want of inodes: blocks were free, and no file could be made.
+    /// The same for lack of inodes: blocks were free, and no file could be made.
     Inodes,
     /// `stop.age`.
     Age,
@@ -223,7 +223,7 @@ pub struct LoadResult {
     pub elapsed_ns: u64,
     /// Failed operations by errno name (`"ENOSPC": 12`).
     pub failed: BTreeMap<String, u64>,
-    /// Of those with `ENOSPC`, the ones for want of an inode: blocks were free.
+    /// Of those with `ENOSPC`, the ones without a free inode: blocks were free.
     #[serde(default)]
     pub failed_without_inode: u64,
     /// Successes by kind.
@@ -279,7 +279,7 @@ pub struct LoadResult {
     pub disk: Option<DiskUse>,
 }
 
-/// Results of before it was told are of loads that ran to their end.
+/// Results of before it was reported are of loads that ran to their end.
 const fn in_place() -> bool {
     true
 }

@@ -153,7 +153,7 @@ mod tests {
         }
 
         fn hint(&self) -> Option<String> {
-            Some("look at `fsage study list`".to_owned())
+            Some("see `fsage study list`".to_owned())
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(problem.exit_code, EXIT_USAGE);
         assert_eq!(
             problem.render(false),
-            "error: cannot read `x.toml`\n  caused by: no such file\nhint: look at `fsage study list`\n"
+            "error: cannot read `x.toml`\n  caused by: no such file\nhint: see `fsage study list`\n"
         );
         assert!(problem.render(true).starts_with("\x1b[1;31merror:\x1b[0m cannot"));
     }

@@ -133,7 +133,7 @@ impl VolumeSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// Size, up to 16 TiB; only what is written takes memory, and data that fsage wrote hardly any.
+    /// Size, up to 16 TiB; only what is written takes memory, and data that fsage wrote almost none.
     pub size: Bytes,
     /// What it is made of: a preset (`fsage disk media` lists them), or a table with `preset` and what is changed of it.
     pub medium: MediumSpec,
@@ -253,7 +253,7 @@ pub struct DriverSpec {
 /// Makes the registry of stages, and `with_stage!`, which does something with a stage of any kind.
 macro_rules! stages {
     ($($(#[doc = $about:literal])+ $kind:literal $Name:ident($Spec:ty);)+) => {
-        /// One stage, told apart by `kind`.
+        /// One stage, distinguished by `kind`.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "kind", deny_unknown_fields)]
         pub enum StageSpec {
@@ -431,7 +431,7 @@ fn measure_name() -> String {
 }
 
 /// Parameters of the `lockstep` stage (Conway et al. 2019, §4): the workload runs on the trial's own volume; what succeeds there
-/// is done on the followers' volumes too. Every so many rounds each volume is looked at, mounted afresh and measured, and so is a
+/// is done on the followers' volumes too. Every so many rounds each volume is inspected, mounted afresh and measured, and so is a
 /// copy of the tree on a fresh volume, which has the same files without their age.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -616,7 +616,7 @@ pub struct DiskOptions {
     pub size: Bytes,
     /// Medium, as a flag says it.
     pub medium: String,
-    /// Whether its medium turns: what the kernel is told, and file systems ask for.
+    /// Whether its medium turns: what the kernel reports to file systems.
     pub rotational: bool,
     /// Logical block size.
     pub block_bytes: u32,

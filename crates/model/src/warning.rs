@@ -113,7 +113,7 @@ warning_kinds! {
         "Space is reserved, but reads give zeros without reading: measure nothing on it.";
     Trim = "trim",
         "`fstrim` failed during a probe.",
-        "The device was not told of freed blocks, as if `trim = false`.";
+        "The device was not informed of freed blocks, as if `trim = false`.";
     NotLike = "not-like",
         "A load with a profile ended before the volume was near it.",
         "The volume resembles its profile less than was asked.";
@@ -127,7 +127,7 @@ warning_kinds! {
         "Events of block requests did not fit into the trace buffer.",
         "Counts and sums of block requests are too small.";
     Unreadable = "unreadable",
-        "Names could not be read, as for want of permission.",
+        "Names could not be read, for example without permission.",
         "Their files are missing from the numbers.";
     Places = "places",
         "Where the files of a volume lie could not be found out at the end of a stage.",

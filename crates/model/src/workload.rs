@@ -51,7 +51,7 @@ trait Parameters {
 /// Makes the registry: the spec of any workload, and what is asked about it.
 macro_rules! workloads {
     ($($(#[doc = $about:literal])+ $name:literal $Name:ident($Spec:ident);)+) => {
-        /// A workload, told apart by `kind`.
+        /// A workload, distinguished by `kind`.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "kind", deny_unknown_fields)]
         pub enum WorkloadSpec {
@@ -92,7 +92,7 @@ macro_rules! workloads {
 workloads! {
     /// A random mix of operations over a set of file slots (Petrovič 2017 §4.4).
     "drift" Drift(DriftSpec);
-    /// Fill with small files, then delete some and write as much anew in one directory, round by round: the free-space
+    /// Fill with small files, then delete some and write as much again in one directory, round by round: the free-space
     /// fragmentation benchmark of Conway et al. 2019, §5.
     "fsfb" Fsfb(FsfbSpec);
     /// Large and small files in turn until the volume is full, then some deleted: mobile devices after Ji et al. 2016.
@@ -181,7 +181,7 @@ pub struct DriftSpec {
     pub like: Option<Box<LikeSpec>>,
 }
 
-/// What a volume is to become like; a file's content stands in place of its path, so that whoever has the description
+/// What a volume is to become like; a file's content stands in place of its path, so that anyone who has the description
 /// has all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

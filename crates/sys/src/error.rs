@@ -28,7 +28,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel's answer makes no sense.
-    #[error("answer of {call} makes no sense: {what}")]
+    #[error("answer of {call} is invalid: {what}")]
     Malformed {
         /// Whose answer.
         call: &'static str,

@@ -42,7 +42,7 @@ fn main() -> io::Result<()> {
     }
     print_row(if fill { "filled" } else { "aged" }, &disk)?;
     walk(&point)?;
-    print_row("every file looked at", &disk)?;
+    print_row("every file inspected", &disk)?;
     let mut out = io::stdout();
     writeln!(out, "\n{taken:.0} s; the server used {:.0} s of processor time\n", disk.cpu_seconds())?;
     let df = Command::new("df").args(["--output=size,used,pcent,itotal,iused"]).arg(&point).output()?;

@@ -23,7 +23,7 @@ Usage: fsage-disk up --directory DIR --size BYTES --medium MEDIUM [OPTION …]
   stat     prints the state of the disk and its server, as JSON
   down     unmounts the disk and ends the server; refused while the disk is in use
   ask      sends a command to the server, such as {"command":"snapshot"}, and prints its answer
-  clean    ends the server, whoever uses the disk, and removes what is left of it
+  clean    ends the server, even if the disk is in use, and removes what is left of it
 
 Options of up:
   --size BYTES           size of the disk, up to 16 TiB

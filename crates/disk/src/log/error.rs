@@ -61,7 +61,7 @@ pub enum LogError {
         known: u64,
     },
     /// The file ends too early.
-    #[error("it is cut off: {place} is not whole")]
+    #[error("it is cut off: {place} is incomplete")]
     Truncated {
         /// What is missing or incomplete.
         place: LogPosition,
@@ -108,14 +108,14 @@ impl LogError {
         match self {
             Self::Io { .. } | Self::Malformed { .. } | Self::Geometry { .. } => None,
             Self::Foreign { .. } => {
-                Some("formats are told apart by name: say which one it is, or convert it first".to_owned())
+                Some("formats are distinguished by name: say which one it is, or convert it first".to_owned())
             }
             Self::Version { .. } => Some("read it with the version of fsage that wrote it".to_owned()),
             Self::Truncated { place: LogPosition::Line(_) } => Some(
                 "let the program that writes it end before it is read; every line ends with a line break"
                     .to_owned(),
             ),
-            Self::Truncated { .. } => Some("whoever wrote it did not end; write it again".to_owned()),
+            Self::Truncated { .. } => Some("its writer did not finish; write it again".to_owned()),
             Self::Unfit { .. } => {
                 Some("leave such entries out with a filter, or choose another format".to_owned())
             }

@@ -16,7 +16,7 @@ use super::{HostError, mount, read_trimmed, setting, signature};
 /// It is missing, no block device, or cannot be opened for reading.
 pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
     let path = device.canonicalize().map_err(HostError::file("find device", device))?;
-    let metadata = path.metadata().map_err(HostError::file("look at", &path))?;
+    let metadata = path.metadata().map_err(HostError::file("inspect", &path))?;
     if !metadata.file_type().is_block_device() {
         return Err(HostError::Senseless { what: format!("{} is no block device", path.display()) });
     }
@@ -64,7 +64,7 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
 /// It is no block device, or does not answer: the file behind a loop device may be gone.
 pub fn identity(device: &File, path: &Path) -> Result<DeviceIdentity, HostError> {
     let what = || format!("ask {} about itself", path.display());
-    let number = device.metadata().map_err(HostError::file("look at", path))?.rdev();
+    let number = device.metadata().map_err(HostError::file("inspect", path))?.rdev();
     let size_bytes = fsage_sys::block::size_bytes(device.as_fd()).map_err(HostError::kernel(what()))?;
     let sequence = fsage_sys::block::disk_sequence(device.as_fd()).map_err(HostError::kernel(what()))?;
     let (major, minor) = (major(number), minor(number));

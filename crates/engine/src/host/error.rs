@@ -170,7 +170,7 @@ impl HostError {
                 "nothing was written; see what uses it (`losetup --list`, `findmnt`), then start again"
                     .to_owned()
             }
-            Self::Unkillable { .. } => "look at dmesg: a device may not answer".to_owned(),
+            Self::Unkillable { .. } => "check dmesg: a device may not answer".to_owned(),
             _ => String::new(),
         }
     }

@@ -308,7 +308,7 @@ fn decode_data(
         let version = cursor.number().and_then(|version| u32::try_from(version).ok()).ok_or(BREAKS)?;
         *last = Some((file, version));
     }
-    let (file, version) = last.ok_or("its table goes on with a file that it did not name")?;
+    let (file, version) = last.ok_or("its table continues with a file that it did not name")?;
     let block = cursor.number().ok_or(BREAKS)?;
     let offset = block.checked_mul(BLOCK_BYTES).ok_or("its table names a place beyond any file")?;
     let length = if matches!(kind, TAIL | SAME_TAIL) {

@@ -26,7 +26,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// A directory or file cannot be read or written.
 pub fn materialise(directory: &Path, control: &Control) -> Result<(), ImageError> {
     let root = Anchor::at(directory).map_err(|errno| ImageError::file("open", directory)(errno.into()))?;
-    let device = fs::metadata(root.held()).map_err(ImageError::file("look at", directory))?.dev();
+    let device = fs::metadata(root.held()).map_err(ImageError::file("inspect", directory))?.dev();
     let mut waiting = vec![PathBuf::new()];
     let mut reader = Reader::new();
     let mut buffer = vec![0; usize::try_from(CHUNK_BYTES).unwrap_or(0)];
@@ -38,7 +38,7 @@ pub fn materialise(directory: &Path, control: &Control) -> Result<(), ImageError
             let entry = entry.map_err(ImageError::file("read", &shown))?;
             let below = folder.join(entry.file_name());
             let path = directory.join(&below);
-            let metadata = entry.metadata().map_err(ImageError::file("look at", &path))?;
+            let metadata = entry.metadata().map_err(ImageError::file("inspect", &path))?;
             if metadata.is_dir() && metadata.dev() == device {
                 waiting.push(below);
             } else if metadata.is_file() && metadata.len() > 0 {

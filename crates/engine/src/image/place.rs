@@ -18,7 +18,7 @@ pub fn check_place(file: &Path, volume: &Path) -> Result<(), ImageError> {
     let found = match file.symlink_metadata() {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(ImageError::file("look at", file)(error)),
+        Err(error) => return Err(ImageError::file("inspect", file)(error)),
     };
     let taken = |what| Err(ImageError::Place { path: file.to_owned(), what });
     if !found.file_type().is_file() {
@@ -42,7 +42,7 @@ pub fn check_place(file: &Path, volume: &Path) -> Result<(), ImageError> {
 pub fn check_outside(file: &Path, point: &Path) -> Result<(), ImageError> {
     let folder = folder_of(file).canonicalize().map_err(ImageError::file("find the folder of", file))?;
     let frozen = point.canonicalize().map_err(ImageError::file("find", point))?;
-    let number = |path: &Path| Ok(fs::metadata(path).map_err(ImageError::file("look at", path))?.dev());
+    let number = |path: &Path| Ok(fs::metadata(path).map_err(ImageError::file("inspect", path))?.dev());
     // Subvolumes of btrfs have numbers of their own; the table has one for all.
     let table = mount::table();
     let mounted = |path: &Path| {

@@ -86,7 +86,7 @@ impl Image {
             return Err(damaged("index", "its hash does not agree"));
         }
         let totals =
-            serde_json::from_slice(&totals).map_err(|_| damaged("index", "its totals make no sense"))?;
+            serde_json::from_slice(&totals).map_err(|_| damaged("index", "its totals are invalid"))?;
         Ok(Self { path: path.to_owned(), file, header, header_hash, totals, entries, bytes })
     }
 
@@ -237,7 +237,7 @@ fn read_header(path: &Path, file: &File, bytes: u64) -> Result<(Header, [u8; HAS
         return Err(not("it does not begin like one"));
     }
     if length > DESCRIPTION_LIMIT || least + as_u64(length) > bytes {
-        return Err(damaged(path, "header", "its length makes no sense"));
+        return Err(damaged(path, "header", "its length is invalid"));
     }
     let mut all = vec![0; HEADER_START + length + HASH];
     file.read_exact_at(&mut all, 0).map_err(error())?;
@@ -251,7 +251,7 @@ fn read_header(path: &Path, file: &File, bytes: u64) -> Result<(Header, [u8; HAS
         return Err(ImageError::Version { path: path.to_owned(), version, known: VERSION });
     }
     let header: Header = serde_json::from_slice(&said[HEADER_START..])
-        .map_err(|_| damaged(path, "header", "its description makes no sense"))?;
+        .map_err(|_| damaged(path, "header", "its description is invalid"))?;
     match header.fault() {
         Some(what) => Err(damaged(path, "header", what)),
         None => Ok((header, hash, as_u64(all.len()))),

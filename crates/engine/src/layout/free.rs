@@ -192,7 +192,7 @@ fn from_files(dir: &Path, directory: BorrowedFd<'_>, volume: &StatVfs) -> Result
     used.visit_free(|length| sizes.add(length));
     let mut caveat = "an upper estimate: what no file claims counts as free, metadata among it".to_owned();
     if failed > 0 {
-        caveat += &format!("; {failed} files could not be looked at and count as free as well");
+        caveat += &format!("; {failed} files could not be inspected and count as free as well");
     }
     if used.unit_bytes > volume.f_frsize {
         caveat += &format!("; in units of {} bytes, because the volume is large", used.unit_bytes);

@@ -134,9 +134,7 @@ impl LoadError {
                 format!("remove it (rm -r {}) or name another directory", path.display())
             }
             Self::Workload { hint, .. } => hint.clone(),
-            Self::DeviceFailed { .. } => {
-                "look at dmesg: the device may be gone or full underneath".to_owned()
-            }
+            Self::DeviceFailed { .. } => "check dmesg: the device may be gone or full underneath".to_owned(),
             Self::Futile { .. } => {
                 "the file system may lack what the workload's operations need; change its weights".to_owned()
             }

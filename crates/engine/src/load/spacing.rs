@@ -78,7 +78,7 @@ const LONG_NS: u64 = 10_000_000_000;
 pub fn complaint(probes: u64, probe_ns: u64, elapsed_ns: u64, with_layout: bool) -> Option<String> {
     let part = share(probe_ns, probe_ns + elapsed_ns);
     (part > WORTH_A_WORD && probe_ns >= LONG_NS).then(|| {
-        let what = if with_layout { "each of which looked at every file" } else { "without the files' layout" };
+        let what = if with_layout { "each of which inspected every file" } else { "without the files' layout" };
         format!(
             "{probes} probes, {what}, took {:.0} s beside {:.0} s of load ({:.0} % of the run): a larger probe_every takes less",
             as_f64(probe_ns) / 1e9,

@@ -172,7 +172,7 @@ impl<'a> Context<'a> {
     /// Says what could not be looked at.
     pub fn warn_unseen(&mut self, unseen: &Unseen) {
         if unseen.count > 0 {
-            let message = format!("{} names could not be looked at, first {}", unseen.count, unseen.first);
+            let message = format!("{} names could not be inspected, first {}", unseen.count, unseen.first);
             self.warn(WarningKind::Unreadable, message);
         }
     }
@@ -287,7 +287,7 @@ impl HeldFolder {
     pub fn make(directory: Anchor, shared: bool) -> Result<Self, MeasureError> {
         let folder = make_folder(&directory)?;
         let path = directory.path().join(FOLDER);
-        let own = is_own_and_empty(folder.as_fd()).map_err(MeasureError::io("look at", &path))?;
+        let own = is_own_and_empty(folder.as_fd()).map_err(MeasureError::io("inspect", &path))?;
         if shared && geteuid().is_root() && !own {
             return Err(MeasureError::Exchanged { path });
         }

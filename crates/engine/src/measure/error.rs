@@ -123,7 +123,7 @@ impl MeasureError {
                 "measure in a directory that other users cannot change; nothing was written".to_owned()
             }
             Self::Differs { .. } => {
-                "run `fsage verify` on both, and look at dmesg for errors of the device".to_owned()
+                "run `fsage verify` on both, and check dmesg for errors of the device".to_owned()
             }
             Self::Host(error) => error.hint(),
             Self::Location(error) => error.hint(),

@@ -85,7 +85,7 @@ pub(crate) fn walk(
     let mut unseen = Unseen::default();
     let fd = openat(CWD, root, DIRECTORY & !OFlags::NOFOLLOW, Mode::empty())
         .map_err(MeasureError::system("open", root))?;
-    let own = mount::number(fd.as_fd()).map_err(MeasureError::system("look at", root))?;
+    let own = mount::number(fd.as_fd()).map_err(MeasureError::system("inspect", root))?;
     let mut names = names_of(&fd).map_err(MeasureError::system("read", root))?;
     names.retain(|(name, _)| name.to_bytes() != b"lost+found");
     let mut path = Vec::new();

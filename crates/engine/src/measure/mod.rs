@@ -1,4 +1,4 @@
-//! Measures: what age costs, one file a measure.
+//! Measures of an aged file system, one file per measure.
 //!
 //! A measure runs on a mounted file system while nothing else does. Unless it says otherwise it begins cold: the
 //! lab has just unmounted and mounted the volume, and what a measure reads beforehand (to find old files) is dropped from

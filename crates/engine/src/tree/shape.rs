@@ -12,7 +12,7 @@ use fsage_model::digest::Digest;
 #[derive(Debug, thiserror::Error)]
 pub enum ShapeError {
     /// Something below the directory could not be looked at.
-    #[error("cannot look at {}", path.display())]
+    #[error("cannot inspect {}", path.display())]
     Look {
         /// What.
         path: PathBuf,

@@ -42,7 +42,7 @@ mod tests {
         assert!((room.bytes(&told(0.3), 100) - 100.0).abs() < 1e-9, "half of what is to come is its own");
         assert!((room.bytes(&told(0.3), 160) - 40.0).abs() < 1e-9);
         assert!((room.bytes(&told(0.3), 60) - 140.0).abs() < 1e-9);
-        assert!((room.bytes(&told(0.42), 160) - 40.0).abs() < 1e-9, "a new look starts anew");
+        assert!((room.bytes(&told(0.42), 160) - 40.0).abs() < 1e-9, "a new look starts again");
         assert!((room.bytes(&told(0.7), 160) + 100.0).abs() < 1e-9);
     }
 }

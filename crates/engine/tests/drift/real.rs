@@ -109,5 +109,5 @@ fn check_content(path: &Path, file: &fsage_engine::workload::LiveFile) {
 #[test]
 fn a_missing_directory_is_named() {
     let error = walk(Path::new("/nonexistent/fsage")).expect_err("not there");
-    assert_eq!(error.to_string(), "cannot look at /nonexistent/fsage");
+    assert_eq!(error.to_string(), "cannot inspect /nonexistent/fsage");
 }

@@ -96,7 +96,7 @@ pub struct AgeArgs {
     )]
     pub until: Vec<String>,
 
-    /// Stop the load every N operations and look at free space and latencies, whatever that takes; 0: only at the end
+    /// Stop the load every N operations and inspect free space and latencies, whatever that takes; 0: only at the end
     /// [default: 0; with --until 20000 where it needs the layout or the free space, as far as probes take no more than 5 % of the run]
     #[arg(long, value_name = "N", help_heading = "What to record")]
     pub probe_every: Option<u64>,

@@ -27,7 +27,7 @@ pub struct CleanArgs {
 /// Cleans.
 pub(crate) fn run(args: &CleanArgs, terminal: &Terminal) -> Result<u8, Problem> {
     if !crate::lease::are_own(&args.stores)? {
-        super::require_root("giving back mounts and devices")?;
+        super::require_root("releasing mounts and devices")?;
     }
     let report = clean_stores(&args.stores)?;
     if terminal.json {
@@ -64,13 +64,13 @@ fn show(report: &CleanReport) -> String {
             let _ = writeln!(text, "  {} is ignored: leases are not kept in stores", ignored.display());
         }
         for lease in &summary.released {
-            let _ = writeln!(text, "  gave back {}", name(lease));
+            let _ = writeln!(text, "  released {}", name(lease));
         }
         for (lease, why) in &summary.left {
             let _ = writeln!(text, "  left {} alone: {why}", name(lease));
         }
         for (lease, why) in &summary.failed {
-            let _ = writeln!(text, "  could not give back {}: {why}", name(lease));
+            let _ = writeln!(text, "  could not release {}: {why}", name(lease));
         }
     }
     text
@@ -84,7 +84,7 @@ fn words(summary: &CleanSummary) -> String {
             n => format!("{} ended with an earlier boot", text::plural(n, "lease", "leases")),
         };
     }
-    let mut text = format!("{} given back", text::plural(number(summary.released.len()), "lease", "leases"));
+    let mut text = format!("{} released", text::plural(number(summary.released.len()), "lease", "leases"));
     if !summary.failed.is_empty() {
         let _ = write!(text, ", {} not", text::count(number(summary.failed.len())));
     }

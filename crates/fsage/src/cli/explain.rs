@@ -39,13 +39,13 @@ pub struct ExplainArgs {
     /// A directory, a mount point, or a study's store, such as store/aging
     #[arg(value_name = "PATH|STORE")]
     pub path: PathBuf,
-    /// The medium that is reckoned with (`fsage disk media` lists them) [default: hdd-7200; of a store each volume's own]
+    /// Device model (`fsage disk media` lists them) [default: hdd-7200; of a store each volume's own]
     #[arg(long, value_name = "MEDIUM")]
     pub medium: Option<String>,
     /// Of a store: only trials whose id begins so (may be repeated)
     #[arg(long, value_name = "ID")]
     pub trial: Vec<String>,
-    /// How many of the worst directories and files are told
+    /// How many of the worst directories and files are reported
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub worst: u32,
     /// Also write it as one HTML file, with maps
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
     let mut session = Target::local()?;
     let mut progress = Progress::new(terminal);
     if terminal.live {
-        progress.stage(&format!("looking at {}", args.path.display()));
+        progress.stage(&format!("inspecting {}", args.path.display()));
     }
     // What was just written would have no place yet.
     session.call(call::Sync { directory: directory.clone() })?;
@@ -118,7 +118,7 @@ fn save(path: &Path, page: &str) -> Result<(), Problem> {
 fn show(found: &Explanation, name: &str, copy_ns: Option<u64>, terminal: &Terminal) -> String {
     let mut out = format!("{}: {}\n", terminal.bold(&escape::line(name)), in_short(found));
     let remedies = found.tree.remedies(copy_ns);
-    out.push_str("\nWhat would mend it\n");
+    out.push_str("\nSuggested fixes\n");
     if remedies.is_empty() {
         out.push_str("  nothing that would save as much as 5 %: it lies about as well as a copy\n");
     }

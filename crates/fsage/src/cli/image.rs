@@ -186,7 +186,7 @@ pub(crate) fn run(command: &ImageCommand, terminal: &Terminal) -> Result<u8, Pro
 
 fn save(args: &SaveArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let facts = facts(&args.facts)?;
-    super::require_root("looking at a volume")?;
+    super::require_root("inspecting a volume")?;
     let file = std::path::absolute(&args.file).map_err(ImageError::path(&args.file))?;
     let mut place = Workplace::open(&file)?;
     let wanted = Save {
@@ -235,7 +235,7 @@ fn restore(args: &RestoreArgs, terminal: &Terminal) -> Result<u8, Problem> {
 }
 
 fn import(args: &ImportArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    super::require_root("looking at a volume")?;
+    super::require_root("inspecting a volume")?;
     let file = std::path::absolute(&args.file).map_err(ImageError::path(&args.file))?;
     let mut place = Workplace::open(&file)?;
     let wanted = Import {

@@ -29,7 +29,7 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --all it removes what can never be used again: halves of killed runs, and images of another kernel than this
-one. Trials that are done do not need their images; others make them anew. Images that this fsage cannot judge, because
+one. Trials that are done do not need their images; others make them again. Images that this fsage cannot judge, because
 a newer one made them or their kernel is not known, are kept and named, and so are files that no fsage names like that.")]
 pub struct PruneArgs {
     /// The store

@@ -103,7 +103,7 @@ fn failures(result: &LoadResult) -> String {
     }
     let part = |(errno, count): (&String, &u64)| match result.failed_without_inode {
         inodes if inodes > 0 && errno == "ENOSPC" => {
-            format!("{} {errno} ({} for want of an inode)", text::count(*count), text::count(inodes))
+            format!("{} {errno} ({} without a free inode)", text::count(*count), text::count(inodes))
         }
         _ => format!("{} {errno}", text::count(*count)),
     };

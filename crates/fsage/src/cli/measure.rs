@@ -1,4 +1,4 @@
-//! `fsage measure`: what age costs on one mounted file system, measured once.
+//! `fsage measure`: one measure on a mounted file system, once.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub struct MeasureArgs {
     /// Unmount PATH, which must be a mount point, and mount it again with the same options first
     #[arg(long)]
     pub remount: bool,
-    /// Do not look at block requests
+    /// Do not trace block requests
     #[arg(long)]
     pub no_requests: bool,
     /// Let `append` and `delete` change the files below PATH
@@ -235,7 +235,7 @@ fn list(terminal: &Terminal) -> Result<u8, Problem> {
     for line in lines {
         let effect = match line.effect {
             Effect::Nothing => "changes nothing",
-            Effect::FreeSpace => "takes free space and gives it back",
+            Effect::FreeSpace => "takes free space and releases it",
             Effect::Tree => "changes the tree",
         };
         let _ =

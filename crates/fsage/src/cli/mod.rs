@@ -43,7 +43,7 @@ pub use fsage_model::problem::{Explain, Problem};
 use terminal::{ColorChoice, Terminal};
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 ok, 1 internal error, 2 usage, 3 the host lacks something, 4 a trial failed, 5 damage was found,
+Exit codes: 0 ok, 1 internal error, 2 usage, 3 missing prerequisite, 4 a trial failed, 5 damage was found,
 6 a gate given with --fail-if fired.
 Start with `fsage doctor`, then `sudo fsage run studies/aging.toml --quick`.";
 
@@ -67,7 +67,7 @@ pub struct Global {
     /// Print the result as JSON on standard output, and an error as a JSON object on standard error
     #[arg(long, global = true)]
     pub json: bool,
-    /// Say nothing on standard error but errors
+    /// Print only errors on standard error
     #[arg(long, short, global = true)]
     pub quiet: bool,
     /// When to use colours; `auto` also honours NO_COLOR
@@ -87,34 +87,34 @@ pub enum Command {
     Study(study::StudyArgs),
     /// Age a directory of a mounted file system with a workload
     Age(age::AgeArgs),
-    /// Tell how fragmented a mounted file system or a directory is; changes nothing
+    /// Report the fragmentation of a mounted file system or a directory; changes nothing
     Scan(scan::ScanArgs),
-    /// Tell which files and directories are slow to read because of where they lie, and what would mend it
+    /// List files and directories that are slow to read because of their layout; suggest fixes
     Explain(explain::ExplainArgs),
-    /// Write down what a tree looks like, without names, to age another volume like it
+    /// Describe a tree without names, to age another volume like it
     Profile(profile::ProfileArgs),
-    /// Measure what age costs on a mounted file system (`list` tells the measures)
+    /// Run a measure on a mounted file system (`list` prints the measures)
     Measure(measure::MeasureArgs),
     /// Check every block of data that fsage wrote below a directory
     Verify(verify::VerifyArgs),
     /// Run the operations of a recorded trace again in a directory
     Replay(replay::ReplayArgs),
-    /// Look at traces, import them from strace, fio and CSV, export them
+    /// Inspect traces, import them from strace, fio and CSV, export them
     #[command(subcommand)]
     Trace(trace::TraceCommand),
-    /// Save a volume as an image, restore it, look at images
+    /// Save a volume as an image, restore it, inspect images
     #[command(subcommand)]
     Image(image::ImageCommand),
-    /// Virtual disks: any medium, in memory, as a block device
+    /// Create and manage virtual disks: any medium, in memory, as a block device
     #[command(subcommand)]
     Disk(disk::DiskCommand),
     /// Write the report of a store as one HTML file
     Report(report::ReportArgs),
-    /// Tell whether two stores, or two selections of trials, differ; can be a gate in CI
+    /// Compare two stores or two selections of trials; can be a gate in CI
     Compare(compare::CompareArgs),
-    /// Give back what a killed run left behind, such as mounts and loop devices (needs root)
+    /// Release leftovers of an interrupted run, such as mounts and loop devices (needs root)
     Clean(clean::CleanArgs),
-    /// Tell what this host can do, what is missing, and the one command that installs it
+    /// Check what this host supports, what is missing, and print the command that installs it
     Doctor(doctor::DoctorArgs),
     /// Print the completion script of a shell
     #[command(hide = true)]

@@ -20,7 +20,7 @@ use crate::target::{Session, Target, TargetError};
 #[command(after_help = "\
 Sizes, shapes and the layout of files are kept; names, paths and data are not. Nothing is changed.
 Use and free space are those of the whole file system that holds PATH. Root sees all files and the
-free space; what cannot be looked at is counted. docs/profiles.md describes the file.
+free space; what cannot be inspected is counted. docs/profiles.md describes the file.
 
 Examples:
   sudo fsage profile /usr -o profile.toml
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ProfileArgs, terminal: &Terminal) -> Result<u8, Problem
     let mut session = Target::local()?;
     let mut progress = Progress::new(terminal);
     if terminal.live {
-        progress.stage(&format!("looking at {}", args.path.display()));
+        progress.stage(&format!("inspecting {}", args.path.display()));
     }
     let found = look(&mut session, &directory, args);
     progress.finish();
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ProfileArgs, terminal: &Terminal) -> Result<u8, Problem
     }
     if found.files.unseen > 0 {
         let unseen = text::plural(found.files.unseen, "file or directory", "files and directories");
-        terminal.warn(&format!("{unseen} could not be looked at and are not in the profile"));
+        terminal.warn(&format!("{unseen} could not be inspected and are not in the profile"));
     }
     let to_output = args.output == Path::new("-");
     if !to_output {

@@ -28,7 +28,7 @@ unless an operation fails that did not fail when it was recorded; it is the one 
 Operations that failed when they were recorded are left out.
 
 DIR/.fsage-replay keeps how far the replay is, and is removed at its end. After Ctrl-C or kill -9 the same command with
---resume goes on at the very operation; after a crash of the host it starts over, and removes nothing but what a replay made.
+--resume continues at the very operation; after a crash of the host it starts over, and removes nothing but what a replay made.
 
 With --verify the exit code is 5 when an operation, a checkpoint's digest or a byte is not as recorded.
 
@@ -100,7 +100,7 @@ fn show(result: &ReplayResult, args: &ReplayArgs, terminal: &Terminal) -> Result
         let _ = writeln!(lines, "  {name:<11} {value}");
     }
     if result.load.stopped_by == StopReason::Asked {
-        let _ = writeln!(lines, "  {:<11} `fsage replay` with --resume goes on here", "interrupted");
+        let _ = writeln!(lines, "  {:<11} `fsage replay` with --resume continues here", "interrupted");
     }
     terminal.result(&lines)
 }
@@ -157,7 +157,7 @@ fn told(replay: &ReplayReport) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What is not as it was recorded, and what was looked at for that.
+/// What is not as it was recorded, and what was inspected for that.
 fn differences(replay: &ReplayReport) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if let Some(one) = &replay.checkpoint_differs {

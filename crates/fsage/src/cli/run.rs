@@ -193,7 +193,7 @@ fn show(summary: &RunSummary, terminal: &Terminal) -> String {
     }
     text.push_str(&digests(&summary.digest_groups, terminal));
     let _ = match summary.interrupted_by {
-        Some(_) => writeln!(text, "\nInterrupted. Run the same command again to go on."),
+        Some(_) => writeln!(text, "\nInterrupted. Run the same command again to resume."),
         None if summary.failed > 0 => writeln!(text, "\nRun the same command again to retry what failed."),
         None => Ok(()),
     };
@@ -260,6 +260,6 @@ mod tests {
         let text = show(&summary, &terminal);
         assert!(text.starts_with("study s in 1.5 s\n"));
         assert!(text.contains("DIFFERENT  age: ext4, xfs") && text.contains("xfs      bb"));
-        assert!(text.contains("again to go on") && text.ends_with("Next: fsage report store/s\n"));
+        assert!(text.contains("again to resume") && text.ends_with("Next: fsage report store/s\n"));
     }
 }

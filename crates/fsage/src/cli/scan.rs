@@ -134,7 +134,7 @@ fn show(report: &ScanReport, path: &Path, terminal: &Terminal) -> String {
         "{} {}\n\n",
         terminal.bold(&escape::line(&path.display().to_string())),
         terminal.dim(&format!(
-            "{}, {} of {} in use ({}), looked at in {}",
+            "{}, {} of {} in use ({}), scanned in {}",
             report.file_system,
             text::size(report.used_bytes),
             text::size(report.total_bytes),

@@ -12,7 +12,7 @@ use fsage_sys::signal::{Flags, Signal};
 use super::terminal::Terminal;
 use crate::target::{Control, Incoming, Session, Target};
 
-/// How often signals are looked at.
+/// How often signals are checked.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Starts an agent and asks it one thing.

@@ -39,7 +39,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Looks at the environment.
+    /// Inspects the environment.
     #[must_use]
     pub fn new(json: bool, quiet: bool, color: ColorChoice) -> Self {
         let wanted = |by_itself: anstream::ColorChoice| match color {

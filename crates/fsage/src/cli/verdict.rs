@@ -1,24 +1,24 @@
 //! The verdict of `fsage scan` in words, and the thresholds it stands on.
 //!
-//! Files: what slows sequential reading down is the share of blocks that do not follow their predecessor,
+//! Files: what slows sequential reading down is the share of non-contiguous blocks,
 //! which is 1 − the layout score (Smith & Seltzer 1997); the share of files in one extent says how many
 //! files are touched. For scale: Petrovič 2017 §6 has about 92 % of files in one extent after ageing.
 //!
 //! | grade | files in one extent | and layout score |
 //! | --- | --- | --- |
-//! | `hardly` | at least 0.98 | at least 0.99 |
-//! | `lightly` | at least 0.90 | at least 0.97 |
-//! | `moderately` | at least 0.70 | at least 0.90 |
-//! | `heavily` | else | else |
+//! | `minimal` | at least 0.98 | at least 0.99 |
+//! | `low` | at least 0.90 | at least 0.97 |
+//! | `moderate` | at least 0.70 | at least 0.90 |
+//! | `high` | else | else |
 //!
 //! Free space: what counts is how much of it can take a large file in one piece.
 //!
 //! | grade | share of the free bytes in extents of 1 MiB and more |
 //! | --- | --- |
-//! | `hardly` | at least 0.95 |
-//! | `lightly` | at least 0.80 |
-//! | `moderately` | at least 0.50 |
-//! | `heavily` | else |
+//! | `minimal` | at least 0.95 |
+//! | `low` | at least 0.80 |
+//! | `moderate` | at least 0.50 |
+//! | `high` | else |
 
 use fsage_model::layout::{FreeSpace, LayoutSummary, SizeHistogram};
 use fsage_model::quantity::share;
@@ -29,29 +29,29 @@ use super::text;
 /// log2 of the smallest free extent that counts as large: 1 MiB.
 const LARGE_EXPONENT: usize = 20;
 
-/// How fragmented something is.
+/// Grade of fragmentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
-    /// As good as new.
-    Hardly,
-    /// Measurable, seldom felt.
-    Lightly,
-    /// Felt on a disk that seeks.
-    Moderately,
-    /// Felt everywhere.
-    Heavily,
+    /// Like a new file system.
+    Minimal,
+    /// Measurable, rarely slower.
+    Low,
+    /// Slower on a disk that seeks.
+    Moderate,
+    /// Slower on most devices.
+    High,
 }
 
 impl Grade {
-    /// The adverb.
+    /// The word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Hardly => "hardly",
-            Self::Lightly => "lightly",
-            Self::Moderately => "moderately",
-            Self::Heavily => "heavily",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Moderate => "moderate",
+            Self::High => "high",
         }
     }
 
@@ -59,9 +59,9 @@ impl Grade {
     #[must_use]
     pub const fn style(self) -> &'static str {
         match self {
-            Self::Hardly | Self::Lightly => "1;32",
-            Self::Moderately => "1;33",
-            Self::Heavily => "1;31",
+            Self::Minimal | Self::Low => "1;32",
+            Self::Moderate => "1;33",
+            Self::High => "1;31",
         }
     }
 }
@@ -86,7 +86,7 @@ pub fn judge(layout: &LayoutSummary, free: Option<&FreeSpace>) -> LayoutVerdict 
     let files = (layout.mapped_files > 0).then(|| files(layout));
     match files {
         Some(grade) => sentences.push(format!(
-            "Files are {} fragmented: {} lie in one extent, and {} of their blocks do not follow their predecessor.",
+            "File fragmentation is {}: {} of files are in one extent, and {} of their blocks are non-contiguous.",
             grade.name(),
             text::percent(layout.one_extent_share),
             text::percent((1.0 - layout.layout_score).max(0.0)),
@@ -97,7 +97,7 @@ pub fn judge(layout: &LayoutSummary, free: Option<&FreeSpace>) -> LayoutVerdict 
     let free_space = large_free_share.map(free_grade);
     if let (Some(grade), Some(large)) = (free_space, large_free_share) {
         sentences.push(format!(
-            "Free space is {} fragmented: {} of it lies in pieces of 1 MiB and more.",
+            "Free-space fragmentation is {}: {} of the free bytes are in extents of 1 MiB or more.",
             grade.name(),
             text::percent(large)
         ));
@@ -108,25 +108,25 @@ pub fn judge(layout: &LayoutSummary, free: Option<&FreeSpace>) -> LayoutVerdict 
 fn files(layout: &LayoutSummary) -> Grade {
     let at_least = |one: f64, score: f64| layout.one_extent_share >= one && layout.layout_score >= score;
     if at_least(0.98, 0.99) {
-        Grade::Hardly
+        Grade::Minimal
     } else if at_least(0.90, 0.97) {
-        Grade::Lightly
+        Grade::Low
     } else if at_least(0.70, 0.90) {
-        Grade::Moderately
+        Grade::Moderate
     } else {
-        Grade::Heavily
+        Grade::High
     }
 }
 
 fn free_grade(large: f64) -> Grade {
     if large >= 0.95 {
-        Grade::Hardly
+        Grade::Minimal
     } else if large >= 0.80 {
-        Grade::Lightly
+        Grade::Low
     } else if large >= 0.50 {
-        Grade::Moderately
+        Grade::Moderate
     } else {
-        Grade::Heavily
+        Grade::High
     }
 }
 
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn both_thresholds_must_be_met() {
-        assert_eq!(judge(&layout(1.0, 1.0), None).files, Some(Grade::Hardly));
-        assert_eq!(judge(&layout(1.0, 0.98), None).files, Some(Grade::Lightly));
-        assert_eq!(judge(&layout(0.92, 0.95), None).files, Some(Grade::Moderately));
-        assert_eq!(judge(&layout(0.5, 1.0), None).files, Some(Grade::Heavily));
+        assert_eq!(judge(&layout(1.0, 1.0), None).files, Some(Grade::Minimal));
+        assert_eq!(judge(&layout(1.0, 0.98), None).files, Some(Grade::Low));
+        assert_eq!(judge(&layout(0.92, 0.95), None).files, Some(Grade::Moderate));
+        assert_eq!(judge(&layout(0.5, 1.0), None).files, Some(Grade::High));
         assert_eq!(judge(&LayoutSummary::default(), None).files, None);
     }
 
@@ -167,7 +167,7 @@ mod tests {
             histogram,
         };
         let verdict = judge(&layout(1.0, 1.0), Some(&free));
-        assert_eq!(verdict.free_space, Some(Grade::Moderately));
+        assert_eq!(verdict.free_space, Some(Grade::Moderate));
         assert_eq!(verdict.sentences.len(), 2);
         assert!(verdict.sentences[1].contains("60.0 %"));
     }

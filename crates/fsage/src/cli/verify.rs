@@ -50,7 +50,7 @@ pub(crate) fn run(args: &VerifyArgs, terminal: &Terminal) -> Result<u8, Problem>
 /// # Errors
 /// Exit code 2 when there is none.
 pub(crate) fn existing(path: &Path) -> Result<PathBuf, Problem> {
-    let problem = || Problem::new(EXIT_USAGE, format!("cannot look at `{}`", path.display()));
+    let problem = || Problem::new(EXIT_USAGE, format!("cannot inspect `{}`", path.display()));
     let found = path.canonicalize().map_err(|error| problem().because(&error))?;
     if found.is_dir() {
         return Ok(found);
@@ -58,7 +58,7 @@ pub(crate) fn existing(path: &Path) -> Result<PathBuf, Problem> {
     Err(Problem::new(EXIT_USAGE, format!("`{}` is not a directory", path.display())))
 }
 
-/// As [`existing`], with the links in it: whoever changes what is below has to see whose they are.
+/// As [`existing`], with the links in it: anyone who changes what is below has to see whose they are.
 pub(crate) fn existing_as_named(path: &Path) -> Result<PathBuf, Problem> {
     existing(path)?;
     std::path::absolute(path)
@@ -73,7 +73,7 @@ fn show(result: &VerifyResult, directory: &Path, terminal: &Terminal) -> String 
     let verdict = if bad(result) > 0 {
         terminal.paint("1;31", "damaged")
     } else if result.good_blocks == 0 {
-        terminal.paint("1;33", "nothing of fsage's here")
+        terminal.paint("1;33", "no fsage data found")
     } else {
         terminal.paint("1;32", "every block is right")
     };

@@ -151,7 +151,7 @@ pub fn value(text: &str) -> Value {
         .unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// Sets a dotted path. A table with a `kind` starts anew when another kind is put into it, since the keys
+/// Sets a dotted path. A table with a `kind` starts again when another kind is put into it, since the keys
 /// of the old kind mean nothing to the new one.
 fn put(tree: &mut Value, path: &str, new: Value) {
     let mut at = tree;

@@ -269,7 +269,7 @@ fn left_out(rows: &[Row]) -> Vec<String> {
     }
     let note = |(values, metrics): (usize, Vec<&str>)| {
         let (values, metrics) = (counted(values, "value"), gate::some_of(&metrics));
-        format!("left out for want of a counterpart on the other side: {values} of {metrics}")
+        format!("unpaired, left out: {values} of {metrics}")
     };
     metrics.into_iter().map(note).collect()
 }

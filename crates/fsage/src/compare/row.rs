@@ -129,7 +129,7 @@ impl Row {
             None => {}
         }
         if self.outliers_a + self.outliers_b > 0 {
-            parts.push(format!("far out: {} of A, {} of B", self.outliers_a, self.outliers_b));
+            parts.push(format!("outliers: {} of A, {} of B", self.outliers_a, self.outliers_b));
         }
         parts.join("; ")
     }

@@ -125,7 +125,7 @@ fn what_a_side_lacks_costs_only_its_partner() {
     let of_a = a.trials.iter().enumerate().filter(|(i, _)| *i != 3);
     let of_a: Vec<f64> = of_a.map(|(_, trial)| trial.metrics["latency.m0.mean_ns"].samples[0]).collect();
     assert!((row.mean_a - of_a.iter().sum::<f64>() / 9.0).abs() < 1e-6);
-    let note = "left out for want of a counterpart on the other side: 1 value of `latency.m0.mean_ns`";
+    let note = "unpaired, left out: 1 value of `latency.m0.mean_ns`";
     assert_eq!(comparison.notes, [note]);
 }
 

@@ -63,7 +63,7 @@ pub enum DiskError {
         users: String,
     },
     /// Something of it could not be given back.
-    #[error("not everything of the disk `{name}` could be given back: {why}")]
+    #[error("not everything of the disk `{name}` could be released: {why}")]
     Stuck {
         /// Its name.
         name: String,

@@ -35,7 +35,7 @@ pub enum ExplainError {
     #[error(transparent)]
     Target(#[from] TargetError),
     /// The agent said something else.
-    #[error("the agent's list of files makes no sense")]
+    #[error("the agent's list of files is invalid")]
     List(#[from] serde_json::Error),
     /// The medium cannot be that.
     #[error(transparent)]
@@ -45,7 +45,7 @@ pub enum ExplainError {
     Nothing,
     /// No file tells its place.
     #[error(
-        "none of the {failed} files or directories there could be looked at: the file system does not tell where data lies"
+        "none of the {failed} files or directories there could be inspected: the file system does not tell where data lies"
     )]
     Unseen {
         /// How many did not.
@@ -78,7 +78,7 @@ pub fn explain(
         .collect::<Result<_, _>>()?;
     let mut notes = Vec::new();
     if failed > 0 {
-        notes.push(format!("{failed} files or directories could not be looked at"));
+        notes.push(format!("{failed} files or directories could not be inspected"));
     }
     if logical {
         notes.push("places are btrfs' own addresses: its chunk tree wants root".to_owned());

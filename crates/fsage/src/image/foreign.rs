@@ -101,7 +101,7 @@ pub fn import(
         return Err(ImageError::Materialise {
             file_system: row.name.to_owned(),
             why: "its metadata holds a checksum of every block of data, which new data would not match, and what \
-                  is written anew goes to other blocks",
+                  is written again goes to other blocks",
         });
     }
     let source = import.source.canonicalize().map_err(ImageError::path(&import.source))?;

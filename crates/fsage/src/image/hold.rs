@@ -12,7 +12,7 @@ use crate::target::Session;
 /// What is held. [`Hold::give_back`] must be called; what is dropped instead stays leased for
 /// `fsage clean`.
 #[derive(Debug, Default)]
-#[must_use = "what is held has to be given back"]
+#[must_use = "what is held has to be released"]
 pub struct Hold {
     taken: Vec<LeaseId>,
 }

@@ -110,7 +110,7 @@ pub fn clean(session: &mut Session, journal: &mut Journal) -> Result<CleanSummar
         };
         match undone {
             Ok(_) if !unended.is_empty() => {
-                summary.failed.push((record.lease, format!("given back, but {unended} may take it again")));
+                summary.failed.push((record.lease, format!("released, but {unended} may take it again")));
             }
             Ok(Some(why)) => summary.left.push((record.lease, why)),
             Ok(None) => summary.released.push(record.lease),

@@ -110,7 +110,7 @@ impl Walk {
                 Err(error) => return Err(self.failed("open", error)),
             }
         }
-        let stat = fstat(&at).map_err(|error| self.failed("look at", error))?;
+        let stat = fstat(&at).map_err(|error| self.failed("inspect", error))?;
         if stat.st_uid != self.user {
             return Err(
                 self.distrusted(format!("it is not the user's own, but belongs to user {}", stat.st_uid))
@@ -132,7 +132,7 @@ impl Walk {
     /// Goes on at the target of a link.
     fn follow(&mut self, at: OwnedFd, name: &OsString) -> Result<OwnedFd, LeaseError> {
         let stat =
-            statat(&at, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| self.failed("look at", error))?;
+            statat(&at, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| self.failed("inspect", error))?;
         let link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
         self.links += 1;
         if !link || self.links > LINKS {
@@ -171,7 +171,7 @@ impl Walk {
     }
 
     fn check(&self, directory: &OwnedFd) -> Result<(), LeaseError> {
-        let stat = fstat(directory).map_err(|error| self.failed("look at", error))?;
+        let stat = fstat(directory).map_err(|error| self.failed("inspect", error))?;
         let which = || match self.reached.display().to_string() {
             reached if self.reached == self.wanted => format!("{reached}: it"),
             reached => reached,

@@ -1,4 +1,4 @@
-//! What age costs: each measure on the aged file system against a copy of the same tree without age, and against
+//! Ageing slowdown: each measure on the aged file system against a copy of the same tree without age, and against
 //! a file system fresh from mkfs.
 //!
 //! A study tells the states apart by the factor `state`; the copy is the fair comparison, because it holds the same

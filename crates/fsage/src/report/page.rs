@@ -81,7 +81,7 @@ fn state(content: &Content<'_>) -> Markup {
     html! {
         @if !view.failed.is_empty() || !view.notes.is_empty() || planned > view.trials.len() {
             p.state role="status" {
-                "This run is not whole: " (view.trials.len()) " complete"
+                "This run is incomplete: " (view.trials.len()) " complete"
                 @if planned > 0 { " of " (planned) }
                 @if !view.failed.is_empty() { ", " (view.failed.len()) " failed" }
                 @if !view.notes.is_empty() { ", " (view.notes.len()) " other " (if view.notes.len() == 1 { "note" } else { "notes" }) }

@@ -149,13 +149,13 @@ impl Lab<'_> {
             self.journal.release(own)?;
             return Ok(());
         };
-        folder.log(&format!("gives back after: {}", error.text()));
+        folder.log(&format!("releases after: {}", error.text()));
         let through_own = if session.is_lost() { Ok(false) } else { self.clean(&mut session, folder) };
         // Dropping waits until the process and all it started are gone.
         drop(session);
         self.journal.release(own)?;
         if !through_own? && !self.give_back_all(folder)? {
-            let text = "not everything was given back: `fsage clean` or the next run tries again".to_owned();
+            let text = "not everything was released: `fsage clean` or the next run tries again".to_owned();
             folder.log(&text);
             observer.event(RunEvent::Note { text });
         }
@@ -188,12 +188,12 @@ impl Lab<'_> {
         match lease::clean(session, &mut self.journal) {
             Ok(summary) => {
                 for (lease, why) in summary.failed.into_iter().chain(summary.left) {
-                    folder.log(&format!("not given back: {lease:?}: {why}"));
+                    folder.log(&format!("not released: {lease:?}: {why}"));
                 }
                 Ok(true)
             }
             Err(LeaseError::Target(error)) => {
-                folder.log(&format!("giving back ended: {}", TrialError::from(error).text()));
+                folder.log(&format!("releasing ended: {}", TrialError::from(error).text()));
                 Ok(false)
             }
             Err(error) => Err(error.into()),

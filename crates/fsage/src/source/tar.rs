@@ -58,7 +58,7 @@ pub fn read(path: &Path) -> Result<(Listing, Option<usize>), SourceError> {
         offset,
         packed,
         message,
-        hint: "tar --list --file shows how far it can be read; make it anew",
+        hint: "tar --list --file shows how far it can be read; make it again",
     })
 }
 
@@ -195,7 +195,7 @@ fn members(archive: &mut Archive<'_>) -> Result<(Listing, Option<usize>), Broken
                 pax(&archive.content(header.size)?, &mut global).map_err(at)?;
                 next = None;
             }
-            b'M' => return Err(at("it goes on from another volume".to_owned())),
+            b'M' => return Err(at("it continues from another volume".to_owned())),
             _ => {
                 let extension = next.take().unwrap_or_default();
                 if header.kind == b'S' {
@@ -522,7 +522,7 @@ mod tests {
             assert!(offset <= as_u64(end), "{offset} of {end}");
         }
         assert!(read(&archive[..whole]).is_ok(), "one empty block will do");
-        assert!(read(&archive[..whole + 7]).is_ok(), "what comes after the end is not looked at");
+        assert!(read(&archive[..whole + 7]).is_ok(), "what comes after the end is not inspected");
     }
 
     #[test]
@@ -548,7 +548,7 @@ mod tests {
             (b'x', b"10 size=x\n", "at byte 0: a pax size that is none"),
             (b'x', b"28 size=9223372036854775808\n", "at byte 0: a pax size that is none"),
             (b'x', b"43 GNU.sparse.realsize=9223372036854775808\n", "at byte 0: a pax size that is none"),
-            (b'M', b"", "it goes on from another volume"),
+            (b'M', b"", "it continues from another volume"),
         ] {
             let mut archive = Vec::new();
             put(&mut archive, header("a", kind, as_u64(content.len()), 0), content);

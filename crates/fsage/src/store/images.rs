@@ -174,7 +174,7 @@ impl Images {
                 State::Complete(Box::new(record))
             }
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                State::Unknown(format!("its file cannot be looked at: {error}"))
+                State::Unknown(format!("its file cannot be inspected: {error}"))
             }
             _ => State::Incomplete,
         }

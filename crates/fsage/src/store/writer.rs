@@ -146,7 +146,7 @@ fn refuse_links(root: &Path) -> Result<(), StoreError> {
     let folder = file::folder(root, &[])?;
     for name in OWN {
         let path = root.join(name);
-        let found = folder.find(name.as_ref()).map_err(|e| failed("look at", &path, e))?;
+        let found = folder.find(name.as_ref()).map_err(|e| failed("inspect", &path, e))?;
         if found.is_some_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink) {
             let what = std::io::Error::other("it is a link, and a store has none");
             return Err(failed("use", &path, what));

@@ -9,7 +9,7 @@ use fsage_model::protocol::{Failure, FailureKind, PROTOCOL_VERSION};
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No agent binary was found.
-    #[error("the program fsage-agent was not found (looked at {})", list(looked))]
+    #[error("the program fsage-agent was not found (searched {})", list(looked))]
     Missing {
         /// Where it was looked for.
         looked: Vec<PathBuf>,

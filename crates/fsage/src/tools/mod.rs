@@ -148,7 +148,7 @@ pub enum ToolError {
 
 /// mkfs.btrfs asks the backing file of every loop device of the host, so one dead FUSE server stops it everywhere.
 const DEAD_SERVER: &str = "a FUSE server on this host died and its mount is still there; if it was a virtual disk, \
-     `fsage clean` or `fsage disk down NAME` gives it back";
+     `fsage clean` or `fsage disk down NAME` releases it";
 
 impl ToolError {
     /// The next step.

@@ -55,7 +55,7 @@ pub enum VolumeError {
         refusal: Refusal,
     },
     /// A device that a dry run cannot look at.
-    #[error("the device cannot be looked at")]
+    #[error("the device cannot be inspected")]
     Look(#[source] fsage_engine::host::HostError),
     /// The loop file might not fit.
     #[error(

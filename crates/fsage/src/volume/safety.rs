@@ -36,7 +36,7 @@ pub enum Refusal {
     #[error("the command line does not allow it to be erased")]
     NoConsent,
     /// Rule 2.
-    #[error("its path is a name that the kernel gives out anew at every boot")]
+    #[error("its path is a name that the kernel gives out again at every boot")]
     Unstable {
         /// What would identify it, if anything does.
         identifier: Option<String>,

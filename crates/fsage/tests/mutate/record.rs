@@ -28,9 +28,7 @@ impl Records {
         let root = ground.path("inside/store");
         let set = vec!["repeats=1".to_owned(), "matrix={}".to_owned()];
         let study = load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set })
-            .or_else(|_| {
-                load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set: Vec::new() })
-            })
+            .or_else(|_| load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set: Vec::new() }))
             .unwrap();
         let mut plan = plan(&study);
         plan.trials.truncate(1);

@@ -415,7 +415,7 @@ below = 0.97
 [[claim]]
 id = "slower"
 source = "Petrovič 2017 §6.1"
-statement = "Create gets slower as the run goes on at high use."
+statement = "Create gets slower as the run continues at high use."
 [claim.check]
 kind = "trend"
 operation = "create"

@@ -22,7 +22,7 @@ pub struct MeasureResult {
     pub bytes: u64,
     /// Files touched.
     pub files: u64,
-    /// System-level operations: reads, creates, names looked at, …; the measure's documentation says which.
+    /// System-level operations: reads, creates, names inspected, …; the measure's documentation says which.
     pub operations: u64,
     /// Block requests meanwhile; absent when they were not asked for or cannot be seen here.
     pub requests: Option<RequestSummary>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::size::Bytes;
 use crate::workload::SizeSpec;
 
-/// A measure, told apart by `kind`. A new one is a variant here, a file beside this one and a line in the registry.
+/// A measure, distinguished by `kind`. A new one is a variant here, a file beside this one and a line in the registry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum MeasureSpec {
@@ -14,7 +14,7 @@ pub enum MeasureSpec {
     Grep(GrepSpec),
     /// Read random blocks of old files, cold.
     ColdRandomRead(ColdRandomReadSpec),
-    /// Look at every name and inode without reading data, cold, as `find` and `du` do.
+    /// Inspect every name and inode without reading data, cold, as `find` and `du` do.
     Walk(WalkSpec),
     /// Make new files in the free space that is left, synced.
     Create(CreateSpec),
@@ -163,7 +163,7 @@ impl Default for FioSpec {
 pub enum Effect {
     /// The volume as it was (access times aside: mount with `noatime`).
     Nothing,
-    /// The same tree, but space was taken and given back: the next allocations may go elsewhere.
+    /// The same tree, but space was taken and released: the next allocations may go elsewhere.
     FreeSpace,
     /// Another tree.
     Tree,
@@ -197,7 +197,7 @@ pub fn registry() -> Vec<MeasureInfo> {
             MeasureSpec::ColdRandomRead(ColdRandomReadSpec::default()),
             "read random 4 KiB of old files, cold",
         ),
-        line(MeasureSpec::Walk(WalkSpec::default()), "look at every name and inode, cold (find, du)"),
+        line(MeasureSpec::Walk(WalkSpec::default()), "inspect every name and inode, cold (find, du)"),
         line(
             MeasureSpec::LargeFile(LargeFileSpec::default()),
             "write a large file into free space, read it back cold",

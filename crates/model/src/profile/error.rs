@@ -52,11 +52,11 @@ impl ProfileError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Version { .. } => {
-                "write it anew with `fsage profile PATH -o FILE`, or use the fsage that wrote it"
+                "write it again with `fsage profile PATH -o FILE`, or use the fsage that wrote it"
             }
             Self::Empty => "name a directory that holds files and that you may read",
             Self::Range { .. } | Self::Row { .. } | Self::Sum { .. } => {
-                "the file was changed or cut off: write it anew with `fsage profile PATH -o FILE`"
+                "the file was changed or cut off: write it again with `fsage profile PATH -o FILE`"
             }
         }
     }

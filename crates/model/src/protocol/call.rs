@@ -235,7 +235,7 @@ calls! {
     ImageMaterialise { directory: PathBuf } -> ();
     /// What an image is of.
     ImageInfo { file: PathBuf } -> ImageSummary;
-    /// Measure what age costs below `directory`: with `Event::Progress`. `device` whose requests
+    /// Run measures below `directory`: with `Event::Progress`. `device` whose requests
     /// are seen: absent, what `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`)
     /// that is made for it and removed; absent, requests are not looked at. `Stop` ends it with a failure.
     Measure {

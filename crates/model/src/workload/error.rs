@@ -2,7 +2,7 @@
 
 use crate::size::Bytes;
 
-/// Why a workload's description makes no sense. Each names the key as it stands in TOML.
+/// Why a workload's description is invalid. Each names the key as it stands in TOML.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// A number outside its range.

@@ -16,7 +16,7 @@ pub struct FsfbSpec {
     pub file_size: SizeSpec,
     /// Share of the volume (above 0, at most 1) that is filled, and held by what later rounds write.
     pub target: f64,
-    /// Share of the files' bytes (above 0, at most 1) that a round deletes and writes anew.
+    /// Share of the files' bytes (above 0, at most 1) that a round deletes and writes again.
     pub replace: f64,
     /// Rounds after the filling; then it ends. At least 1.
     pub rounds: u64,

@@ -21,7 +21,7 @@ pub struct HistogramSpec {
     pub ages: HistogramSource<(f64, f64)>,
     /// Share of the volume (above 0, at most 1) that is held.
     pub target: f64,
-    /// Share of the files' bytes (above 0, at most 100) that a round writes anew.
+    /// Share of the files' bytes (above 0, at most 100) that a round rewrites.
     pub replace: f64,
     /// Rounds after which it ends at the latest, at least 1.
     pub rounds: u64,
@@ -30,7 +30,7 @@ pub struct HistogramSpec {
     pub accuracy: f64,
 }
 
-/// A histogram, told apart by `kind`.
+/// A histogram, distinguished by `kind`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum HistogramSource<Row> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Parameters, SizeSpec};
 use crate::size::Bytes;
 
-/// How a tree of files changed, told apart by `kind`.
+/// How a tree of files changed, distinguished by `kind`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum HistorySpec {
@@ -32,7 +32,7 @@ pub struct SyntheticHistory {
     pub changes: f64,
     /// Share of the changes (0..=1) that add a file.
     pub added: f64,
-    /// Share of the changes (0..=1, with `added` at most 1) that remove a file; the others write a file anew.
+    /// Share of the changes (0..=1, with `added` at most 1) that remove a file; the others write a file again.
     pub removed: f64,
     /// Chance (0..=1) that an added file begins a new directory.
     pub new_directory: f64,

@@ -44,7 +44,7 @@ impl Parameters for InterleavedAppendSpec {
 }
 
 impl Default for InterleavedAppendSpec {
-    /// Numbers of our own: TBBT leaves them to whoever ages a file system.
+    /// Numbers of our own: TBBT leaves them to anyone who ages a file system.
     fn default() -> Self {
         Self {
             set: 8,

@@ -148,7 +148,7 @@ impl Device {
         if let Some(serving) = serving {
             let _ = serving.send(());
         }
-        serve(gate, &mut queue, pulse).map_err(UblkError::driver("go on serving"))
+        serve(gate, &mut queue, pulse).map_err(UblkError::driver("continue serving"))
     }
 
     /// Makes the block device, once [`Device::serve`] runs in another thread.

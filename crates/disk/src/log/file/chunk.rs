@@ -227,7 +227,7 @@ impl Items {
             let length = plain.get(at..).and_then(<[u8]>::first_chunk::<4>).ok_or("a column is missing")?;
             let begin = at + 4;
             let end = usize::try_from(u32::from_le_bytes(*length)).ok().and_then(|n| begin.checked_add(n));
-            at = end.filter(|end| *end <= plain.len()).ok_or("a column is not whole")?;
+            at = end.filter(|end| *end <= plain.len()).ok_or("a column is incomplete")?;
             *left = begin..at;
         }
         if at != plain.len() {

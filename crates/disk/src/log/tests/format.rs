@@ -329,8 +329,8 @@ fn an_entry_of_dm_log_writes_says_what_is_wrong_with_it() {
     assert_eq!(broken(second + 16, 1 << 5), "it is damaged: entry 1: it has flags that are not known");
     assert_eq!(broken(second, u64::MAX), "it is damaged: entry 1: it lies beyond any disk");
     assert_eq!(broken(second + 8, 0), "it is damaged: entry 1: it does nothing");
-    assert_eq!(broken(second + 8, 1 << 30), "it is cut off: entry 1 is not whole");
-    assert_eq!(broken(16, 9), "it is cut off: entry 4 is not whole");
+    assert_eq!(broken(second + 8, 1 << 30), "it is cut off: entry 1 is incomplete");
+    assert_eq!(broken(16, 9), "it is cut off: entry 4 is incomplete");
     assert_eq!(broken(24, 1000), "it is damaged: header: there are no sectors of 1000 bytes");
     assert!(matches!(from_dm(&good[..100]), Err(LogError::Truncated { .. })));
 }

@@ -446,7 +446,7 @@ impl Act<'_, '_> {
         {
             self.mapper.seen_size(file, size);
         }
-        Err("look at names or attributes (stat and its like)".into())
+        Err("inspect names or attributes (stat and its like)".into())
     }
 }
 

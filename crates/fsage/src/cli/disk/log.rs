@@ -37,7 +37,7 @@ pub enum LogCommand {
     Stop(NameArgs),
     /// Give the present position a name (needs root)
     Mark(MarkArgs),
-    /// Write the log of a disk to a file, while requests go on (needs root)
+    /// Write the log of a disk to a file, while requests continue (needs root)
     Save(SaveArgs),
     /// Show requests, one a line
     Show(ShowArgs),

@@ -16,7 +16,7 @@ use crate::disk::NamedDisk;
 /// Arguments of `fsage disk up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The disk is empty and lies in memory: only what is written takes room, and data that fsage wrote hardly any. It stays until
+The disk is empty and lies in memory: only what is written takes room, and data that fsage wrote almost none. It stays until
 `fsage disk down NAME` or the next boot.
 
 In model time a request costs nothing and what the medium would have taken is counted (`fsage disk stat`); in real time replies
@@ -87,7 +87,7 @@ pub(super) fn run(args: &UpArgs, terminal: &Terminal) -> Result<u8, Problem> {
 
 fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
     let usage = |flag: &str, error: &dyn std::error::Error| {
-        Problem::new(EXIT_USAGE, format!("`{flag}` makes no sense")).because(error)
+        Problem::new(EXIT_USAGE, format!("`{flag}` is invalid")).because(error)
     };
     let size: Bytes = args
         .size

@@ -104,7 +104,7 @@ fn chosen(args: &ExplainArgs, store: &Store) -> Result<Vec<TrialRecord>, Problem
     let root = args.path.display();
     if trials.is_empty() {
         return Err(Problem::new(EXIT_FAILED, format!("no trial of {root} is complete"))
-            .hint("run its study again: it goes on where it ended"));
+            .hint("run its study again: it resumes"));
     }
     for prefix in &args.trial {
         if !trials.iter().any(|trial| trial.id.starts_with(prefix.as_str())) {
@@ -122,7 +122,7 @@ fn chosen(args: &ExplainArgs, store: &Store) -> Result<Vec<TrialRecord>, Problem
     Ok(trials)
 }
 
-/// What one trial kept; that there is nothing, or nothing to be read, is told.
+/// What one trial kept; that there is nothing, or nothing to be read, is reported.
 fn explained(trial: &TrialRecord, store: &Store, worst: usize, terminal: &Terminal) -> Vec<Explained> {
     let record = match store.places(&trial.id) {
         Ok(Some(record)) => record,

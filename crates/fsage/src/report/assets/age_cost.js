@@ -1,4 +1,4 @@
-// What age costs: ratios by measure and file system, and cost over layout score.
+// Ageing slowdown: ratios by measure and file system, and cost over layout score.
 fsage.charts.age_cost = {
   draw(state) {
     const found = fsage.data.age_costs.filter((c) => c.against === (state.against ?? "unaged") && c.metric === c.measure);

@@ -196,7 +196,7 @@ fsage.start = () => {
   addEventListener("resize", () => {
     if (narrow !== fsage.narrow()) { narrow = fsage.narrow(); fsage.redraw(); }
   });
-  // Paper is light and shows every chart, looked at or not.
+  // Paper is light and shows every chart, visible or not.
   addEventListener("beforeprint", () => { fsage.printing = true; document.querySelectorAll("figure.chart").forEach(fsage.draw); });
   addEventListener("afterprint", () => { fsage.printing = false; fsage.redraw(); });
 };

@@ -111,7 +111,7 @@ fsage.charts.lockstep_free = {
       { title: { text: what === "bytes" ? "free space (GiB)" : "free extents", standoff: 8 }, rangemode: "tozero" },
       shown.map(([volume]) => run.volumes[volume]));
     shown.forEach((_, i) => { const axis = layout[`yaxis${i ? i + 1 : ""}`]; delete axis.matches; axis.showticklabels = true; });
-    // A volume with hardly any free space has an axis of one MiB, not one of millionths of a GiB.
+    // A volume with almost no free space has an axis of one MiB, not one of millionths of a GiB.
     const [least, top, name] = what === "bytes" ? [2 ** 20, 2 ** -10, "1 MiB"] : [1, 1, "1"];
     shown.forEach(([, looks], i) => {
       const most = Math.max(0, ...moments.flatMap((m) => looks[m]?.[what] ?? []));

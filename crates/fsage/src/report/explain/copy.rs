@@ -28,7 +28,7 @@ pub(crate) fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<(VolumePlaces, Option
         far.then(|| match volume.volume.as_str() {
             UNAGED => "this is the fresh copy that the trial made: another one would lie no better".to_owned(),
             _ => format!(
-                "the fresh copy that the trial made takes {}; one in reading order, as is reckoned with, is a bound",
+                "the fresh copy that the trial made takes {}; the estimate of a copy in reading order is a bound",
                 nanoseconds(as_f64(tree.now_ns))
             ),
         })

@@ -65,7 +65,7 @@ pub fn pages(title: &str, explained: &[Titled<'_>]) -> String {
 fn parts(prefix: &str, explanation: &Explanation, copy_ns: Option<u64>) -> Markup {
     html! {
         section {
-            h2 { "What would mend it" }
+            h2 { "Suggested fixes" }
             (mend(&explanation.tree, copy_ns))
             @for note in &explanation.notes { p.note { (note) } }
             (map("The whole tree", &explanation.tree, explanation))

@@ -1,4 +1,4 @@
-//! What age costs: ratios with their intervals, and how the layout explains them.
+//! Ageing slowdown: ratios with their intervals, and how the layout explains them.
 
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
@@ -27,7 +27,7 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         (figure(&Figure {
             id: "age-cost-chart",
             kind: "age_cost",
-            title: &content.view.timed("What age costs"),
+            title: &content.view.timed("Ageing slowdown"),
             how_to_read: "a dot is how many times as much a measure takes on the aged file system as on the other state of the same \
                           volume, the bar its interval; bars that cross the line at 1 are hollow, because they are no \
                           evidence of a difference. Unaged is a copy of the same tree, fresh a file system just made.",
@@ -44,7 +44,7 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     })
 }
 
-/// What the fair comparisons show beyond doubt: in time, and in what was asked of the device.
+/// What the comparisons with an unaged copy show significantly: in time, and in block requests.
 fn in_short(costs: &[AgeCost]) -> String {
     let fair: Vec<&AgeCost> = costs.iter().filter(|cost| cost.against == "unaged").collect();
     if fair.is_empty() {
@@ -62,20 +62,24 @@ fn in_short(costs: &[AgeCost]) -> String {
     let of = counted(testable(&headlines), "comparison");
     let time = match worse(&headlines, |cost| words(&cost.measure)) {
         (0, _) => {
-            format!("No time is longer beyond doubt on an aged file system than on an unaged copy ({of}).")
+            format!(
+                "No measure is significantly slower on an aged file system than on an unaged copy ({of})."
+            )
         }
-        (n, which) => format!("Age costs time beyond doubt in {n} of {of} with an unaged copy: {which}."),
+        (n, which) => format!(
+            "The aged file system is significantly slower than an unaged copy in {n} of {of}: {which}."
+        ),
     };
     let device = match worse(&beside, |cost| format!("{} of {}", number(cost), words(&cost.measure))) {
-        (0, _) => "Nothing that was asked of the device shows age beyond doubt.".to_owned(),
+        (0, _) => "No count of block requests differs significantly.".to_owned(),
         (n, which) => {
-            format!("What was asked of the device shows it in {n} of {}: {which}.", testable(&beside))
+            format!("Block requests differ significantly in {n} of {}: {which}.", testable(&beside))
         }
     };
     format!("{time} {device}")
 }
 
-/// How many are worse beyond doubt, and the clearest six of them in words.
+/// How many are significantly worse, and the clearest six of them in words.
 fn worse(costs: &[&AgeCost], name: impl Fn(&AgeCost) -> String) -> (usize, String) {
     let mut found: Vec<&&AgeCost> = costs.iter().filter(|cost| cost.finding == Finding::Worse).collect();
     let far = |cost: &AgeCost| cost.estimate.value.ln().abs();

@@ -37,7 +37,7 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
     let chart = figure(&Figure {
         id: "free-chart",
         kind: "free",
-        title: "How free space falls apart",
+        title: "Free-space fragmentation",
         how_to_read: "time runs to the right, extent sizes upwards in powers of two, and the colour says how many free \
                       extents (or how many free bytes) there are of each size; free space that is falling apart moves \
                       from a few large extents at the top to many small ones at the bottom.",

@@ -43,7 +43,7 @@ pub struct Section {
 pub const ALL: [Section; 18] = [
     Section { id: "summary", title: "In short", render: headline::render },
     Section { id: "claims", title: "Published findings", render: claim::render },
-    Section { id: "age-cost", title: "What age costs", render: age_cost::render },
+    Section { id: "age-cost", title: "Ageing slowdown", render: age_cost::render },
     Section { id: "lockstep", title: "Usage or fullness", render: lockstep::render },
     Section { id: "medium", title: "Where the time went", render: medium::render },
     Section { id: "latency", title: "Latency over time", render: latency::chart },

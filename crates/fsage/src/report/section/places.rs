@@ -26,7 +26,7 @@ pub fn render(content: &Content<'_>) -> Option<Markup> {
         p.lead { "What the places of the data alone cost: every file is read where it lay at the end, and in a copy in which each lies behind the one \
             before it, by the model of the medium. What a file takes beyond its copy is its extra time. Such a copy is a bound: ext4 lists files in \
             another order than they were written in." }
-        (table("places-table", "Reading everything, and what would mend it", &columns(), &rows))
+        (table("places-table", "Reading everything, and suggested fixes", &columns(), &rows))
         @if content.view.trials.iter().any(|trial| trial.repeat > 0) {
             p.note { "With repeats the first trial of each cell is shown." }
         }
@@ -47,7 +47,7 @@ fn columns() -> Vec<Column> {
         Column::number("in a copy", "ns"),
         Column::number("in the copy made", "ns"),
         Column::number("behind each other", ""),
-        Column::text("what would mend it"),
+        Column::text("suggested fix"),
     ]
 }
 
@@ -81,7 +81,7 @@ fn block(number: usize, place: &Places) -> Markup {
         div data-block=(number) {
             h3 { (place.label) }
             p { (in_short(explanation)) }
-            h4 { "What would mend it" }
+            h4 { "Suggested fixes" }
             (mend(&explanation.tree, place.copy_ns))
             @for note in &explanation.notes { p.note { (note) } }
             div.maps {
