@@ -3,6 +3,7 @@
 # make test     set up, build, run every test and the fuzz targets for a moment; tells which tests were skipped
 # make lint     formatting, clippy, documentation, licences
 # make bench    the speed table; takes some minutes and an idle machine
+# make docs     the documentation as a book, in target/book
 # make install  the programs, man pages, completions and studies below PREFIX (DESTDIR is honoured)
 
 PREFIX ?= /usr/local
@@ -21,7 +22,7 @@ SKIPS := $(abspath $(TARGET_DIR))/skips.txt
 CARGO ?= cargo
 PROGRAMS := fsage fsage-agent fsage-disk
 
-.PHONY: all build setup setup-tests demo test lint bench install unbuilt uninstall man clean
+.PHONY: all build setup setup-tests demo test lint bench docs install unbuilt uninstall man clean
 
 all: build man
 
@@ -54,7 +55,7 @@ demo: setup
 # One profile (dev, optimised a little) and one selection of packages for everything, so that nothing is built twice: a build
 # without tests has other features of shared dependencies. FSAGE_AGENT keeps tests from asking cargo for the agent by itself.
 # Tests that cannot run here say so in the file SKIPS, because a test that returns early counts as passed.
-# Volumes and journals of leases go to a directory of this run alone, so that no test sees what an earlier run left; a journal in it
+# Volumes and journals of leases go to a directory of this run alone, so that no test sees leftovers of an earlier run; a journal in it
 # afterwards was left by a test, which fails the run.
 test: setup-tests
 	$(CARGO) test --locked --workspace --no-run
@@ -81,6 +82,16 @@ bench: setup
 	@$(MAKE) --no-print-directory build
 	$(CARGO) build --release --locked --package fsage-bench --bins
 	scripts/bench
+
+# The book's program is kept beside the build, so that nothing is installed outside this folder.
+MDBOOK_VERSION := 0.4.52
+MDBOOK := $(abspath $(TARGET_DIR))/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+
+docs: setup
+	@[ -x $(MDBOOK) ] || $(CARGO) install --locked --quiet mdbook --version $(MDBOOK_VERSION) --no-default-features --features search \
+		--root $(patsubst %/bin/mdbook,%,$(MDBOOK)) --target-dir $(TARGET_DIR)/tools/build
+	@$(MDBOOK) build --dest-dir $(abspath $(TARGET_DIR))/book
+	@echo "Open it in a browser: file://$(abspath $(TARGET_DIR))/book/index.html"
 
 man:
 	$(CARGO) run --release --locked --quiet --package xtask -- man $(TARGET_DIR)/man

@@ -1,11 +1,14 @@
 //! Chores of the repository: man pages and shell completions, from the one definition of the command line; the graph of crates and
-//! modules, from the source.
+//! modules, from the source; the page of study files, from their schema.
 //!
-//! `cargo run -p xtask -- man DIR`, `cargo run -p xtask -- completions DIR` and `cargo run -p xtask -- rooms FILE.dot`.
+//! `cargo run -p xtask -- man DIR`, `completions DIR`, `rooms FILE.dot` and `study FILE`.
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod links;
 mod structure;
+mod study;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,6 +38,12 @@ enum Chore {
         #[arg(default_value = "target/completions")]
         directory: PathBuf,
     },
+    /// Write the page that lists every key of a study file
+    Study {
+        /// File
+        #[arg(default_value = "docs/study.md")]
+        file: PathBuf,
+    },
     /// Write the graph of crates and modules, for Graphviz
     Rooms {
         /// File
@@ -48,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Man { directory } => (directory.clone(), man(&directory)),
         Chore::Completions { directory } => (directory.clone(), completions(&directory)),
         Chore::Rooms { file } => (file.clone(), rooms(&file)),
+        Chore::Study { file } => (file.clone(), study(&file)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,6 +80,10 @@ fn man(directory: &Path) -> io::Result<()> {
 fn rooms(file: &Path) -> io::Result<()> {
     let workspace = structure::read(structure::root()).map_err(io::Error::other)?;
     std::fs::write(file, structure::graph(&workspace))
+}
+
+fn study(file: &Path) -> io::Result<()> {
+    std::fs::write(file, study::page().map_err(io::Error::other)?)
 }
 
 fn completions(directory: &Path) -> io::Result<()> {

@@ -53,7 +53,8 @@ pub struct StudySpec {
     #[serde(default)]
     pub matrix: BTreeMap<String, Vec<serde_json::Value>>,
     /// Name → dotted path → value: overrides taken together (`--quick` is the preset `quick`). `inherits` names a preset whose
-    /// values come first. Stores of before have it as `profile`.
+    /// values come first.
+    // Stores of before have it as `profile`.
     #[serde(default, alias = "profile")]
     pub preset: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// File systems described in TOML alone: name → description.

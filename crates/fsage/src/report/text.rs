@@ -39,7 +39,7 @@ pub fn grouped(value: u64) -> String {
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push('\u{202f}');
+            text.push(',');
         }
         text.push(digit);
     }
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(nanoseconds(36e12), "10.0 h");
         assert_eq!(bytes(512.0), "512 B");
         assert_eq!(bytes(1536.0 * 1024.0 * 1024.0), "1.50 GiB");
-        assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
+        assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(significant(0.000_12), "1.2e-4");
         assert_eq!(significant(f64::NAN), "–");
         assert_eq!(percent(0.8), "80\u{202f}%");
