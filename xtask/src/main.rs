@@ -26,7 +26,7 @@ struct Chores {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Write one man page a command
+    /// Write one man page per command
     Man {
         /// Folder
         #[arg(default_value = "target/man")]

@@ -55,7 +55,7 @@ fn drives_keep_their_data_sheets() {
     }
 }
 
-/// A queue lets the disk choose: more requests a second with every doubling, at most what the seeks that are left allow.
+/// A queue lets the disk choose: more requests per second with every doubling, at most what the seeks that are left allow.
 #[test]
 fn a_queue_shortens_positioning() {
     for sheet in &HDD_SHEETS {
@@ -230,7 +230,7 @@ fn the_steady_state_is_the_one_that_writing_leads_to() {
     worn.kept(Operation::Write, 4096, 32, units / 2);
     let [written, worn] =
         [&mut written, &mut worn].map(|bench| bench.kept(Operation::Write, 4096, 32, units));
-    assert!((worn / written - 1.0).abs() < 0.05, "{worn:.0} against {written:.0} writes a second");
+    assert!((worn / written - 1.0).abs() < 0.05, "{worn:.0} against {written:.0} writes per second");
 }
 
 /// Collecting is spread over the writes that make it necessary. The specification of the DC S3700 says: 99.9 % of random reads
@@ -260,7 +260,7 @@ fn the_steady_state_is_steady() {
     });
     let mean = rates.iter().sum::<f64>() / 80.0;
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
-    println!("mean {mean:.0}, slowest {slowest:.0} writes a second");
+    println!("mean {mean:.0}, slowest {slowest:.0} writes per second");
     assert!(slowest >= 0.9 * mean, "{slowest:.0} of {mean:.0}");
     // Blocks over all dies amplify like blocks of one.
     let (measured, expected) = (grown[0] / grown[1], write_amplification(1.277));

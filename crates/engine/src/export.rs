@@ -19,7 +19,7 @@ use crate::tree::{Directory, DirectoryTree};
 pub enum Format {
     /// An iolog, version 3. It knows data only: names that come and go are left out.
     Fio,
-    /// [`HEADING`] and a line an operation; [`crate::import`] reads it back.
+    /// [`HEADING`] and a line per operation; [`crate::import`] reads it back.
     Csv,
 }
 

@@ -66,10 +66,10 @@ impl VerifyError {
     }
 }
 
-/// Reads every regular file below `directory` and checks every block, with `threads` threads (0: one a CPU). Other file systems mounted there
+/// Reads every regular file below `directory` and checks every block, with `threads` threads (0: one per CPU). Other file systems mounted there
 /// are left out unless `cross_mounts`.
 /// Damage is in the result, not an error; so is a file that cannot be read. Symbolic links are not followed.
-/// Memory: about 2 MiB a thread, whatever the number of files.
+/// Memory: about 2 MiB per thread, whatever the number of files.
 ///
 /// # Errors
 /// `directory` itself cannot be read.

@@ -488,7 +488,7 @@ fn a_replayed_trace_leaves_the_same_tree() {
     let records: Vec<_> = trace::read(&path).unwrap().map(Result::unwrap).collect();
     assert_eq!(records.len(), 9000);
     let each = share(u64::try_from(kept.trace.len()).unwrap(), 9000);
-    assert!(each < 20.0, "{each} bytes an operation");
+    assert!(each < 20.0, "{each} bytes per operation");
     for thread in 0..3 {
         let own = records.iter().filter(|record| record.thread == thread);
         assert!(own.enumerate().all(|(place, record)| record.sequence == u64::try_from(place).unwrap()));

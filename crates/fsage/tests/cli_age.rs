@@ -77,10 +77,10 @@ fn a_directory_of_the_hosts_file_system_will_do() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let run = fsage(&[&["age", folder.path().to_str().unwrap()], &SMALL[..]].concat());
     assert_eq!(run.code, 0, "{run:?}");
-    for part in ["3,000 in", "create", "p99.9", "extents a file", "digest", "stopped by --operations"] {
+    for part in ["3,000 in", "create", "p99.9", "extents per file", "digest", "stopped by --operations"] {
         assert!(run.stdout.contains(part), "{part} is not in\n{}", run.stdout);
     }
-    assert!(run.stderr.contains("ageing "), "one line a stage: {}", run.stderr);
+    assert!(run.stderr.contains("ageing "), "one line per stage: {}", run.stderr);
     let quiet = tempfile::tempdir_in("/var/tmp").unwrap();
     let run = fsage(&[&["age", quiet.path().to_str().unwrap(), "--quiet"], &SMALL[..]].concat());
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));

@@ -70,7 +70,7 @@ fn what_strace_wrote_is_imported_looked_at_replayed_and_exported() {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
     }
     let info = fsage(&["trace", "info", &trace]);
-    for part in ["in 1 thread", "recorded by strace", "rename", "bytes an operation", "prelude"] {
+    for part in ["in 1 thread", "recorded by strace", "rename", "bytes per operation", "prelude"] {
         assert!(info.stdout.contains(part), "{part}: {}", info.stdout);
     }
     replay(folder.path(), &trace);

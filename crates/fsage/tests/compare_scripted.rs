@@ -181,7 +181,7 @@ fn a_gate_on_one_trial_a_side_warns_that_it_cannot_be_tested() {
     let run = fsage(&["compare", &a, &b, "--json", "--fail-if", gate]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(
-        run.stderr.contains(&format!("warning: gate `{gate}` cannot be tested: one trial a side")),
+        run.stderr.contains(&format!("warning: gate `{gate}` cannot be tested: one trial per side")),
         "{run:?}"
     );
     let result: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();

@@ -347,7 +347,7 @@ fn a_lost_agent_fails_its_trial_and_a_fresh_one_gives_everything_back() {
         summary.trials[0].error
     );
     let plot = stage.plot.lock().unwrap();
-    assert_eq!(plot.agents, 5, "one a trial and one to release");
+    assert_eq!(plot.agents, 5, "one per trial and one to release");
     let after_load: Vec<&str> =
         plot.asked.iter().skip_while(|a| *a != "load").skip(1).take(6).map(String::as_str).collect();
     // A scripted agent has no boot id: mounts and loop devices count as gone with an earlier boot.

@@ -67,7 +67,7 @@ fn every_state_is_what_it_says_and_images_are_shared() {
         };
         assert_eq!(stages, expected, "{state}");
     }
-    // The page compares the states; one value a side has no interval, and the page says so.
+    // The page compares the states; one value per side has no interval, and the page says so.
     let page = lab.report();
     for words in [
         "age-cost-table",

@@ -110,7 +110,7 @@ pub struct LoadSpec {
     /// Most of the run (0..1) that probes may take: those that do not fit are left out. Absent: all are made, whatever they take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_share: Option<f64>,
-    /// Whether a probe also walks the layout of every file (costs some 10 µs a file). What `stop.age` needs is walked anyway.
+    /// Whether a probe also walks the layout of every file (costs some 10 µs per file). What `stop.age` needs is walked anyway.
     #[serde(default)]
     pub probe_layout: bool,
     /// Run `fstrim` at every probe.

@@ -31,8 +31,8 @@ impl Examples {
                 toml::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
             examples.walk("StudySpec", schema, &study, schema);
         }
-        for preset in fsage_disk::media::presets() {
-            let spec = fsage_disk::media::Spec::named(preset.name).map_err(|error| error.to_string())?;
+        for preset in fsage_model::medium::presets() {
+            let spec = fsage_model::medium::MediumSpec::named(preset.name).map_err(|error| error.to_string())?;
             for parameter in spec.parameters() {
                 let value = parameter
                     .value

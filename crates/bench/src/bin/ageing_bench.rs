@@ -22,7 +22,7 @@ use fsage_model::workload::{DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec,
 use fsage_sys::clock;
 use serde::{Deserialize, Serialize};
 
-/// Least share of the bare loop's operations a second: with histograms, with trace too.
+/// Least share of the bare loop's operations per second: with histograms, with trace too.
 const LEAST: [f64; 2] = [0.90, 0.85];
 
 /// Most user CPU an operation beyond the bare loop's, µs.

@@ -19,7 +19,7 @@ const TRIALS: u32 = 30;
 const LIMIT_S: f64 = 2.0;
 
 fn main() {
-    println!("10,000 resamples × {METRICS} metrics, BCa, {TRIALS} trials a side:\n");
+    println!("10,000 resamples × {METRICS} metrics, BCa, {TRIALS} trials per side:\n");
     println!("| statistic | seconds |\n| --- | --- |");
     let means = seconds(|values| mean(values).unwrap());
     println!("| ratio of means | {means:.2} |");

@@ -20,7 +20,7 @@ use fsage_model::replay::ReplayOptions;
 use fsage_model::warning::Warning;
 use serde::{Deserialize, Serialize};
 
-/// Least share of the bare loop's operations a second.
+/// Least share of the bare loop's operations per second.
 const LEAST: f64 = 0.90;
 
 const RIVALS: [(&str, &str); 3] = [

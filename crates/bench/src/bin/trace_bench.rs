@@ -1,7 +1,7 @@
 //! How fast traces are written, read, exported and imported.
 //!
 //! `trace_bench [OPERATIONS] [ROUNDS]` (default 2000000, 5) makes a trace of the benches' mix without a file system below the temporary directory
-//! (`TMPDIR`), and works on it round after round. Limit: a million operations a second decoded.
+//! (`TMPDIR`), and works on it round after round. Limit: a million operations per second decoded.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use fsage_model::operation::Outcome;
 use fsage_model::quantity::as_f64;
 use fsage_sys::clock;
 
-/// Least operations a second read from a trace.
+/// Least operations per second read from a trace.
 const LEAST: f64 = 1e6;
 
 fn main() -> io::Result<()> {
@@ -63,7 +63,7 @@ fn compare(folder: &Path, operations: u64, rounds: u64) -> io::Result<()> {
     let bytes = as_f64(std::fs::metadata(&trace)?.len()) / as_f64(operations);
     writeln!(
         out,
-        "{operations} operations, {rounds} rounds, {bytes:.1} bytes an operation; median (min..max)\n"
+        "{operations} operations, {rounds} rounds, {bytes:.1} bytes per operation; median (min..max)\n"
     )?;
     writeln!(out, "| | million operations/s |\n| --- | --- |")?;
     let names =
@@ -73,7 +73,7 @@ fn compare(folder: &Path, operations: u64, rounds: u64) -> io::Result<()> {
         writeln!(out, "| {name} | {} |", spread(rates, 2))?;
     }
     if decoded < LEAST {
-        return Err(io::Error::other(format!("{decoded:.0} operations a second decoded, not {LEAST:.0}")));
+        return Err(io::Error::other(format!("{decoded:.0} operations per second decoded, not {LEAST:.0}")));
     }
     Ok(())
 }

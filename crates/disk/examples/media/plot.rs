@@ -125,7 +125,7 @@ fn depth() -> Chart {
         title: "Random 4 KiB reads over queue depth",
         x: Axis::log("requests that wait together", 1.0, 32.0, ticks(&depths.map(f64::from))),
         y: Axis::log(
-            "reads a second (logarithmic)",
+            "reads per second (logarithmic)",
             30.0,
             200_000.0,
             ticks(&[100.0, 1000.0, 10_000.0, 100_000.0]),
@@ -196,7 +196,7 @@ fn steady() -> Chart {
     let mut chart = Chart {
         title: "SSDs: random 4 KiB writes, depth 32, from fresh to the steady state",
         x: Axis::linear("written (times the capacity)", 8.0, 1.0),
-        y: Axis::linear("writes a second", 100_000.0, 20_000.0),
+        y: Axis::linear("writes per second", 100_000.0, 20_000.0),
         series: Vec::new(),
     };
     let size_bytes = 1 << 30;

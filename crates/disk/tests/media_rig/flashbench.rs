@@ -61,7 +61,7 @@ pub fn boundaries(rows: &[Alignment]) -> Vec<u64> {
 }
 
 /// `flashbench --open-au`: one block to each of `units` allocation units in turn until they are full, upwards or in random
-/// order; gives bytes a second.
+/// order; gives bytes per second.
 pub fn open_units(medium: &str, unit_bytes: u64, block: u64, units: u64, in_order: bool) -> f64 {
     let mut bench = Bench::new(medium, 4 << 30);
     let mut order: Vec<u64> = (0..unit_bytes / block).collect();
@@ -88,7 +88,7 @@ pub fn most_open(medium: &str, unit_bytes: u64, block: u64, in_order: bool) -> u
         .unwrap_or(0)
 }
 
-/// The rates that the tool's README prints: units written in turn, bytes of a block, MiB a second.
+/// The rates that the tool's README prints: units written in turn, bytes of a block, MiB per second.
 pub const README_RATES: [(u64, u64, f64); 10] = [
     (2, 4 << 20, 8.79),
     (2, 2 << 20, 7.41),

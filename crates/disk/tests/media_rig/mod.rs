@@ -149,7 +149,7 @@ pub struct HddSheet {
     pub write_average_ms: f64,
     pub latency_ms: f64,
     pub overhead_ms: f64,
-    /// Mean rate under the head, bytes a second.
+    /// Mean rate under the head, bytes per second.
     pub mean_media_rate: Option<f64>,
     /// Rate outside by rate inside.
     pub rate_ratio: Option<f64>,
@@ -312,7 +312,7 @@ pub const SSD_SHEETS: [SsdSheet; 2] = [
     },
 ];
 
-/// Rates, requests a second and latencies of a preset beside its data sheet.
+/// Rates, requests per second and latencies of a preset beside its data sheet.
 pub fn ssd_figures(sheet: &SsdSheet) -> Vec<Figure> {
     let figure = |name, unit, modelled, published| Figure { name, unit, modelled, published };
     let size = sheet.size_bytes;

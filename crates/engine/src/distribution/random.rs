@@ -1,4 +1,4 @@
-//! A stream of random numbers: Xoshiro256++ (Blackman & Vigna 2021), one a thread.
+//! A stream of random numbers: Xoshiro256++ (Blackman & Vigna 2021), one per thread.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -45,7 +45,7 @@ use crate::load::Control;
 
 /// Hears how far the work is: blocks done, of how many.
 pub trait Progress {
-    /// Called from the calling thread, at least four times a second while it goes on.
+    /// Called from the calling thread, at least four times per second while it goes on.
     fn progress(&mut self, done_blocks: u64, blocks: u64, elapsed: Duration);
 }
 
@@ -63,7 +63,7 @@ fn threads(asked: u32) -> usize {
     }
 }
 
-/// Counts what is done and tells it a few times a second.
+/// Counts what is done and tells it a few times per second.
 struct Meter<'a> {
     progress: &'a mut dyn Progress,
     started: Instant,

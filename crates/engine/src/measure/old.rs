@@ -21,7 +21,7 @@ pub(crate) struct OldFile {
     pub size: u64,
 }
 
-/// The old files, sorted by path (as bytes). Memory: about 100 bytes a file.
+/// The old files, sorted by path (as bytes). Memory: about 100 bytes per file.
 #[derive(Debug, Default)]
 pub(crate) struct OldFiles {
     /// The files.

@@ -1,6 +1,6 @@
 //! How far a replay is, in a file, so that one that was killed can be gone on with.
 //!
-//! Bytes 0..4096: one line of JSON ([`Header`]), then blanks. From 4096 on 64 bytes a thread, of which the first eight are the number of its
+//! Bytes 0..4096: one line of JSON ([`Header`]), then blanks. From 4096 on 64 bytes per thread, of which the first eight are the number of its
 //! records that are done (little endian). A thread writes its number after every operation, into the page cache: a killed process leaves it
 //! true to within the one operation that was under way. After a crash of the host it may be anything, which is why the
 //! header names the boot, and why the tree is compared with the model before anything goes on ([`super::resume`]).

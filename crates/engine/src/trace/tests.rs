@@ -132,7 +132,7 @@ fn an_operation_takes_at_most_twelve_bytes() {
     let rows = records(&drift, 1, 200_000, 1 << 40);
     let bytes = write(&drift, &rows, 1);
     let each = as_f64(u64::try_from(bytes.len()).unwrap()) / as_f64(u64::try_from(rows.len()).unwrap());
-    assert!(each <= 12.0, "{each:.2} bytes an operation");
+    assert!(each <= 12.0, "{each:.2} bytes per operation");
 }
 
 #[test]

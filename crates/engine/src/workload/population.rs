@@ -178,7 +178,7 @@ impl Population {
     }
 }
 
-/// A thread's part of so many directories, which must be at least one a thread.
+/// A thread's part of so many directories, which must be at least one per thread.
 pub fn own_directories(key: &str, count: u64, thread: u32, threads: u32) -> Result<u32, WorkloadError> {
     let (own, all) = (u64::from(thread), u64::from(threads));
     if !(all..=MAX_DIRECTORIES).contains(&count) {

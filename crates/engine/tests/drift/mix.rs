@@ -78,7 +78,7 @@ fn creates_are_favoured_until_filled() {
     let weights = BTreeMap::from([(K::Create, 1.0), (K::Delete, 1.0)]);
     let spec = DriftSpec { slots: 10_000, weights, fill_until: 0.5, fill_bias: 9.0, ..small() };
     let mut workload = make(&spec, 0, 1, 3);
-    // Nine creates a delete: 0.8 files an operation, so 5,000 files after about 6,250.
+    // Nine creates per delete: 0.8 files per operation, so 5,000 files after about 6,250.
     let _ = operations(&mut workload, 5_800);
     assert!((4_400..5_000).contains(&workload.files()), "{}", workload.files());
     let _ = operations(&mut workload, 20_000);

@@ -18,7 +18,7 @@ use crate::report::text::{counted, in_unit};
 const AFTER_HELP: &str = "\
 A side is a store, or STORE:KEY=VALUE,KEY=VALUE for the trials of it that have these factors or settings.
 A gate fires when the measured ratio B / A passes its limit and there is evidence of a difference. One that names
-several metrics passes over those that got better. A gate that cannot be tested, as with one trial a side, is warned of.
+several metrics passes over those that got better. A gate that cannot be tested, as with one trial per side, is warned of.
 Example: fsage compare old/aging new/aging --fail-if 'latency.read.mean_ns > 1.10'";
 
 /// Arguments of `fsage compare`.

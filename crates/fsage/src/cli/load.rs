@@ -130,7 +130,7 @@ fn written(result: &LoadResult) -> String {
 fn cpu(result: &LoadResult) -> String {
     let each = |ns: u64| as_f64(ns) / as_f64(result.operations.max(1));
     format!(
-        "{} user + {} system an operation; fsage itself {}",
+        "{} user + {} system per operation; fsage itself {}",
         text::duration(each(result.cpu_user_ns)),
         text::duration(each(result.cpu_sys_ns)),
         text::duration(result.overhead_ns_per_operation.max(0.0))
@@ -141,7 +141,7 @@ fn cpu(result: &LoadResult) -> String {
 #[must_use]
 pub fn layout(layout: &LayoutSummary) -> String {
     format!(
-        "{:.2} extents a file, {} in one extent, layout score {:.3}",
+        "{:.2} extents per file, {} in one extent, layout score {:.3}",
         layout.extents_per_file,
         text::percent(layout.one_extent_share),
         layout.layout_score

@@ -36,7 +36,7 @@ pub struct ProfileArgs {
     /// Also take in other file systems mounted below PATH
     #[arg(long, alias = "all-file-systems")]
     pub cross_mounts: bool,
-    /// Threads that walk the tree; 0: one a CPU
+    /// Threads that walk the tree; 0: one per CPU
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=256))]
     pub threads: u32,

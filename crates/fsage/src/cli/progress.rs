@@ -1,4 +1,4 @@
-//! Progress on standard error: a live bar with rate and ETA on a terminal, one line a stage elsewhere.
+//! Progress on standard error: a live bar with rate and ETA on a terminal, one line per stage elsewhere.
 
 use std::collections::VecDeque;
 use std::time::Duration;

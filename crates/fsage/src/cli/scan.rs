@@ -34,7 +34,7 @@ pub struct ScanArgs {
     /// A directory, or a mount point
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Threads that walk the tree; 0: one a CPU
+    /// Threads that walk the tree; 0: one per CPU
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=256))]
     pub threads: u32,

@@ -27,7 +27,7 @@ const OUTPUT_BYTES: usize = 1 << 16;
 pub enum TraceCommand {
     /// What a trace holds: operations by kind, threads, time, failures, digest
     Info(InfoArgs),
-    /// Show operations, one a line
+    /// Show operations, one per line
     Show(ShowArgs),
     /// Make a trace of what strace or fio recorded, or of CSV
     Import(exchange::ImportArgs),
@@ -140,7 +140,7 @@ fn info(args: &InfoArgs, terminal: &Terminal) -> Result<(), Problem> {
         ),
         ("span", text::duration(as_f64(counts.span_ns()))),
         ("failed", failures(&counts.failed)),
-        ("size", format!("{}, {each:.1} bytes an operation, format {}", text::size(bytes), reader.format())),
+        ("size", format!("{}, {each:.1} bytes per operation, format {}", text::size(bytes), reader.format())),
         ("checkpoints", text::count(as_u64(reader.checkpoints().len()))),
         ("digest", digest.unwrap_or_else(|| "none: the trace is of an older format".to_owned())),
     ];

@@ -105,7 +105,7 @@ impl Row {
     pub(super) fn untestable(&self, level: f64) -> Option<String> {
         let Some(p) = self.p else {
             return Some(match (self.n_a, self.n_b) {
-                (1, 1) => "one trial a side".to_owned(),
+                (1, 1) => "one trial per side".to_owned(),
                 (a, b) => format!("{a} and {b} trials tell nothing of the spread"),
             });
         };

@@ -230,14 +230,14 @@ fn gates_that_nothing_could_fire_say_so() {
     ]);
     let lone = outcome("m.lone > 1.10", &rows);
     assert!(!lone.tested && lone.fired.is_empty());
-    assert_eq!(lone.warnings(), ["gate `m.lone > 1.10` cannot be tested: one trial a side"]);
+    assert_eq!(lone.warnings(), ["gate `m.lone > 1.10` cannot be tested: one trial per side"]);
     let all = outcome("m > 1.10", &rows);
     assert!(all.tested && all.untestable.len() == 2, "{all:?}");
     assert_eq!(
         all.warnings(),
         [
             "gate `m > 1.10` cannot be tested on `m.rigid`: 3 pairs without spread cannot prove a difference",
-            "gate `m > 1.10` cannot be tested on `m.lone`: one trial a side",
+            "gate `m > 1.10` cannot be tested on `m.lone`: one trial per side",
         ]
     );
     let enough = judged(&[("m", "count", Some(true), values(&[&[3.0; 6]]), values(&[&[6.0; 6]]))]);

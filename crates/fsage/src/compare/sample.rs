@@ -116,7 +116,7 @@ impl Sample {
         mean(&shifts.collect::<Option<Vec<_>>>()?)
     }
 
-    /// Cliff's delta of B over A, of each cell and averaged; `None` with one trial a side.
+    /// Cliff's delta of B over A, of each cell and averaged; `None` with one trial per side.
     pub(super) fn cliffs_delta(&self) -> Option<f64> {
         let deltas = self.strata.iter().map(|stratum| cliffs_delta(&stratum.b, &stratum.a));
         mean(&deltas.collect::<Option<Vec<_>>>()?).filter(|_| self.n_a() > 1 && self.n_b() > 1)
@@ -197,7 +197,7 @@ impl Sample {
     }
 
     /// Values without any spread: p is the chance that signs or sides fall so, and 1 where nothing differs or cells
-    /// disagree on the direction. `None` with one trial a side, or a cell and side: nothing is then known of spread.
+    /// disagree on the direction. `None` with one trial per side, or a cell and side: nothing is then known of spread.
     fn alike(&self) -> Option<TTest> {
         let lone = self.sizes().iter().all(|(a, b)| a.max(b) < &2);
         if self.n_a().min(self.n_b()) < 2 || (lone && !self.paired) {

@@ -1,7 +1,7 @@
 //! Signals while a study runs: SIGINT and SIGTERM end it cleanly, SIGUSR1 pauses the load and SIGUSR2 lets
 //! it go on.
 //!
-//! A thread looks at the flags twenty times a second and passes them on to whatever load runs; between loads
+//! A thread looks at the flags twenty times per second and passes them on to whatever load runs; between loads
 //! the run looks itself. What was asked between loads holds for the next one: it begins paused, or ends at once.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

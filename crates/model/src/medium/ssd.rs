@@ -80,7 +80,7 @@ parameters! {
         channel_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
         /// Rate of the interface to the host.
         interface_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
-        /// What the controller takes for a command, one after the other: the limit of requests a second.
+        /// What the controller takes for a command, one after the other: the limit of requests per second.
         command_ns: 0..=10_000_000, "ns";
         /// What a read takes besides, in parallel with others.
         read_latency_ns: 0..=10_000_000, "ns";

@@ -190,7 +190,7 @@ calls! {
     LockstepRun { until: u64 } -> LockstepResult;
     /// Compare what is on every volume with what the workload made, and forget the workload.
     LockstepEnd -> ();
-    /// Layout of a directory tree; `threads` 0: one a CPU; `detail`: with the finer distributions.
+    /// Layout of a directory tree; `threads` 0: one per CPU; `detail`: with the finer distributions.
     Scan {
         directory: Location,
         threads: u32,

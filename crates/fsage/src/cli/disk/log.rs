@@ -39,7 +39,7 @@ pub enum LogCommand {
     Mark(MarkArgs),
     /// Write the log of a disk to a file, while requests continue (needs root)
     Save(SaveArgs),
-    /// Show requests, one a line
+    /// Show requests, one per line
     Show(ShowArgs),
     /// Sum requests up: sizes, seeks, sequential share, layout score, heat map
     Summary(SummaryArgs),

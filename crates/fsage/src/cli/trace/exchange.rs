@@ -59,7 +59,7 @@ pub enum ProgramChoice {
     Strace,
     /// Iologs, versions 2 and 3
     Fio,
-    /// A line an operation
+    /// A line per operation
     Csv,
     /// Requests to a block device: not for a directory, but for a disk
     Blkparse,
@@ -87,7 +87,7 @@ pub struct ExportArgs {
 pub enum FormatChoice {
     /// An iolog, version 3: reads, writes and syncs
     Fio,
-    /// A line an operation
+    /// A line per operation
     Csv,
 }
 

@@ -111,7 +111,7 @@ fn figures(profile: &Profile, fit: &Fit, result: &LoadResult, used: f64) -> Vec<
             shares(layout.one_extent_share),
             near(one_extent),
         ),
-        row("extents a file", number(files.extents_per_file), number(layout.extents_per_file), plain()),
+        row("extents per file", number(files.extents_per_file), number(layout.extents_per_file), plain()),
         row("layout score", number(files.layout_score), number(layout.layout_score), plain()),
         row("files", count(files.count), count(layout.files), plain()),
         row(
@@ -122,7 +122,7 @@ fn figures(profile: &Profile, fit: &Fit, result: &LoadResult, used: f64) -> Vec<
         ),
         row("directories", count(directories.count), count(layout.directories), plain()),
         row(
-            "files a directory",
+            "files per directory",
             number(share(files.count, directories.count)),
             number(share(layout.files, layout.directories)),
             plain(),
