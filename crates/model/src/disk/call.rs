@@ -141,7 +141,7 @@ calls! {
         /// One line.
         name: String,
     } -> ();
-    /// Write the log, as long as it is now, to a file that does not exist yet. Requests go on meanwhile.
+    /// Write the log, as long as it is now, to a file that does not exist yet. Requests continue meanwhile.
     SaveLog {
         /// Where; absolute.
         file: PathBuf,
