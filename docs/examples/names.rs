@@ -1,4 +1,4 @@
-//! `names`: the time to list every directory, cold, without looking at inodes.
+//! `names`: the time to list every directory, cold, without inspecting inodes.
 
 use fsage_model::measure::MeasureMetric;
 use fsage_model::quantity::share;

@@ -1,4 +1,4 @@
-//! Any first and last bytes of a volume are looked at without harm, and only zeros count as blank.
+//! Any first and last bytes of a volume are inspected without harm, and only zeros count as blank.
 
 #![no_main]
 

@@ -107,7 +107,7 @@ fn touched(length: usize) -> u8 {
 }
 
 /// Tells what a block is. `block` is the whole block or, at the end of a file, what there is of it; only its
-/// first 4096 bytes are looked at. Refusing foreign data takes about 10 ns, recognising a block about as long
+/// first 4096 bytes are inspected. Refusing foreign data takes about 10 ns, recognising a block about as long
 /// as making it and comparing it.
 #[must_use]
 pub fn recognise(block: &[u8]) -> Block {

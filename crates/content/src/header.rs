@@ -50,7 +50,7 @@ impl Header {
         bytes
     }
 
-    /// Header and stored check of bytes that need not be right; the magic is not looked at.
+    /// Header and stored check of bytes that need not be right; the magic is not inspected.
     #[inline]
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> (Self, u64) {
         let mut version = [0; 4];

@@ -17,7 +17,7 @@
 //! seeded with the SplitMix64 finaliser of check + (i + 1) × 0x9e3779b97f4a7c15 (a seed of 0 is replaced
 //! by that constant). In each step all eight advance and give 64 bytes, generator 0 first; the first 32
 //! bytes of the first step are not used, the header lies there. So the data is incompressible, no two
-//! blocks are alike, and whoever has the header has the block.
+//! blocks are alike, and anyone who has the header has the block.
 //!
 //! **Tails.** The last block of a file may be any prefix of its block. From a page or device block, where
 //! zeros follow the prefix, the length is known only as "up to the last byte that is not 0": one tail

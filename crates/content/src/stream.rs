@@ -67,7 +67,7 @@ pub(crate) fn write_block(block: &mut [u8; BLOCK_BYTES], header: &Header) {
     write_blocks([block], [*header]);
 }
 
-/// Whether a block is the one that `check` stands for, but for its header, which is not looked at.
+/// Whether a block is the one that `check` stands for, but for its header, which is not inspected.
 struct Agree<'a> {
     block: &'a [u8; BLOCK_BYTES],
     check: u64,

@@ -1,6 +1,6 @@
 //! What is asked of a disk.
 //!
-//! Offsets and lengths are in bytes and may have any alignment: whoever exports the disk refuses what its block size
+//! Offsets and lengths are in bytes and may have any alignment: anyone who exports the disk refuses what its block size
 //! does not allow. A request never reaches beyond the disk's end when it comes here.
 
 use serde::{Deserialize, Serialize};

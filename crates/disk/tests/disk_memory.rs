@@ -1,6 +1,6 @@
-//! What a disk's contents cost: memory is taken for what needs it and given back, spilled and refused beyond a limit.
+//! What a disk's contents cost: memory is taken for what needs it and released, spilled and refused beyond a limit.
 //!
-//! One test at a time, as the memory of the whole process is looked at.
+//! One test at a time, as the memory of the whole process is inspected.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
@@ -251,7 +251,7 @@ fn the_limit_is_an_error_and_no_end() {
     let done = (0..1000).take_while(|number| store.write(number * MIB, &data, None).is_ok()).count();
     assert_eq!(done, 16);
     assert!(matches!(store.write(500 * MIB, &data, None), Err(StoreError::Full)));
-    // What needs no new pages goes on.
+    // What needs no new pages continues.
     store.write(3 * MIB, &data[..4096], None).unwrap();
     store.zero(4 * MIB, MIB, None).unwrap();
     store.write(500 * MIB, &data, None).unwrap();

@@ -92,7 +92,7 @@ struct Day {
     plain: Plain,
     random: Xoshiro256PlusPlus,
     snapshots: Vec<(SnapshotId, Plain)>,
-    /// While a log is kept: the states that were marked, and the view that looks at them.
+    /// While a log is kept: the states that were marked, and the view that inspects them.
     log: Option<(ViewId, Vec<(u64, Plain)>)>,
     seen: Seen,
 }

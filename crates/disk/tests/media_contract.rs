@@ -140,7 +140,7 @@ proptest! {
     }
 }
 
-/// Whoever gives a time before the last answer is served after it, never before.
+/// Anyone who gives a time before the last answer is served after it, never before.
 #[test]
 fn time_does_not_go_back() {
     for spec in specs().into_iter().filter(|s| s.preset().name != "ram") {

@@ -118,7 +118,7 @@ fn key(request: &Request) -> Key {
         Operation::Read => 'R',
         Operation::Write => 'W',
         Operation::Flush => 'F',
-        // Both are told apart by the block layer's letters only in newer kernels.
+        // Both are distinguished by the block layer's letters only in newer kernels.
         Operation::Discard | Operation::Zero => 'D',
     };
     Key { kind, offset: request.offset_bytes, length: request.length_bytes }

@@ -463,7 +463,7 @@ fn kill_under_load(name: &str, after: Duration) {
     std::thread::sleep(after);
     disk.kill(Signal::KILL);
     disk.wait_for_end();
-    // Whatever a load is waiting for must fail. What only writes to the page cache may go on until it flushes.
+    // Whatever a load is waiting for must fail. What only writes to the page cache may continue until it flushes.
     for load in &mut loads {
         within(&format!("{name}: the load's end"), || load.try_wait().unwrap().is_some());
     }

@@ -3,7 +3,7 @@
 //! One thread walks the source in the order in which it lists its names and makes each thing where it is met, so the
 //! copy is allocated as a fresh file system allocates a tree that is unpacked in one go. Copied are bytes,
 //! permissions, symbolic links, hard links (as far as both names are in the tree) and empty directories; holes stay holes.
-//! Of permissions only read, write and execute: the copy belongs to whoever makes it, and a set-user-ID bit would make somebody's program root's.
+//! Of permissions only read, write and execute: the copy belongs to anyone who makes it, and a set-user-ID bit would make somebody's program root's.
 //! Owners, times, extended attributes and space reserved beyond the end of files are not; sockets, pipes
 //! and devices are refused. Self-describing data says to which file identity it belongs, not under which name it
 //! lies, so a copy verifies as its source does.

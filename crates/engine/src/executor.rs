@@ -390,7 +390,7 @@ fn write_range(
         filled = false;
         let mut done = 0;
         while done < chunk {
-            // A short write goes on where it ended; none at all means there is no room.
+            // A short write continues where it ended; none at all means there is no room.
             match retry_on_intr(|| io::pwrite(file, &buffer[done..chunk], at + as_u64(done)))? {
                 0 => return Err(Errno::NOSPC),
                 written => done += written,

@@ -3,7 +3,7 @@
 //! | bytes | field | why |
 //! | --- | --- | --- |
 //! | 0..4 | `length: u32 LE`, bytes after this field | a reader knows at once how much to wait for |
-//! | 4 | `kind: u8` | a reader can skip kinds before it looks at anything else |
+//! | 4 | `kind: u8` | a reader can skip kinds before it inspects anything else |
 //! | 5..13 | `id: u64 LE` | whose answer this is |
 //! | 13.. | payload | JSON, or raw bytes of a trace |
 //!

@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-/// Longest latency told apart: one hour.
+/// Longest latency distinguished: one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits kept.

@@ -3,10 +3,10 @@
 //! The workload runs on the first volume, the leader; what succeeds there is done on the others, operation for operation
 //! and in its order, and what fails there is left out, as in Conway et al. 2019 (§4: full and empty disk). So all volumes
 //! go through the same logical states. An operation that ends differently on a follower is a divergence: the first one
-//! is told with its number, and nothing goes on.
+//! is told with its number, and nothing continues.
 //!
 //! A run ends between two rounds, with everything written out and nothing kept open, so that the volumes can be
-//! unmounted, looked at and measured before the next run goes on from there. The state of the workload stays in a
+//! unmounted, inspected and measured before the next run continues from there. The state of the workload stays in a
 //! [`Lockstep`].
 //!
 //! Each part of a round ends with a `syncfs`, which is part of its cost. On disks in model time followers work at the same
@@ -37,13 +37,13 @@ pub const BATCH: usize = 4096;
 /// Why volumes could not be driven in lock-step.
 #[derive(Debug, thiserror::Error)]
 pub enum LockstepError {
-    /// The specification makes no sense, a directory cannot be worked in, a device stopped working.
+    /// The specification is invalid, a directory cannot be worked in, a device stopped working.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A follower went another way.
     #[error("{}", .0.text())]
     Diverged(Box<Divergence>),
-    /// A tree could not be looked at.
+    /// A tree could not be inspected.
     #[error("cannot check {}", path.display())]
     Walk {
         /// Its directory.
@@ -143,7 +143,7 @@ impl Lockstep {
     /// Makes the initial directories on every volume; nothing is timed.
     ///
     /// # Errors
-    /// A specification that makes no sense, a directory that is missing, read-only or used.
+    /// A specification that is invalid, a directory that is missing, read-only or used.
     pub fn begin(spec: LockstepSpec) -> Result<Self, LockstepError> {
         let Some(first) = spec.directories.first() else {
             return Err(LoadError::Spec { what: "no directory is given".to_owned() }.into());

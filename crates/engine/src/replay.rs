@@ -50,7 +50,7 @@ pub enum ReplayError {
     /// The operations could not be run.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The replayed tree could not be looked at.
+    /// The replayed tree could not be inspected.
     #[error("cannot check the replayed tree")]
     Shape(#[from] ShapeError),
     /// The load ended before the trace did.
@@ -179,7 +179,7 @@ pub fn run(
 }
 
 /// As [`run`], at the speed and with the care that `options` ask for. With a state file a replay that was killed, or stopped when
-/// asked, can be gone on with; the file is removed when the replay is whole.
+/// asked, can be resumed; the file is removed when the replay is whole.
 ///
 /// # Errors
 /// As [`run`]; also a state file of another replay, or a directory that was interrupted in when `resume` is not asked.

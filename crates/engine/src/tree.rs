@@ -67,7 +67,7 @@ pub fn write_file_name(path: &mut Vec<u8>, name: u64) {
 }
 
 /// Whether a path ends as those of our files do: a file name below any number of directories below a top directory.
-/// It takes the whole path, because the directory looked at may itself be inside a tree of ours.
+/// It takes the whole path, because the directory inspected may itself be inside a tree of ours.
 #[must_use]
 pub fn is_file_path(path: &Path) -> bool {
     let mut names = path.components().rev().map(|part| part.as_os_str().as_bytes());

@@ -66,7 +66,7 @@ impl LoadSink for Uses {
     fn trace_chunk(&mut self, _: &[u8]) {}
 }
 
-/// `late` is the share of the volume that the file system may show in use after it was given back.
+/// `late` is the share of the volume that the file system may show in use after it was released.
 fn hold(kind: &str, options: &[&str], target: f64, threads: u32, late: f64) {
     let Some(volume) = Volume::new(kind, options) else { return };
     let weights =

@@ -13,7 +13,7 @@ use fsage_model::protocol::{Failure, FailureKind};
 
 const SIZE: u64 = 48 << 20;
 
-/// A loop device over a file of its own, given back when it goes.
+/// A loop device over a file of its own, released when it goes.
 struct Disk {
     folder: tempfile::TempDir,
     device: PathBuf,

@@ -22,7 +22,7 @@ pub enum State {
     Absent,
 }
 
-/// One thing looked at.
+/// One thing inspected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// What it belongs to: `host`, `file systems`, `programs`, `kernel`.
@@ -37,7 +37,7 @@ pub struct Check {
     pub package: &'static str,
 }
 
-/// Everything that was looked at.
+/// Everything that was inspected.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
     /// Everything `fsage run` needs is there.

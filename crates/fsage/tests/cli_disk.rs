@@ -142,7 +142,7 @@ fn a_log_is_replayed_on_a_model_and_on_another_disk() {
         assert_eq!(onto["summary"]["writes"]["bytes"], recorded["summary"]["writes"]["bytes"]);
         let arrived = disks.json(&["disk", "log", "summary", "second"]);
         assert_eq!(arrived["summary"]["writes"]["bytes"], recorded["summary"]["writes"]["bytes"]);
-        // Whoever looks at a device that was written reads of it as well.
+        // Anyone who inspects a device that was written reads of it as well.
         let reads = |summary: &Value| summary["summary"]["reads"]["requests"].as_u64().unwrap();
         assert!(reads(&arrived) >= reads(&recorded), "{arrived}");
     }

@@ -54,7 +54,7 @@ fn what_is_mounted_below_is_only_crossed_into_when_asked() {
     }
     let mounted = Mounted::ext4("64M");
     std::fs::create_dir(mounted.join("t00")).unwrap();
-    // Zeros in a file of ours: damage, where it is looked at.
+    // Zeros in a file of ours: damage, where it is inspected.
     std::fs::write(mounted.join("t00/f00000001"), vec![0; 4096]).unwrap();
     let outer = mounted.path().parent().unwrap().join("outer");
     std::fs::create_dir_all(outer.join("mount")).unwrap();

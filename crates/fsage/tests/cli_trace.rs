@@ -1,4 +1,4 @@
-//! `fsage trace`: imports of what strace and fio really write, looked at, replayed and exported again.
+//! `fsage trace`: imports of what strace and fio really write, inspected, replayed and exported again.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 

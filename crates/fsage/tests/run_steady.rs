@@ -1,4 +1,4 @@
-//! Model time can be had again: two runs of a study with one seed agree, and what was changed on the host for that is given back.
+//! Model time can be had again: two runs of a study with one seed agree, and what was changed on the host for that is released.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
@@ -36,7 +36,7 @@ fn settings() -> Vec<String> {
     SETTINGS.iter().map(|path| std::fs::read_to_string(path).unwrap_or_default()).collect()
 }
 
-/// One test at a time: what one changes on the host, the other looks at.
+/// One test at a time: what one changes on the host, the other inspects.
 static HOST: Mutex<()> = Mutex::new(());
 
 fn study(scratch: &Scratch, store: &str) -> Command {

@@ -87,7 +87,7 @@ impl SlowSpec {
     }
 }
 
-/// A fault that makes no sense.
+/// A fault that is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FaultError {
     /// It has requests and a region or rate.

@@ -94,7 +94,7 @@ pub struct LayoutSummary {
     pub file_histogram: SizeHistogram,
     /// The most fragmented files: path, extents, bytes. At most 20, worst first.
     pub worst: Vec<WorstFile>,
-    /// Files and directories that could not be looked at, by errno name.
+    /// Files and directories that could not be inspected, by errno name.
     pub failed: std::collections::BTreeMap<String, u64>,
     /// Finer distributions; only where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

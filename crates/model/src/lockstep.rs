@@ -53,7 +53,7 @@ pub struct PartCost {
 pub struct VolumeRound {
     /// Making room: deleting, mostly.
     pub room: PartCost,
-    /// What was written anew.
+    /// What was written again.
     pub write: PartCost,
     /// Use of the volume afterwards, by `statfs`.
     pub used_bytes: u64,
@@ -85,7 +85,7 @@ pub struct LockstepResult {
     pub rounds: Vec<Round>,
     /// There is nothing more to do.
     pub finished: bool,
-    /// It was stopped when asked, in the middle of a round; it cannot be gone on with.
+    /// It was stopped when asked, in the middle of a round; it cannot be resumed.
     pub stopped: bool,
     /// Digest of the logical tree, which is the same on every volume: hex, 32 characters.
     pub digest: String,

@@ -15,7 +15,7 @@ use crate::escape;
 pub const EXIT_OK: u8 = 0;
 /// A bug, or something unforeseen.
 pub const EXIT_INTERNAL: u8 = 1;
-/// The command line, the study or another input makes no sense.
+/// The command line, the study or another input is invalid.
 pub const EXIT_USAGE: u8 = 2;
 /// The host lacks something: a program, a kernel feature, a privilege.
 pub const EXIT_MISSING: u8 = 3;
@@ -98,7 +98,7 @@ impl Problem {
         self
     }
 
-    /// Ends the program quietly and well: whoever read our output has seen enough.
+    /// Ends the program quietly and well: anyone who read our output has seen enough.
     #[must_use]
     pub fn reader_gone() -> Self {
         Self { silent: true, ..Self::new(EXIT_OK, "the reader of the output went away") }

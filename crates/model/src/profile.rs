@@ -59,7 +59,7 @@ pub struct Files {
     pub bytes: u64,
     /// Those with at least one extent on the volume.
     pub mapped: u64,
-    /// Files and directories that could not be looked at; they are in no other number.
+    /// Files and directories that could not be inspected; they are in no other number.
     #[serde(default)]
     pub unseen: u64,
     /// Share of the mapped files that lie in one extent (0..=1).

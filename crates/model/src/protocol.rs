@@ -193,7 +193,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// A bug or something unforeseen: exit 1.
     Internal,
-    /// The request makes no sense: exit 2.
+    /// The request is invalid: exit 2.
     Usage,
     /// The host lacks something: exit 3.
     Missing,

@@ -1,6 +1,6 @@
 //! The store's files.
 //!
-//! `trial.json` is one [`TrialRecord`], for whoever writes or reads it; readers accept older versions, give
+//! `trial.json` is one [`TrialRecord`], for anyone who writes or reads it; readers accept older versions, give
 //! keys that these lack their defaults, and ignore keys they do not know; writers never change the meaning of
 //! a key.
 
@@ -57,7 +57,7 @@ pub struct Metric {
     /// Whether a larger value is worse (`true`), better (`false`), or neither (absent).
     #[serde(default)]
     pub larger_is_worse: Option<bool>,
-    /// Names the run of the stages before an image; absent when there is none. Every trial that goes on from the same image has
+    /// Names the run of the stages before an image; absent when there is none. Every trial that continues from the same image has
     /// the samples of that one run: they are one sample, however many trials have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
@@ -253,7 +253,7 @@ impl StageRecord {
 pub struct PlacesRecord {
     /// [`STORE_VERSION`] of the writer.
     pub version: u32,
-    /// In the order in which they were looked at.
+    /// In the order in which they were inspected.
     pub volumes: Vec<VolumePlaces>,
 }
 

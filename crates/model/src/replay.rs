@@ -20,14 +20,14 @@ pub struct ReplayOptions {
     pub verify: bool,
     /// Go on with a replay of the same trace that was interrupted there, if there is one.
     pub resume: bool,
-    /// File in which it is kept how far the replay is; without one it cannot be gone on with.
+    /// File in which it is kept how far the replay is; without one it cannot be resumed.
     pub state: Option<PathBuf>,
 }
 
 /// What a replay leaves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayResult {
-    /// What was done, as of any load; of a replay that was gone on with, only what was done now.
+    /// What was done, as of any load; of a replay that was resumed, only what was done now.
     pub load: LoadResult,
     /// What only a replay has.
     pub replay: ReplayReport,
@@ -44,7 +44,7 @@ pub struct ReplayReport {
     pub prelude: u64,
     /// Records that an earlier run had done, over all threads.
     pub resumed_after: u64,
-    /// An earlier run was there, but could not be gone on with: its files were removed, for this reason.
+    /// An earlier run was there, but could not be resumed: its files were removed, for this reason.
     pub started_over: Option<String>,
     /// How late operations started; absent at `max`.
     pub lateness: Option<LatencySummary>,

@@ -3,7 +3,7 @@
 //! **What counts as free**: what file data could take. That is the space in data (and mixed) block groups that no extent uses, and
 //! the space of the devices that belongs to no block group yet. It is what `statfs` calls available (`f_bavail`), to within 1 MiB a device that btrfs
 //! keeps for itself and the space it promises to data that is not written out yet. Free space inside metadata and system block groups is not
-//! data's to take; its sum is told apart ([`Summary::metadata_free_bytes`]), and with it (each copy counted) and the global
+//! data's to take; its sum is distinguished ([`Summary::metadata_free_bytes`]), and with it (each copy counted) and the global
 //! reserve the sum comes to `f_bfree`.
 //!
 //! Where the kernel keeps a valid free-space tree it is read; otherwise each block group is what remains beside the extent tree's extents.
@@ -191,7 +191,7 @@ fn info(fd: BorrowedFd<'_>) -> Result<FsInfo> {
 /// Every chunk: which of btrfs' own addresses lie where on the devices.
 ///
 /// # Errors
-/// The kernel refuses (it wants `CAP_SYS_ADMIN`), or answers what makes no sense.
+/// The kernel refuses (it wants `CAP_SYS_ADMIN`), or answers what is invalid.
 pub fn chunk_tree(fd: BorrowedFd<'_>) -> Result<Vec<Chunk>> {
     chunks(&mut Search::new(fd))
 }

@@ -27,7 +27,7 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// The kernel's answer makes no sense.
+    /// The kernel's answer is invalid.
     #[error("answer of {call} is invalid: {what}")]
     Malformed {
         /// Whose answer.

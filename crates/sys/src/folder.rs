@@ -1,6 +1,6 @@
 //! Folders held by descriptor, opened without being led astray.
 //!
-//! A name is looked up once, part by part from the root, and what is done afterwards goes through the descriptor: whoever
+//! A name is looked up once, part by part from the root, and what is done afterwards goes through the descriptor: anyone who
 //! renames or replaces a part of the path later changes nothing. For root two more things hold, because others may have prepared
 //! the path: a symbolic link is followed only when a trusted user made it, and [`Folder::foreign`] names the first folder on the way
 //! that somebody else owns or that others may rename things in. Trusted are root and, below `sudo`, the user who called it

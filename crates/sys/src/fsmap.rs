@@ -116,7 +116,7 @@ fn first_request(buffer: &mut [u8]) {
     high_key.u32(u32::MAX).u32(u32::MAX).u64(u64::MAX).u64(u64::MAX).u64(u64::MAX);
 }
 
-/// The last record becomes the low key: the kernel goes on behind it (as `fsmap_advance` of the header does).
+/// The last record becomes the low key: the kernel continues behind it (as `fsmap_advance` of the header does).
 fn continue_request(buffer: &mut [u8]) -> Result<()> {
     let entries = u32_at(buffer, 12).and_then(|entries| usize::try_from(entries).ok()).unwrap_or(0);
     let last = HEADER_BYTES + entries.saturating_sub(1) * RECORD_BYTES;

@@ -182,7 +182,7 @@ pub fn detach(device: &Path) -> Result<()> {
     detach_open(open_device(device)?, device)
 }
 
-/// Opens a device for asking and detaching, for reading: closing one that was open for writing makes udev look at it again.
+/// Opens a device for asking and detaching, for reading: closing one that was open for writing makes udev inspect it again.
 ///
 /// # Errors
 /// It cannot be opened.

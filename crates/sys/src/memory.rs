@@ -1,7 +1,7 @@
-//! Large regions of zeroed memory, taken from the kernel and given back to it piece by piece.
+//! Large regions of zeroed memory, taken from the kernel and released to it piece by piece.
 //!
 //! A region is private anonymous memory that begins at a multiple of [`HUGE_BYTES`]. It costs address space only until it is
-//! touched; what was given back reads as zeros and costs nothing again.
+//! touched; what was released reads as zeros and costs nothing again.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};

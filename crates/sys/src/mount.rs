@@ -89,7 +89,7 @@ const ALWAYS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(Mou
 /// changes a mount that is not ours.
 const REFUSED: [&str; 6] = ["suid", "dev", "exec", "bind", "rbind", "remount"];
 
-/// Options that make a driver write to a device, or believe a superblock, that nobody named and nobody looked at: external logs and
+/// Options that make a driver write to a device, or believe a superblock, that nobody named and nobody inspected: external logs and
 /// journals (xfs, ext, reiserfs), realtime devices (xfs), further devices (btrfs), another copy of the superblock (ext).
 const ELSEWHERE: [&str; 7] = ["logdev", "rtdev", "journal_path", "journal_dev", "jdev", "device", "sb"];
 

@@ -2,7 +2,7 @@
 //!
 //! The file has no name while it is written (`O_TMPFILE`), so that a process that is killed leaves nothing. [`NewFile::commit`] syncs it,
 //! links it under a random name, renames that over the target and syncs the folder. Where the file system has no files without a
-//! name, it is made with `O_EXCL` under a random name from the start; whoever is killed then leaves that name, and
+//! name, it is made with `O_EXCL` under a random name from the start; anyone who is killed then leaves that name, and
 //! the next writer of the same target removes it. Everything goes through the descriptor of the folder ([`Folder`]).
 //!
 //! A target that is a link, a folder, a device or anything but an ordinary file is refused, not replaced and not followed.

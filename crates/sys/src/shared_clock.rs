@@ -76,7 +76,7 @@ impl SharedClock {
         unsafe { self.number.as_ref() }
     }
 
-    /// Sets it. Whoever reads this value also sees everything that was done before.
+    /// Sets it. Anyone who reads this value also sees everything that was done before.
     #[inline]
     pub fn set_ns(&self, now_ns: u64) {
         self.number().store(now_ns, Ordering::Release);

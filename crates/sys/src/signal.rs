@@ -1,4 +1,4 @@
-//! Signals as flags that a loop can look at.
+//! Signals as flags that a loop can inspect.
 //!
 //! The handler (of `signal-hook`) does nothing but store to an atomic, so that it is safe at any moment. System calls that were under
 //! way are restarted, except those that wait for time (`nanosleep`, `poll`): they return early.

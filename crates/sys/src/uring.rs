@@ -291,7 +291,7 @@ impl Uring {
             timeout: timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         };
         let fd = self.fd.as_raw_fd();
-        // SAFETY: whoever pushed a submission vouched for its memory; argument and timeout outlive the call.
+        // SAFETY: anyone who pushed a submission vouched for its memory; argument and timeout outlive the call.
         let submitted = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,

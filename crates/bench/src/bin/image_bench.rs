@@ -5,7 +5,7 @@
 //! Then all rivals take turns; ratios are formed within a round. `image_bench bare read|write VOLUME RUNS` is what it runs as a child:
 //! the used blocks, one request of at most 1 MiB after the other, as `dd` with `direct` would.
 //!
-//! Memory is the sum of the peaks of a rival's processes, looked at every few milliseconds in /proc.
+//! Memory is the sum of the peaks of a rival's processes, inspected every few milliseconds in /proc.
 
 #![forbid(unsafe_code)]
 

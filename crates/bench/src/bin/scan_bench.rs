@@ -193,7 +193,7 @@ impl Volume {
     }
 
     /// Makes a quarter more files than asked for and deletes every fifth, which leaves holes. Space is only allocated: what is measured never
-    /// looks at the data.
+    /// inspects the data.
     fn fill(&self, files: usize) -> io::Result<()> {
         let total = files + files / 4;
         let folder = |index: usize| self.point.join(format!("d{:05}", index / 250));

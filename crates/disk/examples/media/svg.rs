@@ -11,7 +11,7 @@ const PLOT_HEIGHT: f64 = 320.0;
 const LEGEND: f64 = 66.0;
 const LINE_HEIGHT: f64 = 20.0;
 
-/// Colours that are told apart by everybody (Okabe and Ito).
+/// Colours that are distinguished by everybody (Okabe and Ito).
 pub const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]

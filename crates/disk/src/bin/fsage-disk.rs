@@ -229,7 +229,7 @@ fn serve() -> ExitCode {
 
 fn serve_with(settings: &Settings) -> ExitCode {
     let say = |answer: Result<Ready, Refusal>| {
-        // Whoever started us may have gone.
+        // Anyone who started us may have gone.
         let _ = io::stdout().write_all(Answer::from(answer).line().as_bytes());
     };
     match run(settings, |ready| say(Ok(ready))) {

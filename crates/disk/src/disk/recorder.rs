@@ -35,7 +35,7 @@ impl Recorder {
         self.log.push(&Entry { payload, ..entry });
     }
 
-    /// What an entry put on the disk. One that failed for want of space did a part of it.
+    /// What an entry put on the disk. One that failed for lack of space did a part of it.
     pub fn pieces(&self, entry: &Entry) -> &[Piece] {
         self.journal.get(entry.payload.first, entry.payload.count)
     }
@@ -64,7 +64,7 @@ impl Recorder {
         for pieces in self.journal.pieces() {
             store.release(pieces);
         }
-        // The snapshot may have been deleted by whoever has the store in hand.
+        // The snapshot may have been deleted by anyone who has the store in hand.
         let _ = store.delete_snapshot(self.base);
     }
 }

@@ -81,7 +81,7 @@ impl<B: Backend> Gate<B> {
     }
 
     /// A panic while the lock was held says nothing about the rest: the store's own invariants hold between its steps, and
-    /// whoever reads on gets what is there.
+    /// anyone who reads on gets what is there.
     fn lock(&self) -> MutexGuard<'_, Inner<B>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -246,7 +246,7 @@ pub(super) type Batch<'a> = ArrayVec<Transfer<'a>, BATCH>;
 /// What became of each request of a batch: its result, and when it was done by the disk's clock.
 pub(super) type Outcomes = ArrayVec<(Result<(), IoError>, u64), BATCH>;
 
-/// Hands a batch over, and keeps what became of each request when the room for their data is given back.
+/// Hands a batch over, and keeps what became of each request when the room for their data is released.
 pub(super) fn hand_over<B: Backend>(gate: &Gate<B>, mut batch: Batch<'_>) -> (Wall, Outcomes) {
     let wall = gate.submit(&mut batch);
     (wall, batch.iter().map(|transfer| (transfer.result, transfer.done_ns)).collect())

@@ -130,7 +130,7 @@ impl Server {
             Err(_) => {}
         }
         let listen = |source| NbdError::Listen { path: path.to_owned(), source };
-        // Whoever may connect may read and write the disk.
+        // Anyone who may connect may read and write the disk.
         let listener = super::private_listener(path).map_err(listen)?;
         let clients = Arc::new(Clients::default());
         let export =
@@ -179,7 +179,7 @@ impl Drop for Server {
 }
 
 impl Clients {
-    /// Whoever panicked left a list that is still one.
+    /// Anyone who panicked left a list that is still one.
     fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

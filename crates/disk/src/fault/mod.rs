@@ -1,7 +1,7 @@
 //! Faults on demand: what a disk does when it goes bad.
 //!
 //! The store stays pristine. Damage is rules and overlays beside it: which sectors cannot be read, which bits are flipped, which
-//! places were written since. So it can be undone: after [`Faults::clear`] the disk gives back every byte it was given,
+//! places were written since. So it can be undone: after [`Faults::clear`] the disk releases every byte it was given,
 //! and takes every write.
 //!
 //! **Rules.** Every fault has a place, a rate, or numbers of requests ([`fsage_model::fault`]). Whether a rule strikes is a hash of the seed, the
@@ -19,7 +19,7 @@
 //! So damage is of what the disk holds when the rules are made: bring faults in when there is something to damage. What
 //! is written later is safe from rules with a place or a rate, as on a disk that remaps a bad sector when it is written.
 //!
-//! **Limit.** Whoever reads part of a bad sector fails, but writing part of it neither fails nor heals it: a real disk would have
+//! **Limit.** Anyone who reads part of a bad sector fails, but writing part of it neither fails nor heals it: a real disk would have
 //! to read the rest first. Sectors that are torn by a power cut belong to crash states, not here.
 
 mod overlay;
@@ -83,7 +83,7 @@ impl Faults {
     /// The faults of `spec` on a disk of `size_bytes`.
     ///
     /// # Errors
-    /// A rule makes no sense, or lies beyond the disk.
+    /// A rule is invalid, or lies beyond the disk.
     pub fn new(spec: &FaultSpec, size_bytes: u64) -> Result<Self, FaultError> {
         let rules = |kind, specs: &[RuleSpec]| {
             let numbered = (0..).zip(specs);

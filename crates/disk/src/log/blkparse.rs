@@ -14,7 +14,7 @@
 //! writing, has no data and no size of the disk (the least that fits is taken). Marks are messages: action `m`, `mark NAME`.
 //!
 //! Reading takes the requests in the order of their `D`, or of their `Q` (queued) where the device has no queue
-//! ([`Issue`]), and their ends from `C`; other actions are only looked at as far as all lines are alike. Lines from the
+//! ([`Issue`]), and their ends from `C`; other actions are only inspected as far as all lines are alike. Lines from the
 //! summary on (`CPU0 (sda):`) are left out.
 
 mod line;

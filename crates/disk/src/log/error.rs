@@ -30,7 +30,7 @@ impl fmt::Display for LogPosition {
     }
 }
 
-/// A log that was not read or written. Which file it is says whoever opened it.
+/// A log that was not read or written. Which file it is says anyone who opened it.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The file cannot be read or written.

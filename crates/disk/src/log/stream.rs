@@ -39,7 +39,7 @@ pub trait Sink {
     /// The format cannot say it, or the file cannot be written.
     fn put(&mut self, item: &Item, data: &[u8]) -> Result<(), LogError>;
 
-    /// Ends the log: without this it is not whole.
+    /// Ends the log: without this it is incomplete.
     ///
     /// # Errors
     /// The file cannot be written.

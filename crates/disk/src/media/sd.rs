@@ -56,7 +56,7 @@ struct Open {
     distinct: u64,
     /// Pages that the log has taken, or the next page when the order is linear.
     taken: u64,
-    /// The byte behind the last write: a write that goes on there fills the page that is begun.
+    /// The byte behind the last write: a write that continues there fills the page that is begun.
     tail: u64,
 }
 

@@ -6,7 +6,7 @@
 //!
 //! **Time.** Commands are taken in one after the other; from then on everything that can go in parallel does: reads of one
 //! request and of a whole batch spread over dies and channels, writes are answered when the buffer has them and
-//! programmed beside what follows. Dies have queues of their own: host writes and collecting go on side by side, and a
+//! programmed beside what follows. Dies have queues of their own: host writes and collecting continue side by side, and a
 //! read waits for what its die is doing but not for what that has been asked to do. A flush, and a forced write (FUA),
 //! wait for flash unless the buffer is protected against power loss; what does not fill a page by then is padded,
 //! which is counted as written.

@@ -101,7 +101,7 @@ impl<'a> Pieces<'a> {
     fn take_from(&mut self, disk: &mut Disk) -> Result<(), DiskError> {
         let (mut entries, mut bytes) = (0, 0);
         while entries < PIECE_ENTRIES && bytes < PIECE_BYTES {
-            // One that was started anew meanwhile is another log: it ends earlier, or holds nothing yet.
+            // One that was started again meanwhile is another log: it ends earlier, or holds nothing yet.
             let log = disk.log().ok_or(DiskError::NoLog)?;
             if let Some(mark) = log.marks().get(self.next_mark)
                 && mark.position <= self.next

@@ -32,7 +32,7 @@ pub enum MachineError {
     /// A medium that there is not.
     #[error(transparent)]
     Medium(#[from] MediumError),
-    /// The faults make no sense.
+    /// The faults are invalid.
     #[error("faults")]
     Faults(#[from] FaultError),
     /// The store cannot be made.

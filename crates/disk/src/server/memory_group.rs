@@ -2,7 +2,7 @@
 //!
 //! When such a group is full the kernel makes its members wait until dirty pages are written back. Pages that are dirty
 //! on our own disk can only be written by us: we would wait for ourselves, and the load with us. Both versions of control groups are
-//! looked at, every group from ours up to the root; in a container its own root may be a limited group of the host's.
+//! inspected, every group from ours up to the root; in a container its own root may be a limited group of the host's.
 
 use std::fs;
 use std::path::{Path, PathBuf};

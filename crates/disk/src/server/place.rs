@@ -58,7 +58,7 @@ impl ServerDirectory {
         work(Path::new(&format!("/proc/self/fd/{}/control", directory.as_raw_fd())))
     }
 
-    /// The disk's clock, for whoever times something by it: see [`fsage_sys::shared_clock`].
+    /// The disk's clock, for anyone who times something by it: see [`fsage_sys::shared_clock`].
     #[must_use]
     pub fn clock(&self) -> PathBuf {
         self.directory.join("clock")

@@ -1,4 +1,4 @@
-//! Ends the export when the loop that serves it is stuck, so that whoever waits gets an error.
+//! Ends the export when the loop that serves it is stuck, so that anyone who waits gets an error.
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -70,7 +70,7 @@ pub(crate) struct Limits {
     pub spill: Option<Spill>,
     /// Bytes of memory beyond which groups that were not used lately are packed.
     pub pack_above_bytes: u64,
-    /// Bytes of memory that are touched now and never given back.
+    /// Bytes of memory that are touched now and never released.
     pub reserve_bytes: u64,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct ArenaUsage {
 pub(crate) struct Arena {
     pub(super) segments: Vec<Region>,
     pub(super) groups: Vec<Group>,
-    /// The group that pages are taken from, and the page to look at next.
+    /// The group that pages are taken from, and the page to inspect next.
     pub(super) current: Option<(usize, usize)>,
     /// Groups with free pages, or what was one when it was put here.
     partly: Vec<usize>,
@@ -112,7 +112,7 @@ pub(crate) struct Arena {
     /// How often in a row packing was not worth it: the next tries wait for the longer.
     pub(super) refusals: Refusals,
     pub(super) spill: Option<Spill>,
-    /// Where the search for a cold group goes on.
+    /// Where the search for a cold group continues.
     pub(super) hand: usize,
 }
 
@@ -333,7 +333,7 @@ impl Arena {
         self.spare += 1;
         let current = self.current.is_some_and(|(current, _)| current == group);
         if current {
-            // Begin anew at its start.
+            // Begin again at its start.
             self.current = Some((group, 0));
         } else if self.spare > self.spare_wanted {
             self.vacate(group);
@@ -376,7 +376,7 @@ impl Arena {
         &mut self.segments[segment][start..start + most]
     }
 
-    /// Reads from byte `skip` of a page on; goes on in the pages behind.
+    /// Reads from byte `skip` of a page on; continues in the pages behind.
     pub fn read(&mut self, page: Page, skip: usize, buffer: &mut [u8]) -> Result<(), StoreError> {
         let mut from = index(page.0) * BLOCK_BYTES + skip;
         let mut rest = buffer;

@@ -130,7 +130,7 @@ pub(crate) struct Cell {
     /// `first` × 4096 + `tail_bytes` − 1.
     place: u64,
     version: u32,
-    /// Where in its first block it begins, for whoever needs that.
+    /// Where in its first block it begins, for anyone who needs that.
     pub skip: u16,
     kind: CodeKind,
 }

@@ -66,7 +66,7 @@ impl Arena {
         self.in_memory + self.packed_bytes.div_ceil(HUGE_BYTES)
     }
 
-    /// A group in memory that was not used lately. Looks at so many that are in memory.
+    /// A group in memory that was not used lately. Inspects so many that are in memory.
     fn find(&mut self, steps: usize, wanted: Wanted) -> Option<usize> {
         let mut left = steps.min(2 * self.in_memory);
         // Twice round: the first clears what keeps the second from finding one.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::request::IoError;
 
-/// Why the store cannot be made, or cannot keep or give back bytes.
+/// Why the store cannot be made, or cannot keep or release bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The kernel gives no memory.

@@ -275,7 +275,7 @@ impl Map {
         self.branches.capacity() * size_of::<Option<Branch>>()
     }
 
-    /// What a block and those behind it hold, as far as one run goes, at most `blocks`, which must not be 0. A run that goes on in the next
+    /// What a block and those behind it hold, as far as one run goes, at most `blocks`, which must not be 0. A run that continues in the next
     /// chunk is told in parts.
     #[inline]
     pub fn run_at(&self, block: u64, blocks: u64) -> (Code, u64) {

@@ -1,8 +1,8 @@
 //! From bytes to what a map holds.
 //!
-//! Whole blocks are looked at one by one: zeros and self-describing blocks become codes, the rest goes to pages, in place where nobody
+//! Whole blocks are inspected one by one: zeros and self-describing blocks become codes, the rest goes to pages, in place where nobody
 //! else refers to the page and nothing is recorded, else to new ones. Parts of blocks are merged with what was there, and the
-//! whole is looked at again.
+//! whole is inspected again.
 
 use super::code::{BLOCK, BLOCK_BYTES, Code, Page};
 use super::error::StoreError;

@@ -29,7 +29,7 @@ use fsage_model::protocol::{Failure, FailureKind, Reply, Request};
 use crate::frame::{self, Frame, FrameError, Kind};
 use task::{Agent, Task};
 
-/// How long a request may go on after the input has ended.
+/// How long a request may continue after the input has ended.
 pub const GRACE: Duration = Duration::from_millis(600);
 
 /// Why the agent ended other than by the end of its input.

@@ -7,7 +7,7 @@ use fsage_model::disk::{DiskStat, DiskUse};
 use super::{ControlError, VirtualDisk};
 
 /// A meter on the virtual disk under a directory, if there is one; else it counts nothing. What goes wrong is kept for
-/// [`take`](Meter::take), so that whoever times something is not held up by it.
+/// [`take`](Meter::take), so that anyone who times something is not held up by it.
 #[derive(Debug)]
 pub struct Meter {
     disk: Option<VirtualDisk>,
@@ -36,7 +36,7 @@ impl Meter {
         }
     }
 
-    /// Starts or goes on. Asks the disk: call it before the clock is started.
+    /// Starts or continues. Asks the disk: call it before the clock is started.
     pub fn start(&mut self) {
         self.before = self.look();
     }

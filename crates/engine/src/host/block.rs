@@ -106,7 +106,7 @@ pub fn users(path: &Path) -> Result<Vec<String>, HostError> {
 }
 
 /// Whether nobody else has claimed it. For reading: closing a device that was open for writing makes udev
-/// look at it again.
+/// inspect it again.
 pub(super) fn opens_exclusively(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).is_ok()

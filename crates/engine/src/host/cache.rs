@@ -38,7 +38,7 @@ pub fn trim(directory: &Path) -> Result<u64, HostError> {
 /// Space of the file system that holds `directory`.
 ///
 /// # Errors
-/// The directory cannot be looked at.
+/// The directory cannot be inspected.
 pub fn usage(directory: &Path) -> Result<Usage, HostError> {
     let failed = |what| move |error: std::io::Error| HostError::file(what, directory)(error);
     let space = rustix::fs::statvfs(directory).map_err(|error| failed("statfs")(error.into()))?;

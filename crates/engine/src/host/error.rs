@@ -94,7 +94,7 @@ pub enum HostError {
         /// How long it was waited for.
         seconds: f64,
     },
-    /// What is asked makes no sense here.
+    /// What is asked is invalid here.
     #[error("{what}")]
     Senseless {
         /// What and why.

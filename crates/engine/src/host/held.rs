@@ -5,7 +5,7 @@
 //! [`DeviceIdentity`]: a device is compared with what it was when it was taken before every tool, mount, image, setting of its queue and
 //! detaching. Descriptors are for reading and not exclusive: mkfs and mount(2) claim the device themselves.
 //!
-//! Whoever closes a device last makes the kernel write back and drop its page cache, on which programs rely that go past it. Here nobody
+//! Anyone who closes a device last makes the kernel write back and drop its page cache, on which programs rely that go past it. Here nobody
 //! is last, so that is done before and after each use of one that is not mounted ([`HeldDevices::used`]).
 //!
 //! Limit: root can still swap the file below a read-only loop device (`LOOP_CHANGE_FD`) between a check and what follows it.

@@ -11,7 +11,7 @@ use fsage_sys::loopdev::{self, AttachOptions};
 
 use super::HostError;
 
-/// How long a detached device may be kept by someone who looks at it (udev does).
+/// How long a detached device may be kept by someone who inspects it (udev does).
 const DETACH_WAIT: Duration = Duration::from_secs(5);
 
 /// Links are not followed: a volume's file is made by us.

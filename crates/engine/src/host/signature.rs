@@ -2,7 +2,7 @@
 //!
 //! Only tells whether somebody's data may be there; it never decides that a volume is empty for good.
 //!
-//! The first [`HEAD_BYTES`] and the last [`TAIL_BYTES`] are looked at, all of them and nothing between. Without a
+//! The first [`HEAD_BYTES`] and the last [`TAIL_BYTES`] are inspected, all of them and nothing between. Without a
 //! signature is only what is zeros there: what cannot be read is [`UNREADABLE`], and anything else that no format
 //! explains is [`UNKNOWN`].
 //!
@@ -16,10 +16,10 @@ use fsage_model::filesystem::{self, Magic};
 
 use super::identifier;
 
-/// Bytes looked at from the beginning: past the last magic of the table (VMFS' at 2 MiB).
+/// Bytes inspected from the beginning: past the last magic of the table (VMFS' at 2 MiB).
 pub const HEAD_BYTES: usize = 4 << 20;
 
-/// Bytes looked at before the end: ZFS' last labels, md, DRBD and firmware RAID metadata, the second GPT.
+/// Bytes inspected before the end: ZFS' last labels, md, DRBD and firmware RAID metadata, the second GPT.
 pub const TAIL_BYTES: usize = 1 << 20;
 
 /// The name of what could not be read: it may be anything.
@@ -56,7 +56,7 @@ pub struct Signature {
     pub uuid: String,
 }
 
-/// Recognised before file systems: whoever puts one of these over a file system may leave that one's magic where it was.
+/// Recognised before file systems: anyone who puts one of these over a file system may leave that one's magic where it was.
 #[rustfmt::skip]
 const BELOW: &[(&str, Magic)] = &[
     ("LUKS", Magic::new(0, b"LUKS\xba\xbe", 168, Text)),
@@ -330,7 +330,7 @@ mod tests {
             assert_eq!(name(), UNKNOWN, "at {at}");
             file.as_file().write_all_at(&[0], at).unwrap();
         }
-        // What lies between is not looked at.
+        // What lies between is not inspected.
         file.as_file().write_all_at(&[1], size / 2).unwrap();
         assert_eq!(name(), "");
     }

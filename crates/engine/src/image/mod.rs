@@ -45,7 +45,7 @@ use crate::load::Control;
 
 /// Hears how far the work is: blocks done, of how many.
 pub trait Progress {
-    /// Called from the calling thread, at least four times per second while it goes on.
+    /// Called from the calling thread, at least four times per second while it continues.
     fn progress(&mut self, done_blocks: u64, blocks: u64, elapsed: Duration);
 }
 

@@ -13,7 +13,7 @@ use crate::host::mount;
 /// not followed, because the image would replace the link.
 ///
 /// # Errors
-/// [`ImageError::Place`] when something else is there, [`ImageError::File`] when it cannot be looked at.
+/// [`ImageError::Place`] when something else is there, [`ImageError::File`] when it cannot be inspected.
 pub fn check_place(file: &Path, volume: &Path) -> Result<(), ImageError> {
     let found = match file.symlink_metadata() {
         Ok(found) => found,

@@ -34,7 +34,7 @@ pub enum ImportError {
         /// What is wrong.
         what: String,
     },
-    /// The last line has no end: the program was killed, or the file is not whole.
+    /// The last line has no end: the program was killed, or the file is incomplete.
     #[error("{}, line {line}: the last line is cut off", path.display())]
     CutOff {
         /// The file.

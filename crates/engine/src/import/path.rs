@@ -3,7 +3,7 @@
 /// Most parts accepted: a path has at most 4096 bytes.
 pub const PARTS: usize = 1000;
 
-/// The parts of an absolute path. `..` goes up by name: symbolic links on the way are not looked at.
+/// The parts of an absolute path. `..` goes up by name: symbolic links on the way are not inspected.
 pub fn parts(path: &[u8]) -> Vec<&[u8]> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|byte| *byte == b'/') {

@@ -1,9 +1,9 @@
-//! What can go wrong while looking at a layout.
+//! What can go wrong while inspecting a layout.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A scan or free-space map that did not come about. Single files that cannot be looked at are no error: they
+/// A scan or free-space map that did not come about. Single files that cannot be inspected are no error: they
 /// are counted in [`failed`](fsage_model::layout::LayoutSummary::failed).
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {

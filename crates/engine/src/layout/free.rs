@@ -2,7 +2,7 @@
 //!
 //! ext2/3/4 and xfs tell it in one pass (`FS_IOC_GETFSMAP`), btrfs through its trees ([`fsage_sys::btrfs`] says what counts as free there). Of
 //! anything else every file is mapped, and what no file claims counts as free. Nothing is written out before: data that has no place
-//! yet counts as free, so that whoever wants the figures to agree with `statfs` syncs first. Even then they differ by what ext4's
+//! yet counts as free, so that anyone who wants the figures to agree with `statfs` syncs first. Even then they differ by what ext4's
 //! allocator has set aside for files in memory (used here, free there; gone after unmounting) and by what xfs keeps for its own trees (free
 //! here, used there): the caveat tells by how much.
 //!

@@ -33,7 +33,7 @@ pub struct PlacedFile {
 pub struct Places {
     /// In reading order.
     pub files: Vec<PlacedFile>,
-    /// Files that could not be looked at.
+    /// Files that could not be inspected.
     pub failed: u64,
     /// Places are btrfs' own addresses, because its chunk tree could not be read (it wants root).
     pub logical: bool,
@@ -42,7 +42,7 @@ pub struct Places {
 /// Finds every file below `directory`, without crossing into other mounts.
 ///
 /// # Errors
-/// The directory cannot be opened. Files that cannot be looked at are counted.
+/// The directory cannot be opened. Files that cannot be inspected are counted.
 pub fn places(directory: &Path) -> Result<Places, LayoutError> {
     let open_error = |source| LayoutError::Open { path: directory.to_owned(), source };
     let root = File::open(directory).map_err(open_error)?;

@@ -4,7 +4,7 @@
 //! predecessor. Extents that the kernel lists apart although they follow each other both in the file and on the volume are one
 //! (ext4 splits at 32,768 blocks and where written meets unwritten space).
 //!
-//! Limits: a file changed while it is looked at counts as it was at some moment. Encoded (compressed) extents tell no length on the volume, so
+//! Limits: a file changed while it is inspected counts as it was at some moment. Encoded (compressed) extents tell no length on the volume, so
 //! they are never merged, and the score leaves out the step from one to the next. On btrfs places are those of its logical address space.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ impl ScanOptions {
 /// has further links not met so far.
 ///
 /// # Errors
-/// When `root` cannot be opened or no thread can be started. Files that cannot be looked at are counted in the result.
+/// When `root` cannot be opened or no thread can be started. Files that cannot be inspected are counted in the result.
 pub fn scan(root: &Path, options: &ScanOptions) -> Result<LayoutSummary, LayoutError> {
     survey(root, options, None, Survey::default)
 }

@@ -35,13 +35,13 @@ pub(super) trait Visitor: Send {
     fn directory(&mut self);
     /// A regular file, met for the first time.
     fn file(&mut self, file: &OpenFile<'_>);
-    /// A file or directory that cannot be looked at.
+    /// A file or directory that cannot be inspected.
     fn failed(&mut self, errno: i32);
     /// A directory whose entries were all listed: names of regular files, and directories below it.
     fn listed(&mut self, _directory: &OpenDir, _files: u64, _subdirectories: u64) {}
 }
 
-/// A file to be looked at.
+/// A file to be inspected.
 pub(super) struct OpenFile<'a> {
     pub fd: BorrowedFd<'a>,
     pub stat: &'a Stat,

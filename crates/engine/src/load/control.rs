@@ -43,7 +43,7 @@ impl Control {
         self.state.store(ABANDON, Ordering::Release);
     }
 
-    /// Whether something other than going on is asked. One relaxed load: called once an operation.
+    /// Whether something other than continuing is asked. One relaxed load: called once an operation.
     #[inline]
     #[must_use]
     pub fn is_asked(&self) -> bool {
@@ -68,7 +68,7 @@ impl Control {
         self.state.load(Ordering::Acquire) == PAUSE
     }
 
-    /// Sleeps while a pause is asked, unless the load is `over` anyway; returns whether it goes on (else it was
+    /// Sleeps while a pause is asked, unless the load is `over` anyway; returns whether it continues (else it was
     /// stopped).
     pub(crate) fn wait(&self, over: &dyn Fn() -> bool) -> bool {
         while self.is_paused() && !over() {

@@ -35,10 +35,10 @@ pub enum LoadError {
         /// The thread's directory.
         path: PathBuf,
     },
-    /// The specification makes no sense.
+    /// The specification is invalid.
     #[error("{what}")]
     Spec {
-        /// What makes no sense, with the key and the value.
+        /// What is invalid, with the key and the value.
         what: String,
     },
     /// The workload could not be resolved.

@@ -89,7 +89,7 @@ pub(super) struct Lead<'a> {
     /// Probes made, and what they took.
     probes: u64,
     probe_ns: u64,
-    /// Failures for want of space that upkeep has answered already.
+    /// Failures for lack of space that upkeep has answered already.
     answered_shortages: u64,
     /// Load done in earlier legs.
     elapsed_ns: u64,
@@ -107,7 +107,7 @@ pub(super) struct Lead<'a> {
 
 /// How long the thread in charge waits for a message before it looks round.
 const LOOK_ROUND: Duration = Duration::from_millis(20);
-/// Operations of a thread between two looks at the volume's fullness, at least.
+/// Operations of a thread between two reads of the volume's fullness, at least.
 const LOOK_OPERATIONS: u64 = 128;
 /// Operations between two write-backs where they go by operations.
 const SYNC_OPERATIONS: u64 = 1000;
@@ -321,7 +321,7 @@ impl<'a> Lead<'a> {
         Ok(())
     }
 
-    /// Looks at the volume; whether the age to stop at is reached.
+    /// Inspects the volume; whether the age to stop at is reached.
     fn probe(&mut self) -> Result<bool, LoadError> {
         let (latency, interval_log) = self.evolution.end_interval(self.elapsed_ns);
         let files = self.files.iter().sum();
@@ -406,7 +406,7 @@ impl<'a> Lead<'a> {
         self.sink.warning(Warning { kind: WarningKind::NotLike, message });
     }
 
-    /// Operations that failed for want of space.
+    /// Operations that failed for lack of space.
     fn shortages(&self) -> u64 {
         let places = OUT_OF_SPACE.into_iter().filter_map(|errno| usize::try_from(errno).ok());
         places.map(|place| self.tallies.iter().filter_map(|tally| tally.failed.get(place)).sum::<u64>()).sum()
@@ -557,7 +557,7 @@ impl<'a> Lead<'a> {
 }
 
 impl Drop for Lead<'_> {
-    /// However the load ended: threads that still work must not go on for nobody.
+    /// However the load ended: threads that still work must not continue for nobody.
     fn drop(&mut self) {
         self.shared.halt.set(StopReason::Asked);
     }

@@ -1,7 +1,7 @@
 //! Ageing towards a profile: how near the volume is, and what share of new files must grow in pieces to come nearer.
 //!
 //! Files that grow come out in more than one extent as often as the file system makes them, which only a probe tells. So the
-//! share is set anew at each probe: what is wanted, plus a gain on what is missing, plus the sum of what was missing so far for what
+//! share is set again at each probe: what is wanted, plus a gain on what is missing, plus the sum of what was missing so far for what
 //! the file system does by itself. The gain falls as the files made between two probes rise, so that the
 //! share of the volume's files does not swing.
 
@@ -15,7 +15,7 @@ use crate::fit::Fit;
 /// Largest gain on what is missing.
 const GAIN: f64 = 8.0;
 
-/// Part of what is missing that is added to the sum at a probe between which every file was made anew.
+/// Part of what is missing that is added to the sum at a probe between which every file was made again.
 const INTEGRAL: f64 = 0.3;
 
 /// How far a volume is from its profile; each the absolute difference.

@@ -151,7 +151,7 @@ fn write_range(
         fsage_content::fill(&mut buffer[..length], operation.file, at, operation.version);
         let mut done = 0;
         while done < length {
-            // A short write goes on where it ended; none at all means there is no room.
+            // A short write continues where it ended; none at all means there is no room.
             match retry_on_intr(|| pwrite(file, &buffer[done..length], at + as_u64(done)))? {
                 0 => return Err(Errno::NOSPC),
                 written => done += written,

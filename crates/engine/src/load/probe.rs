@@ -17,7 +17,7 @@ pub struct Prober {
     ground: Ground,
     threads: usize,
     layout: bool,
-    /// Layouts are looked at in detail.
+    /// Layouts are scanned in detail.
     detail: bool,
     trim: bool,
     counts_at_once: bool,
@@ -54,7 +54,7 @@ impl Prober {
         }
     }
 
-    /// Whether each probe looks at every file.
+    /// Whether each probe inspects every file.
     pub const fn walks(&self) -> bool {
         self.layout
     }

@@ -33,7 +33,7 @@ use crate::workload::{AnyWorkload, ResolveContext, resolve};
 /// stop condition is met. Blocks the calling thread, which the sink is called from.
 ///
 /// # Errors
-/// Before anything is done: a missing, read-only or used directory, a specification that makes no sense.
+/// Before anything is done: a missing, read-only or used directory, a specification that is invalid.
 /// Later: the device stopped working, a probe failed.
 pub fn run(spec: &LoadSpec, control: &Control, sink: &mut dyn LoadSink) -> Result<LoadResult, LoadError> {
     run_in(&Location::from(&*spec.directory), spec, control, sink)
@@ -52,7 +52,7 @@ pub fn run_in(
     setup::check(spec)?;
     let ground = Ground::open(location)?;
     let volume = ground.usage()?;
-    // What follows from a profile is settled once, for the threads and for whoever reads the trace.
+    // What follows from a profile is settled once, for the threads and for anyone who reads the trace.
     let spec = &derived_load(spec, volume.total_bytes);
     let context = ResolveContext { volume_bytes: volume.total_bytes, write_mode: spec.write_mode };
     let mut sources = Vec::new();

@@ -31,7 +31,7 @@ const SETTLE: Duration = Duration::from_millis(4);
 /// Most directory descriptors kept open over all threads.
 const DESCRIPTORS: usize = 4096;
 
-/// Refuses specifications that make no sense whatever the directory.
+/// Refuses specifications that are invalid whatever the directory.
 pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     let wrong = |what: String| Err(LoadError::Spec { what });
     let stop = &spec.stop;
@@ -174,7 +174,7 @@ impl Ground {
         Ok(Self { anchor, resumed: false })
     }
 
-    /// The same where the threads' trees are there already and are gone on with.
+    /// The same where the threads' trees are there already and are resumed.
     pub fn resumed(self) -> Self {
         Self { resumed: true, ..self }
     }

@@ -27,7 +27,7 @@ pub struct Spacing {
     every: u64,
     /// Most of the run that probes may take; `None`: every opportunity is taken.
     share: Option<f64>,
-    /// Costs are reckoned from operations and files, not measured.
+    /// Costs are estimated from operations and files, not measured.
     modelled: bool,
     next: u64,
     /// Of all probes so far.

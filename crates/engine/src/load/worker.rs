@@ -60,7 +60,7 @@ pub struct Arrival {
     pub paused_ns: u64,
     /// Everything the thread did so far.
     pub tally: Tally,
-    /// Why the thread cannot go on, though the load may.
+    /// Why the thread cannot continue, though the load may.
     pub trouble: Option<Trouble>,
     /// The thread will do no more.
     pub finished: Option<StopReason>,
@@ -72,7 +72,7 @@ pub struct Arrival {
     pub unmaterialised: bool,
 }
 
-/// Why a load cannot go on.
+/// Why a load cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// Operation after operation failed alike.
@@ -91,7 +91,7 @@ pub struct Tally {
     pub operations: u64,
     pub missed: u64,
     pub upkeep: u64,
-    /// Failures for want of an inode.
+    /// Failures without a free inode.
     pub without_inode: u64,
     pub bytes_written: u64,
     pub bytes_read: u64,
@@ -100,7 +100,7 @@ pub struct Tally {
     pub failed: [u64; ERRNOS],
 }
 
-/// Errnos told apart; the kernel has 133.
+/// Errnos distinguished; the kernel has 133.
 const ERRNOS: usize = 134;
 
 impl Default for Tally {
@@ -220,7 +220,7 @@ pub struct State {
     fault: u32,
     faults: u32,
     out_of_space: u32,
-    /// Failures in a row other than for want of space.
+    /// Failures in a row other than for lack of space.
     failures: u32,
     misses: u32,
     trouble: Option<Trouble>,
@@ -310,7 +310,7 @@ impl<S: Source> Worker<'_, S> {
         }
     }
 
-    /// Does what is asked of the load from outside; whether to go on.
+    /// Does what is asked of the load from outside; whether to continue.
     #[cold]
     fn heed(&mut self) -> bool {
         if self.shared.halt.is_set() {
@@ -477,7 +477,7 @@ impl<S: Source> Worker<'_, S> {
                 self.state.failures = 0;
                 failures = 0;
             } else {
-                // Not for want of space by way of this again.
+                // Not for lack of space by way of this again.
                 self.note_failure(outcome.errno);
                 failures += 1;
             }

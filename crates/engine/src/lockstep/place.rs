@@ -19,7 +19,7 @@ use crate::load::{Fullness, Ground, LoadError, Usage, bytes_moved, descriptors};
 use crate::tree::Directory;
 use crate::workload::Feedback;
 
-/// Failures in a row, other than for want of space, after which the volume is given up.
+/// Failures in a row, other than for lack of space, after which the volume is given up.
 const FAILURES: u32 = 64;
 
 /// Operations after which files are written out where that goes by operations (as in a load).
@@ -122,7 +122,7 @@ impl Works {
         outcome
     }
 
-    /// Ends the part with everything written out, and looks at the volume.
+    /// Ends the part with everything written out, and inspects the volume.
     fn end_part(&mut self, ground: &Ground) -> Result<Ended, LoadError> {
         self.sync(ground)?;
         let began = self.began;

@@ -23,7 +23,7 @@ use crate::host::cache;
 use crate::load::{Control, LoadSink};
 use crate::location::Anchor;
 
-/// Names looked at between two looks at the control and the clock of progress.
+/// Names inspected between two reads of the control and the clock of progress.
 const STRIDE: u64 = 32;
 
 /// What a measure has to say, as far as it counts things.
@@ -109,7 +109,7 @@ impl<'a> Context<'a> {
         syncfs(self.anchor.fd()).map_err(MeasureError::system("sync", self.directory))
     }
 
-    /// Starts or goes on with the clock, the disk's counters and the trace of requests.
+    /// Starts or continues with the clock, the disk's counters and the trace of requests.
     pub fn start(&mut self) {
         if let Some(tracer) = &mut self.tracer {
             tracer.on();
@@ -147,7 +147,7 @@ impl<'a> Context<'a> {
         Ok(self.meter.take()?)
     }
 
-    /// Counts one more thing done; says now and then how far it is, and whether to go on.
+    /// Counts one more thing done; says now and then how far it is, and whether to continue.
     pub fn step(&mut self, share: Option<f64>, note: &str) -> Result<(), MeasureError> {
         self.steps += 1;
         if !self.steps.is_multiple_of(STRIDE) {
@@ -159,7 +159,7 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// Whether to go on.
+    /// Whether to continue.
     pub fn check(&self) -> Result<(), MeasureError> {
         if self.control.is_stopped() { Err(MeasureError::Stopped) } else { Ok(()) }
     }
@@ -169,7 +169,7 @@ impl<'a> Context<'a> {
         self.warnings.push(Warning { kind, message });
     }
 
-    /// Says what could not be looked at.
+    /// Says what could not be inspected.
     pub fn warn_unseen(&mut self, unseen: &Unseen) {
         if unseen.count > 0 {
             let message = format!("{} names could not be inspected, first {}", unseen.count, unseen.first);

@@ -36,7 +36,7 @@ pub enum MeasureError {
         /// What it may be.
         limit: &'static str,
     },
-    /// A distribution of sizes makes no sense.
+    /// A distribution of sizes is invalid.
     #[error(transparent)]
     Size(#[from] WorkloadError),
     /// There is nothing to measure.

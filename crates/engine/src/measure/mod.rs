@@ -52,7 +52,7 @@ pub struct Order {
     pub device: Option<PathBuf>,
     /// What choices follow from.
     pub seed: u64,
-    /// Name of the trace instance to make and remove (`fsage-…`); `None`: requests are not looked at.
+    /// Name of the trace instance to make and remove (`fsage-…`); `None`: requests are not inspected.
     pub trace_instance: Option<String>,
 }
 

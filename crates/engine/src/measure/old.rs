@@ -28,7 +28,7 @@ pub(crate) struct OldFiles {
     pub files: Vec<OldFile>,
     /// Paths of the directories, sorted.
     pub directories: Vec<Vec<u8>>,
-    /// What could not be looked at.
+    /// What could not be inspected.
     pub unseen: Unseen,
 }
 

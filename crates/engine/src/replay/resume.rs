@@ -2,8 +2,8 @@
 //!
 //! The state file says for each thread how many records are done, and a thread is at most one operation ahead of it. So the models
 //! are brought there by reading the trace, the one operation that may have been under way is undone or taken as done (names are never used twice, so
-//! that a look at the names and the size tells), and then the directory must have exactly the shape of the models. Where it has not, as after a crash of
-//! the host, or the host was started anew, the replay starts over: what it had made is removed, but only
+//! that an inspection of the names and the size tells), and then the directory must have exactly the shape of the models. Where it has not, as after a crash of
+//! the host, or the host was started again, the replay starts over: what it had made is removed, but only
 //! what has names and content of a replay.
 
 use std::ffi::{CStr, OsStr};
@@ -45,10 +45,10 @@ struct Pending {
     next: Option<(Operation, u64)>,
 }
 
-/// Finds the place where an interrupted replay goes on; or why it cannot.
+/// Finds the place where an interrupted replay continues; or why it cannot.
 ///
 /// # Errors
-/// The trace cannot be read, or the directory not be looked at.
+/// The trace cannot be read, or the directory not be inspected.
 pub fn find(reader: Reader, root: &Anchor, done: Vec<u64>) -> Result<Result<Position, String>, ReplayError> {
     let trees = reader.preamble().directories.clone();
     let mut models: Vec<Model> =
@@ -111,7 +111,7 @@ fn settle(root: &Anchor, model: &Model, operation: &Operation) -> Result<bool, S
     let below = PathBuf::from(model.path_of(operation));
     let object = root.path().join(&below);
     let unseen = |error: Errno| Stranger::Unseen(object.clone(), error.into());
-    // What is settled is settled in the directory that was looked at.
+    // What is settled is settled in the directory that was inspected.
     let (parent, name) = match root.parent(&below) {
         Ok(found) => found,
         Err(Errno::NOENT) => return Ok(matches!(operation.kind, K::Delete | K::Rename | K::Rmdir)),
@@ -163,7 +163,7 @@ pub fn used_tops(root: &Anchor, threads: usize) -> Vec<PathBuf> {
 
 /// What tells each thread's tree from every other directory, as the state file keeps it: a hash of inode number and birth time; nothing where
 /// there is no tree, or a file system that does not tell when it was made. The device number has no part: it changes when a volume is
-/// mounted anew.
+/// mounted again.
 pub fn identities(root: &Anchor, threads: usize) -> Vec<Option<String>> {
     (0_u32..).take(threads).map(|thread| identity(root, &top_name(thread))).collect()
 }

@@ -1,9 +1,9 @@
-//! How far a replay is, in a file, so that one that was killed can be gone on with.
+//! How far a replay is, in a file, so that one that was killed can be resumed.
 //!
 //! Bytes 0..4096: one line of JSON ([`Header`]), then blanks. From 4096 on 64 bytes per thread, of which the first eight are the number of its
 //! records that are done (little endian). A thread writes its number after every operation, into the page cache: a killed process leaves it
 //! true to within the one operation that was under way. After a crash of the host it may be anything, which is why the
-//! header names the boot, and why the tree is compared with the model before anything goes on ([`super::resume`]).
+//! header names the boot, and why the tree is compared with the model before anything continues ([`super::resume`]).
 
 use std::fs::File;
 use std::io;
@@ -83,7 +83,7 @@ impl Header {
         fixed(self) == fixed(other)
     }
 
-    /// Whether the host was not started anew between them.
+    /// Whether the host was not started again between them.
     pub fn same_boot(&self, other: &Self) -> bool {
         self.boot_id == other.boot_id
     }

@@ -38,7 +38,7 @@ pub struct Deal {
     pub failed: bool,
 }
 
-/// What a thread goes on from, and what it has to mind.
+/// What a thread continues from, and what it has to mind.
 #[derive(Debug)]
 pub struct Start {
     /// The tree that is there.

@@ -101,7 +101,7 @@ impl Batches {
     }
 
     /// Writes until every feed is gone; `send` gets the bytes of the file in order and returns whether to
-    /// go on.
+    /// continue.
     ///
     /// # Errors
     /// What the Parquet writer says.

@@ -11,7 +11,7 @@ use fsage_model::digest::Digest;
 /// Why a directory's shape could not be found out.
 #[derive(Debug, thiserror::Error)]
 pub enum ShapeError {
-    /// Something below the directory could not be looked at.
+    /// Something below the directory could not be inspected.
     #[error("cannot inspect {}", path.display())]
     Look {
         /// What.
@@ -71,7 +71,7 @@ impl Shape {
 /// (`lost+found`, say) are left out.
 ///
 /// # Errors
-/// Something could not be listed or looked at.
+/// Something could not be listed or inspected.
 pub fn walk(directory: &Path) -> Result<Shape, ShapeError> {
     let mut shape = Shape::default();
     let mut waiting = Vec::new();

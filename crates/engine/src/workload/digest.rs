@@ -5,7 +5,7 @@ use fsage_model::digest::Digest;
 use super::{HardLink, LiveFile, Symlink};
 use crate::tree::Directory;
 
-/// A digest under way. Things are told apart by their first number; the order they are added in does not matter.
+/// A digest under way. Things are distinguished by their first number; the order they are added in does not matter.
 pub struct TreeDigest {
     thread: u64,
     digest: Digest,

@@ -2,7 +2,7 @@
 //!
 //! Each step draws a kind from the weights, then the slot it works on. Slots are kept by what they hold, so that a
 //! draw always finds an object where there is one; a kind that has none (a create with every slot live) is drawn
-//! anew, which leaves the proportions of the others as they are, however rare those are. The thesis and fs-drift count
+//! again, which leaves the proportions of the others as they are, however rare those are. The thesis and fs-drift count
 //! such draws as misses instead: near half of theirs.
 //!
 //! Choices that the sources leave open:

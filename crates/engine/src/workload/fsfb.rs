@@ -55,7 +55,7 @@ impl Fsfb {
     /// Validates a description and makes one thread's workload of it.
     ///
     /// # Errors
-    /// The description makes no sense.
+    /// The description is invalid.
     pub fn resolve(
         spec: &FsfbSpec,
         thread: u32,

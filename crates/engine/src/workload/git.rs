@@ -6,7 +6,7 @@
 //! [`Part::makes_room`]. A step is a round.
 //!
 //! What a pull does was seen with `strace` on git 2.39: the new objects come first, each made under a name of its own in
-//! one of 256 directories and renamed; then the files of the work tree, each deleted and made anew; then the index and the
+//! one of 256 directories and renamed; then the files of the work tree, each deleted and made again; then the index and the
 //! reference, written beside the old ones and renamed over them. Left out: that a rename replaces the old one at once
 //! (here it is deleted right after), the log of the reference, and `fsync`, which git does not do for loose objects.
 //! Every `gc_every` commits a clone's objects become one pack, of the size of all that went into it.
@@ -92,7 +92,7 @@ impl Git {
     /// Validates a description and makes one thread's workload of it.
     ///
     /// # Errors
-    /// The description makes no sense.
+    /// The description is invalid.
     pub fn resolve(
         spec: &GitSpec,
         thread: u32,

@@ -9,7 +9,7 @@
 //! a share `f` of the files needs `2 f / a` times as many operations as there are files.
 //!
 //! A histogram with ever more files towards the oldest rows cannot be met, because no file is made old; it ends after its rounds
-//! then. Each round writes a share of the files' bytes anew. Files that find no room, 16 in a row with a file deleted after
+//! then. Each round writes a share of the files' bytes again. Files that find no room, 16 in a row with a file deleted after
 //! each, end it where nothing is left to delete.
 
 mod age;
@@ -120,7 +120,7 @@ impl Histogram {
     /// Validates a description and makes one thread's workload of it. Every thread has the directories that are asked for.
     ///
     /// # Errors
-    /// The description makes no sense.
+    /// The description is invalid.
     pub fn resolve(
         spec: &HistogramSpec,
         thread: u32,

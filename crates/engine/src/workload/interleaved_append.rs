@@ -62,7 +62,7 @@ impl InterleavedAppend {
     /// Validates a description and makes one thread's workload of it.
     ///
     /// # Errors
-    /// The description makes no sense.
+    /// The description is invalid.
     pub fn resolve(
         spec: &InterleavedAppendSpec,
         thread: u32,

@@ -1,7 +1,7 @@
 //! `mail`: a mail server's boxes in the form of Maildir (D. J. Bernstein, "Using maildir format", cr.yp.to/proto/maildir.html).
 //!
 //! Each box is a directory with `tmp`, `new` and `cur`. A delivery writes the message into `tmp`, syncs it and renames it into `new`;
-//! whoever has seen it renames it into `cur`. Boxes are chosen by Zipf's law, messages of a box alike. When the volume is
+//! anyone who has seen it renames it into `cur`. Boxes are chosen by Zipf's law, messages of a box alike. When the volume is
 //! fuller than asked, the oldest message of all boxes is deleted, as a server does that keeps mail for a time; as long as
 //! it is more than 1 % emptier, messages are only delivered.
 //!
@@ -91,7 +91,7 @@ impl Mail {
     /// Validates a description and makes one thread's workload of it.
     ///
     /// # Errors
-    /// The description makes no sense.
+    /// The description is invalid.
     pub fn resolve(
         spec: &MailSpec,
         thread: u32,

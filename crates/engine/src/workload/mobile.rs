@@ -49,7 +49,7 @@ impl Mobile {
     /// Validates a description and makes one thread's workload of it.
     ///
     /// # Errors
-    /// The description makes no sense.
+    /// The description is invalid.
     pub fn resolve(
         spec: &MobileSpec,
         thread: u32,

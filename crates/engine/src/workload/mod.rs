@@ -54,7 +54,7 @@ use crate::tree::{Directory, Shape};
 /// What a workload may know of the volume; refreshed by the executor now and then.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Feedback {
-    /// Share of the volume in use (0..=1), estimated between two looks at `statfs`.
+    /// Share of the volume in use (0..=1), estimated between two reads of `statfs`.
     pub used_share: f64,
     /// Size of the volume in bytes.
     pub total_bytes: u64,
@@ -90,7 +90,7 @@ pub trait Workload: Send {
     }
 
     /// Which part of the work the next operation belongs to. It changes only in a [`Workload::next`] that gives nothing,
-    /// which is then no miss: whoever drives the workload may write everything out and look at the volume there.
+    /// which is then no miss: anyone who drives the workload may write everything out and inspect the volume there.
     fn part(&self) -> Part {
         Part::default()
     }
@@ -166,7 +166,7 @@ macro_rules! workloads {
         /// operations.
         ///
         /// # Errors
-        /// The description makes no sense; the error names the key and its limit.
+        /// The description is invalid; the error names the key and its limit.
         pub fn resolve(
             spec: &WorkloadSpec,
             thread: u32,

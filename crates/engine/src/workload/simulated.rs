@@ -1,4 +1,4 @@
-//! A volume for the tests of workloads: it has room for so many bytes, and panics when an operation makes no sense.
+//! A volume for the tests of workloads: it has room for so many bytes, and panics when an operation is invalid.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Simulated {
     files: BTreeMap<Place, (u64, u64)>,
     /// Things in each directory, and the directory it is in.
     directories: BTreeMap<u32, (u64, u32)>,
-    /// Operations between two looks at how full it is.
+    /// Operations between two reads of how full it is.
     pub look_every: u64,
     seen: f64,
     done: u64,

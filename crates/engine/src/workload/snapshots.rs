@@ -2,7 +2,7 @@
 //! SIGMETRICS '97) age a file system: the differences between consecutive snapshots of a real one, done again.
 //!
 //! Each listing is a round. What is added, changed and removed from one to the next says nothing about the order, so
-//! it is drawn from the seed; a changed file is deleted and made anew. What lived and died between two listings is not in
+//! it is drawn from the seed; a changed file is deleted and made again. What lived and died between two listings is not in
 //! them, as the paper says of its own.
 //!
 //! A file that does not fit is left out until it is next written. Each thread has a tree of its own.
@@ -34,7 +34,7 @@ impl Snapshots {
     /// Validates a description and makes one thread's workload of it.
     ///
     /// # Errors
-    /// The description makes no sense.
+    /// The description is invalid.
     pub fn resolve(
         spec: &SnapshotsSpec,
         thread: u32,
@@ -173,7 +173,7 @@ mod tests {
             let of: Vec<OperationKind> =
                 done.iter().filter(|(part, ..)| part.round == *round).map(|(_, o, _)| o.kind).collect();
             let first = of.iter().position(|kind| *kind == OperationKind::Create);
-            // What is deleted and not at once made anew.
+            // What is deleted and not at once made again.
             let gone = |pair: &[OperationKind]| pair == [OperationKind::Delete, OperationKind::Delete];
             first.is_some_and(|first| of[first..].windows(2).any(gone))
         });

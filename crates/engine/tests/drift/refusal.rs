@@ -1,4 +1,4 @@
-//! Descriptions that make no sense are refused with their key and its limit.
+//! Descriptions that are invalid are refused with their key and its limit.
 
 use fsage_engine::workload::{ResolveContext, resolve};
 use fsage_model::load::WriteMode;

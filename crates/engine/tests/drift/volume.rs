@@ -16,7 +16,7 @@ struct Volume {
     /// Metadata: so much at the start and so much a file.
     fixed: u64,
     a_file: u64,
-    /// Looks at `statfs` come every so many operations and see what was so many looks ago. In between the
+    /// Inspects `statfs` come every so many operations and see what was so many looks ago. In between the
     /// estimate follows what the workloads hold themselves, as the executor's does (`load/fullness.rs`): only what
     /// comes on top of that, metadata here, is known late.
     look_every: u32,

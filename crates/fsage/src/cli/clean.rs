@@ -1,4 +1,4 @@
-//! `fsage clean`: gives back what killed runs left behind.
+//! `fsage clean`: releases what killed runs left behind.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `fsage image`: save a volume in one file, restore it, look at such files.
+//! `fsage image`: save a volume in one file, restore it, inspect such files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `fsage trace`: look at traces, make them of other programs' recordings, write them for other programs.
+//! `fsage trace`: inspect traces, make them of other programs' recordings, write them for other programs.
 
 mod exchange;
 

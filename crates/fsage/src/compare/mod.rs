@@ -214,7 +214,7 @@ struct Matched {
 }
 
 impl Matched {
-    /// Cells are told apart by every factor that no selection names and that is not among `without`.
+    /// Cells are distinguished by every factor that no selection names and that is not among `without`.
     fn new(a: &Side, b: &Side, without: &BTreeSet<&str>) -> Self {
         let named: BTreeSet<&str> = a.named.iter().chain(&b.named).map(String::as_str).collect();
         let cell = |trial: &Evidence| {

@@ -119,7 +119,7 @@ impl Row {
             .then(|| format!("{few} without spread cannot prove a difference"))
     }
 
-    /// What to do or look at: more repeats, values that lie far out.
+    /// What to do or inspect: more repeats, values that lie far out.
     #[must_use]
     pub fn remarks(&self) -> String {
         let mut parts = Vec::new();

@@ -375,7 +375,7 @@ fn an_ageing_run_behind_many_cells_is_one_sample() {
 
 #[test]
 fn a_run_is_not_compared_with_itself() {
-    // A copy of the store: the same images, measured anew.
+    // A copy of the store: the same images, measured again.
     let comparison = run(&restored("a", 1.0, 2), &restored("a", 1.0, 2));
     let names: Vec<&str> = comparison.rows.iter().map(|row| row.metric.as_str()).collect();
     assert_eq!(names, ["grep"]);

@@ -62,7 +62,7 @@ pub enum DiskError {
         /// By what.
         users: String,
     },
-    /// Something of it could not be given back.
+    /// Something of it could not be released.
     #[error("not everything of the disk `{name}` could be released: {why}")]
     Stuck {
         /// Its name.
@@ -80,7 +80,7 @@ pub enum DiskError {
         /// Why.
         source: std::io::Error,
     },
-    /// Its description makes no sense, or it does not come up.
+    /// Its description is invalid, or it does not come up.
     #[error(transparent)]
     Volume(#[from] VolumeError),
     /// Its server does not answer, or refuses.

@@ -2,7 +2,7 @@
 //!
 //! A disk has a folder of its own below /run/fsage/disks, which is also the folder of its lease journal, so that `fsage clean` finds it like
 //! a store. `disk.json` is written last: a disk that has one was brought up whole, and as long as its server lives it is no rest
-//! of a killed run and is left alone. Anything else there is given back by the next `up`, `down` or `clean`.
+//! of a killed run and is left alone. Anything else there is released by the next `up`, `down` or `clean`.
 
 mod error;
 mod record;
@@ -91,7 +91,7 @@ impl NamedDisk {
     /// Brings it up.
     ///
     /// # Errors
-    /// There is one of that name, the options make no sense, or it does not work.
+    /// There is one of that name, the options are invalid, or it does not work.
     pub fn up(&self, options: DiskOptions) -> Result<DiskRecord, DiskError> {
         let volume = DiskVolume::lasting(options, &self.folder.join(SERVED))?;
         let (mut session, mut journal, agent) = self.open().inspect_err(|_| {
@@ -108,7 +108,7 @@ impl NamedDisk {
         outcome
     }
 
-    /// An agent and the journal, with whatever a dead one of this name left given back.
+    /// An agent and the journal, with whatever a dead one of this name left released.
     fn open(&self) -> Result<(Session, Journal, LeaseId), DiskError> {
         // The lock first: two that are brought up at once must not both find the place empty.
         let mut journal = self.lock()?;
@@ -159,7 +159,7 @@ impl NamedDisk {
     /// Takes it down, alive or dead.
     ///
     /// # Errors
-    /// There is none of that name; it is in use; something cannot be given back.
+    /// There is none of that name; it is in use; something cannot be released.
     pub fn down(&self) -> Result<(), DiskError> {
         if self.state().is_none() {
             return Err(DiskError::Unknown { name: self.name.clone(), known: names() });

@@ -1,7 +1,7 @@
 //! Why a tree is slow to read: which files and directories cost most beyond what they must, where they lie, and what would
 //! mend it.
 //!
-//! **How it is reckoned.** Every file is read in the order of its directories, piece by piece in requests of 128 KiB (the kernel's read-ahead),
+//! **How it is estimated.** Every file is read in the order of its directories, piece by piece in requests of 128 KiB (the kernel's read-ahead),
 //! one at a time, by the model of a medium ([`fsage_disk::media`]). So is a copy, in which every file lies behind the one before it,
 //! and the same tree with each file in one piece at the place where it begins. What a file takes beyond its copy is its *extra* time. Inodes and directories are
 //! left out on all sides, and so is the host's CPU: the figures say what the places of the data cost on that medium.
@@ -53,7 +53,7 @@ pub enum ExplainError {
     },
 }
 
-/// Looks at the tree below `directory`.
+/// Inspects the tree below `directory`.
 ///
 /// # Errors
 /// As [`ExplainError`].
@@ -208,7 +208,7 @@ mod tests {
         assert!(found.files.iter().all(|item| item.path.starts_with("bad/")), "{:?}", found.files);
         let bad = &found.directories[0];
         assert_eq!((bad.files, bad.extents, bad.bytes), (20, 80, 20 * 65_536));
-        // 80 seeks against hardly any.
+        // 80 seeks against almost none.
         assert!(bad.now_ns > 5 * bad.copied_ns, "{bad:?}");
         assert!(bad.defragmented_ns < bad.now_ns && bad.defragmented_ns > bad.copied_ns, "{bad:?}");
         let tree = &found.tree;

@@ -95,7 +95,7 @@ pub enum FileSystemError {
         /// The name.
         name: String,
     },
-    /// A description that makes no sense.
+    /// A description that is invalid.
     #[error("`{key}` of `[driver.{driver}]` {what}")]
     Description {
         /// Name of the described driver.
@@ -202,7 +202,7 @@ impl<'a> Registry<'a> {
     /// Checks everything that `spec` says, options of drivers it does not use included.
     ///
     /// # Errors
-    /// An unknown driver, parameter or mount option, a value out of range, a description that makes no sense.
+    /// An unknown driver, parameter or mount option, a value out of range, a description that is invalid.
     pub fn resolve(&self, spec: &FileSystemSpec) -> Result<FileSystem, FileSystemError> {
         if let Some(name) = self.described.keys().find(|name| built_in(name).is_some()) {
             return Err(FileSystemError::Taken { name: name.clone() });

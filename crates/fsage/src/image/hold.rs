@@ -1,4 +1,4 @@
-//! Things taken one after the other, to be given back in reverse order.
+//! Things taken one after the other, to be released in reverse order.
 
 use std::path::{Path, PathBuf};
 
@@ -119,7 +119,7 @@ impl Hold {
         first
     }
 
-    /// Gives everything back, and tells the first thing that went wrong: in `outcome`, or in giving back.
+    /// Gives everything back, and tells the first thing that went wrong: in `outcome`, or in releasing.
     ///
     /// # Errors
     /// See there.

@@ -56,7 +56,7 @@ pub struct Saved {
     pub used_by: UsedBy,
 }
 
-/// Saves a volume. Everything taken for it is given back, also after an error.
+/// Saves a volume. Everything taken for it is released, also after an error.
 ///
 /// # Errors
 /// See [`ImageError`]; then there is no new image, and an older one of the same name is still there.

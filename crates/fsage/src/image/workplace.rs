@@ -20,7 +20,7 @@ pub struct Workplace {
 }
 
 impl Workplace {
-    /// Starts an agent and gives back what a killed run on the same file left.
+    /// Starts an agent and releases what a killed run on the same file left.
     ///
     /// # Errors
     /// No agent, no place for the journal, or another process works on the same file.

@@ -1,4 +1,4 @@
-//! Gives back what a killed run left behind.
+//! Gives back leftovers of a killed run.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::target::{Session, Target};
 /// What cleaning one store did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CleanSummary {
-    /// Leases that were given back, in order of doing.
+    /// Leases that were released, in order of doing.
     pub released: Vec<Lease>,
     /// Leases of files and directories whose name another one has by now, and why it was left alone.
     pub left: Vec<(Lease, String)>,
     /// Leases of an earlier boot that ended with it.
     pub expired: Vec<Lease>,
-    /// Leases that could not be given back and why; they stay in the journal.
+    /// Leases that could not be released and why; they stay in the journal.
     pub failed: Vec<(Lease, String)>,
     /// Lines of the journal that no fsage can have written.
     pub damaged: Option<Damage>,
@@ -44,7 +44,7 @@ pub enum StoreOutcome {
     Cleaned(CleanSummary),
     /// It is in use: by whom.
     InUse(String),
-    /// It could not be looked at: why.
+    /// It could not be inspected: why.
     Failed(String),
 }
 
@@ -138,7 +138,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Whether all that [`clean_stores`] would clean was taken by this user, who can give back what an ordinary user could take. Nothing
+/// Whether all that [`clean_stores`] would clean was taken by this user, who can release what an ordinary user could take. Nothing
 /// at all is nobody's.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ pub(crate) fn holds(journal_folder: &Path) -> Option<String> {
     alive.then(|| format!("the disk `{name}`, which is up; `fsage disk down {name}` takes it down"))
 }
 
-/// Removes what is left of a disk when everything that its journal has was given back; other journals' folders stay.
+/// Removes what is left of a disk when everything that its journal has was released; other journals' folders stay.
 pub(crate) fn forget(journal_folder: &Path) {
     if journal_folder.parent().is_some_and(|parent| folder().canonicalize().is_ok_and(|own| own == parent)) {
         // What is left is found empty by the next.

@@ -295,7 +295,7 @@ impl Journal {
         Ok(id)
     }
 
-    /// Writes down that the lease was given back: call it when that is done. Twice is once.
+    /// Writes down that the lease was released: call it when that is done. Twice is once.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -309,7 +309,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What was taken and not given back, in the order of taking.
+    /// What was taken and not released, in the order of taking.
     #[must_use]
     pub fn outstanding(&self) -> &[LeaseRecord] {
         &self.outstanding
@@ -560,7 +560,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         /// A crash leaves any prefix of the bytes that were being written: what is outstanding then is what
-        /// the whole lines say, and the journal goes on from there.
+        /// the whole lines say, and the journal continues from there.
         #[test]
         fn a_journal_cut_anywhere_tells_what_its_whole_lines_tell(
             steps in prop::collection::vec((any::<bool>(), 0_usize..8), 1..12), cut in any::<prop::sample::Index>()

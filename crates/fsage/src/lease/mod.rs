@@ -1,4 +1,4 @@
-//! What is taken from the host and how it is given back, whatever happens in between.
+//! What is taken from the host and how it is released, whatever happens in between.
 //!
 //! Fault model: `kill -9` of the lab, the agent, or both at any instruction; a reboot at any instruction.
 //! - A lease is on disk (fsynced) before its thing is taken, so that whatever exists has its lease.

@@ -41,7 +41,7 @@ fn look(found: Found) -> Option<LeftOver> {
         return None;
     }
     if content.outstanding.is_empty() {
-        // Killed between its last release and the end: whoever closes an empty journal removes it.
+        // Killed between its last release and the end: anyone who closes an empty journal removes it.
         drop(found.open());
         return None;
     }

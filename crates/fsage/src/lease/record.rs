@@ -1,5 +1,5 @@
 //! What a lease is, and what a journal says: one JSON record a line, fsynced before the thing is taken; a `released` record follows
-//! when it is given back.
+//! when it is released.
 //!
 //! A lease that fsage itself could not have taken is none ([`Lease::check`]): it is neither written nor acted upon.
 
@@ -154,7 +154,7 @@ impl LeaseRecord {
     }
 }
 
-/// Taken or given back.
+/// Taken or released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseState {
@@ -164,7 +164,7 @@ pub enum LeaseState {
     Released,
 }
 
-/// The line of a journal that says whose it is; another one follows whenever another process goes on with it.
+/// The line of a journal that says whose it is; another one follows whenever another process continues with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opened {

@@ -1,6 +1,6 @@
 //! The settings of the host that fsage changes, all of them.
 //!
-//! Two labs may change one setting. Each has a lease with the value it set and the value from before both; whoever releases first leaves,
+//! Two labs may change one setting. Each has a lease with the value it set and the value from before both; anyone who releases first leaves,
 //! or puts, the other's value there, and the last one puts the old value back. A lock of the host is held meanwhile. A value that is
 //! no lab's is somebody else's later change, and stays.
 //!
@@ -46,7 +46,7 @@ const QUEUE: &[(&str, Syntax)] = &[
 pub(crate) enum Outcome {
     /// It is what it should be by itself.
     Kept,
-    /// It is what it should be, until the lease is given back.
+    /// It is what it should be, until the lease is released.
     Set(LeaseId),
     /// The host refuses the value.
     Refused(LeaseId),

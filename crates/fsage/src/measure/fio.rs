@@ -36,7 +36,7 @@ pub(super) fn run(
     let removed = session.call(call::RemoveMeasureFolder { directory: order.directory.clone() });
     match (answer, removed) {
         (answer, Ok(_)) => answer,
-        // A measure may be left out for want of space, but not when what it wrote is still there.
+        // A measure may be left out for lack of space, but not when what it wrote is still there.
         (Err(error), Err(_)) if !error.is_out_of_space() => Err(error),
         (_, Err(error)) => Err(error.into()),
     }

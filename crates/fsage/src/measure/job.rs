@@ -94,7 +94,7 @@ const ENGINES: &[&str] =
 /// Keys that end a job by the wall's clock, or begin its measurement by it.
 const TIMES: &[&str] = &["time_based", "runtime", "ramp_time"];
 
-/// How long a job goes on.
+/// How long a job continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
     /// As it says itself.
@@ -263,7 +263,7 @@ impl Job {
             // A colon would separate several directories.
             format!("--directory={}", directory.replace(':', "\\:")),
             "--group_reporting=1".to_owned(),
-            // Processes leave fio's process group and would go on working when it is killed.
+            // Processes leave fio's process group and would continue working when it is killed.
             "--thread=1".to_owned(),
             "--unlink=1".to_owned(),
             format!("--randseed={seed}"),

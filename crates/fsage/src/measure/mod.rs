@@ -34,7 +34,7 @@ pub struct MeasureOrder {
     pub device: Option<PathBuf>,
     /// What choices follow from.
     pub seed: u64,
-    /// Whether to look at block requests. Those of fio are not.
+    /// Whether to inspect block requests. Those of fio are not.
     pub requests: bool,
 }
 
@@ -47,7 +47,7 @@ pub enum MeasureError {
     /// What it takes cannot be leased.
     #[error("what the measure takes cannot be written down")]
     Lease(#[from] LeaseError),
-    /// The job of fio makes no sense.
+    /// The job of fio is invalid.
     #[error(transparent)]
     Job(#[from] JobError),
     /// fio did not run.

@@ -1,4 +1,4 @@
-//! One colour a file system, everywhere and always: Okabe & Ito 2008, told apart with every common form of
+//! One colour a file system, everywhere and always: Okabe & Ito 2008, distinguished with every common form of
 //! colour blindness, with a lighter tone of the same hue for dark pages. Dashes and marker shapes repeat
 //! what the colour says.
 

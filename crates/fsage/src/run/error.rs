@@ -109,7 +109,7 @@ impl Explain for RunError {
     }
 }
 
-/// What fails a trial; the others go on.
+/// What fails a trial; the others continue.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TrialError {
     /// The device.

@@ -1,7 +1,7 @@
 //! Signals while a study runs: SIGINT and SIGTERM end it cleanly, SIGUSR1 pauses the load and SIGUSR2 lets
-//! it go on.
+//! it continue.
 //!
-//! A thread looks at the flags twenty times per second and passes them on to whatever load runs; between loads
+//! A thread inspects the flags twenty times per second and passes them on to whatever load runs; between loads
 //! the run looks itself. What was asked between loads holds for the next one: it begins paused, or ends at once.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -60,7 +60,7 @@ impl Interrupt {
     }
 
     /// Which load signals go to from now on; what was asked before is passed on at once. Call it when the load was
-    /// sent: an agent heeds nothing that comes before.
+    /// sent: an agent honours nothing that comes before.
     pub(super) fn direct(&self, control: Option<Control>) {
         let ended = self.by().is_some();
         let mut slot = self.shared.control.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl Shared {
             if flags.take(signal) {
                 self.ended_by.store(number, Ordering::SeqCst);
                 self.paused.store(false, Ordering::SeqCst);
-                // A paused load has to go on to be able to end. Its trial is done again: nothing of it needs to be whole.
+                // A paused load has to continue to be able to end. Its trial is done again: nothing of it needs to be whole.
                 tell(Control::resume);
                 tell(Control::abandon);
             }

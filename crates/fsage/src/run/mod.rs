@@ -129,7 +129,7 @@ pub fn run_study_with(
     }
     clean_left_over(&mut lab, "an earlier run", observer)?;
     let outcome = every_trial(&mut lab, &writer, &study, &plan, &mut summary, observer);
-    // Agents that were lost while they gave back: once more, before the user has to.
+    // Agents that were lost while they released: once more, before the user has to.
     let outcome = outcome.and_then(|()| clean_left_over(&mut lab, "a failed trial", observer));
     summary.interrupted_by = lab.interrupt.by();
     outcome?;

@@ -1,4 +1,4 @@
-//! What a run tells while it goes on; `cli` renders it.
+//! What a run tells while it continues; `cli` renders it.
 
 use std::path::PathBuf;
 

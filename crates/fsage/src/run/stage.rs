@@ -61,7 +61,7 @@ pub(super) struct StageContext<'a> {
 }
 
 impl StageContext<'_> {
-    /// Gives back what was leased; nothing to give back is fine.
+    /// Gives back what was leased; nothing to release is fine.
     pub(super) fn give_back(&mut self, id: Option<LeaseId>) -> Result<(), TrialError> {
         match id {
             Some(id) => Ok(lease::give_back(self.session, self.journal, id)?),

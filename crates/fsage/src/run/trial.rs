@@ -1,6 +1,6 @@
-//! One trial: volume, file system, stages, check; everything taken is given back whatever happens.
+//! One trial: volume, file system, stages, check; everything taken is released whatever happens.
 //!
-//! The order of giving back is the reverse of taking. When a step fails, what is outstanding in the journal is
+//! The order of releasing is the reverse of taking. When a step fails, what is outstanding in the journal is
 //! released through the same agent, or through a fresh one when the agent is lost.
 
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ impl Lab<'_> {
         folder.log(&format!("trial {} begins", planned.id));
         let mut collected = Collected::default();
         // A stage that was interrupted says so itself. When every stage ran, the trial is complete, whatever was asked
-        // while its volume was given back.
+        // while its volume was released.
         let error = self.attempt(planned, cell, folder, observer, &mut collected).err();
         folder.log(&match &error {
             None => "complete".to_owned(),
@@ -132,7 +132,7 @@ impl Lab<'_> {
         (record, error)
     }
 
-    /// Takes an agent, runs the trial through it, and gives back everything in every case.
+    /// Takes an agent, runs the trial through it, and releases everything in every case.
     fn attempt(
         &mut self,
         planned: &PlannedTrial,
@@ -159,7 +159,7 @@ impl Lab<'_> {
             folder.log(&text);
             observer.event(RunEvent::Note { text });
         }
-        // Only now: whatever was asked meanwhile, everything has been given back.
+        // Only now: whatever was asked meanwhile, everything has been released.
         Err(if self.interrupt.by().is_some() && error.may_come_from_a_signal() {
             TrialError::Interrupted
         } else {

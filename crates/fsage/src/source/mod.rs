@@ -35,7 +35,7 @@ const NAMES_LIMIT: u64 = 256 << 20;
 /// Largest file that is read as one of Geriatrix's; real ones have some KiB.
 const GERIATRIX_LIMIT: u64 = 16 << 20;
 
-/// A history that is named by its path, told apart by `kind`.
+/// A history that is named by its path, distinguished by `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 enum HistorySource {

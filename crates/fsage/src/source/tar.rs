@@ -298,7 +298,7 @@ impl Top {
     }
 }
 
-/// Passes over the blocks that go on with the map of a sparse file.
+/// Passes over the blocks that continue with the map of a sparse file.
 fn sparse_map(header: &[u8; BLOCK], archive: &mut Archive<'_>) -> Result<(), Broken> {
     let mut more = header[482] != 0;
     while more {

@@ -1,5 +1,5 @@
 //! Values that lie far from the others of their sample. They are flagged and never dropped: a slow trial is a
-//! result too, and who looks at it decides.
+//! result too, and who inspects it decides.
 //!
 //! A value is flagged when it is more than [`DEVIATIONS`] scaled median absolute deviations from the median
 //! (Leys et al. 2013, "Detecting outliers: do not use standard deviation around the mean, use absolute

@@ -1,6 +1,6 @@
 //! Numbers that several trials have from one run of their first stages.
 //!
-//! Trials that go on from one image differ in what comes after it, and all of them have the numbers of the stages before it: the same
+//! Trials that continue from one image differ in what comes after it, and all of them have the numbers of the stages before it: the same
 //! numbers, of one run. They are one sample. Counted once for each trial they would make intervals narrow with nothing but copies.
 //!
 //! A factor in which trials of one run differ cannot have made a difference to what the run measured: it tells no contexts apart there.

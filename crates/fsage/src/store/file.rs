@@ -72,7 +72,7 @@ pub fn folder(root: &Path, parts: &[&str]) -> Result<Folder, StoreError> {
     Ok(folder)
 }
 
-/// The error for a failed file operation; lack of space, and folders that root refuses, are told apart.
+/// The error for a failed file operation; lack of space, and folders that root refuses, are distinguished.
 pub fn failed(action: &'static str, path: &Path, source: std::io::Error) -> StoreError {
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full { path: path.to_owned() },

@@ -62,7 +62,7 @@ pub struct ImageRecord {
 }
 
 impl ImageRecord {
-    /// Names the one run of the stages that led to this image. The key does not: the same key made anew, here or in another store, is
+    /// Names the one run of the stages that led to this image. The key does not: the same key made again, here or in another store, is
     /// another run, while a copy of the image is the same. What an image holds (identities and times of a file system, too) is the same in
     /// no two runs.
     #[must_use]
@@ -136,7 +136,7 @@ impl Images {
         self.directory.join(format!("{key}.json"))
     }
 
-    /// The record of a complete image; one that this version cannot judge counts as none, so that the image is made anew.
+    /// The record of a complete image; one that this version cannot judge counts as none, so that the image is made again.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<ImageRecord> {
         match self.state(key) {

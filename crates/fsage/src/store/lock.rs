@@ -24,7 +24,7 @@ struct Holder {
     since: String,
 }
 
-/// A held lock; given back when dropped.
+/// A held lock; released when dropped.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -45,7 +45,7 @@ impl Lock {
     pub fn take(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("lock");
         let folder = folder(root, &[])?;
-        // For its owner alone: whoever may open it may hold it locked for ever.
+        // For its owner alone: anyone who may open it may hold it locked for ever.
         let mut file =
             folder.open_own("lock".as_ref(), false, 0o600).map_err(|e| failed("open", &path, e))?;
         restrict(&file).map_err(|e| failed("use", &path, e))?;

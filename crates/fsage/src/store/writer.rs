@@ -20,7 +20,7 @@ use crate::time::now_rfc3339;
 /// What may be in a folder that is to become a store.
 const OWN: [&str; 7] = ["lock", "leases.jsonl", "study.toml", "trials", "volumes", "mounts", "images"];
 
-/// A store open for writing; the lock is given back when this is dropped.
+/// A store open for writing; the lock is released when this is dropped.
 #[derive(Debug)]
 pub struct Writer {
     store: Store,
@@ -52,7 +52,7 @@ impl Writer {
                         return Err(StoreError::OtherStudy { path: root.to_owned(), difference });
                     }
                 }
-                // Trials are found by their ids, so a plan that cannot be read loses nothing: it is made anew.
+                // Trials are found by their ids, so a plan that cannot be read loses nothing: it is made again.
                 Err(StoreError::Damaged { .. }) => {
                     let aside = path.with_extension("json.damaged");
                     std::fs::rename(&path, &aside).map_err(|e| failed("rename", &path, e))?;
@@ -190,7 +190,7 @@ pub struct TrialFolder {
     trace: Option<(String, NewFile)>,
     /// Stages that had a trace before.
     traced: usize,
-    /// Where files lay on the volumes that were looked at.
+    /// Where files lay on the volumes that were inspected.
     places: Vec<VolumePlaces>,
 }
 
@@ -226,7 +226,7 @@ impl TrialFolder {
         &self.places
     }
 
-    /// Forgets what was kept: the trial goes on elsewhere.
+    /// Forgets what was kept: the trial continues elsewhere.
     pub fn forget_places(&mut self) {
         self.places.clear();
     }

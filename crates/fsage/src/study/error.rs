@@ -50,7 +50,7 @@ pub enum StudyError {
         /// As given.
         text: String,
     },
-    /// Keys or values that make no sense; at least one fault.
+    /// Keys or values that are invalid; at least one fault.
     #[error("{}", Faults(faults))]
     Invalid {
         /// In document order.
@@ -58,7 +58,7 @@ pub enum StudyError {
     },
 }
 
-/// One thing that makes no sense.
+/// One thing that is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Where it was written; absent for `--set`.

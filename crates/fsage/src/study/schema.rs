@@ -181,7 +181,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An enumeration of words, or of tables told apart by `kind`.
+    /// An enumeration of words, or of tables distinguished by `kind`.
     fn one_of(&mut self, value: &Value, options: &[Value]) {
         let words: Vec<&str> = options.iter().filter_map(|o| o.get("const")?.as_str()).collect();
         if words.len() == options.len() {

@@ -1,4 +1,4 @@
-//! Values that fit the schema and still make no sense: each problem names its path and the limit.
+//! Values that fit the schema and still are invalid: each problem names its path and the limit.
 
 mod stage;
 mod workload;

@@ -205,7 +205,7 @@ impl Control {
         self.send(call::Pause);
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub fn resume(&self) {
         self.send(call::Resume);
     }

@@ -55,7 +55,7 @@ impl Invocation {
         let outcome = read(&mut stdout);
         // A program that still writes ends by SIGPIPE.
         drop(stdout);
-        // Asked again and again: whoever waits with the lock held keeps the watch from killing it.
+        // Asked again and again: anyone who waits with the lock held keeps the watch from killing it.
         let status = loop {
             let ended = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().map_err(local)?;
             match ended {

@@ -49,7 +49,7 @@ impl DiskVolume {
     /// One that is served from `directory` until it is taken down.
     ///
     /// # Errors
-    /// Its options make no sense.
+    /// Its options are invalid.
     pub fn lasting(options: DiskOptions, directory: &Path) -> Result<Self, VolumeError> {
         Self::at(options, DiskDirectory::At(directory.to_owned()))
     }

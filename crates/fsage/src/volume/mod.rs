@@ -1,8 +1,8 @@
 //! The device under test: a loop file or a virtual disk made for a trial, or a real device behind the safety rules.
 //!
 //! [`resolve`] touches nothing. [`Volume::acquire`] takes the device, each thing leased before it is taken;
-//! [`Volume::release`] gives everything back in reverse order. When an acquisition fails half-way, what it took
-//! is given back; what cannot be given back stays leased for `fsage clean`.
+//! [`Volume::release`] releases everything in reverse order. When an acquisition fails half-way, what it took
+//! is released; what cannot be released stays leased for `fsage clean`.
 //!
 //! - A real device keeps the last file system that was made on it; its label `fsage` is how a later run, also
 //!   after a crash, recognises it as its own to overwrite ([`safety`]). Described file systems have no label
@@ -37,7 +37,7 @@ pub use safety::Refusal;
 /// Why a volume cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
-    /// Its description makes no sense.
+    /// Its description is invalid.
     #[error("volume.{key} {what}")]
     Spec {
         /// Key in the study.
@@ -54,7 +54,7 @@ pub enum VolumeError {
         #[source]
         refusal: Refusal,
     },
-    /// A device that a dry run cannot look at.
+    /// A device that a dry run cannot inspect.
     #[error("the device cannot be inspected")]
     Look(#[source] fsage_engine::host::HostError),
     /// The loop file might not fit.
@@ -179,7 +179,7 @@ impl Acquired {
 /// Checks a volume's description; touches nothing.
 ///
 /// # Errors
-/// A size or sector that makes no sense; a device that the command line does not allow to be erased.
+/// A size or sector that is invalid; a device that the command line does not allow to be erased.
 pub fn resolve(
     spec: &VolumeSpec,
     consent: &EraseConsent,
@@ -211,7 +211,7 @@ impl Volume {
     /// Takes the device. `name` (the trial's id) tells this volume's files from others'.
     ///
     /// # Errors
-    /// See [`VolumeError`]; what was taken has been given back.
+    /// See [`VolumeError`]; what was taken has been released.
     pub fn acquire(
         &self,
         session: &mut Session,
@@ -228,7 +228,7 @@ impl Volume {
             Ok(facts) => facts,
             Err(error) => {
                 let (session, journal) = (taking.session, taking.journal);
-                // The first error tells more; what is not given back here stays leased.
+                // The first error tells more; what is not released here stays leased.
                 let _ = give_back(session, journal, taking.taken);
                 return Err(error);
             }
@@ -239,7 +239,7 @@ impl Volume {
     /// Gives it back: settings, loop device and file, in reverse order. Every step is tried even after one failed.
     ///
     /// # Errors
-    /// The first step that failed; what was not given back stays leased for `fsage clean`.
+    /// The first step that failed; what was not released stays leased for `fsage clean`.
     pub fn release(
         &self,
         acquired: Acquired,
@@ -277,7 +277,7 @@ impl Volume {
     /// Whether a device would be taken now, by the safety rules. Reads, and asks no agent; a loop file or a virtual disk always would.
     ///
     /// # Errors
-    /// The rule that refuses it, or why it cannot be looked at.
+    /// The rule that refuses it, or why it cannot be inspected.
     pub fn look(&self) -> Result<(), VolumeError> {
         match self {
             Self::Loop(_) | Self::Disk(_) => Ok(()),
@@ -350,7 +350,7 @@ impl Taking<'_> {
     fn queue_setting(&mut self, device: &Path, setting: &str, value: &str) -> Result<(), VolumeError> {
         let name = device.file_name().unwrap_or_default();
         let path = Path::new("/sys/class/block").join(name).join("queue").join(setting);
-        // A loop device keeps its settings for whoever has it next.
+        // A loop device keeps its settings for anyone who has it next.
         if let Some(setting::Outcome::Set(_)) = self.set(&path, value)? {
             self.commands.push(format!("echo {value} >{}", path.display()));
         }

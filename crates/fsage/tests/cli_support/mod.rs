@@ -73,7 +73,7 @@ pub fn root() -> bool {
     root
 }
 
-/// A file system on a loop file, mounted; given back however the test ends.
+/// A file system on a loop file, mounted; released however the test ends.
 pub struct Mounted {
     folder: tempfile::TempDir,
 }

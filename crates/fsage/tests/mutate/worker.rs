@@ -118,7 +118,7 @@ fn progress(place: &Path) -> (u64, u64) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Keeps a mutant for whoever looks into it.
+/// Keeps a mutant for anyone who looks into it.
 fn keep(place: &Path, format: &str, number: u64) -> PathBuf {
     let folder = std::env::var_os(KEPT).map_or_else(kept, PathBuf::from);
     std::fs::create_dir_all(&folder).unwrap();

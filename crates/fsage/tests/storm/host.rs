@@ -19,7 +19,7 @@ const HOST: [&str; 5] = [
     "/sys/module/fuse/parameters/enable_uring",
 ];
 
-/// Settings of a loop device that fsage changes and the device keeps for whoever has it next. `rotational` is not among them: the
+/// Settings of a loop device that fsage changes and the device keeps for anyone who has it next. `rotational` is not among them: the
 /// kernel sets it, and the read-ahead, whenever a file is attached.
 const QUEUE: [&str; 3] = ["scheduler", "max_sectors_kb", "wbt_lat_usec"];
 

@@ -90,7 +90,7 @@ impl Strike {
         Self(chosen)
     }
 
-    /// Does it, and waits for the end of all but the lab: what was killed but has not ended is still there for whoever looks.
+    /// Does it, and waits for the end of all but the lab: what was killed but has not ended is still there for anyone who looks.
     pub fn at(&self, lab: u32, living: &BTreeSet<Process>) {
         for target in &self.0 {
             let name = match target {

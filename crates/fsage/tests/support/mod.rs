@@ -37,7 +37,7 @@ pub fn agent() -> &'static Path {
     })
 }
 
-/// A folder whose mounts and loop devices are given back when it goes, whatever the test did.
+/// A folder whose mounts and loop devices are released when it goes, whatever the test did.
 pub struct Scratch {
     folder: tempfile::TempDir,
 }

@@ -1,4 +1,4 @@
-//! File systems without a driver: recognised on a volume, or told apart by the load.
+//! File systems without a driver: recognised on a volume, or distinguished by the load.
 //!
 //! Offsets from the formats' own headers: `f2fs_fs.h`, `nilfs2_ondisk.h`, `bcachefs_format.h`, `erofs_fs.h`, the FAT, NTFS and
 //! exFAT on-disk formats.

@@ -47,7 +47,7 @@ parameters! {
         write_settle_ns: 0..=50_000_000, "ns";
         /// From a track to the same track of the next surface; also its skew.
         head_switch_ns: 0..=50_000_000, "ns";
-        /// From the last track of a cylinder to the first of the next in a transfer that goes on; its skew.
+        /// From the last track of a cylinder to the first of the next in a transfer that continues; its skew.
         cylinder_switch_ns: 0..=50_000_000, "ns";
         /// What the electronics take for a command before the arm moves.
         command_ns: 0..=10_000_000, "ns";

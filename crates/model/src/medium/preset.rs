@@ -24,7 +24,7 @@ impl Preset {
     }
 }
 
-/// Presets are told apart by their names.
+/// Presets are distinguished by their names.
 impl PartialEq for Preset {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

@@ -26,7 +26,7 @@ pub trait Call: Into<Request> {
     /// What comes back.
     type Reply: Serialize + DeserializeOwned;
 
-    /// `reply` as an answer to this very call, for whoever plays the agent.
+    /// `reply` as an answer to this very call, for anyone who plays the agent.
     ///
     /// # Errors
     /// JSON cannot express it.
@@ -237,7 +237,7 @@ calls! {
     ImageInfo { file: PathBuf } -> ImageSummary;
     /// Run measures below `directory`: with `Event::Progress`. `device` whose requests
     /// are seen: absent, what `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`)
-    /// that is made for it and removed; absent, requests are not looked at. `Stop` ends it with a failure.
+    /// that is made for it and removed; absent, requests are not inspected. `Stop` ends it with a failure.
     Measure {
         measure: MeasureSpec,
         directory: Location,

@@ -1,4 +1,4 @@
-//! Why a workload's description makes no sense.
+//! Why a workload's description is invalid.
 
 use crate::size::Bytes;
 

@@ -41,7 +41,7 @@ pub struct Stripe {
 }
 
 impl Chunk {
-    /// Decodes the body of a chunk item; `None` when it makes no sense.
+    /// Decodes the body of a chunk item; `None` when it is invalid.
     #[must_use]
     pub fn decode(logical: u64, body: &[u8]) -> Option<Self> {
         let stripe = |index: usize| {

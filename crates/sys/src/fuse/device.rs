@@ -15,14 +15,14 @@ use crate::aligned::AlignedBuffer;
 use crate::bytes::u32_at;
 use crate::{Error, Result, mount};
 
-/// An open `/dev/fuse`. When the last copy of its descriptor is closed the kernel ends the connection: whoever waits gets `EIO`
+/// An open `/dev/fuse`. When the last copy of its descriptor is closed the kernel ends the connection: anyone who waits gets `EIO`
 /// or `ENOTCONN`.
 #[derive(Debug)]
 pub struct Device {
     fd: OwnedFd,
 }
 
-/// What a look at the device gave.
+/// What an inspection of the device gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// A request.

@@ -59,7 +59,7 @@ pub enum Request<'a> {
     ReadDir(Range),
     /// Space used and free.
     StatFs,
-    /// Allocates or gives back a range.
+    /// Allocates or releases a range.
     Fallocate {
         /// First byte.
         offset: u64,
@@ -68,7 +68,7 @@ pub enum Request<'a> {
         /// `FALLOC_FL_…`
         mode: u32,
     },
-    /// Whoever waits for another request wants to be interrupted. Has no answer.
+    /// Anyone who waits for another request wants to be interrupted. Has no answer.
     Interrupt,
     /// The file system was unmounted.
     Destroy,
@@ -126,7 +126,7 @@ const READ: u32 = 15;
 const WRITE: u32 = 16;
 const FALLOCATE: u32 = 43;
 
-/// Bytes of the fixed part of a kind of request; 0 of those that have none or that nobody looks at.
+/// Bytes of the fixed part of a kind of request; 0 of those that have none or that nobody inspects.
 #[must_use]
 pub const fn fixed_bytes(opcode: u32) -> usize {
     match opcode {
@@ -152,7 +152,7 @@ pub fn header(message: &Message<'_>) -> Result<Header, Malformed> {
 /// Reads a request whose header is known.
 ///
 /// # Errors
-/// [`Malformed`]; whoever asked is to be told `EINVAL`.
+/// [`Malformed`]; anyone who asked is to be told `EINVAL`.
 #[inline]
 pub fn decode<'a>(header: &Header, message: &Message<'a>) -> Result<Request<'a>, Malformed> {
     let cut = || Malformed::Cut { opcode: header.opcode };

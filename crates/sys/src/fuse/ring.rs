@@ -94,7 +94,7 @@ impl Entry {
     }
 }
 
-/// What a look at the ring gave beside requests.
+/// What an inspection of the ring gave beside requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// The file system was unmounted or the connection aborted.
@@ -279,7 +279,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The kernel may still write to what it holds: that memory is never given back.
+        // The kernel may still write to what it holds: that memory is never released.
         for entry in &mut self.held {
             std::mem::forget(entry.take());
         }

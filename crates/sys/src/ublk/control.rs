@@ -136,7 +136,7 @@ impl Control {
             ..Submission::EMPTY
         };
         let mut uring = Uring::new(4)?;
-        // SAFETY: `memory` is used by nobody else until the completion has come, and never given back if none comes.
+        // SAFETY: `memory` is used by nobody else until the completion has come, and never released if none comes.
         if !unsafe { uring.push(&submission) } {
             return Err(Error::Malformed { call: "io_uring_setup", what: "no room for one submission" });
         }

@@ -61,7 +61,7 @@ pub struct Queue {
     descriptors: Mapping,
     /// Those that the kernel has.
     held: Vec<Option<Entry>>,
-    /// Those that it has given back for good.
+    /// Those that it has released for good.
     ended: usize,
     encoded: bool,
     file: OwnedFd,
@@ -179,7 +179,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // The kernel may still write to what it holds: that memory is never given back.
+        // The kernel may still write to what it holds: that memory is never released.
         for entry in &mut self.held {
             std::mem::forget(entry.take());
         }

@@ -51,7 +51,7 @@ pub enum FuseError {
         /// Why.
         source: fsage_sys::Error,
     },
-    /// The kernel's first request did not come or makes no sense.
+    /// The kernel's first request did not come or is invalid.
     #[error("the kernel does not introduce itself: {0}")]
     Introduction(&'static str),
     /// The kernel's FUSE is too old.

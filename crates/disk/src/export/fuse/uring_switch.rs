@@ -1,7 +1,7 @@
 //! The kernel's switch for FUSE over io_uring, off by default: on while a mount is made, then as it was.
 //!
 //! Servers that start side by side take turns by a lock on the switch itself, or the second would take the first one's setting for the
-//! administrator's. Before it is changed, its old value is written to a record beside the server's other files; whoever cleans up after
+//! administrator's. Before it is changed, its old value is written to a record beside the server's other files; anyone who cleans up after
 //! a server that was killed in this moment puts it back ([`restore`]).
 
 use std::fs::{self, File};

@@ -157,7 +157,7 @@ impl Connection {
     /// Waits for bytes. `false`: no more come, and none are missing. Not while a batch refers to the buffer.
     fn receive(&mut self, input: &mut impl Read) -> io::Result<bool> {
         let waiting = &self.requests[self.begin..self.end];
-        // At least the rest of the request that is not whole must find room.
+        // At least the rest of the request that is incomplete must find room.
         let payload =
             waiting.first_chunk().and_then(Header::decode).map_or(0, |header| header.payload_bytes());
         let length = REQUEST_BYTES + as_usize(payload);

@@ -36,7 +36,7 @@ pub enum UblkError {
         /// Why.
         source: fsage_sys::Error,
     },
-    /// The note of which device it is, for whoever cleans up.
+    /// The note of which device it is, for anyone who cleans up.
     #[error("cannot write {}", path.display())]
     Record {
         /// The file.

@@ -80,7 +80,7 @@ impl Columns {
         self.columns.iter().map(|column| column.len() + 4).sum()
     }
 
-    /// Begins anew.
+    /// Begins again.
     pub(super) fn clear(&mut self) {
         self.columns.iter_mut().for_each(Vec::clear);
         (self.last, self.items) = (Last::default(), 0);

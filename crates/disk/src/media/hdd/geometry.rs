@@ -2,7 +2,7 @@
 //!
 //! Zones of equal track size, outermost first; in a zone cylinder by cylinder, in a cylinder surface by surface. Every track is
 //! skewed against the one before by just the time that it takes to switch to it, so that a transfer over a track's
-//! end goes on without losing a turn. Two consequences carry the whole model:
+//! end continues without losing a turn. Two consequences carry the whole model:
 //!
 //! - the *stream time* of a byte, the time the head needs from byte 0 to it when nothing interrupts it, also tells the
 //!   byte's angle (modulo one turn);

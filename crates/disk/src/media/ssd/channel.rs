@@ -1,6 +1,6 @@
 //! A channel between the controller and its dies: when it is taken.
 //!
-//! Dies ask for it in the order the model looks at them, which is not the order of time: one that will want it in a millisecond
+//! Dies ask for it in the order the model inspects them, which is not the order of time: one that will want it in a millisecond
 //! must not keep another from using it now. So it keeps the times that are taken, and gives the first gap that is long enough.
 
 use std::collections::VecDeque;

@@ -2,7 +2,7 @@
 //!
 //! A die does one thing at a time. Programs, erasures and the reads of collecting wait in its queue, first come, first
 //! served: that keeps a block's erasure before what is programmed into it. The host's reads go before the queue, as soon as the
-//! die is done with what it does. Dies are independent of each other but for their channel, so host writes and collecting go on
+//! die is done with what it does. Dies are independent of each other but for their channel, so host writes and collecting continue
 //! in parallel wherever they meet different dies.
 //!
 //! A die holds data in its page register until the channel has taken it; what the register holds stays there until the die

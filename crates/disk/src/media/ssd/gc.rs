@@ -23,7 +23,7 @@ pub(super) const KEPT_BLOCKS: usize = 1;
 #[derive(Debug, Clone, Copy)]
 struct Victim {
     block: u32,
-    /// The next place to look at.
+    /// The next place to inspect.
     slot: u32,
     /// Steps due for each `gain` units that the host writes.
     due: u64,
@@ -98,7 +98,7 @@ impl Collector {
         }
     }
 
-    /// Empties a whole block at once, because the host cannot go on without; whether one was emptied.
+    /// Empties a whole block at once, because the host cannot continue without; whether one was emptied.
     pub(super) fn now(&mut self, ftl: &mut Ftl, flash: &mut Flash, now_ns: u64) -> bool {
         if self.normal.is_none() && !self.begin(ftl) {
             return false;

@@ -17,7 +17,7 @@ use crate::media::number::scale;
 /// Blocks that a disk has at least, if its size allows.
 const BLOCKS: u64 = 1024;
 
-/// Blocks beyond the capacity that the translation needs to go on: three that are open, five that are free, one to
+/// Blocks beyond the capacity that the translation needs to continue: three that are open, five that are free, one to
 /// collect.
 pub(super) const RESERVED_BLOCKS: u64 = 9;
 

@@ -31,7 +31,7 @@ struct Act<'a, 'm> {
     result: i64,
 }
 
-/// Follows a call. What it is in no row for is counted; an argument that makes no sense is an error.
+/// Follows a call. What it is in no row for is counted; an argument that is invalid is an error.
 pub fn apply(
     processes: &mut Processes,
     pid: u32,
@@ -429,7 +429,7 @@ impl Act<'_, '_> {
         Ok(self.mapper.sync(file, data_only)?)
     }
 
-    /// A look at a file says how large it is; no operation.
+    /// An inspection of a file says how large it is; no operation.
     fn stat(&mut self) -> Followed {
         let all = &self.call.arguments;
         let size = all.iter().filter(|one| one.contains("S_IFREG")).find_map(|one| {

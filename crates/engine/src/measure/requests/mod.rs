@@ -37,7 +37,7 @@ pub use summary::Collector;
 /// Size of the ring buffer of each CPU: about 80,000 events.
 const BUFFER_KIB: u64 = 8 << 10;
 
-/// Time between two looks at the buffer. The reader must not take part in what is measured more than it has to.
+/// Time between two reads of the buffer. The reader must not take part in what is measured more than it has to.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether a name is that of an instance of ours: `fsage-` and then small letters, digits and dashes, at most 64.

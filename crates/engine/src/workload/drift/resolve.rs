@@ -59,7 +59,7 @@ impl Drift {
     /// Validates a description and makes one thread's workload of it.
     ///
     /// # Errors
-    /// The description makes no sense.
+    /// The description is invalid.
     pub fn resolve(
         spec: &DriftSpec,
         thread: u32,

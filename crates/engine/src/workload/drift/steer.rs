@@ -20,7 +20,7 @@ const BAND: f64 = 0.002;
 /// How far above the target a single create or append may lead, as a share of the volume.
 const MARGIN: f64 = 0.004;
 
-/// Operations over which the overhead follows feedback. Feedback follows the model between two looks at the synced
+/// Operations over which the overhead follows feedback. Feedback follows the model between two reads of the synced
 /// volume, so it is not noisy; following it slowly left two threads up to 2 % of the volume off for a long time.
 const FOLLOW_OPERATIONS: f64 = 256.0;
 
@@ -99,7 +99,7 @@ impl Steer {
         self.used - self.target.min(self.ceiling)
     }
 
-    /// The overhead after a look at feedback.
+    /// The overhead after an inspection of feedback.
     #[inline]
     fn follow(&mut self, share: f64, own: f64, growth: f64) -> f64 {
         let seen = share * self.total_bytes - own;

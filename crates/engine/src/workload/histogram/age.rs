@@ -1,4 +1,4 @@
-//! Files by age: which row of the histogram each is in, as time goes on.
+//! Files by age: which row of the histogram each is in, as time continues.
 //!
 //! Time is counted in files made and deleted, and age is relative: a file's share of the time since the first (Kadekodi et al.
 //! 2018, §3). A file only moves to older rows. Rows are queues with the oldest file in front, so that moving

@@ -10,7 +10,7 @@ use fsage_model::workload::{HistogramSource, HistogramSpec};
 
 use fsage_model::workload::WorkloadError;
 
-/// Most rows of a histogram: each is looked at once an operation.
+/// Most rows of a histogram: each is inspected once an operation.
 const MOST_ROWS: usize = 256;
 const DEEPEST: u32 = 100;
 const MOST_DIRECTORIES: u64 = 1 << 20;

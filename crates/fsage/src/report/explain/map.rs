@@ -119,7 +119,7 @@ mod tests {
         assert_eq!((rows.len(), rows[0].len()), (16, 64));
         assert!(rows[0].starts_with("+-..") && rows[1].starts_with("#."), "{rows:?}");
         assert!(Map::new(&item, &[]).text(true)[0].starts_with("   "));
-        // The tree's data is told from the rest of what is in use.
+        // The tree's data is distinguished from the rest of what is in use.
         let tree = Item { cells: BTreeMap::from([(0, 0.8), (64, 0.5), (70, 0.2)]), ..item.clone() };
         used[1] = 0.25;
         let map = Map::new(&item, &used);

@@ -16,7 +16,7 @@ use crate::report::text::{bytes, grouped, nanoseconds, percent, ratio};
 /// Side of a cell in the drawing's own units.
 const SIDE: usize = 12;
 
-/// Steps of strength that are told apart in a drawing: cells of one are one path, which is a sixth of the size.
+/// Steps of strength that are distinguished in a drawing: cells of one are one path, which is a sixth of the size.
 const STEPS: f64 = 10.0;
 
 /// What times on a page are of.
@@ -228,7 +228,7 @@ mod tests {
         let titled =
             |name: &str, copy_ns| Titled { name: name.to_owned(), explanation: &explanation, copy_ns };
         let page = pages("Why", &[titled("one", None), titled("two", Some(1_500_000))]);
-        // The copy that is reckoned, and the one that was made.
+        // The copy that is estimated, and the one that was made.
         assert_eq!(
             (page.matches("<b>1.00 ms</b>").count(), page.matches("<b>1.50 ms</b>").count()),
             (1, 1),

@@ -80,7 +80,7 @@ pub fn flags(trial: &Trial) -> Markup {
 }
 
 fn scope(view: &View) -> String {
-    // A run that several trials go on from was done once.
+    // A run that several trials continue from was done once.
     let mut seen = BTreeSet::new();
     let (mut operations, mut written) = (0_u64, 0.0);
     for (_, age) in view.ages() {

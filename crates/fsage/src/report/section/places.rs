@@ -73,7 +73,7 @@ fn row(place: &Places) -> Row {
     ])
 }
 
-/// One volume: its worst directory and file on the map, the tables, what would mend it.
+/// One volume: its worst directory and file on the map, the tables, suggested fix.
 fn block(number: usize, place: &Places) -> Markup {
     let explanation = &place.explanation;
     let shown = |items: &[Item]| items.iter().take(SHOWN).cloned().collect::<Vec<_>>();

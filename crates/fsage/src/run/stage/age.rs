@@ -53,7 +53,7 @@ impl Stage for AgeStage {
             verify(&directory, context)?;
         }
         let next = context.spec.stages().skip_while(|other| other.name() != self.name).nth(1);
-        // What goes on with this mount must not find what a look has read.
+        // What continues with this mount must not find what a look has read.
         if !matches!(next, None | Some(StageSpec::Measure(_) | StageSpec::Image(_))) {
             return Ok(());
         }
@@ -110,7 +110,7 @@ fn load_with_events(
     context.interrupt.direct(None);
     let Collect { ticks, probes, store, .. } = collect;
     store?;
-    // An error stays what it is also after a signal: a lost agent calls for a fresh one to give back.
+    // An error stays what it is also after a signal: a lost agent calls for a fresh one to release.
     let result = answer?;
     if context.interrupt.by().is_some() || result.stopped_by == StopReason::Asked {
         return Err(TrialError::Interrupted);

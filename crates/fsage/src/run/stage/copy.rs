@@ -15,7 +15,7 @@ use crate::run::place::Place;
 use crate::run::steady;
 
 impl Stage for CopyStage {
-    /// Copies, checks and gives back the original, and goes on with the copy.
+    /// Copies, checks and releases the original, and continues with the copy.
     fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let spec = self.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
         let name = format!("{}-{}", context.planned.id, self.name);

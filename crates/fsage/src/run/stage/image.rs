@@ -1,6 +1,6 @@
 //! The `image` stage: the volume as the stages before it left it, kept in the store and restored from there.
 //!
-//! Every trial with an image goes on from the restored one, also the trial that made it: below the
+//! Every trial with an image continues from the restored one, also the trial that made it: below the
 //! file system, too, all of them begin alike (a loop file's own blocks lie in the order of restoring).
 
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ fn taken_from(stage: StageRecord, key: &str) -> StageRecord {
 }
 
 impl Stage for ImageStage {
-    /// Saves the volume, and goes on from what was saved.
+    /// Saves the volume, and continues from what was saved.
     fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let Some(basis) = basis(context) else { return Ok(()) };
         let key = images::key(&basis);

@@ -1,7 +1,7 @@
-//! The `lockstep` stage: one workload on several volumes, and a look at all of them every so many rounds.
+//! The `lockstep` stage: one workload on several volumes, and an inspection of all of them every so many rounds.
 //!
 //! At a look every volume is mounted afresh before each measure; which volume comes first goes round, so that none has an
-//! advantage of its place. The copy is made anew for every look and given back after it.
+//! advantage of its place. The copy is made again for every look and released after it.
 
 use std::path::Path;
 
@@ -89,7 +89,7 @@ struct Record {
     failed: std::collections::BTreeMap<String, u64>,
 }
 
-/// Rounds after which the volumes are looked at: the first, every so many, and the last.
+/// Rounds after which the volumes are inspected: the first, every so many, and the last.
 fn looks(every: u64, last: u64) -> impl Iterator<Item = u64> {
     let every = every.max(1);
     (0..last).step_by(usize::try_from(every).unwrap_or(usize::MAX)).chain([last])
@@ -161,7 +161,7 @@ struct Moment {
     last: bool,
 }
 
-/// Looks at every volume and at a fresh copy of the tree.
+/// Inspects every volume and at a fresh copy of the tree.
 fn look(
     stage: &LockstepStage,
     at: Moment,

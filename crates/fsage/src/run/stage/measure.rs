@@ -19,7 +19,7 @@ use crate::run::place::Place;
 const FRESH: &str = "fresh";
 
 impl Stage for MeasureStage {
-    /// Looks at the layout, measures, each time from a cold start, and looks again.
+    /// Inspects the layout, measures, each time from a cold start, and looks again.
     fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let old = context.aged_folders().pop();
         let directory = place.folder(old.as_deref().unwrap_or(FRESH));

@@ -1,4 +1,4 @@
-//! Where the files of a volume lie when a stage is done with it: looked at after everything is measured, so that no number of
+//! Where the files of a volume lie when a stage is done with it: inspected after everything is measured, so that no number of
 //! the stage has any of it, and kept beside the record. That a file system does not tell is a warning and no failure.
 
 use fsage_model::cause::in_one_line;
@@ -13,7 +13,7 @@ use super::StageContext;
 use crate::explain::{DEFAULT_MEDIUM, ExplainError, KEPT, explain};
 use crate::run::error::TrialError;
 
-/// A mounted volume that is looked at.
+/// A mounted volume that is inspected.
 pub(super) struct Volume<'a> {
     /// The stage that looks.
     pub(super) stage: &'a str,
