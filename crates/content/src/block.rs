@@ -1,4 +1,4 @@
-//! Recognises blocks: with nothing known of them, or against what they ought to be.
+//! Recognises blocks: with nothing known of them, or against what they should be.
 
 use std::ops::RangeInclusive;
 
@@ -38,7 +38,7 @@ pub enum Block {
     Foreign,
 }
 
-/// What a block ought to be.
+/// What a block should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
     /// Identity of the file's content.
@@ -49,10 +49,10 @@ pub struct Expected {
     pub versions: RangeInclusive<u32>,
 }
 
-/// What a block is, measured against what it ought to be.
+/// What a block is, measured against what it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockVerdict {
-    /// As it ought to be, every byte.
+    /// As it should be, every byte.
     Good {
         /// The version found; of a tail under 8 bytes the newest that is right.
         version: u32,
@@ -95,7 +95,7 @@ fn trimmed(block: &[u8]) -> usize {
 /// Bit i: sector i of `block` is not that of `right`; only as far as `block` goes.
 fn disagreeing(block: &[u8], right: &[u8; BLOCK_BYTES]) -> u8 {
     let pairs = block.chunks(SECTOR_BYTES).zip(right.chunks(SECTOR_BYTES));
-    pairs.enumerate().fold(0, |bits, (n, (is, ought))| bits | (u8::from(*is != ought[..is.len()]) << n))
+    pairs.enumerate().fold(0, |bits, (n, (is, expected))| bits | (u8::from(*is != expected[..is.len()]) << n))
 }
 
 /// Bits of the sectors that `length` bytes touch.
@@ -180,8 +180,8 @@ fn with_broken_header(block: &[u8], header: Header, stored: u64) -> Block {
     Block::Foreign
 }
 
-/// Tells whether a block is what it ought to be. `block` is exactly the bytes the file has there: 4096, or
-/// fewer at the end of the file, so that zeros where data ought to be are seen. Costs as [`recognise`]; a block
+/// Tells whether a block is what it should be. `block` is exactly the bytes the file has there: 4096, or
+/// fewer at the end of the file, so that zeros where data should be are seen. Costs as [`recognise`]; a block
 /// without its header costs up to 64 times as much.
 #[must_use]
 pub fn verify(block: &[u8], expected: &Expected) -> BlockVerdict {
@@ -206,7 +206,7 @@ pub fn verify(block: &[u8], expected: &Expected) -> BlockVerdict {
     }
 }
 
-/// The block does not say what it is: look whether any part of it is what it ought to be.
+/// The block does not say what it is: look whether any part of it is what it should be.
 fn without_header(block: &[u8], expected: &Expected) -> BlockVerdict {
     let mut right = [0; BLOCK_BYTES];
     let all = touched(block.len());

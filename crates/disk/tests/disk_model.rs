@@ -63,9 +63,10 @@ impl Plain {
         for (block, range) in Self::parts(offset, data.len() as u64) {
             let (now, later) = rest.split_at(range.len());
             rest = later;
-            let ought = &self.0[block][range];
-            if now != ought {
-                worst = worst.max(now.iter().zip(ought).map(|(is, ought)| (is ^ ought).count_ones()).sum());
+            let expected = &self.0[block][range];
+            if now != expected {
+                worst = worst
+                    .max(now.iter().zip(expected).map(|(is, expected)| (is ^ expected).count_ones()).sum());
             }
         }
         worst

@@ -277,10 +277,10 @@ impl Pair {
             }
         }
         let window = &self.windows[window];
-        let (mut is, mut ought) = (vec![1; length_of(length)], vec![2; length_of(length)]);
+        let (mut is, mut expected) = (vec![1; length_of(length)], vec![2; length_of(length)]);
         self.store.read_view(window.id, offset, &mut is).unwrap();
-        window.shows().read(offset, &mut ought);
-        assert!(is == ought, "view at {offset}+{length}");
+        window.shows().read(offset, &mut expected);
+        assert!(is == expected, "view at {offset}+{length}");
     }
 
     fn end_log(&mut self) {
@@ -309,14 +309,14 @@ impl Pair {
 
     fn compare(&mut self, offset: u64, length: u64) {
         let length = usize::try_from(length).unwrap();
-        let (mut is, mut ought) = (vec![1; length], vec![2; length]);
+        let (mut is, mut expected) = (vec![1; length], vec![2; length]);
         self.store.read(offset, &mut is).unwrap();
-        self.plain.read(offset, &mut ought);
-        assert!(is == ought, "disk at {offset}+{length}");
+        self.plain.read(offset, &mut expected);
+        assert!(is == expected, "disk at {offset}+{length}");
         for (id, plain) in &self.snapshots {
             self.store.read_snapshot(*id, offset, &mut is).unwrap();
-            plain.read(offset, &mut ought);
-            assert!(is == ought, "snapshot at {offset}+{length}");
+            plain.read(offset, &mut expected);
+            assert!(is == expected, "snapshot at {offset}+{length}");
         }
     }
 
@@ -364,13 +364,13 @@ impl Pair {
 
 /// Compares all blocks that are not zero in the model, and those around them; the counts say that no others are.
 fn compare_all(size: u64, plain: &Plain, mut read: impl FnMut(u64, &mut [u8])) {
-    let (mut is, mut ought) = ([1; 3 * 4096], [2; 3 * 4096]);
+    let (mut is, mut expected) = ([1; 3 * 4096], [2; 3 * 4096]);
     for number in plain.blocks.keys() {
         let start = number.saturating_sub(1) * BLOCK;
         let length = usize::try_from((size - start).min(3 * BLOCK)).unwrap();
         read(start, &mut is[..length]);
-        plain.read(start, &mut ought[..length]);
-        assert!(is[..length] == ought[..length], "at {start}+{length}");
+        plain.read(start, &mut expected[..length]);
+        assert!(is[..length] == expected[..length], "at {start}+{length}");
     }
 }
 
@@ -384,15 +384,15 @@ fn check_pieces(store: &mut Store, pieces: &[Piece], start: u64, bytes: &[u8]) {
     for piece in pieces {
         assert_eq!(piece.offset_bytes, start + at as u64);
         let length = usize::try_from(piece.length_bytes).unwrap();
-        let ought = &bytes[at..at + length];
+        let expected = &bytes[at..at + length];
         let mut is = vec![1; length];
         store.read_piece(piece, 0, &mut is).unwrap();
-        assert!(is == ought);
+        assert!(is == expected);
         let from = length / 3;
         let mut part = vec![1; length - from - length / 5];
         store.read_piece(piece, from as u64, &mut part).unwrap();
-        assert!(part == ought[from..length - length / 5]);
-        assert_eq!(piece.content() == Content::Zero, ought.iter().all(|byte| *byte == 0));
+        assert!(part == expected[from..length - length / 5]);
+        assert_eq!(piece.content() == Content::Zero, expected.iter().all(|byte| *byte == 0));
         at += length;
     }
     assert_eq!(at, bytes.len());

@@ -35,7 +35,7 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 /// Permissions of new files and directories, before the umask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
-/// For every file that is opened: no link is followed, and a FIFO in a file's place is not waited for. Ordinary files do not heed the last.
+/// For every file that is opened: no link is followed, and a FIFO in a file's place is not waited for. Ordinary files ignore the last.
 const NO_WAITING: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
 /// How an executor works; the same for every thread of a load.

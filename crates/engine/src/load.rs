@@ -25,7 +25,7 @@ pub use error::LoadError;
 pub(crate) use fullness::{Fullness, Usage, bytes_moved};
 pub(crate) use run::run_sources;
 pub use run::{run, run_in};
-pub(crate) use setup::{Ground, descriptors, is_empty, top_name};
+pub(crate) use setup::{TestDirectory, descriptors, is_empty, top_name};
 pub(crate) use source::{Source, Step};
 
 /// Where what a load says goes while it runs. Called from the thread that called [`run`], never while

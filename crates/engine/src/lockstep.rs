@@ -26,7 +26,7 @@ use fsage_model::operation::{Operation, OperationKind};
 use fsage_model::protocol::FailureKind;
 
 use crate::disk::Clock;
-use crate::load::{Control, Ground, LoadError, LoadSink};
+use crate::load::{Control, LoadError, LoadSink, TestDirectory};
 use crate::tree::{Directory, ShapeError, walk};
 use crate::workload::{AnyWorkload, Part, ResolveContext, Workload as _, resolve};
 use place::{Follower, Leader, Post, Works};
@@ -152,16 +152,16 @@ impl Lockstep {
             let what = "round_operations must be given, at least 1: the workload has no rounds of its own";
             return Err(LoadError::Spec { what: what.to_owned() }.into());
         }
-        let volume_bytes = Ground::open(first)?.usage()?.total_bytes;
+        let volume_bytes = TestDirectory::open(first)?.usage()?.total_bytes;
         let context = ResolveContext { volume_bytes, write_mode: spec.write_mode };
         let workload = resolve(&spec.workload, 0, 1, spec.seed, &context)
             .map_err(|error| LoadError::Workload { what: error.to_string(), hint: error.hint() })?;
         let initial = workload.initial_directories();
         for directory in &spec.directories {
-            let ground = Ground::open(directory)?;
-            ground.make_tops(1)?;
-            Works::open(&ground, spec.write_mode, [])?.make(&ground, &initial)?;
-            ground.sync()?;
+            let test_directory = TestDirectory::open(directory)?;
+            test_directory.make_tops(1)?;
+            Works::open(&test_directory, spec.write_mode, [])?.make(&test_directory, &initial)?;
+            test_directory.sync()?;
         }
         let round = vec![VolumeRound::default(); spec.directories.len()];
         let part = workload.part();
@@ -178,10 +178,12 @@ impl Lockstep {
         control: &Control,
         sink: &mut dyn LoadSink,
     ) -> Result<LockstepResult, LockstepError> {
-        let grounds: Vec<Ground> =
-            self.spec.directories.iter().map(Ground::open).collect::<Result<_, _>>()?;
+        let grounds: Vec<TestDirectory> =
+            self.spec.directories.iter().map(TestDirectory::open).collect::<Result<_, _>>()?;
         let known: Vec<Directory> = self.workload.directories().collect();
-        let works = |ground: &Ground| Works::open(ground, self.spec.write_mode, known.iter().copied());
+        let works = |test_directory: &TestDirectory| {
+            Works::open(test_directory, self.spec.write_mode, known.iter().copied())
+        };
         let Some((first, others)) = grounds.split_first() else {
             return Err(LoadError::Spec { what: "no directory is given".to_owned() }.into());
         };
@@ -191,7 +193,7 @@ impl Lockstep {
         let mut leader = Leader::new(works(first)?, first, self.workload.live_bytes())?;
         let followers: Vec<Follower<'_>> = others
             .iter()
-            .map(|ground| Ok(Follower::new(works(ground)?, ground, done)))
+            .map(|test_directory| Ok(Follower::new(works(test_directory)?, test_directory, done)))
             .collect::<Result<_, LoadError>>()?;
         std::thread::scope(|scope| {
             let mut post = Post::open(scope, followers, !clock.is_model());
@@ -209,9 +211,9 @@ impl Lockstep {
     pub fn check(&self) -> Result<(), LockstepError> {
         let wanted = self.workload.shape();
         for location in &self.spec.directories {
-            let (ground, path) = (Ground::open(location)?, &location.path);
-            let found =
-                walk(&ground.held()).map_err(|source| LockstepError::Walk { path: path.clone(), source })?;
+            let (test_directory, path) = (TestDirectory::open(location)?, &location.path);
+            let found = walk(&test_directory.held())
+                .map_err(|source| LockstepError::Walk { path: path.clone(), source })?;
             if found != wanted {
                 return Err(LockstepError::Different {
                     path: path.clone(),

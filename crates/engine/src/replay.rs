@@ -27,7 +27,7 @@ use fsage_sys::new_file::ForeignFolder;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use crate::load::{Control, Ground, LoadError, LoadSink, run_sources};
+use crate::load::{Control, LoadError, LoadSink, TestDirectory, run_sources};
 use crate::trace::{Checkpoint, Preamble, Reader, TraceError};
 use crate::tree::{Shape, ShapeError, walk};
 use crate::verify::{self, VerifyError};
@@ -194,9 +194,9 @@ pub fn run_with(
     let preamble = reader.preamble().clone();
     let checkpoints = reader.checkpoints().to_vec();
     let recorded = reader.operations();
-    let ground = Ground::open(&directory.into())?;
-    let begun = Begun::new(trace, &ground, &reader, options)?;
-    let ground = if begun.resumed { ground.resumed() } else { ground };
+    let test_directory = TestDirectory::open(&directory.into())?;
+    let begun = Begun::new(trace, &test_directory, &reader, options)?;
+    let test_directory = if begun.resumed { test_directory.resumed() } else { test_directory };
     let initial: Vec<_> = begun.position.models.iter().map(Model::directories_by_depth).collect();
     let done = begun.position.done.clone();
     let resumed_after = done.iter().sum();
@@ -207,7 +207,7 @@ pub fn run_with(
     let expected = Some(recorded.saturating_sub(resumed_after));
     let (result, sources, fed) = std::thread::scope(|scope| {
         let feeder = scope.spawn(move || feed(reader, &streams, &done));
-        let ran = run_sources(&spec, &ground, sources, &initial, expected, control, sink);
+        let ran = run_sources(&spec, &test_directory, sources, &initial, expected, control, sink);
         // The feeder ends when its reader does or when every source is gone.
         let (result, sources) = match ran {
             Ok((result, sources)) => (Ok(result), sources),
@@ -222,9 +222,9 @@ pub fn run_with(
     if load.stopped_by != StopReason::Asked && (!whole || load.operations < dealt) {
         return Err(ReplayError::Incomplete { executed: load.operations, dealt });
     }
-    conclude(&ground, &sources, &mut load)?;
+    conclude(&test_directory, &sources, &mut load)?;
     let is_whole = load.stopped_by != StopReason::Asked;
-    let verified = (options.verify && is_whole).then(|| verify::run_in(ground.anchor(), 0, false));
+    let verified = (options.verify && is_whole).then(|| verify::run_in(test_directory.anchor(), 0, false));
     if let Some(state) = begun.state.filter(|_| is_whole) {
         state.remove().map_err(|error| ReplayError::resume(directory, error))?;
     }
@@ -268,7 +268,7 @@ struct Begun {
 impl Begun {
     fn new(
         trace: &Path,
-        ground: &Ground,
+        test_directory: &TestDirectory,
         reader: &Reader,
         options: &ReplayOptions,
     ) -> Result<Self, ReplayError> {
@@ -279,10 +279,10 @@ impl Begun {
             return Ok(Self { position: fresh, resumed: false, started_over: None, state: None });
         };
         let error = |error| ReplayError::resume(path, error);
-        lock(ground)?;
-        let own = ground.held().canonicalize().map_err(error)?;
+        lock(test_directory)?;
+        let own = test_directory.held().canonicalize().map_err(error)?;
         let header = Header::new(trace, &own, trees.len()).map_err(error)?;
-        let used = !resume::used_tops(ground.anchor(), trees.len()).is_empty();
+        let used = !resume::used_tops(test_directory.anchor(), trees.len()).is_empty();
         let kept = State::read(path).map_err(error)?;
         let noted = kept.as_ref().and_then(|kept| kept.header.trees()).map(<[_]>::to_vec);
         let (position, started_over) = match kept {
@@ -293,25 +293,26 @@ impl Begun {
             // Somebody removed what it had made: it begins as if it had never been.
             Some(_) if !used => (None, None),
             Some(_) if !options.resume => {
-                return Err(ReplayError::Interrupted { path: ground.path().to_owned() });
+                return Err(ReplayError::Interrupted { path: test_directory.path().to_owned() });
             }
             Some(kept) if !kept.header.same_boot(&header) => {
                 (None, Some("the host was restarted since".to_owned()))
             }
-            Some(kept) => match resume::find(crate::trace::read(trace)?, ground.anchor(), kept.done)? {
+            Some(kept) => match resume::find(crate::trace::read(trace)?, test_directory.anchor(), kept.done)?
+            {
                 Ok(position) => (Some(position), None),
                 Err(why) => (None, Some(why)),
             },
         };
         if started_over.is_some() {
             let noted = noted.ok_or_else(|| ReplayError::Unproven { path: path.clone() })?;
-            resume::remove_trees(ground.anchor(), &noted)?;
+            resume::remove_trees(test_directory.anchor(), &noted)?;
         }
         if position.is_none() {
             // Before the state file, which names them; what is of somebody else, or of a load, is refused here.
-            ground.make_tops(trees.len())?;
+            test_directory.make_tops(trees.len())?;
         }
-        let header = header.with_trees(resume::identities(ground.anchor(), trees.len()));
+        let header = header.with_trees(resume::identities(test_directory.anchor(), trees.len()));
         let resumed = position.is_some();
         let position = position.unwrap_or(fresh);
         let state = State::create(path, &header, &position.done).map_err(error)?;
@@ -321,15 +322,15 @@ impl Begun {
 
 /// Makes sure that no other replay works in the directory: one whose caller was killed takes a moment to end. The lock goes with the
 /// directory's descriptor.
-fn lock(ground: &Ground) -> Result<(), ReplayError> {
+fn lock(test_directory: &TestDirectory) -> Result<(), ReplayError> {
     for _ in 0..LOCK_TRIES {
-        match rustix::fs::flock(ground.fd(), FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(test_directory.fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_WAIT),
             // A file system without locks has to do without.
             Ok(()) | Err(_) => return Ok(()),
         }
     }
-    Err(ReplayError::Busy { path: ground.path().to_owned() })
+    Err(ReplayError::Busy { path: test_directory.path().to_owned() })
 }
 
 fn starts(
@@ -393,7 +394,11 @@ fn seen(sources: &[Recorded]) -> ReplayReport {
 }
 
 /// Compares the model with the directory and completes the result.
-fn conclude(ground: &Ground, sources: &[Recorded], result: &mut LoadResult) -> Result<(), ReplayError> {
+fn conclude(
+    test_directory: &TestDirectory,
+    sources: &[Recorded],
+    result: &mut LoadResult,
+) -> Result<(), ReplayError> {
     let mut wanted = Shape::default();
     let mut digest = Digest::default();
     for source in sources {
@@ -403,7 +408,7 @@ fn conclude(ground: &Ground, sources: &[Recorded], result: &mut LoadResult) -> R
         result.live_bytes += source.model().size_bytes();
     }
     result.digest = digest.to_string();
-    let found = walk(&ground.held())?;
+    let found = walk(&test_directory.held())?;
     if found == wanted {
         return Ok(());
     }
@@ -418,5 +423,5 @@ fn conclude(ground: &Ground, sources: &[Recorded], result: &mut LoadResult) -> R
         wanted.symlinks,
         wanted.bytes
     );
-    Err(ReplayError::Different { path: ground.path().to_owned(), what })
+    Err(ReplayError::Different { path: test_directory.path().to_owned(), what })
 }

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use cli_support::{Mounted, fsage, root};
-use fsage::explain::reckon;
+use fsage::explain::estimate;
 use fsage::store::Store;
 use fsage_engine::layout::PlacedFile;
 use fsage_model::explanation::Explanation;
@@ -93,7 +93,7 @@ fn explanation() -> Explanation {
     let bad = |n: u64| [(n << 20, 65_536), ((800 - n) << 20, 65_536), ((300 + n) << 20, 65_536)];
     let mut files: Vec<PlacedFile> = (0..8).map(|n| file(&format!("bad/{n}"), &bad(n * 20 + 10))).collect();
     files.push(file("good/0", &[(0, 1 << 20)]));
-    let found = reckon(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 20).unwrap();
+    let found = estimate(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 20).unwrap();
     Explanation { used: vec![0.5; 1024], notes: vec!["a note".to_owned()], ..found }
 }
 

@@ -261,8 +261,11 @@ fn table(page: &str, id: &str) -> String {
 fn masked(markup: &str) -> String {
     let mut text = String::new();
     let mut number = false;
-    for letter in markup.chars() {
-        let part = letter.is_ascii_digit() || (number && matches!(letter, '.' | '\u{202f}' | 'e' | '-'));
+    let mut letters = markup.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let groups = letter == ',' && letters.peek().is_some_and(char::is_ascii_digit);
+        let part =
+            letter.is_ascii_digit() || (number && (groups || matches!(letter, '.' | '\u{202f}' | 'e' | '-')));
         if part && !number {
             text.push('N');
         }

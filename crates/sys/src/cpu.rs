@@ -57,7 +57,7 @@ mod tests {
     fn work_is_done_once_whatever_the_cpu() {
         let mut numbers: Vec<u64> = (0..1000).collect();
         with_widest_vectors(Add(&mut numbers));
-        assert!(numbers.iter().zip(3_u64..).all(|(is, ought)| *is == ought));
+        assert!(numbers.iter().zip(3_u64..).all(|(is, expected)| *is == expected));
     }
 
     #[test]

@@ -32,7 +32,8 @@ impl Examples {
             examples.walk("StudySpec", schema, &study, schema);
         }
         for preset in fsage_model::medium::presets() {
-            let spec = fsage_model::medium::MediumSpec::named(preset.name).map_err(|error| error.to_string())?;
+            let spec =
+                fsage_model::medium::MediumSpec::named(preset.name).map_err(|error| error.to_string())?;
             for parameter in spec.parameters() {
                 let value = parameter
                     .value

@@ -25,7 +25,7 @@ use fsage_bench::served::attach;
 use fsage_bench::spread::spread;
 use fsage_disk::disk::{Disk, DiskOptions};
 use fsage_disk::export::Gate;
-use fsage_disk::export::fuse::{Choice, Pulse, Session};
+use fsage_disk::export::fuse::{Choice, Heartbeat, Session};
 use fsage_disk::media::ram::Ram;
 use fsage_disk::store::StoreOptions;
 use fsage_model::disk::DiskTime;
@@ -62,7 +62,7 @@ fn serve(folder: &Path, transport: &str, size_bytes: u64, reserve_bytes: u64) ->
     let session = Session::mount(&point, choice, &folder.join("record")).map_err(io::Error::other)?;
     let session = Arc::new(session);
     let (served, its_gate) = (Arc::clone(&session), Arc::clone(&gate));
-    let serving = std::thread::spawn(move || served.serve(&its_gate, &Pulse::default()));
+    let serving = std::thread::spawn(move || served.serve(&its_gate, &Heartbeat::default()));
     let mut out = io::stdout();
     writeln!(out, "{:?} {}", session.transport(), session.file().display())?;
     for line in io::stdin().lines() {

@@ -14,13 +14,13 @@
 
 pub mod fuse;
 mod gate;
+mod heartbeat;
 pub mod nbd;
-mod pulse;
 #[cfg(feature = "ublk")]
 pub mod ublk;
 
 pub use gate::{Gate, Wall};
-pub use pulse::Pulse;
+pub use heartbeat::Heartbeat;
 
 use std::io;
 use std::os::unix::net::UnixListener;

@@ -21,7 +21,7 @@ use crate::disk::Disk;
 use crate::export::fuse::Session;
 #[cfg(feature = "ublk")]
 use crate::export::ublk;
-use crate::export::{Gate, Pulse};
+use crate::export::{Gate, Heartbeat};
 
 /// `EBUSY`.
 pub(super) const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
@@ -91,11 +91,11 @@ impl Exported {
     }
 
     /// Answers requests until it is released or ended.
-    pub fn serve(&self, gate: &Gate<Disk>, pulse: &Pulse) -> Result<(), ServerError> {
+    pub fn serve(&self, gate: &Gate<Disk>, heartbeat: &Heartbeat) -> Result<(), ServerError> {
         match self {
-            Self::Fuse { session, .. } => Ok(session.serve(gate, pulse)?),
+            Self::Fuse { session, .. } => Ok(session.serve(gate, heartbeat)?),
             #[cfg(feature = "ublk")]
-            Self::Ublk(device) => Ok(device.serve(gate, pulse)?),
+            Self::Ublk(device) => Ok(device.serve(gate, heartbeat)?),
         }
     }
 

@@ -22,7 +22,7 @@ use super::watchdog::Watchdog;
 use super::{ServerDirectory, Settings, guard, machine};
 use crate::disk::Disk;
 use crate::export::fuse::FILE_NAME;
-use crate::export::{Gate, Pulse, nbd};
+use crate::export::{Gate, Heartbeat, nbd};
 
 /// Longest wait for a client to say what it wants.
 const CLIENT_WAIT: Duration = Duration::from_secs(5);
@@ -114,10 +114,10 @@ impl Server {
     }
 
     fn start_exported(shared: Arc<Shared>, settings: &Settings) -> Result<Self, ServerError> {
-        let pulse = Pulse::default();
+        let heartbeat = Heartbeat::default();
         let limit = Duration::from_secs(u64::from(settings.watchdog_s));
         let end = shared.exported.watchdog_end();
-        let watchdog = Watchdog::start(pulse.clone(), end, limit).map_err(ServerError::Thread)?;
+        let watchdog = Watchdog::start(heartbeat.clone(), end, limit).map_err(ServerError::Thread)?;
         let control = shared.place.control();
         let error = |what| ServerError::file(what, control.clone());
         let bound = shared.place.with_socket(crate::export::private_listener);
@@ -128,7 +128,7 @@ impl Server {
             *shared.nbd() = Some(server);
         }
         let served = Arc::clone(&shared);
-        let serve = move || served.exported.serve(&served.gate, &pulse);
+        let serve = move || served.exported.serve(&served.gate, &heartbeat);
         let serving = thread("disk").spawn(serve).map_err(ServerError::Thread)?;
         if let Err(error) = shared.exported.publish() {
             shared.exported.end();

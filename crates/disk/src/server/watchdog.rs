@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fsage_sys::clock;
 
-use crate::export::Pulse;
+use crate::export::Heartbeat;
 
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ pub(super) struct Watchdog {
 impl Watchdog {
     /// Starts it: `abort` is what it does when the loop is stuck. The thread asks for no memory later on.
     pub fn start(
-        pulse: Pulse,
+        heartbeat: Heartbeat,
         abort: impl FnOnce() + Send + 'static,
         limit: Duration,
     ) -> std::io::Result<Self> {
@@ -31,7 +31,9 @@ impl Watchdog {
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let work = move || {
             while !seen.load(Ordering::Relaxed) {
-                if pulse.busy_since_ns().is_some_and(|since| clock::raw_ns().saturating_sub(since) > limit_ns)
+                if heartbeat
+                    .busy_since_ns()
+                    .is_some_and(|since| clock::raw_ns().saturating_sub(since) > limit_ns)
                 {
                     abort();
                     let _ = std::io::stderr().write_all(STUCK.as_bytes());

@@ -131,10 +131,10 @@ mod tests {
         }
         let view = store.view(base).unwrap();
         store.step(view, &pieces).unwrap();
-        let (mut is, mut ought) = ([9; 16384], [8; 16384]);
+        let (mut is, mut expected) = ([9; 16384], [8; 16384]);
         store.read_view(view, 0, &mut is).unwrap();
-        store.read(0, &mut ought).unwrap();
-        assert_eq!(is, ought);
+        store.read(0, &mut expected).unwrap();
+        assert_eq!(is, expected);
         assert!(store.back(view).unwrap());
         store.read_view(view, 0, &mut is).unwrap();
         assert_eq!(is, [0; 16384]);

@@ -19,7 +19,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use fsage_disk::export::fuse::{Choice, FuseError, Pulse, Session};
+use fsage_disk::export::fuse::{Choice, FuseError, Heartbeat, Session};
 use fsage_disk::export::{Backend, Gate};
 use fsage_disk::request::{Data, Operation, Request, Transfer};
 use fsage_model::disk::{DiskTime, Transport};
@@ -178,7 +178,7 @@ impl FuseServer {
             Err(error) => panic!("{error:?}"),
         };
         let served = Arc::clone(&session);
-        let serving = std::thread::spawn(move || served.serve(&gate, &Pulse::default()));
+        let serving = std::thread::spawn(move || served.serve(&gate, &Heartbeat::default()));
         Some(Self { session, serving: Some(serving), folder })
     }
 }

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fsage_disk::export::ublk::{MAX_TRANSFER_BYTES, Queue, Slot, serve};
-use fsage_disk::export::{BATCH, Gate, Pulse};
+use fsage_disk::export::{BATCH, Gate, Heartbeat};
 use fsage_sys::ublk::{Descriptor, FLAG_NO_UNMAP, operation};
 
 use super::{Client, Exported, Ram};
@@ -15,7 +15,7 @@ pub fn start(gate: Arc<Gate<Ram>>) -> Option<Exported> {
     let (sender, receiver) = channel();
     let served = Arc::clone(&gate);
     let thread = std::thread::spawn(move || {
-        serve(&served, &mut Simulated { receiver }, &Pulse::default()).unwrap();
+        serve(&served, &mut Simulated { receiver }, &Heartbeat::default()).unwrap();
     });
     let client = Box::new(BlockLayer { sender: Mutex::new(Some(sender)), thread: Some(thread) });
     Some(Exported { name: "ublk, simulated", gate, client, _server: Box::new(()) })

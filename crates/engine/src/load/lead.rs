@@ -1,6 +1,6 @@
 //! The thread in charge of a load.
 //!
-//! It hands out legs, and between legs, with every thread waiting and no time counted, probes and keeps up; see
+//! It hands out phases, and between phases, with every thread waiting and no time counted, probes and keeps up; see
 //! [`super::run`] for how a load is set up.
 
 use std::sync::atomic::Ordering;
@@ -22,10 +22,10 @@ use super::fullness::Usage;
 use super::like::LikeWatch;
 use super::probe::Prober;
 use super::result::{Ending, Spent, assemble};
-use super::setup::Ground;
+use super::setup::TestDirectory;
 use super::spacing::{Moment, Spacing, complaint};
 use super::tick::{Evolution, Sample};
-use super::worker::{Arrival, Command, Message, Shared, Tally, Trouble, progress_share, share_of};
+use super::worker::{Arrival, Command, Failure, Message, Shared, Tally, progress_share, share_of};
 use super::{LoadError, LoadSink};
 use crate::disk::Meter;
 use crate::fit::Fit;
@@ -71,7 +71,7 @@ impl Lines {
 /// The thread in charge.
 pub(super) struct Lead<'a> {
     spec: &'a LoadSpec,
-    ground: &'a Ground,
+    test_directory: &'a TestDirectory,
     shared: &'a Shared<'a>,
     lines: Lines,
     inbox: Receiver<Message>,
@@ -91,16 +91,16 @@ pub(super) struct Lead<'a> {
     probe_ns: u64,
     /// Failures for lack of space that upkeep has answered already.
     answered_shortages: u64,
-    /// Load done in earlier legs.
+    /// Load done in earlier phases.
     elapsed_ns: u64,
-    /// Time of the whole process on the CPU in those legs.
+    /// Time of the whole process on the CPU in those phases.
     cpu: CpuTime,
     leg_start_raw_ns: u64,
     held_ns: u64,
     tallies: Vec<Tally>,
     files: Vec<u64>,
     live_bytes: Vec<u64>,
-    trouble: Option<Trouble>,
+    failure: Option<Failure>,
     trace_failure: Option<String>,
     next_progress_raw_ns: u64,
 }
@@ -121,7 +121,7 @@ impl<'a> Lead<'a> {
     #[expect(clippy::too_many_arguments, reason = "called once; a struct of them would be this one")]
     pub fn new(
         spec: &'a LoadSpec,
-        ground: &'a Ground,
+        test_directory: &'a TestDirectory,
         shared: &'a Shared<'a>,
         facts: &FileSystemFacts,
         lines: Lines,
@@ -138,8 +138,15 @@ impl<'a> Lead<'a> {
         let grow = like.as_ref().map_or(0.0, LikeWatch::first_share);
         shared.grow_share.store(grow.to_bits(), Ordering::Relaxed);
         Self {
-            prober: Prober::new(ground, threads, layout, like.is_some(), spec.trim, facts.counts_at_once),
-            meter: Meter::under(&ground.held()),
+            prober: Prober::new(
+                test_directory,
+                threads,
+                layout,
+                like.is_some(),
+                spec.trim,
+                facts.counts_at_once,
+            ),
+            meter: Meter::under(&test_directory.held()),
             disk: None,
             age: spec.stop.age.clone().map(AgeWatch::new),
             spacing: Spacing::new(spec.probe_every, spec.probe_share, shared.by_operations),
@@ -148,7 +155,7 @@ impl<'a> Lead<'a> {
             probe_ns: 0,
             answered_shortages: 0,
             spec,
-            ground,
+            test_directory,
             shared,
             lines,
             inbox,
@@ -162,7 +169,7 @@ impl<'a> Lead<'a> {
             tallies: vec![Tally::default(); threads],
             files: vec![0; threads],
             live_bytes: vec![0; threads],
-            trouble: None,
+            failure: None,
             trace_failure: None,
             next_progress_raw_ns: 0,
         }
@@ -172,7 +179,7 @@ impl<'a> Lead<'a> {
         self.meter.rest();
         self.shared.start_raw_ns.store(raw_ns(), Ordering::Relaxed);
         self.meter.start();
-        let reason = self.legs()?;
+        let reason = self.phases()?;
         if let Some(tick) = self.evolution.last() {
             self.sink.tick(tick);
         }
@@ -187,7 +194,7 @@ impl<'a> Lead<'a> {
             let start = raw_ns();
             let arrivals = self.command(|_| Command::Materialise)?;
             materialised = arrivals.iter().all(|arrival| !arrival.unmaterialised);
-            self.ground.sync()?;
+            self.test_directory.sync()?;
             materialise_ns = raw_ns().saturating_sub(start);
         }
         self.finish(Ending { reason, before_materialise, materialise_ns, materialised })
@@ -212,13 +219,14 @@ impl<'a> Lead<'a> {
         }
         let total = self.evolution.total();
         let spent = Spent { elapsed_ns: self.elapsed_ns, cpu: self.cpu };
-        let result = assemble(self.spec, self.ground, &self.prober, &self.tallies, spent, total, ending)?;
+        let result =
+            assemble(self.spec, self.test_directory, &self.prober, &self.tallies, spent, total, ending)?;
         self.warn(&result);
         Ok(LoadResult { disk: self.disk.take(), probes: self.probes, probe_ns: self.probe_ns, ..result })
     }
 
-    /// Leg after leg until the load ends; says why it did.
-    fn legs(&mut self) -> Result<StopReason, LoadError> {
+    /// Phase after phase until the load ends; says why it did.
+    fn phases(&mut self) -> Result<StopReason, LoadError> {
         let end = self.spec.stop.operations.unwrap_or(u64::MAX);
         let check_every = match self.spec.workload.utilisation() {
             Some(UtilisationSpec::Maintain { check_operations, .. }) => (*check_operations).max(1),
@@ -311,13 +319,13 @@ impl<'a> Lead<'a> {
         if self.shared.by_operations {
             self.command(|_| Command::WriteOut)?;
         }
-        self.ground.sync()
+        self.test_directory.sync()
     }
 
     /// Corrects the fullness estimate. Like that of a probe, its time is no load.
     fn look(&mut self) -> Result<(), LoadError> {
         self.sync()?;
-        self.shared.fullness.correct(self.ground.settled_usage()?);
+        self.shared.fullness.correct(self.test_directory.settled_usage()?);
         Ok(())
     }
 
@@ -339,7 +347,10 @@ impl<'a> Lead<'a> {
         let first = self.probes == 0;
         self.probes += 1;
         if let Some(what) = self.age.as_ref().filter(|_| first).and_then(|age| age.lacks(&probe)) {
-            return Err(LoadError::Layout { path: self.ground.path().to_owned(), what: what.to_owned() });
+            return Err(LoadError::Layout {
+                path: self.test_directory.path().to_owned(),
+                what: what.to_owned(),
+            });
         }
         let reached = self.age.as_mut().is_some_and(|age| age.is_reached(&probe, written));
         let reached = self.steer(&probe) && reached;
@@ -462,8 +473,8 @@ impl<'a> Lead<'a> {
             self.elapsed_ns += leg_ns(&arrivals, self.leg_start_raw_ns);
             self.spend(before);
         }
-        match self.trouble {
-            Some(trouble) => Err(self.ground.trouble(trouble)),
+        match self.failure {
+            Some(failure) => Err(self.test_directory.failure(failure)),
             None => Ok(arrivals),
         }
     }
@@ -488,7 +499,7 @@ impl<'a> Lead<'a> {
                 self.tallies[thread] = arrival.tally.clone();
                 self.files[thread] = arrival.files;
                 self.live_bytes[thread] = arrival.live_bytes;
-                self.trouble = self.trouble.or(arrival.trouble);
+                self.failure = self.failure.or(arrival.failure);
                 arrivals.push(*arrival);
             }
             Message::Trace(chunk) => self.sink.trace_chunk(&chunk),
@@ -501,7 +512,7 @@ impl<'a> Lead<'a> {
         Ok(())
     }
 
-    /// Nanoseconds of load at a moment of the leg under way.
+    /// Nanoseconds of load at a moment of the phase under way.
     fn elapsed_at(&self, moment_raw_ns: u64) -> u64 {
         self.elapsed_ns + moment_raw_ns.saturating_sub(self.leg_start_raw_ns).saturating_sub(self.held_ns)
     }
@@ -563,7 +574,7 @@ impl Drop for Lead<'_> {
     }
 }
 
-/// How long a leg lasted, by the thread that was the last to arrive; what held that one was no load. Others say
+/// How long a phase lasted, by the thread that was the last to arrive; what held that one was no load. Others say
 /// nothing about pauses: one that had finished was never held.
 fn leg_ns(arrivals: &[Arrival], start_raw_ns: u64) -> u64 {
     let last = arrivals.iter().max_by_key(|arrival| arrival.raw_ns);
@@ -580,7 +591,7 @@ mod tests {
             raw_ns,
             paused_ns,
             tally: Tally::default(),
-            trouble: None,
+            failure: None,
             finished: None,
             files: 0,
             live_bytes: 0,

@@ -6,7 +6,7 @@ use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
 use super::fullness::Usage;
-use super::setup::Ground;
+use super::setup::TestDirectory;
 use super::{LoadError, LoadSink};
 use crate::device::Device;
 use crate::layout;
@@ -14,7 +14,7 @@ use crate::layout;
 /// Makes the probes of a load.
 #[derive(Debug)]
 pub struct Prober {
-    ground: Ground,
+    test_directory: TestDirectory,
     threads: usize,
     layout: bool,
     /// Layouts are scanned in detail.
@@ -30,17 +30,17 @@ pub struct Prober {
 
 impl Prober {
     pub fn new(
-        ground: &Ground,
+        test_directory: &TestDirectory,
         threads: usize,
         layout: bool,
         detail: bool,
         trim: bool,
         counts_at_once: bool,
     ) -> Self {
-        let device = Device::under(&ground.held());
+        let device = Device::under(&test_directory.held());
         let device_start = device.as_ref().and_then(Device::bytes_written);
         Self {
-            ground: ground.clone(),
+            test_directory: test_directory.clone(),
             threads,
             layout,
             detail,
@@ -83,9 +83,9 @@ impl Prober {
     /// Use of the volume, right on every file system.
     pub fn usage(&self) -> Result<Usage, LoadError> {
         if !self.counts_at_once {
-            self.ground.sync()?;
+            self.test_directory.sync()?;
         }
-        self.ground.settled_usage()
+        self.test_directory.settled_usage()
     }
 
     /// Makes a probe; latencies are left to the caller.
@@ -96,14 +96,14 @@ impl Prober {
         files: u64,
         sink: &mut dyn LoadSink,
     ) -> Result<Probe, LoadError> {
-        self.ground.sync()?;
+        self.test_directory.sync()?;
         self.device_bytes = self.device_bytes_now();
         self.last_operations = Some(operations);
-        let usage = self.ground.settled_usage()?;
+        let usage = self.test_directory.settled_usage()?;
         let free_space = self.free_space(sink);
         let layout = if self.layout { Some(self.scan()?) } else { None };
         if self.trim
-            && let Err(error) = fsage_sys::fitrim::trim(self.ground.fd())
+            && let Err(error) = fsage_sys::fitrim::trim(self.test_directory.fd())
         {
             self.warn(
                 sink,
@@ -128,18 +128,18 @@ impl Prober {
 
     /// Layout of what the load made.
     pub fn scan(&self) -> Result<LayoutSummary, LoadError> {
-        let path = self.ground.path();
-        layout::scan_load(&self.ground.held(), self.threads, self.detail)
+        let path = self.test_directory.path();
+        layout::scan_load(&self.test_directory.held(), self.threads, self.detail)
             .map_err(|error| LoadError::Layout { path: path.to_owned(), what: error.to_string() })
     }
 
     /// Free space, where it can be known.
     pub fn free_space_now(&self) -> Option<FreeSpace> {
-        layout::free_space(&self.ground.held()).ok()
+        layout::free_space(&self.test_directory.held()).ok()
     }
 
     fn free_space(&mut self, sink: &mut dyn LoadSink) -> Option<FreeSpace> {
-        match layout::free_space(&self.ground.held()) {
+        match layout::free_space(&self.test_directory.held()) {
             Ok(free) => Some(free),
             Err(error) => {
                 self.warn(

@@ -10,7 +10,7 @@ use fsage_sys::clock::CpuTime;
 
 use super::LoadError;
 use super::probe::Prober;
-use super::setup::Ground;
+use super::setup::TestDirectory;
 use super::worker::Tally;
 
 /// How a load ended.
@@ -34,14 +34,14 @@ pub struct Spent {
 /// The result but for what only the workloads know: digest, live files and bytes.
 pub fn assemble(
     spec: &LoadSpec,
-    ground: &Ground,
+    test_directory: &TestDirectory,
     prober: &Prober,
     tallies: &[Tally],
     spent: Spent,
     latency: BTreeMap<OperationKind, LatencySummary>,
     ending: Ending,
 ) -> Result<LoadResult, LoadError> {
-    ground.sync()?;
+    test_directory.sync()?;
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
     let operations = sum(|tally| tally.operations);
     let failed = failures(tallies);

@@ -1,8 +1,8 @@
 //! Runs a load from its specification to its result.
 //!
-//! The calling thread is in charge ([`Lead`]): it hands out legs (work until so many operations), collects latencies
-//! and trace bytes, and between legs, with every thread waiting and no time counted, probes and keeps up. Each
-//! thread gets its fixed share of every leg, so that what each does depends on the seed alone.
+//! The calling thread is in charge ([`Lead`]): it hands out phases (work until so many operations), collects latencies
+//! and trace bytes, and between phases, with every thread waiting and no time counted, probes and keeps up. Each
+//! thread gets its fixed share of every phase, so that what each does depends on the seed alone.
 
 use std::sync::atomic::AtomicU64;
 
@@ -16,7 +16,7 @@ use fsage_sys::clock::raw_ns;
 
 use super::fullness::{Fullness, usage};
 use super::lead::{Lead, Lines};
-use super::setup::{self, Ground};
+use super::setup::{self, TestDirectory};
 use super::source::Source;
 use super::tick::Evolution;
 use super::worker::{Halt, Limits, Message, Progress, Shared, State, Worker, share_of};
@@ -50,8 +50,8 @@ pub fn run_in(
     sink: &mut dyn LoadSink,
 ) -> Result<LoadResult, LoadError> {
     setup::check(spec)?;
-    let ground = Ground::open(location)?;
-    let volume = ground.usage()?;
+    let test_directory = TestDirectory::open(location)?;
+    let volume = test_directory.usage()?;
     // What follows from a profile is settled once, for the threads and for anyone who reads the trace.
     let spec = &derived_load(spec, volume.total_bytes);
     let context = ResolveContext { volume_bytes: volume.total_bytes, write_mode: spec.write_mode };
@@ -64,7 +64,7 @@ pub fn run_in(
         sources.push(source);
     }
     let (mut result, sources) =
-        run_sources(spec, &ground, sources, &initial, spec.stop.operations, control, sink)?;
+        run_sources(spec, &test_directory, sources, &initial, spec.stop.operations, control, sink)?;
     let mut digest = Digest::default();
     sources.iter().for_each(|source: &AnyWorkload| digest.merge(&source.digest()));
     result.digest = digest.to_string();
@@ -78,7 +78,7 @@ pub fn run_in(
 /// only `spec.stop` and the sources themselves end the load.
 pub(crate) fn run_sources<S: Source>(
     spec: &LoadSpec,
-    ground: &Ground,
+    test_directory: &TestDirectory,
     sources: Vec<S>,
     initial: &[Vec<Directory>],
     expected: Option<u64>,
@@ -86,11 +86,12 @@ pub(crate) fn run_sources<S: Source>(
     sink: &mut dyn LoadSink,
 ) -> Result<(LoadResult, Vec<S>), LoadError> {
     let threads = sources.len();
-    let facts = filesystem::facts(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
-    setup::check_write_mode(ground, spec.write_mode)?;
-    let executors = make_executors(spec, ground, initial, facts, threads)?;
-    ground.sync()?;
-    let volume = usage(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
+    let facts =
+        filesystem::facts(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
+    setup::check_write_mode(test_directory, spec.write_mode)?;
+    let executors = make_executors(spec, test_directory, initial, facts, threads)?;
+    test_directory.sync()?;
+    let volume = usage(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     let shared = Shared {
         control,
         halt: Halt::default(),
@@ -98,7 +99,7 @@ pub(crate) fn run_sources<S: Source>(
         progress: (0..threads).map(|_| Progress::default()).collect(),
         start_raw_ns: AtomicU64::new(raw_ns()),
         grow_share: AtomicU64::new(0),
-        by_operations: Clock::under(&ground.held())?.is_model(),
+        by_operations: Clock::under(&test_directory.held())?.is_model(),
     };
     std::thread::scope(|scope| {
         let (messages, inbox) = bounded(8 * threads + 8);
@@ -137,7 +138,7 @@ pub(crate) fn run_sources<S: Source>(
             handles.push(scope.spawn(move || worker.work()));
         }
         drop(messages);
-        let lead = Lead::new(spec, ground, &shared, facts, lines, inbox, evolution, expected, sink);
+        let lead = Lead::new(spec, test_directory, &shared, facts, lines, inbox, evolution, expected, sink);
         let result = lead.lead();
         let sources: Result<Vec<S>, LoadError> =
             handles.into_iter().map(|handle| handle.join().map_err(|_| LoadError::Panicked)).collect();
@@ -161,26 +162,27 @@ fn limits(spec: &LoadSpec, thread: usize, threads: usize) -> Limits {
 
 fn make_executors(
     spec: &LoadSpec,
-    ground: &Ground,
+    test_directory: &TestDirectory,
     initial: &[Vec<Directory>],
     facts: &FileSystemFacts,
     threads: usize,
 ) -> Result<Vec<Executor>, LoadError> {
-    if !ground.is_resumed() {
-        ground.make_tops(threads)?;
+    if !test_directory.is_resumed() {
+        test_directory.make_tops(threads)?;
     }
     let options = ExecutorOptions {
         write_mode: spec.write_mode,
         in_place: !facts.copy_on_write,
         open_directories: setup::descriptors() / threads,
     };
-    let clock = Clock::under(&ground.held())?;
-    let error = |errno| ground.error("mkdir", errno);
+    let clock = Clock::under(&test_directory.held())?;
+    let error = |errno| test_directory.error("mkdir", errno);
     (0_u32..)
         .zip(initial)
         .map(|(thread, directories)| {
-            let mut executor = Executor::open(ground.fd(), thread, options, clock.clone()).map_err(error)?;
-            if ground.is_resumed() {
+            let mut executor =
+                Executor::open(test_directory.fd(), thread, options, clock.clone()).map_err(error)?;
+            if test_directory.is_resumed() {
                 directories.iter().for_each(|directory| executor.know_directory(*directory));
             } else {
                 directories
@@ -275,9 +277,9 @@ mod tests {
     ) -> Result<LoadResult, LoadError> {
         let folder = tempfile::tempdir().unwrap();
         let spec = spec(folder.path(), sources.len(), utilisation);
-        let ground = Ground::open(&folder.path().into())?;
+        let test_directory = TestDirectory::open(&folder.path().into())?;
         let initial = vec![Vec::new(); sources.len()];
-        run_sources(&spec, &ground, sources, &initial, None, &Control::new(), &mut NoSink)
+        run_sources(&spec, &test_directory, sources, &initial, None, &Control::new(), &mut NoSink)
             .map(|(result, _)| result)
     }
 

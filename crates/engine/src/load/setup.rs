@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::LoadError;
 use super::fullness::{Usage, usage};
-use super::worker::Trouble;
+use super::worker::Failure;
 use crate::filesystem;
 use crate::location::{Anchor, Reach as _};
 use crate::tree::write_top_name;
@@ -116,7 +116,7 @@ fn check_age(age: &AgeTarget) -> Result<(), String> {
 }
 
 /// Refuses a write mode that the file system cannot do, by trying it on a short-lived file that nobody could have put there.
-pub fn check_write_mode(ground: &Ground, mode: WriteMode) -> Result<(), LoadError> {
+pub fn check_write_mode(test_directory: &TestDirectory, mode: WriteMode) -> Result<(), LoadError> {
     let (flags, call) = match mode {
         WriteMode::Buffered => return Ok(()),
         WriteMode::Direct => (OFlags::DIRECT, "open with O_DIRECT"),
@@ -126,17 +126,19 @@ pub fn check_write_mode(ground: &Ground, mode: WriteMode) -> Result<(), LoadErro
     let name = name.as_os_str();
     let flags = flags | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let tried =
-        fs::openat(ground.fd(), name, flags, Mode::from_raw_mode(0o600)).and_then(|file| match mode {
-            WriteMode::Fast => fs::fallocate(file, FallocateFlags::empty(), 0, 4096),
-            _ => Ok(()),
-        });
+        fs::openat(test_directory.fd(), name, flags, Mode::from_raw_mode(0o600)).and_then(
+            |file| match mode {
+                WriteMode::Fast => fs::fallocate(file, FallocateFlags::empty(), 0, 4096),
+                _ => Ok(()),
+            },
+        );
     // It may not have been made.
-    let _ = fs::unlinkat(ground.fd(), name, AtFlags::empty());
+    let _ = fs::unlinkat(test_directory.fd(), name, AtFlags::empty());
     match tried {
         // A full volume does not say that it cannot.
         Ok(()) => Ok(()),
         Err(errno) if is_out_of_space(errno.raw_os_error()) => Ok(()),
-        Err(errno) => Err(ground.error(call, errno)),
+        Err(errno) => Err(test_directory.error(call, errno)),
     }
 }
 
@@ -155,12 +157,12 @@ pub fn descriptors() -> usize {
 
 /// The directory of a load.
 #[derive(Debug, Clone)]
-pub struct Ground {
+pub struct TestDirectory {
     anchor: Anchor,
     resumed: bool,
 }
 
-impl Ground {
+impl TestDirectory {
     /// Opens it; it must exist and be writable.
     pub fn open(location: &Location) -> Result<Self, LoadError> {
         let error = |errno: i32| LoadError::Directory { path: location.path.clone(), errno };
@@ -233,20 +235,20 @@ impl Ground {
         LoadError::System { call, path: self.path().to_owned(), errno: errno.raw_os_error() }
     }
 
-    /// What a thread's trouble is to the user.
-    pub fn trouble(&self, trouble: Trouble) -> LoadError {
+    /// What a thread's failure is to the user.
+    pub fn failure(&self, failure: Failure) -> LoadError {
         let path = || self.path().to_owned();
         let system = |call, errno| LoadError::System { call, path: path(), errno };
-        match trouble {
-            Trouble::Device { errno, consecutive } => {
+        match failure {
+            Failure::Device { errno, consecutive } => {
                 LoadError::DeviceFailed { path: path(), errno, consecutive }
             }
-            Trouble::Futile { errno, consecutive } => LoadError::Futile { path: path(), errno, consecutive },
-            Trouble::Stuck => LoadError::Workload {
+            Failure::Futile { errno, consecutive } => LoadError::Futile { path: path(), errno, consecutive },
+            Failure::Stuck => LoadError::Workload {
                 what: "nothing to do: no operation that has a weight finds an object to work on".to_owned(),
                 hint: String::new(),
             },
-            Trouble::Materialise { errno } => system("writing a file in place", errno),
+            Failure::Materialise { errno } => system("writing a file in place", errno),
         }
     }
 

@@ -61,7 +61,7 @@ pub struct Arrival {
     /// Everything the thread did so far.
     pub tally: Tally,
     /// Why the thread cannot continue, though the load may.
-    pub trouble: Option<Trouble>,
+    pub failure: Option<Failure>,
     /// The thread will do no more.
     pub finished: Option<StopReason>,
     /// Live files.
@@ -74,7 +74,7 @@ pub struct Arrival {
 
 /// Why a load cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Failure {
     /// Operation after operation failed alike.
     Device { errno: i32, consecutive: u32 },
     /// Nothing to do, whatever is picked.
@@ -223,7 +223,7 @@ pub struct State {
     /// Failures in a row other than for lack of space.
     failures: u32,
     misses: u32,
-    trouble: Option<Trouble>,
+    failure: Option<Failure>,
     finished: Option<StopReason>,
     unmaterialised: bool,
 }
@@ -280,7 +280,7 @@ impl<S: Source> Worker<'_, S> {
                 raw_ns: raw_ns(),
                 paused_ns: std::mem::take(&mut self.state.paused_ns),
                 tally: self.state.tally.clone(),
-                trouble: self.state.trouble,
+                failure: self.state.failure,
                 finished: self.state.finished,
                 files: self.source.files(),
                 live_bytes: self.source.live_bytes(),
@@ -297,7 +297,7 @@ impl<S: Source> Worker<'_, S> {
     fn run(&mut self, until: u64) {
         self.state.feedback.grow_share = f64::from_bits(self.shared.grow_share.load(Ordering::Relaxed));
         while self.state.tally.operations < until && self.state.finished.is_none() {
-            if (self.shared.control.is_asked() || self.shared.halt.is_set()) && !self.heed() {
+            if (self.shared.control.is_asked() || self.shared.halt.is_set()) && !self.obey_control() {
                 return;
             }
             match self.source.next(&self.state.feedback) {
@@ -312,7 +312,7 @@ impl<S: Source> Worker<'_, S> {
 
     /// Does what is asked of the load from outside; whether to continue.
     #[cold]
-    fn heed(&mut self) -> bool {
+    fn obey_control(&mut self) -> bool {
         if self.shared.halt.is_set() {
             return false;
         }
@@ -430,14 +430,14 @@ impl<S: Source> Worker<'_, S> {
         }
         state.failures += 1;
         if state.failures >= FAILURE_LIMIT {
-            let trouble = Trouble::Futile { errno: errno.raw_os_error(), consecutive: state.failures };
-            self.give_up(trouble);
+            let failure = Failure::Futile { errno: errno.raw_os_error(), consecutive: state.failures };
+            self.give_up(failure);
         } else if DEVICE_ERRORS.contains(&errno) {
             state.faults = if state.fault == 0 { 1 } else { state.faults + 1 };
             state.fault += FAULT_WEIGHT;
             if state.fault >= FAULT_LIMIT {
-                let trouble = Trouble::Device { errno: errno.raw_os_error(), consecutive: state.faults };
-                self.give_up(trouble);
+                let failure = Failure::Device { errno: errno.raw_os_error(), consecutive: state.faults };
+                self.give_up(failure);
             }
         }
     }
@@ -466,7 +466,7 @@ impl<S: Source> Worker<'_, S> {
         let before = self.source.live_bytes();
         let mut failures = 0;
         while before.saturating_sub(self.source.live_bytes()) < bytes && failures < RELEASE_PATIENCE {
-            if self.shared.control.is_stopped() || self.state.trouble.is_some() {
+            if self.shared.control.is_stopped() || self.state.failure.is_some() {
                 break;
             }
             let Some(operation) = self.source.release() else { break };
@@ -491,13 +491,13 @@ impl<S: Source> Worker<'_, S> {
         self.state.tally.missed += 1;
         self.state.misses += 1;
         if self.state.misses.is_multiple_of(MISS_PATIENCE) && self.source.is_stuck() {
-            self.give_up(Trouble::Stuck);
+            self.give_up(Failure::Stuck);
         }
     }
 
     #[cold]
-    fn give_up(&mut self, trouble: Trouble) {
-        self.state.trouble.get_or_insert(trouble);
+    fn give_up(&mut self, failure: Failure) {
+        self.state.failure.get_or_insert(failure);
         self.state.finished = Some(StopReason::Asked);
         self.shared.halt.set(StopReason::Asked);
     }
@@ -518,7 +518,7 @@ impl<S: Source> Worker<'_, S> {
         match written {
             Ok(()) => {}
             Err(Errno::CANCELED) => self.state.unmaterialised = true,
-            Err(errno) => self.state.trouble = Some(Trouble::Materialise { errno: errno.raw_os_error() }),
+            Err(errno) => self.state.failure = Some(Failure::Materialise { errno: errno.raw_os_error() }),
         }
     }
 

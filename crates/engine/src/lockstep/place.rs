@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};
 use crate::filesystem;
-use crate::load::{Fullness, Ground, LoadError, Usage, bytes_moved, descriptors};
+use crate::load::{Fullness, LoadError, TestDirectory, Usage, bytes_moved, descriptors};
 use crate::tree::Directory;
 use crate::workload::Feedback;
 
@@ -60,34 +60,39 @@ struct Moment {
 }
 
 impl Works {
-    /// Opens what is below `ground`, where `known` directories are already.
+    /// Opens what is below `test_directory`, where `known` directories are already.
     pub(super) fn open(
-        ground: &Ground,
+        test_directory: &TestDirectory,
         write_mode: WriteMode,
         known: impl IntoIterator<Item = Directory>,
     ) -> Result<Self, LoadError> {
-        let facts = filesystem::facts(ground.fd()).map_err(|errno| ground.error("statfs", errno))?;
+        let facts =
+            filesystem::facts(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
         let options = ExecutorOptions {
             write_mode,
             in_place: !facts.copy_on_write,
             open_directories: descriptors() / VOLUMES,
         };
-        let clock = Clock::under(&ground.held())?;
-        let mut executor = Executor::open(ground.fd(), 0, options, clock.clone())
-            .map_err(|errno| ground.error("open", errno))?;
+        let clock = Clock::under(&test_directory.held())?;
+        let mut executor = Executor::open(test_directory.fd(), 0, options, clock.clone())
+            .map_err(|errno| test_directory.error("open", errno))?;
         known.into_iter().for_each(|directory| executor.know_directory(directory));
-        let device = Device::under(&ground.held());
+        let device = Device::under(&test_directory.held());
         let device_start = device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
         let (began, cost) = (Moment::default(), PartCost::default());
         Ok(Self { executor, clock, device, device_start, began, cost })
     }
 
     /// Makes directories, parents first.
-    pub(super) fn make(&mut self, ground: &Ground, directories: &[Directory]) -> Result<(), LoadError> {
+    pub(super) fn make(
+        &mut self,
+        test_directory: &TestDirectory,
+        directories: &[Directory],
+    ) -> Result<(), LoadError> {
         directories
             .iter()
             .try_for_each(|directory| self.executor.make_directory(*directory))
-            .map_err(|errno| ground.error("mkdir", errno))
+            .map_err(|errno| test_directory.error("mkdir", errno))
     }
 
     /// Begins a part, in the thread that will work.
@@ -97,10 +102,10 @@ impl Works {
     }
 
     /// Writes everything out, which the part is charged for.
-    fn sync(&mut self, ground: &Ground) -> Result<(), LoadError> {
+    fn sync(&mut self, test_directory: &TestDirectory) -> Result<(), LoadError> {
         let start_ns = self.clock.now_ns();
         self.executor.write_out();
-        ground.sync()?;
+        test_directory.sync()?;
         self.cost.elapsed_ns += self.clock.now_ns().saturating_sub(start_ns);
         Ok(())
     }
@@ -123,8 +128,8 @@ impl Works {
     }
 
     /// Ends the part with everything written out, and inspects the volume.
-    fn end_part(&mut self, ground: &Ground) -> Result<Ended, LoadError> {
-        self.sync(ground)?;
+    fn end_part(&mut self, test_directory: &TestDirectory) -> Result<Ended, LoadError> {
+        self.sync(test_directory)?;
         let began = self.began;
         self.begin();
         self.cost.cpu_ns = self.began.cpu_ns.saturating_sub(began.cpu_ns);
@@ -134,7 +139,7 @@ impl Works {
         let written = self.device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
         self.cost.device_bytes_written = written.saturating_sub(self.device_start);
         self.device_start = written;
-        let usage = ground.settled_usage()?;
+        let usage = test_directory.settled_usage()?;
         self.begin();
         Ok(Ended { cost: std::mem::take(&mut self.cost), usage, model_time: self.clock.is_model() })
     }
@@ -144,21 +149,25 @@ impl Works {
 #[derive(Debug)]
 pub(super) struct Leader<'a> {
     works: Works,
-    ground: &'a Ground,
+    test_directory: &'a TestDirectory,
     fullness: Fullness,
     since_look: u64,
     failures: u32,
 }
 
 impl<'a> Leader<'a> {
-    /// On `ground`, whose files have `live_bytes`.
-    pub(super) fn new(mut works: Works, ground: &'a Ground, live_bytes: u64) -> Result<Self, LoadError> {
-        let usage = ground.settled_usage()?;
+    /// On `test_directory`, whose files have `live_bytes`.
+    pub(super) fn new(
+        mut works: Works,
+        test_directory: &'a TestDirectory,
+        live_bytes: u64,
+    ) -> Result<Self, LoadError> {
+        let usage = test_directory.settled_usage()?;
         let fullness = Fullness::new(usage);
         fullness.add(live_bytes.cast_signed());
         fullness.correct(usage);
         works.begin();
-        Ok(Self { works, ground, fullness, since_look: 0, failures: 0 })
+        Ok(Self { works, test_directory, fullness, since_look: 0, failures: 0 })
     }
 
     pub(super) fn feedback(&self) -> Feedback {
@@ -178,7 +187,7 @@ impl<'a> Leader<'a> {
             errno => {
                 self.failures += 1;
                 if self.failures >= FAILURES {
-                    let path = self.ground.path().to_owned();
+                    let path = self.test_directory.path().to_owned();
                     return Err(LoadError::DeviceFailed { path, errno, consecutive: FAILURES });
                 }
             }
@@ -198,15 +207,15 @@ impl<'a> Leader<'a> {
 
     /// Writes everything out, on the part's account, and corrects the estimate.
     pub(super) fn look(&mut self) -> Result<(), LoadError> {
-        self.works.sync(self.ground)?;
+        self.works.sync(self.test_directory)?;
         self.since_look = 0;
-        self.fullness.correct(self.ground.settled_usage()?);
+        self.fullness.correct(self.test_directory.settled_usage()?);
         Ok(())
     }
 
     /// Ends the part.
     pub(super) fn end_part(&mut self) -> Result<Ended, LoadError> {
-        let ended = self.works.end_part(self.ground)?;
+        let ended = self.works.end_part(self.test_directory)?;
         self.fullness.correct(ended.usage);
         self.since_look = 0;
         Ok(ended)
@@ -217,7 +226,7 @@ impl<'a> Leader<'a> {
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
     works: Works,
-    ground: &'a Ground,
+    test_directory: &'a TestDirectory,
     done: u64,
 }
 
@@ -231,9 +240,9 @@ enum Order {
 type Answer = Result<Option<Ended>, LockstepError>;
 
 impl<'a> Follower<'a> {
-    /// On `ground`, where `done` operations were done before.
-    pub(super) const fn new(works: Works, ground: &'a Ground, done: u64) -> Self {
-        Self { works, ground, done }
+    /// On `test_directory`, where `done` operations were done before.
+    pub(super) const fn new(works: Works, test_directory: &'a TestDirectory, done: u64) -> Self {
+        Self { works, test_directory, done }
     }
 
     fn obey(&mut self, order: &Order) -> Answer {
@@ -242,17 +251,17 @@ impl<'a> Follower<'a> {
                 operations.iter().try_for_each(|operation| self.repeat(operation)).map(|()| None)
             }
             Order::Sync => {
-                self.works.sync(self.ground)?;
+                self.works.sync(self.test_directory)?;
                 Ok(None)
             }
-            Order::EndPart => Ok(Some(self.works.end_part(self.ground)?)),
+            Order::EndPart => Ok(Some(self.works.end_part(self.test_directory)?)),
         }
     }
 
     fn repeat(&mut self, operation: &Operation) -> Result<(), LockstepError> {
         let Outcome { errno, .. } = self.works.execute(operation);
         if errno != 0 {
-            let directory = self.ground.path().to_owned();
+            let directory = self.test_directory.path().to_owned();
             let divergence = Divergence { directory, operation: self.done, what: *operation, errno };
             return Err(LockstepError::Diverged(Box::new(divergence)));
         }

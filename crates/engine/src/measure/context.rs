@@ -333,13 +333,13 @@ pub fn remove_folder(directory: &Anchor) -> Result<(), MeasureError> {
 }
 
 /// A folder of our own below the directory, removed with what is in it when it goes.
-pub(super) struct Workshop<'a> {
+pub(super) struct TestDirectory<'a> {
     directory: &'a Anchor,
     folder: OwnedFd,
     removed: bool,
 }
 
-impl<'a> Workshop<'a> {
+impl<'a> TestDirectory<'a> {
     /// Makes [`FOLDER`] below `directory`.
     pub fn make(directory: &'a Anchor) -> Result<Self, MeasureError> {
         Ok(Self { directory, folder: make_folder(directory)?, removed: false })
@@ -362,7 +362,7 @@ impl<'a> Workshop<'a> {
     }
 }
 
-impl Drop for Workshop<'_> {
+impl Drop for TestDirectory<'_> {
     fn drop(&mut self) {
         if !self.removed {
             // The measure failed: its own error is the one to tell.

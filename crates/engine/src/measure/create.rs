@@ -15,7 +15,7 @@ use fsage_sys::errno::is_out_of_space;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, retry_on_intr, write};
 
-use super::context::{Context, Workshop, per_second, seconds, seconds_per_gib};
+use super::context::{Context, TestDirectory, per_second, seconds, seconds_per_gib};
 use super::{MeasureError, check_share, part_of};
 use crate::distribution::{Random, Sizes};
 use crate::tree::write_file_name;
@@ -32,14 +32,14 @@ pub(super) fn run(spec: &CreateSpec, context: &mut Context<'_>) -> Result<Vec<Me
     check_share("create", "free_share", spec.free_share, 0.9, "above 0 and at most 0.9")?;
     let mut random = context.random(1);
     let plan = plan(spec, &sizes, &mut random, context)?;
-    let workshop = Workshop::make(context.anchor)?;
+    let test_directory = TestDirectory::make(context.anchor)?;
     let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
     context.cool()?;
     context.start();
-    let full = make_all(&plan, &mut buffer, context, &workshop)?;
+    let full = make_all(&plan, &mut buffer, context, &test_directory)?;
     context.sync()?;
     context.stop();
-    workshop.remove()?;
+    test_directory.remove()?;
     if full {
         let (made, wanted) = (context.count.files, plan.len());
         context.warn(WarningKind::VolumeFull, format!("the volume was full after {made} of {wanted} files"));
@@ -88,20 +88,20 @@ fn make_all(
     plan: &[u64],
     buffer: &mut [u8],
     context: &mut Context<'_>,
-    workshop: &Workshop<'_>,
+    test_directory: &TestDirectory<'_>,
 ) -> Result<bool, MeasureError> {
     let mut name = Vec::with_capacity(32);
     for (n, &size) in (0_u64..).zip(plan) {
         name.clear();
         write_file_name(&mut name, n);
-        let made = openat(workshop.folder(), &name[..], NEW, Mode::from_raw_mode(0o644))
+        let made = openat(test_directory.folder(), &name[..], NEW, Mode::from_raw_mode(0o644))
             .and_then(|file| fill_file(&file, FIRST_FILE + n, size, buffer));
         match made {
             Ok(()) => {}
             Err(errno) if is_out_of_space(errno.raw_os_error()) && context.count.files > 0 => {
                 return Ok(true);
             }
-            Err(errno) => return Err(MeasureError::system("make a file in", &workshop.path())(errno)),
+            Err(errno) => return Err(MeasureError::system("make a file in", &test_directory.path())(errno)),
         }
         context.count.files += 1;
         context.count.operations += 1;
@@ -113,10 +113,10 @@ fn make_all(
 
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
-/// Opens a new file of a workshop.
-pub(super) fn new_file(workshop: &Workshop<'_>, name: &str) -> Result<OwnedFd, MeasureError> {
-    openat(workshop.folder(), name, NEW, Mode::from_raw_mode(0o644))
-        .map_err(MeasureError::system("make", &workshop.path().join(name)))
+/// Opens a new file of a test_directory.
+pub(super) fn new_file(test_directory: &TestDirectory<'_>, name: &str) -> Result<OwnedFd, MeasureError> {
+    openat(test_directory.folder(), name, NEW, Mode::from_raw_mode(0o644))
+        .map_err(MeasureError::system("make", &test_directory.path().join(name)))
 }
 
 /// Writes `size` bytes of self-describing data.

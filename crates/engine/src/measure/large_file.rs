@@ -11,7 +11,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fsync, openat};
 use rustix::io::{read, retry_on_intr};
 
-use super::context::{Context, Workshop, per_second, seconds, seconds_per_gib};
+use super::context::{Context, TestDirectory, per_second, seconds, seconds_per_gib};
 use super::create::{CHUNK_BYTES, FIRST_FILE, fill_chunk, new_file};
 use super::{MeasureError, check_share, part_of};
 
@@ -30,25 +30,30 @@ pub(super) fn run(
     if size == 0 {
         return Err(MeasureError::no_room("make a large file in", context.directory));
     }
-    let workshop = Workshop::make(context.anchor)?;
-    let path = workshop.path().join(NAME);
+    let test_directory = TestDirectory::make(context.anchor)?;
+    let path = test_directory.path().join(NAME);
     let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
     context.count.files = 1;
     context.cool()?;
     context.start();
-    write_file(&new_file(&workshop, NAME)?, size, &mut buffer, context).map_err(|error| at(error, &path))?;
+    write_file(&new_file(&test_directory, NAME)?, size, &mut buffer, context)
+        .map_err(|error| at(error, &path))?;
     context.stop();
     let write_ns = context.elapsed_ns();
-    let extents = extents(&workshop);
+    let extents = extents(&test_directory);
     context.cool()?;
     context.start();
-    let file =
-        openat(workshop.folder(), NAME, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
-            .map_err(MeasureError::system("open", &path))?;
+    let file = openat(
+        test_directory.folder(),
+        NAME,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(MeasureError::system("open", &path))?;
     read_file(&file, size, &mut buffer, context).map_err(|error| at(error, &path))?;
     context.stop();
     drop(file);
-    workshop.remove()?;
+    test_directory.remove()?;
     let read_ns = context.elapsed_ns() - write_ns;
     let mut metrics = vec![
         MeasureMetric::cost("write_time_per_gib", "s/GiB", seconds_per_gib(write_ns, size)),
@@ -112,8 +117,8 @@ fn read_file(
 }
 
 /// Extents of the file, where the file system tells.
-fn extents(workshop: &Workshop<'_>) -> Option<u64> {
+fn extents(test_directory: &TestDirectory<'_>) -> Option<u64> {
     let options = crate::layout::ScanOptions { threads: 1, one_file_system: true };
-    let held = fsage_sys::mount::descriptor_path(workshop.folder());
+    let held = fsage_sys::mount::descriptor_path(test_directory.folder());
     crate::layout::scan(&held, &options).ok().map(|layout| layout.extents).filter(|&n| n > 0)
 }

@@ -43,8 +43,8 @@ pub use fsage_model::problem::{Explain, Problem};
 use terminal::{ColorChoice, Terminal};
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 ok, 1 internal error, 2 usage, 3 missing prerequisite, 4 a trial failed, 5 damage was found,
-6 a gate given with --fail-if fired.
+Exit codes: 0 ok, 1 internal error, 2 usage, 3 missing prerequisite, 4 a trial failed,
+5 damage was found, 6 a gate given with --fail-if fired.
 Start with `fsage doctor`, then `sudo fsage run studies/aging.toml --quick`.";
 
 /// A laboratory for Linux file systems: how much slower does age make them, on this device, with evidence.

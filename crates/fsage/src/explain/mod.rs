@@ -1,5 +1,5 @@
-//! Why a tree is slow to read: which files and directories cost most beyond what they must, where they lie, and what would
-//! mend it.
+//! Why a tree is slow to read: which files and directories cost most beyond what they must, where they lie, and
+//! suggested fixes.
 //!
 //! **How it is estimated.** Every file is read in the order of its directories, piece by piece in requests of 128 KiB (the kernel's read-ahead),
 //! one at a time, by the model of a medium ([`fsage_disk::media`]). So is a copy, in which every file lies behind the one before it,
@@ -86,7 +86,7 @@ pub fn explain(
     if !unknown.is_empty() {
         notes.push(format!("what else is in use is not shown: {unknown}"));
     }
-    match reckon(&files, volume_bytes, medium, worst) {
+    match estimate(&files, volume_bytes, medium, worst) {
         Ok(explanation) => {
             notes.extend(explanation.notes);
             Ok(Explanation { used, notes, ..explanation })
@@ -100,7 +100,7 @@ pub fn explain(
 ///
 /// # Errors
 /// The medium cannot have that size, or no file has a place.
-pub fn reckon(
+pub fn estimate(
     files: &[PlacedFile],
     volume_bytes: u64,
     medium: &MediumSpec,
@@ -186,7 +186,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn explained(files: &[PlacedFile], medium: &str) -> Explanation {
-        reckon(files, 1 << 30, &medium.parse().unwrap(), 5).unwrap()
+        estimate(files, 1 << 30, &medium.parse().unwrap(), 5).unwrap()
     }
 
     /// Two directories: one as a copy would have it, one with files in pieces all over the volume.
@@ -261,19 +261,19 @@ mod tests {
         let mut files = tree();
         files.push(PlacedFile { path: "far".into(), size: 1, extents: vec![(u64::MAX - 4095, 8192)] });
         files.push(PlacedFile { path: "long".into(), size: 1, extents: vec![(0, u64::MAX)] });
-        let found = reckon(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap();
+        let found = estimate(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap();
         let notes = vec!["2 files lie where no volume has a place, and are left out".to_owned()];
         assert_eq!(found, Explanation { notes, ..explained(&tree(), "hdd-7200") });
         // A volume may say that it is as large as no volume is, and a place be shared by any number of files.
-        let whole = reckon(&tree(), u64::MAX, &"ram".parse().unwrap(), 5).unwrap();
+        let whole = estimate(&tree(), u64::MAX, &"ram".parse().unwrap(), 5).unwrap();
         assert_eq!(whole.volume_bytes, FARTHEST);
-        assert!(matches!(reckon(&files[40..], 0, &"ram".parse().unwrap(), 5), Err(ExplainError::Nothing)));
+        assert!(matches!(estimate(&files[40..], 0, &"ram".parse().unwrap(), 5), Err(ExplainError::Nothing)));
     }
 
     #[test]
     fn without_data_there_is_nothing_to_explain() {
         let empty = [file("empty", &[])];
-        let error = reckon(&empty, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap_err();
+        let error = estimate(&empty, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap_err();
         assert!(matches!(error, ExplainError::Nothing), "{error}");
     }
 }

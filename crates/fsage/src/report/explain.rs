@@ -7,4 +7,4 @@ mod page;
 pub(crate) use copy::noted;
 pub use map::Map;
 pub use page::{Titled, page, pages};
-pub(crate) use page::{in_short, legend, map, mend, worst_table};
+pub(crate) use page::{in_short, legend, map, suggested_fixes, worst_table};

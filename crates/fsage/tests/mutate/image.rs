@@ -8,7 +8,7 @@ use fsage_engine::image::{RestoreOptions, SaveOptions, info, restore, save, veri
 use fsage_engine::load::Control;
 use serde_json::Value;
 
-use super::ground::{Ground, limited};
+use super::test_directory::{TestDirectory, limited};
 use super::{Format, bytes};
 use crate::dice::Dice;
 
@@ -33,8 +33,8 @@ pub struct Images {
 }
 
 impl Images {
-    pub fn new(ground: &Ground) -> Self {
-        let (volume, path) = (ground.path("inside/volume"), ground.path("inside/image"));
+    pub fn new(test_directory: &TestDirectory) -> Self {
+        let (volume, path) = (test_directory.path("inside/volume"), test_directory.path("inside/image"));
         // Data that describes itself, zeros, and what is as it is; two chunks.
         let mut content = vec![0; 5 << 20];
         fsage_content::fill(&mut content[64 << 10..1 << 20], 7, 0, 1);
@@ -57,7 +57,7 @@ impl Images {
         let whole = std::fs::read(&path).unwrap();
         let parts = take_apart(&whole);
         assert_eq!(put_together(&parts, None), whole, "the description of the format and the writer agree");
-        Self { whole, parts, outside: ground.sentinels(), path }
+        Self { whole, parts, outside: test_directory.sentinels(), path }
     }
 }
 
@@ -224,13 +224,13 @@ impl Format for Images {
         put_together(&parts, Some(dice))
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
         std::fs::write(&self.path, bytes).unwrap();
         if info(&self.path).is_err() {
             return Ok(false);
         }
         let verified = limited(|control| verify(&self.path, 1, control, &mut |_, _, _| {})).is_ok();
-        let volume = ground.work().join("restored");
+        let volume = test_directory.work().join("restored");
         let options = RestoreOptions {
             file: self.path.clone(),
             device: volume.clone(),

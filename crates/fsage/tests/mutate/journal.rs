@@ -9,7 +9,7 @@ use fsage::target::{Session, Target};
 use fsage_engine::host::file::remove_made;
 use fsage_model::protocol::{Call as _, Failure, FailureKind, Reply, Request};
 
-use super::ground::Ground;
+use super::test_directory::TestDirectory;
 use super::{Format, bytes};
 use crate::dice::Dice;
 
@@ -30,13 +30,13 @@ pub struct Journals {
 }
 
 impl Journals {
-    pub fn new(ground: &Ground) -> Self {
-        let inside = ground.path("inside").to_str().unwrap().to_owned();
-        let (outside, work) = (ground.sentinels(), ground.path("inside/work"));
+    pub fn new(test_directory: &TestDirectory) -> Self {
+        let inside = test_directory.path("inside").to_str().unwrap().to_owned();
+        let (outside, work) = (test_directory.sentinels(), test_directory.path("inside/work"));
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
         let boot = boot.trim();
         let taken = format!(r#""boot_id":"{boot}","state":"taken","lease""#);
-        let sentinel = std::fs::metadata(ground.path("outside/sentinel")).unwrap();
+        let sentinel = std::fs::metadata(test_directory.path("outside/sentinel")).unwrap();
         let identity = |inode: u64| format!(r#"{{"device":{},"inode":{inode},"born":null}}"#, sentinel.dev());
         let (staged, device) = (r#""staged":".volume.0123456789abcdef.partial""#, sentinel.dev());
         let lines = [
@@ -129,8 +129,8 @@ impl Format for Journals {
         bytes::text(dice, &self.text, &self.outside)
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
-        let store = ground.work();
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
+        let store = test_directory.work();
         let path = Journal::open(&store).unwrap().path().to_owned();
         std::fs::write(&path, bytes).unwrap();
         let cleaned = Journal::open(&store).and_then(|mut journal| clean(&mut self.session, &mut journal));

@@ -8,7 +8,7 @@ use fsage_model::load::LoadSpec;
 use fsage_model::workload::WorkloadSpec;
 use serde_json::{Value, json};
 
-use super::ground::{Ground, limited};
+use super::test_directory::{TestDirectory, limited};
 use super::{Format, bytes};
 use crate::dice::Dice;
 
@@ -34,8 +34,8 @@ pub fn drift() -> WorkloadSpec {
 }
 
 /// Runs a few operations of it; whether it was taken.
-pub fn age(workload: WorkloadSpec, ground: &Ground) -> bool {
-    let directory = ground.work();
+pub fn age(workload: WorkloadSpec, test_directory: &TestDirectory) -> bool {
+    let directory = test_directory.work();
     limited(|control| load::run(&spec(&directory, workload, OPERATIONS), control, &mut NoSink)).is_ok()
 }
 
@@ -67,10 +67,11 @@ impl Format for Profiles {
         (lines.join("\n") + "\n").into_bytes()
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
-        let path = ground.path("inside/profile.toml");
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
+        let path = test_directory.path("inside/profile.toml");
         std::fs::write(&path, bytes).unwrap();
-        let Ok(profile) = fsage::profile::read(&ground.path("inside"), Path::new("profile.toml")) else {
+        let Ok(profile) = fsage::profile::read(&test_directory.path("inside"), Path::new("profile.toml"))
+        else {
             return Ok(false);
         };
         for volume_bytes in [1 << 16, 1 << 30, 1 << 50] {
@@ -80,12 +81,12 @@ impl Format for Profiles {
             }
         }
         let mut workload = json!({ "kind": "drift", "like": "profile.toml" });
-        let embedded = fsage::profile::embed(&ground.path("inside"), &mut workload, &[]);
+        let embedded = fsage::profile::embed(&test_directory.path("inside"), &mut workload, &[]);
         embedded.map_err(|error| format!("it is read, but not embedded: {error}"))?;
         let Ok(workload) = serde_json::from_value(workload) else { return Ok(false) };
         // The tree of a large profile is as large as the volume under it: only some are made.
         if bytes.len().is_multiple_of(16) {
-            age(workload, ground);
+            age(workload, test_directory);
         }
         Ok(true)
     }
@@ -125,7 +126,7 @@ impl Format for Listings {
         mutant
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
         let Ok(history) = serde_json::from_slice::<Value>(bytes) else { return Ok(false) };
         let mut taken = false;
         for workload in [
@@ -133,7 +134,7 @@ impl Format for Listings {
             json!({ "kind": "git", "history": history, "fill": 0.0001, "steps": 3 }),
         ] {
             let Ok(workload) = serde_json::from_value(workload) else { continue };
-            taken |= age(workload, ground);
+            taken |= age(workload, test_directory);
         }
         Ok(taken)
     }

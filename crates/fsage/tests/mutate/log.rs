@@ -14,7 +14,7 @@ use fsage_disk::media::Resolve as _;
 use fsage_disk::request::{Operation, Request};
 use fsage_model::medium::MediumSpec;
 
-use super::ground::Ground;
+use super::test_directory::TestDirectory;
 use super::{Format, bytes};
 use crate::dice::Dice;
 
@@ -29,8 +29,8 @@ pub struct Logs {
 }
 
 impl Logs {
-    pub fn new(ground: &Ground) -> Self {
-        let path = ground.path("inside/requests");
+    pub fn new(test_directory: &TestDirectory) -> Self {
+        let path = test_directory.path("inside/requests");
         let operations =
             [Operation::Write, Operation::Read, Operation::Flush, Operation::Discard, Operation::Zero];
         let mut items = Vec::new();
@@ -58,11 +58,11 @@ impl Logs {
         let mut wholes = vec![ours];
         for format in [convert::Format::DmLogWrites, convert::Format::Blkparse] {
             let mut opened = convert::open(&path, &Options::default()).unwrap();
-            let other = ground.path("inside/converted");
+            let other = test_directory.path("inside/converted");
             convert::save(&mut opened, &Filter::default(), &other, format, &Options::default()).unwrap();
             wholes.push(std::fs::read(other).unwrap());
         }
-        Self { items, wholes, path, outside: ground.sentinels() }
+        Self { items, wholes, path, outside: test_directory.sentinels() }
     }
 }
 
@@ -125,13 +125,13 @@ impl Format for Logs {
         }
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
         std::fs::write(&self.path, bytes).unwrap();
         let open = || convert::open(&self.path, &Options::default());
         let Ok(mut opened) = open() else { return Ok(false) };
         let size = convert::HeatSize { rows: 8, columns: 8, axis: Axis::Model };
         let whole = convert::summarise(&mut opened, 0, &Filter::default(), size).is_ok();
-        let work = ground.work();
+        let work = test_directory.work();
         for format in [convert::Format::Fsage, convert::Format::DmLogWrites, convert::Format::Blkparse] {
             let Ok(mut opened) = open() else { continue };
             let _ = convert::save(

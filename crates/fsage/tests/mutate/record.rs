@@ -8,7 +8,7 @@ use fsage::store::Store;
 use fsage::study::{Overrides, load};
 use serde_json::Value;
 
-use super::ground::Ground;
+use super::test_directory::TestDirectory;
 use super::{Format, bytes};
 use crate::dice::Dice;
 
@@ -24,8 +24,8 @@ pub struct Records {
 }
 
 impl Records {
-    pub fn new(ground: &Ground) -> Self {
-        let root = ground.path("inside/store");
+    pub fn new(test_directory: &TestDirectory) -> Self {
+        let root = test_directory.path("inside/store");
         let set = vec!["repeats=1".to_owned(), "matrix={}".to_owned()];
         let study = load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set })
             .or_else(|_| load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set: Vec::new() }))
@@ -41,7 +41,7 @@ impl Records {
         let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         shorten(&mut record);
         let plan = serde_json::from_slice(&std::fs::read(root.join("plan.json")).unwrap()).unwrap();
-        Self { record, plan, path, outside: ground.sentinels(), number: 0 }
+        Self { record, plan, path, outside: test_directory.sentinels(), number: 0 }
     }
 }
 
@@ -74,8 +74,8 @@ impl Format for Records {
         mutant
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
-        let root = ground.path("inside/store");
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
+        let root = test_directory.path("inside/store");
         let (path, bytes, whole) = match bytes.split_first() {
             Some((b'P', rest)) => (root.join("plan.json"), rest, &self.plan),
             _ => (self.path.clone(), bytes, &self.record),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fsage::cli::run::one_a_line;
 use fsage::run::{RunEvent, RunObserver, RunOptions, run_study};
 
-use super::ground::Ground;
+use super::test_directory::TestDirectory;
 use super::{Format, bytes};
 use crate::dice::Dice;
 
@@ -20,8 +20,8 @@ pub struct Studies {
 }
 
 impl Studies {
-    pub fn new(ground: &Ground) -> Self {
-        Self { outside: ground.sentinels() }
+    pub fn new(test_directory: &TestDirectory) -> Self {
+        Self { outside: test_directory.sentinels() }
     }
 }
 
@@ -48,8 +48,8 @@ impl Format for Studies {
         bytes::text(dice, text, &self.outside)
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
-        let work = ground.work();
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
+        let work = test_directory.work();
         let study = work.join("study.toml");
         std::fs::write(&study, bytes).unwrap();
         let store = work.join("store");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fsage::source::{listing, tar};
 use serde_json::json;
 
-use super::ground::Ground;
+use super::test_directory::TestDirectory;
 use super::{Format, bytes};
 use crate::dice::Dice;
 
@@ -102,8 +102,9 @@ impl Format for Tars {
         packed
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
-        let (whole, mutant) = (ground.path("inside/whole.tar"), ground.path("inside/mutant.tar"));
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
+        let (whole, mutant) =
+            (test_directory.path("inside/whole.tar"), test_directory.path("inside/mutant.tar"));
         std::fs::write(&whole, &self.archive).unwrap();
         std::fs::write(&mutant, bytes).unwrap();
         if tar::list(&mutant).is_err() {
@@ -116,7 +117,7 @@ impl Format for Tars {
         });
         let workload = json!({ "kind": "snapshots", "history": history });
         if let Ok(workload) = serde_json::from_value(workload) {
-            super::load::age(workload, ground);
+            super::load::age(workload, test_directory);
         }
         Ok(true)
     }

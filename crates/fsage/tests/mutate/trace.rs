@@ -10,7 +10,7 @@ use fsage_model::operation::{OperationKind, Place};
 use fsage_model::replay::ReplayOptions;
 use fsage_model::warning::Warning;
 
-use super::ground::{Ground, limited};
+use super::test_directory::{TestDirectory, limited};
 use super::{Format, bytes};
 use crate::dice::Dice;
 
@@ -39,16 +39,16 @@ impl LoadSink for Kept {
 }
 
 impl Traces {
-    pub fn new(ground: &Ground) -> Self {
-        let path = ground.path("inside/trace");
+    pub fn new(test_directory: &TestDirectory) -> Self {
+        let path = test_directory.path("inside/trace");
         let mut kept = Kept(Vec::new());
-        let spec = super::load::spec(&ground.work(), super::load::drift(), 120);
+        let spec = super::load::spec(&test_directory.work(), super::load::drift(), 120);
         load::run(&LoadSpec { trace: true, ..spec }, &load::Control::new(), &mut kept).unwrap();
         std::fs::write(&path, &kept.0).unwrap();
         let reader = trace::read(&path).unwrap();
         let (preamble, checkpoints) = (reader.preamble().clone(), reader.checkpoints().to_vec());
         let records = reader.map(Result::unwrap).collect();
-        let outside = ground.sentinels();
+        let outside = test_directory.sentinels();
         Self { whole: kept.0, preamble, checkpoints, records, path, outside }
     }
 
@@ -115,12 +115,12 @@ impl Format for Traces {
         })
     }
 
-    fn read(&mut self, bytes: &[u8], ground: &Ground) -> Result<bool, String> {
+    fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
         std::fs::write(&self.path, bytes).unwrap();
         let Ok(reader) = trace::read(&self.path) else { return Ok(false) };
         let whole = reader.take(RECORDS).all(|record| record.is_ok());
         // A damaged one is replayed until its damage, as the command does.
-        let directory = ground.work();
+        let directory = test_directory.work();
         let replayed = limited(|control| {
             run_with(&self.path, &directory, &ReplayOptions::default(), control, &mut NoSink)
         });

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::format;
-use super::ground::Ground;
+use super::test_directory::TestDirectory;
 use crate::dice::Dice;
 
 /// Address space of a worker: the program itself takes some 100 MiB of it.
@@ -52,7 +52,7 @@ pub fn mutate(test: &str, format: &str, mutants: u64, seed: u64, folder: &Path) 
         // What mutants write ends with their room; what is kept of them does not.
         let room = folder.join(ROOM);
         std::fs::create_dir(&place).unwrap();
-        std::fs::create_dir(room.join("ground")).unwrap();
+        std::fs::create_dir(room.join("test_directory")).unwrap();
         let mut child = start(test, format, (first, mutants, seed), &place);
         let ended = wait(&mut child, &place);
         let done = std::fs::read_to_string(place.join("faults")).unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn mutate(test: &str, format: &str, mutants: u64, seed: u64, folder: &Path) 
             }
         }
         std::fs::remove_dir_all(&place).unwrap();
-        std::fs::remove_dir_all(room.join("ground")).unwrap();
+        std::fs::remove_dir_all(room.join("test_directory")).unwrap();
     }
     outcome.seconds = started.elapsed().as_secs_f64();
     outcome
@@ -135,8 +135,8 @@ pub fn work() -> bool {
     let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
     let (first, mutants, seed) = (numbers[0], numbers[1], numbers[2]);
     let place = std::env::current_dir().unwrap();
-    let ground = Ground::new(&place.parent().unwrap().join(ROOM).join("ground"));
-    let mut format = format(name, &ground);
+    let test_directory = TestDirectory::new(&place.parent().unwrap().join(ROOM).join("test_directory"));
+    let mut format = format(name, &test_directory);
     let limit = Rlimit { current: Some(MEMORY_BYTES), maximum: Some(MEMORY_BYTES) };
     setrlimit(Resource::As, limit).unwrap();
     hear_panics();
@@ -148,12 +148,12 @@ pub fn work() -> bool {
         let bytes = format.mutant(&mut dice);
         std::fs::write(place.join("mutant"), &bytes).unwrap();
         std::fs::write(place.join("progress"), format!("{number} {accepted}")).unwrap();
-        let read = catch_unwind(AssertUnwindSafe(|| format.read(&bytes, &ground)));
-        ground.work();
+        let read = catch_unwind(AssertUnwindSafe(|| format.read(&bytes, &test_directory)));
+        test_directory.work();
         let fault = match read {
             Ok(Ok(taken)) => {
                 accepted += u64::from(taken);
-                ground.check().err()
+                test_directory.check().err()
             }
             Ok(Err(fault)) => Some(fault),
             Err(_) => Some(format!("it panicked: {}", last_panic())),
@@ -162,7 +162,7 @@ pub fn work() -> bool {
             let kept = keep(&place, name, number);
             let line = fault.replace('\n', " ");
             writeln!(faults, "mutant {number} (kept as {}): {line}", kept.display()).unwrap();
-            if ground.check().is_err() {
+            if test_directory.check().is_err() {
                 std::process::exit(9);
             }
         }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::node::{Action, Tree};
 use crate::export::gate::hand_over;
-use crate::export::{BATCH, Backend, Gate, Pulse, errno};
+use crate::export::{BATCH, Backend, Gate, Heartbeat, errno};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// Room for one request and its answer.
@@ -86,7 +86,7 @@ pub(super) struct Engine<'a, B, C: Carrier> {
     gate: &'a Gate<B>,
     carrier: C,
     tree: Tree,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     arrived: Vec<C::Slot>,
     /// Not handed over yet.
     waiting: Vec<Job<C::Slot>>,
@@ -95,13 +95,13 @@ pub(super) struct Engine<'a, B, C: Carrier> {
 }
 
 impl<'a, B: Backend, C: Carrier> Engine<'a, B, C> {
-    pub fn new(gate: &'a Gate<B>, carrier: C, pulse: Pulse) -> Self {
+    pub fn new(gate: &'a Gate<B>, carrier: C, heartbeat: Heartbeat) -> Self {
         let slots = carrier.slots();
         Self {
             gate,
             tree: Tree { size_bytes: gate.size_bytes(), block_bytes: gate.block_bytes() },
             carrier,
-            pulse,
+            heartbeat,
             arrived: Vec::with_capacity(slots),
             waiting: Vec::with_capacity(slots),
             held: Vec::with_capacity(slots),
@@ -111,12 +111,12 @@ impl<'a, B: Backend, C: Carrier> Engine<'a, B, C> {
     /// Serves until the mount is gone.
     pub fn run(&mut self) -> fsage_sys::Result<()> {
         loop {
-            self.pulse.rest();
+            self.heartbeat.rest();
             let next_due_ns = self.held.iter().filter_map(|job| job.due_ns).min();
             let wait = next_due_ns.map_or(Wait::Forever, Wait::Until);
             let mut arrived = std::mem::take(&mut self.arrived);
             let goes_on = self.carrier.receive(&mut arrived, wait)?;
-            self.pulse.work();
+            self.heartbeat.work();
             for slot in arrived.drain(..) {
                 self.take(slot)?;
             }

@@ -25,7 +25,7 @@ mod ring;
 mod session;
 mod uring_switch;
 
-pub use super::pulse::Pulse;
+pub use super::heartbeat::Heartbeat;
 pub use session::{Choice, FuseError, Session};
 pub use uring_switch::restore as restore_switch;
 

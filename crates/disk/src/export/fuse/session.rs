@@ -15,7 +15,7 @@ use super::engine::Engine;
 use super::ring::RingCarrier;
 use super::uring_switch::UringSwitch;
 use super::{FILE_NAME, MAX_TRANSFER_BYTES};
-use crate::export::{Backend, Gate, Pulse};
+use crate::export::{Backend, Gate, Heartbeat};
 
 /// Requests that wait for us without a process waiting for them: the kernel's default of 12 would be the depth of the disk's queue.
 const MAX_BACKGROUND: u16 = 512;
@@ -140,11 +140,11 @@ impl Session {
     ///
     /// # Errors
     /// [`FuseError::Connection`].
-    pub fn serve<B: Backend>(&self, gate: &Gate<B>, pulse: &Pulse) -> Result<(), FuseError> {
+    pub fn serve<B: Backend>(&self, gate: &Gate<B>, heartbeat: &Heartbeat) -> Result<(), FuseError> {
         let served = match self.transport {
-            Transport::Device => Engine::new(gate, DeviceCarrier::new(&self.device), pulse.clone()).run(),
+            Transport::Device => Engine::new(gate, DeviceCarrier::new(&self.device), heartbeat.clone()).run(),
             Transport::IoUring => RingCarrier::new(&self.device)
-                .and_then(|carrier| Engine::new(gate, carrier, pulse.clone()).run()),
+                .and_then(|carrier| Engine::new(gate, carrier, heartbeat.clone()).run()),
         };
         served.map_err(FuseError::Connection)
     }

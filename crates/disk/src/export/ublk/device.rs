@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{MAX_TRANSFER_BYTES, Queue, Slot, parameters, serve};
-use crate::export::{BATCH, Backend, Gate, Pulse};
+use crate::export::{BATCH, Backend, Gate, Heartbeat};
 
 /// What small requests need is touched at the start; the rest of a slot when it is needed.
 const TOUCHED_BYTES: usize = 64 << 10;
@@ -138,7 +138,7 @@ impl Device {
     ///
     /// # Errors
     /// The queue cannot be made, or breaks.
-    pub fn serve<B: Backend>(&self, gate: &Gate<B>, pulse: &Pulse) -> Result<(), UblkError> {
+    pub fn serve<B: Backend>(&self, gate: &Gate<B>, heartbeat: &Heartbeat) -> Result<(), UblkError> {
         // Whatever happens, nobody waits for it any more after this.
         let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
         let depth = u16::try_from(BATCH).unwrap_or(u16::MAX);
@@ -148,7 +148,7 @@ impl Device {
         if let Some(serving) = serving {
             let _ = serving.send(());
         }
-        serve(gate, &mut queue, pulse).map_err(UblkError::driver("continue serving"))
+        serve(gate, &mut queue, heartbeat).map_err(UblkError::driver("continue serving"))
     }
 
     /// Makes the block device, once [`Device::serve`] runs in another thread.

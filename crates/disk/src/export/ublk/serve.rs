@@ -10,7 +10,7 @@ use fsage_sys::ublk::Descriptor;
 
 use super::{decode, result};
 use crate::export::gate::hand_over;
-use crate::export::{BATCH, Backend, Gate, Pulse};
+use crate::export::{BATCH, Backend, Gate, Heartbeat};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// Room for one request and its data, [`super::MAX_TRANSFER_BYTES`] long.
@@ -58,17 +58,21 @@ struct Job<S> {
 ///
 /// # Errors
 /// What the queue says.
-pub fn serve<B: Backend, Q: Queue>(gate: &Gate<B>, queue: &mut Q, pulse: &Pulse) -> fsage_sys::Result<()> {
+pub fn serve<B: Backend, Q: Queue>(
+    gate: &Gate<B>,
+    queue: &mut Q,
+    heartbeat: &Heartbeat,
+) -> fsage_sys::Result<()> {
     let slots = queue.slots();
     let mut arrived = Vec::with_capacity(slots);
     let mut waiting = Vec::with_capacity(slots);
     let mut held: Vec<Job<Q::Slot>> = Vec::with_capacity(slots);
     loop {
-        pulse.rest();
+        heartbeat.rest();
         let next_due_ns = held.iter().filter_map(|job| job.due_ns).min();
         let timeout_ns = next_due_ns.map(|due_ns| due_ns.saturating_sub(clock::raw_ns()));
         let goes_on = queue.receive(&mut arrived, timeout_ns)?;
-        pulse.work();
+        heartbeat.work();
         for slot in arrived.drain(..) {
             take(gate, queue, &mut waiting, slot)?;
         }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::{
     Device, MAX_TRANSFER_BYTES, Queue, Slot, UblkError, decode, parameters, remove_left, result, serve,
 };
-use crate::export::{Backend, Gate, Pulse};
+use crate::export::{Backend, Gate, Heartbeat};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
 /// `UBLK_IO_F_FUA`, `UBLK_IO_F_NOUNMAP` and a flag that means nothing to us, `UBLK_IO_F_META` (`linux/ublk_cmd.h`, Linux 6.1).
@@ -189,7 +189,7 @@ impl Queue for Script {
 fn served(steps: Vec<Vec<Descriptor>>, time: DiskTime) -> (Vec<(i32, Vec<u8>)>, Vec<Request>) {
     let gate = Gate::new(Row { bytes: vec![0; 1 << 20], seen: Vec::new() }, time);
     let mut script = Script { steps: steps.into_iter(), asked: 0, answers: Vec::new() };
-    serve(&gate, &mut script, &Pulse::default()).unwrap();
+    serve(&gate, &mut script, &Heartbeat::default()).unwrap();
     let answers = script.answers.into_iter().map(|answer| answer.expect("an answer to each")).collect();
     (answers, gate.with(|row| std::mem::take(&mut row.seen)))
 }

@@ -50,27 +50,27 @@ pub fn apply(
     let mut act = Act { processes, pid, call, mapper, result };
     match act.apply() {
         Ok(()) => Ok(()),
-        Err(Trouble::Reason(reason)) => {
+        Err(CallError::Reason(reason)) => {
             act.mapper.left_out(reason);
             Ok(())
         }
-        Err(Trouble::Malformed(what)) => Err(format!("{}: {what}", call.name)),
+        Err(CallError::Malformed(what)) => Err(format!("{}: {what}", call.name)),
     }
 }
 
 /// Why a call is not followed.
-enum Trouble {
+enum CallError {
     Reason(Reason),
     Malformed(String),
 }
 
-impl From<Reason> for Trouble {
+impl From<Reason> for CallError {
     fn from(reason: Reason) -> Self {
         Self::Reason(reason)
     }
 }
 
-type Followed = Result<(), Trouble>;
+type Followed = Result<(), CallError>;
 
 impl Act<'_, '_> {
     fn apply(&mut self) -> Followed {
@@ -109,22 +109,22 @@ impl Act<'_, '_> {
         }
     }
 
-    fn argument(&self, place: usize) -> Result<&str, Trouble> {
+    fn argument(&self, place: usize) -> Result<&str, CallError> {
         let found = self.call.arguments.get(place).copied();
-        found.ok_or_else(|| Trouble::Malformed(format!("argument {} is missing", place + 1)))
+        found.ok_or_else(|| CallError::Malformed(format!("argument {} is missing", place + 1)))
     }
 
-    fn number(&self, place: usize) -> Result<u64, Trouble> {
+    fn number(&self, place: usize) -> Result<u64, CallError> {
         let argument = self.argument(place)?;
-        number(argument).ok_or_else(|| Trouble::Malformed(format!("`{argument}` is no number")))
+        number(argument).ok_or_else(|| CallError::Malformed(format!("`{argument}` is no number")))
     }
 
-    fn text_at(&self, place: usize) -> Result<Vec<u8>, Trouble> {
+    fn text_at(&self, place: usize) -> Result<Vec<u8>, CallError> {
         Ok(text(self.argument(place)?).ok_or(BAD_PATH)?)
     }
 
     /// A path of the argument, seen from the directory descriptor before it or the working directory.
-    fn path(&mut self, directory: Option<usize>, place: usize) -> Result<Vec<u8>, Trouble> {
+    fn path(&mut self, directory: Option<usize>, place: usize) -> Result<Vec<u8>, CallError> {
         let path = self.text_at(place)?;
         if path.starts_with(b"/") {
             return Ok(path);
@@ -136,7 +136,7 @@ impl Act<'_, '_> {
         Ok(join(&from, &path))
     }
 
-    fn directory(&mut self, place: usize) -> Result<Vec<u8>, Trouble> {
+    fn directory(&mut self, place: usize) -> Result<Vec<u8>, CallError> {
         let argument = self.argument(place)?.to_owned();
         if let Some(rest) = argument.strip_prefix("AT_FDCWD") {
             if let Some(path) = annotation(rest) {
@@ -157,14 +157,14 @@ impl Act<'_, '_> {
         }
     }
 
-    fn descriptor_at(&self, place: usize) -> Result<i32, Trouble> {
+    fn descriptor_at(&self, place: usize) -> Result<i32, CallError> {
         let argument = self.argument(place)?;
         let digits = argument.split('<').next().unwrap_or_default();
-        digits.parse().map_err(|_| Trouble::Malformed(format!("`{argument}` is no descriptor")))
+        digits.parse().map_err(|_| CallError::Malformed(format!("`{argument}` is no descriptor")))
     }
 
     /// What the descriptor of an argument leads to.
-    fn what(&mut self, place: usize) -> Result<What, Trouble> {
+    fn what(&mut self, place: usize) -> Result<What, CallError> {
         let descriptor = self.descriptor_at(place)?;
         if self.processes.description(self.pid, descriptor).is_none() {
             let argument = self.argument(place)?.to_owned();
@@ -177,7 +177,7 @@ impl Act<'_, '_> {
         Ok(found.map(|description| description.what.clone()).ok_or(NOT_FOLLOWED)?)
     }
 
-    fn file(&mut self, place: usize) -> Result<u32, Trouble> {
+    fn file(&mut self, place: usize) -> Result<u32, CallError> {
         match self.what(place)? {
             What::File(file) => Ok(file),
             What::Directory(_) => Err("file operation on a directory".into()),
@@ -195,7 +195,7 @@ impl Act<'_, '_> {
         let has =
             |flag: &str| flags.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|one| one == flag);
         let descriptor =
-            i32::try_from(self.result).map_err(|_| Trouble::Malformed("no descriptor".to_owned()))?;
+            i32::try_from(self.result).map_err(|_| CallError::Malformed("no descriptor".to_owned()))?;
         let path = self.path(directory, place)?;
         // Where links lead is told by -y.
         let path = self.call.path.map_or(path, |path| path.as_bytes().to_vec());

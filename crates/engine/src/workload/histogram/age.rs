@@ -51,7 +51,7 @@ impl Ages {
         self.live
     }
 
-    /// How many files are in each row, with the share there ought to be.
+    /// How many files are in each row, with the share there expected to be.
     pub fn counts(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
         self.queues.iter().map(|queue| (queue.live, queue.share))
     }

@@ -45,14 +45,14 @@ mod tests {
     use fsage_engine::layout::PlacedFile;
 
     use super::*;
-    use crate::explain::reckon;
+    use crate::explain::estimate;
 
     /// Two files with free space between them.
     fn volume(stage: &str, name: &str, apart: u64) -> VolumePlaces {
         let file =
             |path: &str, at| PlacedFile { path: path.to_owned(), size: 8192, extents: vec![(at, 8192)] };
         let files = [file("a", 0), file("b", 8192 + apart)];
-        let explanation = reckon(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap();
+        let explanation = estimate(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap();
         VolumePlaces { stage: stage.to_owned(), volume: name.to_owned(), explanation }
     }
 

@@ -66,7 +66,7 @@ fn parts(prefix: &str, explanation: &Explanation, copy_ns: Option<u64>) -> Marku
     html! {
         section {
             h2 { "Suggested fixes" }
-            (mend(&explanation.tree, copy_ns))
+            (suggested_fixes(&explanation.tree, copy_ns))
             @for note in &explanation.notes { p.note { (note) } }
             (map("The whole tree", &explanation.tree, explanation))
             (legend(explanation))
@@ -97,8 +97,8 @@ pub(crate) fn in_short(explanation: &Explanation) -> String {
     )
 }
 
-/// What would mend a tree, with what reading it would then take.
-pub(crate) fn mend(tree: &Item, made_ns: Option<u64>) -> Markup {
+/// Suggested fixes for a tree, with what reading it would then take.
+pub(crate) fn suggested_fixes(tree: &Item, made_ns: Option<u64>) -> Markup {
     let remedies = tree.remedies(made_ns);
     html! {
         @if remedies.is_empty() {

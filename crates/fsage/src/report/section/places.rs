@@ -5,7 +5,7 @@ use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::Content;
-use crate::report::explain::{in_short, legend, map, mend, worst_table};
+use crate::report::explain::{in_short, legend, map, suggested_fixes, worst_table};
 use crate::report::figure::select;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{nanoseconds, percent, ratio};
@@ -82,7 +82,7 @@ fn block(number: usize, place: &Places) -> Markup {
             h3 { (place.label) }
             p { (in_short(explanation)) }
             h4 { "Suggested fixes" }
-            (mend(&explanation.tree, place.copy_ns))
+            (suggested_fixes(&explanation.tree, place.copy_ns))
             @for note in &explanation.notes { p.note { (note) } }
             div.maps {
                 @for (what, items) in [("directory", &explanation.directories), ("file", &explanation.files)] {

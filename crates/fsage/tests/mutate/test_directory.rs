@@ -11,23 +11,24 @@ use fsage_engine::load::Control;
 /// Work that a mutant asks for is asked to stop after so long.
 const WORK: Duration = Duration::from_millis(500);
 
-pub struct Ground {
+pub struct TestDirectory {
     folder: PathBuf,
     before: Vec<String>,
 }
 
-impl Ground {
+impl TestDirectory {
     /// In an existing folder.
     pub fn new(folder: &Path) -> Self {
-        let ground = Self { folder: folder.to_owned(), before: Vec::new() };
+        let test_directory = Self { folder: folder.to_owned(), before: Vec::new() };
         for name in ["inside", "outside", "outside/empty"] {
-            std::fs::create_dir(ground.path(name)).unwrap();
+            std::fs::create_dir(test_directory.path(name)).unwrap();
         }
-        std::fs::write(ground.path("outside/sentinel"), "precious").unwrap();
-        std::fs::set_permissions(ground.path("outside/sentinel"), Permissions::from_mode(0o600)).unwrap();
-        symlink(ground.path("outside/sentinel"), ground.path("outside/link")).unwrap();
-        let before = ground.outside();
-        Self { before, ..ground }
+        std::fs::write(test_directory.path("outside/sentinel"), "precious").unwrap();
+        std::fs::set_permissions(test_directory.path("outside/sentinel"), Permissions::from_mode(0o600))
+            .unwrap();
+        symlink(test_directory.path("outside/sentinel"), test_directory.path("outside/link")).unwrap();
+        let before = test_directory.outside();
+        Self { before, ..test_directory }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

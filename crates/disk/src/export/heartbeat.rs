@@ -7,9 +7,9 @@ use fsage_sys::clock;
 
 /// Shows a watchdog whether the loop is at work, and since when.
 #[derive(Debug, Clone, Default)]
-pub struct Pulse(Arc<AtomicU64>);
+pub struct Heartbeat(Arc<AtomicU64>);
 
-impl Pulse {
+impl Heartbeat {
     /// Since when ([`clock::raw_ns`]) the loop has been at work on what it took last; `None` while it waits for requests.
     #[must_use]
     pub fn busy_since_ns(&self) -> Option<u64> {
