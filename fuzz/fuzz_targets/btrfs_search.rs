@@ -1,5 +1,5 @@
-//! Any answer to BTRFS_IOC_TREE_SEARCH_V2 decodes to items within it; any item is a chunk whose places lie on its stripes, or none; any bitmap
-//! gives runs in order.
+//! Any answer to BTRFS_IOC_TREE_SEARCH_V2 decodes to items within it; any item is a chunk whose places lie on
+//! its stripes, or none; any bitmap gives runs in order.
 
 #![no_main]
 

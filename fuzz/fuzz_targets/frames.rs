@@ -1,5 +1,5 @@
-//! Any bytes are the beginning of a frame, a whole frame that is written back the same, or refused; any payload is refused or a
-//! request, event or reply.
+//! Any bytes are the beginning of a frame, a whole frame that is written back the same, or refused; any
+//! payload is refused or a request, event or reply.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any bytes are a chunk of an image that fits its stretch, or an error; and any file is an image, or an error.
+//! Any bytes are a chunk of an image that fits its stretch, or an error; and any file is an image, or an
+//! error.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Links of the documents: each relative link leads to a file of the repository, each anchor to a heading, and the book holds
-//! every page.
+//! Links of the documents: each relative link leads to a file of the repository, each anchor to a heading,
+//! and the book holds every page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Chores of the repository: man pages and shell completions, from the one definition of the command line; the graph of crates and
-//! modules, from the source; the page of study files, from their schema.
+//! Chores of the repository: man pages and shell completions, from the one definition of the command line;
+//! the graph of crates and modules, from the source; the page of study files, from their schema.
 //!
 //! `cargo run -p xtask -- man DIR`, `completions DIR`, `rooms FILE.dot` and `study FILE`.
 

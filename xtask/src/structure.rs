@@ -1,8 +1,9 @@
-//! The structure of the workspace, read from its own source: which module of a crate uses which, which crate uses which, how long
-//! functions are and where `unsafe` stands.
+//! The structure of the workspace, read from its own source: which module of a crate uses which, which crate
+//! uses which, how long functions are and where `unsafe` stands.
 //!
-//! A module here is a top-level one (`src/NAME.rs` or `src/NAME/`): what lies within it may refer to its parents and siblings as it
-//! likes. Code below `#[cfg(test)]` does not count. Inside macros only paths that begin with `crate::` are seen.
+//! A module here is a top-level one (`src/NAME.rs` or `src/NAME/`): what lies within it may refer to its
+//! parents and siblings as it likes. Code below `#[cfg(test)]` does not count. Inside macros only paths that
+//! begin with `crate::` are seen.
 
 mod draw;
 mod read;
@@ -104,7 +105,8 @@ pub fn root() -> &'static Path {
 mod tests {
     use super::*;
 
-    /// Which crates each may use. What stands here is the house's order from the bottom up; benchmarks may use all.
+    /// Which crates each may use. What stands here is the house's order from the bottom up; benchmarks may
+    /// use all.
     const LAYERS: [(&str, &[&str]); 6] = [
         ("sys", &[]),
         ("content", &["sys"]),

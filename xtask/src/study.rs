@@ -1,5 +1,6 @@
-//! `docs/study.md`: every key of a study file, from the schema that `fsage study schema` prints. Examples come from the studies
-//! that are shipped or in `docs/examples`, media's from their presets, so that each one is read by the program as it stands.
+//! `docs/study.md`: every key of a study file, from the schema that `fsage study schema` prints. Examples
+//! come from the studies that are shipped or in `docs/examples`, media's from their presets, so that each one
+//! is read by the program as it stands.
 
 mod example;
 

@@ -1,4 +1,5 @@
-//! A virtual disk for one measurement: its server, in release mode, and a loop device on it; gone when dropped.
+//! A virtual disk for one measurement: its server, in release mode, and a loop device on it; gone when
+//! dropped.
 
 use std::fs;
 use std::io;
@@ -26,9 +27,9 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts a server with a folder of its own, which must not exist yet, and attaches a loop device as `fsage disk up` does:
-    /// direct I/O, sectors of 4096 bytes, requests of at most 1 MiB. `fsage-disk` must lie beside this program. `change` has the last
-    /// word about the settings.
+    /// Starts a server with a folder of its own, which must not exist yet, and attaches a loop device as
+    /// `fsage disk up` does: direct I/O, sectors of 4096 bytes, requests of at most 1 MiB. `fsage-disk` must
+    /// lie beside this program. `change` has the last word about the settings.
     ///
     /// # Errors
     /// No root, no FUSE, no loop device.

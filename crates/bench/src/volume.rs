@@ -16,8 +16,8 @@ pub struct Ext4 {
 }
 
 impl Ext4 {
-    /// Makes one of `bytes` below `folder`, which must not exist yet. Nothing is initialised lazily, so that no late
-    /// write is taken for the measurement's.
+    /// Makes one of `bytes` below `folder`, which must not exist yet. Nothing is initialised lazily, so that
+    /// no late write is taken for the measurement's.
     ///
     /// # Errors
     /// No root, no loop device, no `mkfs.ext4`, no space.

@@ -1,7 +1,7 @@
 //! Makes blocks: eight xorshift64 generators side by side, which compilers turn into vector code.
 //!
-//! One block's generators form a chain of six dependent steps a row, so that a CPU has time to spare: two blocks are
-//! made at once, with the widest vectors the CPU has. The bytes are the same either way.
+//! One block's generators form a chain of six dependent steps a row, so that a CPU has time to spare: two
+//! blocks are made at once, with the widest vectors the CPU has. The bytes are the same either way.
 
 use fsage_sys::cpu::{Vectorise, with_widest_vectors};
 

@@ -1,10 +1,11 @@
 //! A disk: requests in, bytes and times out.
 //!
-//! Requests that wait together come together. They are done in the order of their arrival, one after the other, so that a later
-//! one sees what an earlier one did; then the medium says when each would have been answered, in whatever order it serves them.
-//! The disk's clock moves on to the last of these times: see the queueing rule of [`crate::media`]. A request that the disk does not
-//! have, or that it has no room for, takes no time, and neither does a flush that a fault has it ignore; one that fails by a
-//! fault takes the medium's time.
+//! Requests that wait together come together. They are done in the order of their arrival, one after the
+//! other, so that a later one sees what an earlier one did; then the medium says when each would have been
+//! answered, in whatever order it serves them. The disk's clock moves on to the last of these times: see the
+//! queueing rule of [`crate::media`]. A request that the disk does not have, or that it has no room for,
+//! takes no time, and neither does a flush that a fault has it ignore; one that fails by a fault takes the
+//! medium's time.
 
 mod history;
 mod recorder;
@@ -88,8 +89,8 @@ pub struct Disk {
     faults: Faults,
     /// Requests that came so far.
     number: u64,
-    /// Of each transfer: whether it goes to the medium, and what it takes there beside. This and what follows is kept so that no
-    /// batch allocates.
+    /// Of each transfer: whether it goes to the medium, and what it takes there beside. This and what follows
+    /// is kept so that no batch allocates.
     passage: Vec<Option<u64>>,
     /// Requests that go to the medium, and its answers.
     batch: Vec<Request>,
@@ -238,15 +239,16 @@ impl Disk {
         done.map_err(|error| error.io())
     }
 
-    /// Brings the medium to rest ([`Model::rest`]) and moves the clock on to when it is; no request, and in no log.
+    /// Brings the medium to rest ([`Model::rest`]) and moves the clock on to when it is; no request, and in
+    /// no log.
     pub fn rest(&mut self) {
         let before = self.clock_ns;
         self.clock_ns = self.medium.rest(before).max(before);
         self.busy_ns += self.clock_ns - before;
     }
 
-    /// Brings faults into the disk in the place of those it has; with [`Faults::default`] it is sound again and holds what it was
-    /// given.
+    /// Brings faults into the disk in the place of those it has; with [`Faults::default`] it is sound again
+    /// and holds what it was given.
     pub fn set_faults(&mut self, mut faults: Faults) {
         faults.count_on(&self.faults);
         self.faults = faults;

@@ -1,9 +1,9 @@
-//! The virtual disk: a block device of any size in memory, with a model of the medium it is made of, a log of every
-//! request, and faults on demand.
+//! The virtual disk: a block device of any size in memory, with a model of the medium it is made of, a log of
+//! every request, and faults on demand.
 //!
-//! A [`request::Transfer`] goes through [`disk::Disk`]: the faults say whether it fails, the [`store`] holds the bytes, the
-//! [`media`] model says how long it takes, the [`log`] keeps it. [`export`] makes it a block device; [`server`] is the
-//! process that does all this beside the load.
+//! A [`request::Transfer`] goes through [`disk::Disk`]: the faults say whether it fails, the [`store`] holds
+//! the bytes, the [`media`] model says how long it takes, the [`log`] keeps it. [`export`] makes it a block
+//! device; [`server`] is the process that does all this beside the load.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! What is asked of a disk.
 //!
-//! Offsets and lengths are in bytes and may have any alignment: anyone who exports the disk refuses what its block size
-//! does not allow. A request never reaches beyond the disk's end when it comes here.
+//! Offsets and lengths are in bytes and may have any alignment: anyone who exports the disk refuses what its
+//! block size does not allow. A request never reaches beyond the disk's end when it comes here.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! What a disk's contents cost: memory is taken for what needs it and released, spilled and refused beyond a limit.
+//! What a disk's contents cost: memory is taken for what needs it and released, spilled and refused beyond a
+//! limit.
 //!
 //! One test at a time, as the memory of the whole process is inspected.
 

@@ -1,7 +1,8 @@
-//! A day in the life of a disk: random requests in batches, with faults that come and go, snapshots, logs and views, and in the end
-//! the disk holds what a plain array holds.
+//! A day in the life of a disk: random requests in batches, with faults that come and go, snapshots, logs and
+//! views, and in the end the disk holds what a plain array holds.
 //!
-//! The time is the disk's own, a hard disk's. By default a few minutes of it pass; `FSAGE_DISK_HOURS=24` makes it a day (build with `--release`).
+//! The time is the disk's own, a hard disk's. By default a few minutes of it pass; `FSAGE_DISK_HOURS=24`
+//! makes it a day (build with `--release`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
@@ -180,7 +181,8 @@ impl Day {
             match data {
                 Data::In(bytes) => {
                     let worst = self.plain.worst_difference(offset_bytes, bytes);
-                    // A rule of rot and one of the requests may have struck the same sector, and the latter again.
+                    // A rule of rot and one of the requests may have struck the same sector, and the latter
+                    // again.
                     assert!(worst == 0 || !self.disk.faults().is_idle() && worst <= 8, "{request:?}");
                     self.seen.rotten_reads += u64::from(worst > 0);
                 }

@@ -1,5 +1,5 @@
-//! The store against a plain map of blocks: random requests over all sizes and alignments, with snapshots, a log,
-//! views moved along it, and a spill file.
+//! The store against a plain map of blocks: random requests over all sizes and alignments, with snapshots, a
+//! log, views moved along it, and a spill file.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
@@ -362,7 +362,8 @@ impl Pair {
     }
 }
 
-/// Compares all blocks that are not zero in the model, and those around them; the counts say that no others are.
+/// Compares all blocks that are not zero in the model, and those around them; the counts say that no others
+/// are.
 fn compare_all(size: u64, plain: &Plain, mut read: impl FnMut(u64, &mut [u8])) {
     let (mut is, mut expected) = ([1; 3 * 4096], [2; 3 * 4096]);
     for number in plain.blocks.keys() {
@@ -398,7 +399,8 @@ fn check_pieces(store: &mut Store, pieces: &[Piece], start: u64, bytes: &[u8]) {
     assert_eq!(at, bytes.len());
 }
 
-/// Bytes of many kinds: foreign, zeros, self-describing runs from many places, tails, torn ones, and mixtures.
+/// Bytes of many kinds: foreign, zeros, self-describing runs from many places, tails, torn ones, and
+/// mixtures.
 fn make(length: u64, offset: u64, kind: u8, seed: u64) -> Vec<u8> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut bytes = vec![0; usize::try_from(length).unwrap()];

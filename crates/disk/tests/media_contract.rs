@@ -118,7 +118,8 @@ proptest! {
         }
     }
 
-    /// A queue that is served together is never slower than the same requests one by one, but for what a flush forces.
+    /// A queue that is served together is never slower than the same requests one by one, but for what a
+    /// flush forces.
     #[test]
     fn a_batch_costs_no_more_than_one_by_one(
         batch in proptest::collection::vec(request(64 * MIB), 1..40),
@@ -153,7 +154,8 @@ fn time_does_not_go_back() {
     }
 }
 
-/// What was asked before a rest changes nothing of what is asked after it takes, on a medium that keeps no more than its buffers.
+/// What was asked before a rest changes nothing of what is asked after it takes, on a medium that keeps no
+/// more than its buffers.
 #[test]
 fn after_a_rest_a_disk_takes_as_long_as_after_any_other() {
     let reads: Vec<Request> =

@@ -1,4 +1,5 @@
-//! The card, as flashbench finds it: the geometry comes from times alone and must be the one that was configured.
+//! The card, as flashbench finds it: the geometry comes from times alone and must be the one that was
+//! configured.
 
 #![allow(dead_code, reason = "other tests and the example use the rest of the rig")]
 
@@ -25,7 +26,8 @@ fn boundaries_are_where_time_jumps() {
     }
 }
 
-/// Throughput collapses once more units are written in turn than may be open. The unit is the one the times gave.
+/// Throughput collapses once more units are written in turn than may be open. The unit is the one the times
+/// gave.
 #[test]
 fn open_units_are_where_throughput_collapses() {
     for (card, _, _, _, open, any) in GEOMETRIES {

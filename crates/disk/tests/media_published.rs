@@ -33,7 +33,8 @@ fn hold(preset: &str, figures: &[Figure], least: usize, tolerance: impl Fn(&str)
 #[test]
 fn hard_disks_keep_their_data_sheets() {
     for sheet in &HDD_SHEETS {
-        // The mean of a seek over equally likely places is weighted by the longer outer tracks, the data sheet's is not.
+        // The mean of a seek over equally likely places is weighted by the longer outer tracks, the data
+        // sheet's is not.
         hold(
             sheet.preset,
             &hdd_figures(sheet),
@@ -55,7 +56,8 @@ fn drives_keep_their_data_sheets() {
     }
 }
 
-/// A queue lets the disk choose: more requests per second with every doubling, at most what the seeks that are left allow.
+/// A queue lets the disk choose: more requests per second with every doubling, at most what the seeks that
+/// are left allow.
 #[test]
 fn a_queue_shortens_positioning() {
     for sheet in &HDD_SHEETS {
@@ -68,7 +70,8 @@ fn a_queue_shortens_positioning() {
     }
 }
 
-/// From zone to zone inwards the rate falls and never rises; streaming keeps the head's rate but for the switches.
+/// From zone to zone inwards the rate falls and never rises; streaming keeps the head's rate but for the
+/// switches.
 #[test]
 fn sequential_rates_follow_the_zones() {
     for sheet in &HDD_SHEETS {
@@ -109,8 +112,8 @@ fn simple(more: &str) -> String {
 
 const UNITS: u64 = 1 << 16;
 
-/// Host writes of single units to where `place` says, after the drive was filled; gives the amplification of the second
-/// half of them.
+/// Host writes of single units to where `place` says, after the drive was filled; gives the amplification of
+/// the second half of them.
 fn amplification(bench: &mut Bench, count: u64, place: impl Fn(&mut Bench) -> u64) -> f64 {
     let half = |bench: &mut Bench| {
         let grown = bench.grown(&["flash_write_bytes", "host_write_bytes"], |bench| {
@@ -202,7 +205,8 @@ fn levelling_narrows_the_spread_of_wear() {
     assert!(amplification < without * 1.5, "{amplification:.3} against {without:.3}");
 }
 
-/// The part with one bit a cell takes a burst at the published rate; behind it the drive is as slow as its flash.
+/// The part with one bit a cell takes a burst at the published rate; behind it the drive is as slow as its
+/// flash.
 #[test]
 fn a_burst_ends_with_the_one_bit_part() {
     let size_bytes = 4096 * MIB;
@@ -233,8 +237,9 @@ fn the_steady_state_is_the_one_that_writing_leads_to() {
     assert!((worn / written - 1.0).abs() < 0.05, "{worn:.0} against {written:.0} writes per second");
 }
 
-/// Collecting is spread over the writes that make it necessary. The specification of the DC S3700 says: 99.9 % of random reads
-/// and writes of 4 KiB at depth 1 within 500 us, and the slowest intervals at depth 32 within 90 % of the mean.
+/// Collecting is spread over the writes that make it necessary. The specification of the DC S3700 says: 99.9
+/// % of random reads and writes of 4 KiB at depth 1 within 500 us, and the slowest intervals at depth 32
+/// within 90 % of the mean.
 #[test]
 fn the_steady_state_is_steady() {
     let size_bytes = 2048 * MIB;

@@ -1,5 +1,6 @@
-//! The order in which the disk gets requests is one that the block layer allows: what was completed before another was issued is also
-//! served before it. Checked against the kernel's block tracepoints, request by request, while ext4 and direct writers load the disk.
+//! The order in which the disk gets requests is one that the block layer allows: what was completed before
+//! another was issued is also served before it. Checked against the kernel's block tracepoints, request by
+//! request, while ext4 and direct writers load the disk.
 
 #![expect(clippy::unwrap_used, reason = "tests panic")]
 
@@ -157,7 +158,8 @@ fn compare(events: &[Event], seen: &[Request]) -> Verdict {
         } else if let Some(place) = under_way.get_mut(key).and_then(VecDeque::pop_front) {
             latest_done = latest_done.max(Some(place));
         } else if key.kind != 'F' {
-            // A flush that someone asked for is done by one that the block layer issues for several: its own completion is a second one.
+            // A flush that someone asked for is done by one that the block layer issues for several: its own
+            // completion is a second one.
             verdict.violations.push(format!("{key:?} was done without having been issued"));
         }
     }

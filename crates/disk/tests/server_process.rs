@@ -39,7 +39,8 @@ fn is_root() -> bool {
     root
 }
 
-/// A server in a temporary directory, and what stands on its disk. All of it goes when dropped, however the test ended.
+/// A server in a temporary directory, and what stands on its disk. All of it goes when dropped, however the
+/// test ended.
 struct Disk {
     ready: Ready,
     place: ServerDirectory,
@@ -463,7 +464,8 @@ fn kill_under_load(name: &str, after: Duration) {
     std::thread::sleep(after);
     disk.kill(Signal::KILL);
     disk.wait_for_end();
-    // Whatever a load is waiting for must fail. What only writes to the page cache may continue until it flushes.
+    // Whatever a load is waiting for must fail. What only writes to the page cache may continue until it
+    // flushes.
     for load in &mut loads {
         within(&format!("{name}: the load's end"), || load.try_wait().unwrap().is_some());
     }

@@ -1,14 +1,16 @@
 //! The same logical tree once more: what the *unaged* state is made of.
 //!
-//! One thread walks the source in the order in which it lists its names and makes each thing where it is met, so the
-//! copy is allocated as a fresh file system allocates a tree that is unpacked in one go. Copied are bytes,
-//! permissions, symbolic links, hard links (as far as both names are in the tree) and empty directories; holes stay holes.
-//! Of permissions only read, write and execute: the copy belongs to anyone who makes it, and a set-user-ID bit would make somebody's program root's.
-//! Owners, times, extended attributes and space reserved beyond the end of files are not; sockets, pipes
-//! and devices are refused. Self-describing data says to which file identity it belongs, not under which name it
-//! lies, so a copy verifies as its source does.
+//! One thread walks the source in the order in which it lists its names and makes each thing where it is met,
+//! so the copy is allocated as a fresh file system allocates a tree that is unpacked in one go. Copied are
+//! bytes, permissions, symbolic links, hard links (as far as both names are in the tree) and empty
+//! directories; holes stay holes. Of permissions only read, write and execute: the copy belongs to anyone who
+//! makes it, and a set-user-ID bit would make somebody's program root's. Owners, times, extended attributes
+//! and space reserved beyond the end of files are not; sockets, pipes and devices are refused.
+//! Self-describing data says to which file identity it belongs, not under which name it lies, so a copy
+//! verifies as its source does.
 //!
-//! At the end the copy is synced, dropped from the caches and read back: its digest must be that of what was read.
+//! At the end the copy is synced, dropped from the caches and read back: its digest must be that of what was
+//! read.
 
 mod digest;
 
@@ -41,8 +43,8 @@ pub use digest::tree_digest;
 /// Copies the tree below `from` into the directory `to`, which must be empty (`lost+found` aside).
 ///
 /// # Errors
-/// [`MeasureError::Differs`] when what was read back is not what was copied; [`MeasureError::Leftover`] when `to` holds
-/// something; anything that cannot be read or made. What was made until then stays.
+/// [`MeasureError::Differs`] when what was read back is not what was copied; [`MeasureError::Leftover`] when
+/// `to` holds something; anything that cannot be read or made. What was made until then stays.
 pub fn run(
     from: &Path,
     to: &Path,

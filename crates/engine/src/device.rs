@@ -2,9 +2,10 @@
 //!
 //! `/sys/dev/block/MAJOR:MINOR/stat` (Documentation/block/stat.rst): the 7th field is sectors of 512 bytes
 //! written, whatever the device's sector size. `st_dev` names the device but on btrfs, whose numbers are
-//! anonymous and differ between `stat` and the mount table: there the line of the mount (`/proc/self/mountinfo`,
-//! found by the mount's number) tells the source, and `/sys/fs/btrfs/*/devices` every device of the file
-//! system. File systems without a block device (tmpfs, nfs, overlay) have no counter.
+//! anonymous and differ between `stat` and the mount table: there the line of the mount
+//! (`/proc/self/mountinfo`, found by the mount's number) tells the source, and `/sys/fs/btrfs/*/devices`
+//! every device of the file system. File systems without a block device (tmpfs, nfs, overlay) have no
+//! counter.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,8 +1,8 @@
 //! Random numbers and the distributions that workloads draw from.
 //!
-//! Results must not change with a compiler, a C library or a dependency, since they decide which operations a seed
-//! stands for. So everything from 64 random bits to a number is done here, in integers or in the four IEEE
-//! operations and square root, which every machine rounds alike; logarithm and exponential are our own
+//! Results must not change with a compiler, a C library or a dependency, since they decide which operations a
+//! seed stands for. So everything from 64 random bits to a number is done here, in integers or in the four
+//! IEEE operations and square root, which every machine rounds alike; logarithm and exponential are our own
 //! (`normal`). Golden tests hold the values.
 
 mod alias;

@@ -1,8 +1,9 @@
 //! Turns operations into system calls, and times them.
 //!
-//! An operation's latency is the time (`CLOCK_MONOTONIC_RAW`, or the virtual disk's own clock where there is one) from just before its first system call to just after its
-//! last one, open and close included; making the data is left out (a first chunk is made before, later ones
-//! with the watch held). Nothing is allocated, formatted, locked or dispatched dynamically in between.
+//! An operation's latency is the time (`CLOCK_MONOTONIC_RAW`, or the virtual disk's own clock where there is
+//! one) from just before its first system call to just after its last one, open and close included; making
+//! the data is left out (a first chunk is made before, later ones with the watch held). Nothing is allocated,
+//! formatted, locked or dispatched dynamically in between.
 //!
 //! A create or append that fails half-way is undone, so that the tree model, which changes only on success,
 //! stays true. Files are reached by `openat` from a bounded cache of directory descriptors.
@@ -35,7 +36,8 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 /// Permissions of new files and directories, before the umask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
-/// For every file that is opened: no link is followed, and a FIFO in a file's place is not waited for. Ordinary files ignore the last.
+/// For every file that is opened: no link is followed, and a FIFO in a file's place is not waited for.
+/// Ordinary files ignore the last.
 const NO_WAITING: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
 /// How an executor works; the same for every thread of a load.
@@ -76,7 +78,8 @@ pub struct Timed {
 }
 
 impl Executor {
-    /// An executor of `thread` below `directory`, the load's open one, where the thread's top directory must exist; operations are timed by `clock`.
+    /// An executor of `thread` below `directory`, the load's open one, where the thread's top directory must
+    /// exist; operations are timed by `clock`.
     ///
     /// # Errors
     /// The top directory cannot be opened.
@@ -141,8 +144,8 @@ impl Executor {
         }
     }
 
-    /// Writes out, one by one, the files that were written since the last time, where that is to be done by operations and not by
-    /// timers (see `settle`).
+    /// Writes out, one by one, the files that were written since the last time, where that is to be done by
+    /// operations and not by timers (see `settle`).
     pub fn write_out(&mut self) {
         let places = self.settler.as_mut().map(Settler::take).unwrap_or_default();
         for place in places {

@@ -1,6 +1,7 @@
 //! Traces for other programs: iologs of `fio`, plain CSV.
 //!
-//! Operations that failed when recorded are left out, and so is what the format has no word for; both are counted. Random accesses become one line each.
+//! Operations that failed when recorded are left out, and so is what the format has no word for; both are
+//! counted. Random accesses become one line each.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! A profile scaled to a volume: what a workload must make there.
 //!
-//! Shares, sizes and shapes stay; counts are scaled to what fits. Files larger than a 64th of the volume are left out:
-//! one of them would move its use by more than holding it steady can make good.
+//! Shares, sizes and shapes stay; counts are scaled to what fits. Files larger than a 64th of the volume are
+//! left out: one of them would move its use by more than holding it steady can make good.
 
 use std::collections::BTreeMap;
 
@@ -119,8 +119,9 @@ fn directories(profile: &Profile, files: u64, threads: u64) -> DirectorySpec {
     DirectorySpec { count, fan_out, depth }
 }
 
-/// The workload with every key that follows from its profile, for a volume of this size (0: unknown, then that of the
-/// profile's own). Keys that were given stay. Without a profile nothing changes; doing it twice is doing it once.
+/// The workload with every key that follows from its profile, for a volume of this size (0: unknown, then
+/// that of the profile's own). Keys that were given stay. Without a profile nothing changes; doing it twice
+/// is doing it once.
 #[must_use]
 pub fn derived(spec: &DriftSpec, volume_bytes: u64, threads: u32) -> DriftSpec {
     use OperationKind as K;

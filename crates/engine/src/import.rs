@@ -1,13 +1,14 @@
 //! Traces of other programs' recordings: output of `strace`, iologs of `fio`, plain CSV.
 //!
-//! What was recorded names files by paths; a trace of ours names them by numbers ([`crate::tree`]), so names are not kept. Operations of
-//! several processes are put into one order, that of their ends, and into one thread: who waited for whom cannot be told from such a
-//! log. Data is made of whole blocks and has no holes: accesses are widened to the blocks they touch, gaps are filled; each
-//! such change is counted, and so is everything that cannot be said in our operations ([`Origin`]).
+//! What was recorded names files by paths; a trace of ours names them by numbers ([`crate::tree`]), so names
+//! are not kept. Operations of several processes are put into one order, that of their ends, and into one
+//! thread: who waited for whom cannot be told from such a log. Data is made of whole blocks and has no holes:
+//! accesses are widened to the blocks they touch, gaps are filled; each such change is counted, and so is
+//! everything that cannot be said in our operations ([`Origin`]).
 //!
-//! What was there before the recording is made by a prelude, as large as the recording needs it. To know that, the file
-//! is read twice: once for the needs, once for the rows. Memory: live files and directories, and 40 bytes for
-//! each file that was there before; not the length of the recording.
+//! What was there before the recording is made by a prelude, as large as the recording needs it. To know
+//! that, the file is read twice: once for the needs, once for the rows. Memory: live files and directories,
+//! and 40 bytes for each file that was there before; not the length of the recording.
 //!
 //! Operations that failed when recorded are counted and left out.
 
@@ -90,7 +91,8 @@ pub struct ImportReport {
 /// Reads what `program` recorded in `input` and writes it as a trace.
 ///
 /// # Errors
-/// A file that cannot be read or written; a line that is not what the program writes, or is cut off, by its number.
+/// A file that cannot be read or written; a line that is not what the program writes, or is cut off, by its
+/// number.
 pub fn import(
     program: Program,
     input: &Path,

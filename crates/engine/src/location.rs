@@ -1,9 +1,10 @@
 //! Directories to work in: where they are, and holding on to them.
 //!
-//! What is on a volume may be anybody's: an image from elsewhere can hold a symbolic link in the place of any directory. So a directory is
-//! reached once, by [`Location::open`], and everything below it is reached from its descriptor by [`Anchor::open`]: `openat2(2)` with
-//! `RESOLVE_BENEATH`, `RESOLVE_NO_SYMLINKS` and `RESOLVE_NO_XDEV`, which follows no link, leaves the directory by no `..` and enters no other
-//! mount. Interfaces that take only paths get [`Anchor::held`], which names the descriptor. Needs Linux 5.6.
+//! What is on a volume may be anybody's: an image from elsewhere can hold a symbolic link in the place of any
+//! directory. So a directory is reached once, by [`Location::open`], and everything below it is reached from
+//! its descriptor by [`Anchor::open`]: `openat2(2)` with `RESOLVE_BENEATH`, `RESOLVE_NO_SYMLINKS` and
+//! `RESOLVE_NO_XDEV`, which follows no link, leaves the directory by no `..` and enters no other mount.
+//! Interfaces that take only paths get [`Anchor::held`], which names the descriptor. Needs Linux 5.6.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -102,14 +103,16 @@ pub trait Reach {
     /// It is missing; its mount point is none; the way to it leaves the volume.
     fn open(&self) -> Result<Anchor, LocationError>;
 
-    /// Opens it to change what is below. A directory of the user's own choice must be one that root may write in: it is reached without
-    /// following links of other users, and root refuses one that belongs to another user unless `--allow-foreign-owner` was given.
+    /// Opens it to change what is below. A directory of the user's own choice must be one that root may write
+    /// in: it is reached without following links of other users, and root refuses one that belongs to another
+    /// user unless `--allow-foreign-owner` was given.
     ///
     /// # Errors
     /// As [`Reach::open`]; for root a link or directory of another user.
     fn open_to_change(&self) -> Result<Anchor, LocationError>;
 
-    /// Makes it, where it is not there yet, and opens it. The directories above it must be there on a volume; else they are made too.
+    /// Makes it, where it is not there yet, and opens it. The directories above it must be there on a volume;
+    /// else they are made too.
     ///
     /// # Errors
     /// As [`Reach::open`]; something else has its name, or no right to.
@@ -207,8 +210,8 @@ impl AsFd for Anchor {
 }
 
 impl Anchor {
-    /// A directory of the user's own choice, to be read: links in its path are followed. What is changed goes through
-    /// [`Location::open_to_change`].
+    /// A directory of the user's own choice, to be read: links in its path are followed. What is changed goes
+    /// through [`Location::open_to_change`].
     ///
     /// # Errors
     /// What opening says.
@@ -229,7 +232,8 @@ impl Anchor {
         self.fd.as_fd()
     }
 
-    /// A path of the descriptor, for interfaces that take no descriptors; it is this directory's while the anchor is held, in this process.
+    /// A path of the descriptor, for interfaces that take no descriptors; it is this directory's while the
+    /// anchor is held, in this process.
     #[must_use]
     pub fn held(&self) -> PathBuf {
         fsage_sys::mount::descriptor_path(self.fd())
@@ -238,7 +242,8 @@ impl Anchor {
     /// Opens what is below: without following links, without leaving the directory, on its mount.
     ///
     /// # Errors
-    /// `ELOOP` for a symbolic link in the path, `EXDEV` for a way out or another mount, else what opening says.
+    /// `ELOOP` for a symbolic link in the path, `EXDEV` for a way out or another mount, else what opening
+    /// says.
     pub fn open(&self, below: impl Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         open_beneath(self.fd(), below, flags, mode)
     }

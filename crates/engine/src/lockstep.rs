@@ -1,17 +1,18 @@
 //! One workload on several volumes in lock-step.
 //!
-//! The workload runs on the first volume, the leader; what succeeds there is done on the others, operation for operation
-//! and in its order, and what fails there is left out, as in Conway et al. 2019 (§4: full and empty disk). So all volumes
-//! go through the same logical states. An operation that ends differently on a follower is a divergence: the first one
-//! is told with its number, and nothing continues.
+//! The workload runs on the first volume, the leader; what succeeds there is done on the others, operation
+//! for operation and in its order, and what fails there is left out, as in Conway et al. 2019 (§4: full and
+//! empty disk). So all volumes go through the same logical states. An operation that ends differently on a
+//! follower is a divergence: the first one is told with its number, and nothing continues.
 //!
-//! A run ends between two rounds, with everything written out and nothing kept open, so that the volumes can be
-//! unmounted, inspected and measured before the next run continues from there. The state of the workload stays in a
-//! [`Lockstep`].
+//! A run ends between two rounds, with everything written out and nothing kept open, so that the volumes can
+//! be unmounted, inspected and measured before the next run continues from there. The state of the workload
+//! stays in a [`Lockstep`].
 //!
-//! Each part of a round ends with a `syncfs`, which is part of its cost. On disks in model time followers work at the same
-//! time as the leader, because their time is the disks' own; anywhere else they take turns by batches, and a part
-//! costs what its operations and its syncs took. Memory: batches of [`BATCH`] operations, and the model of the tree.
+//! Each part of a round ends with a `syncfs`, which is part of its cost. On disks in model time followers
+//! work at the same time as the leader, because their time is the disks' own; anywhere else they take turns
+//! by batches, and a part costs what its operations and its syncs took. Memory: batches of [`BATCH`]
+//! operations, and the model of the tree.
 
 mod place;
 

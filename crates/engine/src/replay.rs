@@ -1,10 +1,10 @@
 //! Runs the operations of a trace again in another directory.
 //!
-//! Each recorded thread has a thread of its own that does its operations in their order; threads own their parts of
-//! the tree, so nothing else needs to be kept in order. Operations that failed when recorded are left out, as
-//! in Conway et al. 2019. A model follows what succeeds; at the end the directory is walked, and when it has
-//! another shape than the model, that is an error. The digest in the result is that of the model, and so the same as that of the load
-//! that was recorded when every operation ended as it did then.
+//! Each recorded thread has a thread of its own that does its operations in their order; threads own their
+//! parts of the tree, so nothing else needs to be kept in order. Operations that failed when recorded are
+//! left out, as in Conway et al. 2019. A model follows what succeeds; at the end the directory is walked, and
+//! when it has another shape than the model, that is an error. The digest in the result is that of the model,
+//! and so the same as that of the load that was recorded when every operation ended as it did then.
 
 mod pace;
 mod resume;
@@ -166,8 +166,8 @@ impl ReplayError {
 /// (buffered, direct or fast, with materialising at the end).
 ///
 /// # Errors
-/// An unreadable trace, a directory that cannot be worked in, a device that stopped working, a tree that
-/// does not become what the trace says (an operation that failed only now is in [`LoadResult::failed`] and the
+/// An unreadable trace, a directory that cannot be worked in, a device that stopped working, a tree that does
+/// not become what the trace says (an operation that failed only now is in [`LoadResult::failed`] and the
 /// caveats: then the trees differ by right).
 pub fn run(
     trace: &Path,
@@ -178,11 +178,12 @@ pub fn run(
     run_with(trace, directory, &ReplayOptions::default(), control, sink).map(|result| result.load)
 }
 
-/// As [`run`], at the speed and with the care that `options` ask for. With a state file a replay that was killed, or stopped when
-/// asked, can be resumed; the file is removed when the replay is whole.
+/// As [`run`], at the speed and with the care that `options` ask for. With a state file a replay that was
+/// killed, or stopped when asked, can be resumed; the file is removed when the replay is whole.
 ///
 /// # Errors
-/// As [`run`]; also a state file of another replay, or a directory that was interrupted in when `resume` is not asked.
+/// As [`run`]; also a state file of another replay, or a directory that was interrupted in when `resume` is
+/// not asked.
 pub fn run_with(
     trace: &Path,
     directory: &Path,
@@ -243,7 +244,8 @@ pub fn run_with(
 
 fn spec(preamble: &Preamble, directory: &Path) -> LoadSpec {
     LoadSpec {
-        // What held or made room is in the trace; nothing is steered again, and no workload is asked for anything.
+        // What held or made room is in the trace; nothing is steered again, and no workload is asked for
+        // anything.
         workload: WorkloadSpec::Drift(DriftSpec::default()),
         directory: directory.to_owned(),
         // Recorded threads did unequal numbers of operations: each source runs to its own end.
@@ -309,7 +311,8 @@ impl Begun {
             resume::remove_trees(test_directory.anchor(), &noted)?;
         }
         if position.is_none() {
-            // Before the state file, which names them; what is of somebody else, or of a load, is refused here.
+            // Before the state file, which names them; what is of somebody else, or of a load, is refused
+            // here.
             test_directory.make_tops(trees.len())?;
         }
         let header = header.with_trees(resume::identities(test_directory.anchor(), trees.len()));
@@ -320,8 +323,8 @@ impl Begun {
     }
 }
 
-/// Makes sure that no other replay works in the directory: one whose caller was killed takes a moment to end. The lock goes with the
-/// directory's descriptor.
+/// Makes sure that no other replay works in the directory: one whose caller was killed takes a moment to end.
+/// The lock goes with the directory's descriptor.
 fn lock(test_directory: &TestDirectory) -> Result<(), ReplayError> {
     for _ in 0..LOCK_TRIES {
         match rustix::fs::flock(test_directory.fd(), FlockOperation::NonBlockingLockExclusive) {

@@ -1,12 +1,13 @@
 //! Traces: every operation of a load with its outcome, as columns of a Parquet file.
 //!
-//! One row an operation. Rows of a thread are in its order; threads are interleaved in batches. Row groups have
-//! 65,536 rows, columns are zstd-compressed ([`column`] has the encodings). 300,000 operations
-//! of the benches' mix take 10.7 bytes a row; 15.7 if what earlier rows say of a file were repeated. `kind` is text, every other column an unsigned number (`errno` signed), so that
-//! pandas, DuckDB and R read the file as it is.
-//! File metadata (key → value): `fsage.format` → [`FORMAT_VERSION`], `fsage.load` → the load's specification in
-//! JSON, `fsage.directories` → for each thread the `[number, parent]` pairs of the directories it began with; `fsage.checkpoints` →
-//! `[thread, sequence, digest]` of each [`Checkpoint`], `fsage.prelude` → [`Preamble::prelude`], `fsage.origin` → [`Origin`] of an imported trace.
+//! One row an operation. Rows of a thread are in its order; threads are interleaved in batches. Row groups
+//! have 65,536 rows, columns are zstd-compressed ([`column`] has the encodings). 300,000 operations of the
+//! benches' mix take 10.7 bytes a row; 15.7 if what earlier rows say of a file were repeated. `kind` is text,
+//! every other column an unsigned number (`errno` signed), so that pandas, DuckDB and R read the file as it
+//! is. File metadata (key → value): `fsage.format` → [`FORMAT_VERSION`], `fsage.load` → the load's
+//! specification in JSON, `fsage.directories` → for each thread the `[number, parent]` pairs of the
+//! directories it began with; `fsage.checkpoints` → `[thread, sequence, digest]` of each [`Checkpoint`],
+//! `fsage.prelude` → [`Preamble::prelude`], `fsage.origin` → [`Origin`] of an imported trace.
 //!
 //! A Parquet file is unreadable without its footer, which is written last: the trace of a load that did not
 //! end is lost, and [`read`] says so.
@@ -33,15 +34,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::tree::Directory;
 
-/// Version of the columns and metadata. 1: first. 2: `directory`, `name`, `size` and `version` are null where they follow.
-/// 3: checkpoints, prelude and origin in the metadata (all may be absent); the columns are those of 2.
+/// Version of the columns and metadata. 1: first. 2: `directory`, `name`, `size` and `version` are null where
+/// they follow. 3: checkpoints, prelude and origin in the metadata (all may be absent); the columns are those
+/// of 2.
 pub const FORMAT_VERSION: u32 = 3;
 
-/// Fewest operations of a thread between two of its checkpoints. A tree of many files has them farther apart ([`checkpoint_after`]),
-/// for its digest is a walk over all of them.
+/// Fewest operations of a thread between two of its checkpoints. A tree of many files has them farther apart
+/// ([`checkpoint_after`]), for its digest is a walk over all of them.
 pub const CHECKPOINT_OPERATIONS: u64 = 1 << 16;
 
-/// Operations of a thread with so many live files until its next checkpoint: the digest costs the less an operation, the more there are.
+/// Operations of a thread with so many live files until its next checkpoint: the digest costs the less an
+/// operation, the more there are.
 #[must_use]
 pub const fn checkpoint_after(files: u64) -> u64 {
     let wide = files.saturating_mul(2);

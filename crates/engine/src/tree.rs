@@ -1,7 +1,7 @@
 //! Where the objects of a load are: from directory and name numbers to paths, and the shape of a tree.
 //!
-//! Each thread has a tree of its own below the directory of the load. Paths follow from numbers alone, so that
-//! operations, traces and models carry numbers only:
+//! Each thread has a tree of its own below the directory of the load. Paths follow from numbers alone, so
+//! that operations, traces and models carry numbers only:
 //!
 //! | object | name |
 //! | --- | --- |
@@ -66,8 +66,8 @@ pub fn write_file_name(path: &mut Vec<u8>, name: u64) {
     write_hex(path, b'f', name, 8);
 }
 
-/// Whether a path ends as those of our files do: a file name below any number of directories below a top directory.
-/// It takes the whole path, because the directory inspected may itself be inside a tree of ours.
+/// Whether a path ends as those of our files do: a file name below any number of directories below a top
+/// directory. It takes the whole path, because the directory inspected may itself be inside a tree of ours.
 #[must_use]
 pub fn is_file_path(path: &Path) -> bool {
     let mut names = path.components().rev().map(|part| part.as_os_str().as_bytes());
@@ -96,7 +96,8 @@ fn is_top(name: &[u8]) -> bool {
 }
 
 /// The directories of one thread's tree: which there are and where. Both the workload and the executor keep
-/// one; the executor's follows the `mkdir` and `rmdir` that succeeded. Numbers may be used again after `rmdir`.
+/// one; the executor's follows the `mkdir` and `rmdir` that succeeded. Numbers may be used again after
+/// `rmdir`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryTree {
     thread: u32,

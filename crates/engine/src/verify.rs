@@ -1,10 +1,11 @@
 //! Checks that the self-describing data below a directory is what it says.
 //!
-//! Every block of a file must be whole, of one and the same file identity, and at its own offset. Nothing is known of
-//! versions here, so data that is merely too old is not found. A block of zeros inside a file of ours is
-//! damage (`zero`): loads leave no holes. A file without any block of ours is damage when its path is one that a
-//! load makes ([`crate::tree`]); any other such file is counted and otherwise left alone. Zeros where the file system has space reserved and
-//! nothing written are `unwritten`: a load in fast mode did not get to write its data in place.
+//! Every block of a file must be whole, of one and the same file identity, and at its own offset. Nothing is
+//! known of versions here, so data that is merely too old is not found. A block of zeros inside a file of
+//! ours is damage (`zero`): loads leave no holes. A file without any block of ours is damage when its path is
+//! one that a load makes ([`crate::tree`]); any other such file is counted and otherwise left alone. Zeros
+//! where the file system has space reserved and nothing written are `unwritten`: a load in fast mode did not
+//! get to write its data in place.
 
 mod file;
 
@@ -66,10 +67,10 @@ impl VerifyError {
     }
 }
 
-/// Reads every regular file below `directory` and checks every block, with `threads` threads (0: one per CPU). Other file systems mounted there
-/// are left out unless `cross_mounts`.
-/// Damage is in the result, not an error; so is a file that cannot be read. Symbolic links are not followed.
-/// Memory: about 2 MiB per thread, whatever the number of files.
+/// Reads every regular file below `directory` and checks every block, with `threads` threads (0: one per
+/// CPU). Other file systems mounted there are left out unless `cross_mounts`. Damage is in the result, not an
+/// error; so is a file that cannot be read. Symbolic links are not followed. Memory: about 2 MiB per thread,
+/// whatever the number of files.
 ///
 /// # Errors
 /// `directory` itself cannot be read.

@@ -108,8 +108,8 @@ fn ext4_is_held() {
 
 #[test]
 fn xfs_is_held() {
-    // Unlinked inodes are freed in the background, up to 256 a CPU (fs/xfs/xfs_icache.c), here of 34 KiB on average: a
-    // single look on this small volume may see that much more, the middle of them does not.
+    // Unlinked inodes are freed in the background, up to 256 a CPU (fs/xfs/xfs_icache.c), here of 34 KiB on
+    // average: a single look on this small volume may see that much more, the middle of them does not.
     hold("xfs", &["-q"], 0.7, 1, 2.0 * 256.0 * 34.0 / 1024.0 / 400.0);
 }
 

@@ -58,7 +58,8 @@ impl Volume {
         (status.f_bfree * status.f_frsize, status.f_bavail * status.f_frsize)
     }
 
-    /// Fills the volume with small files, deletes two of three and lets large files grow through the holes in turns.
+    /// Fills the volume with small files, deletes two of three and lets large files grow through the holes in
+    /// turns.
     fn fragment(&self) {
         let data = vec![0x5a_u8; 1 << 20];
         for index in 0..6000_usize {
@@ -143,7 +144,8 @@ fn number_after(text: &str, label: &str) -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// What filefrag says of every file below `folder`: mapped extents as filefrag merges none, hence merged here: (extents, jumps, blocks) by path.
+/// What filefrag says of every file below `folder`: mapped extents as filefrag merges none, hence merged
+/// here: (extents, jumps, blocks) by path.
 fn filefrag(folder: &Path) -> BTreeMap<String, (u64, u64, u64)> {
     let script =
         format!("cd '{}' && find . -xdev -type f -links 1 -print0 | xargs -0 filefrag -v", folder.display());

@@ -1,4 +1,5 @@
-//! Loads on real file systems: the tree they leave, the data in it, and what they do when something gives out.
+//! Loads on real file systems: the tree they leave, the data in it, and what they do when something gives
+//! out.
 
 #![allow(clippy::unwrap_used, reason = "a test's way to fail and to say what it skips")]
 

@@ -1,4 +1,5 @@
-//! Every workload against a real directory: the kernel takes all its operations, and leaves the tree that its model says.
+//! Every workload against a real directory: the kernel takes all its operations, and leaves the tree that its
+//! model says.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;

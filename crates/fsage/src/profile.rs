@@ -82,8 +82,8 @@ pub fn read(base: &Path, path: &Path) -> Result<Profile, ProfileFileError> {
     parse(&file, &text)
 }
 
-/// Puts the content of a profile in the place of its path in a workload's table, with the names of the keys that are `given`
-/// and do not follow from it; paths are below `base`.
+/// Puts the content of a profile in the place of its path in a workload's table, with the names of the keys
+/// that are `given` and do not follow from it; paths are below `base`.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,4 +1,5 @@
-//! Workloads that have a target hold it on real file systems: use of the volume is within 1 % of it in the end, and every block is right.
+//! Workloads that have a target hold it on real file systems: use of the volume is within 1 % of it in the
+//! end, and every block is right.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

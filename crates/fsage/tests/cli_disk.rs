@@ -1,4 +1,5 @@
-//! `fsage disk` as people use it: a disk that stays, its counters, log, snapshots and faults, and what is said when it cannot be.
+//! `fsage disk` as people use it: a disk that stays, its counters, log, snapshots and faults, and what is
+//! said when it cannot be.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 

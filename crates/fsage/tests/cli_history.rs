@@ -1,4 +1,5 @@
-//! Real histories: repositories made with the system's git, trees and tar files, from their paths to the tree on a volume.
+//! Real histories: repositories made with the system's git, trees and tar files, from their paths to the tree
+//! on a volume.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

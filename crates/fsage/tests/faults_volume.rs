@@ -1,5 +1,5 @@
-//! What goes wrong around the volume, through the `fsage` program: each fault ends with its exit code and a way
-//! out, leaves nothing behind, and loses no complete trial.
+//! What goes wrong around the volume, through the `fsage` program: each fault ends with its exit code and a
+//! way out, leaves nothing behind, and loses no complete trial.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 

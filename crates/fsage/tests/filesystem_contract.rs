@@ -1,6 +1,6 @@
-//! What every file system must do, built-in or described: be made, mounted, written, synced, mounted again, read
-//! back, checked, agree with `statfs` about its free space, be unmounted, and leave nothing. A new driver is one
-//! more test here.
+//! What every file system must do, built-in or described: be made, mounted, written, synced, mounted again,
+//! read back, checked, agree with `statfs` about its free space, be unmounted, and leave nothing. A new
+//! driver is one more test here.
 
 #![allow(clippy::print_stdout, reason = "a test may say why it is skipped")]
 
@@ -272,7 +272,8 @@ fn described_by_commands() {
     contract(&file_system(&drivers, "plainext", json!({"features": "extent,flex_bg"}), &["lazytime"]), 128);
 }
 
-/// A file system that the kernel has (fuseblk) and that we have no driver for, with a mount program of its own.
+/// A file system that the kernel has (fuseblk) and that we have no driver for, with a mount program of its
+/// own.
 #[test]
 fn described_with_a_mount_program() {
     if !installed("mkntfs") || !installed("ntfs-3g") || !Path::new("/dev/fuse").exists() {

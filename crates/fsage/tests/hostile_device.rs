@@ -158,7 +158,8 @@ fn digest(file: &Path) -> blake3::Hash {
     hasher.finalize()
 }
 
-/// The foreign file on a loop device of this very number; gone when dropped. `None`: the kernel does not give it.
+/// The foreign file on a loop device of this very number; gone when dropped. `None`: the kernel does not give
+/// it.
 struct Foreign {
     device: PathBuf,
     file: PathBuf,

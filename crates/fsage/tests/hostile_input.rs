@@ -1,4 +1,5 @@
-//! What is read may be anything: a pipe that nobody writes, a device without end, a link out of a store, a plan that names other folders.
+//! What is read may be anything: a pipe that nobody writes, a device without end, a link out of a store, a
+//! plan that names other folders.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 

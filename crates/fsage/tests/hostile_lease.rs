@@ -360,7 +360,8 @@ fn a_users_later_file_of_the_same_name_survives() {
     }
 }
 
-/// Another size of requests in KiB than a device has now: a number of a loop device keeps its setting after it was detached.
+/// Another size of requests in KiB than a device has now: a number of a loop device keeps its setting after
+/// it was detached.
 fn another(now: &str) -> String {
     if now == "64" { "68" } else { "64" }.to_owned()
 }

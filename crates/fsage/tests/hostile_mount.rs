@@ -1,4 +1,5 @@
-//! What is on a volume may be anybody's: nobody but root may reach it, and nothing on it gives rights or runs.
+//! What is on a volume may be anybody's: nobody but root may reach it, and nothing on it gives rights or
+//! runs.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

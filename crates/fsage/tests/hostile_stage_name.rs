@@ -152,7 +152,8 @@ kind = "measure"
 measures = [{ kind = "create", files = 5 }, { kind = "append", file_share = 1.0 }, { kind = "delete", file_share = 1.0 }]
 "#;
 
-/// Restores the only image of a store, lets `change` work on its tree and puts it back under its old name, record and all.
+/// Restores the only image of a store, lets `change` work on its tree and puts it back under its old name,
+/// record and all.
 fn tamper(lab: &Lab, change: impl FnOnce(&Path)) {
     let images = Images::of(&lab.store());
     let mut record = images.list().remove(0);

@@ -1,4 +1,5 @@
-//! Text that others wrote cannot command a terminal, begin a line that looks like ours, or leave its place in a page.
+//! Text that others wrote cannot command a terminal, begin a line that looks like ours, or leave its place in
+//! a page.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 

@@ -1,4 +1,5 @@
-//! `kill -9` of saves and restores at random moments: no file looks complete that is not, and `fsage clean` leaves nothing.
+//! `kill -9` of saves and restores at random moments: no file looks complete that is not, and `fsage clean`
+//! leaves nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
 

@@ -1,7 +1,9 @@
-//! `kill -9` of lab, agent, disk server and several of them at random moments of every command that takes something from the host, and of
-//! the cleaning itself: after the next command, or `fsage clean`, nothing is left on the host and no complete trial is lost.
+//! `kill -9` of lab, agent, disk server and several of them at random moments of every command that takes
+//! something from the host, and of the cleaning itself: after the next command, or `fsage clean`, nothing is
+//! left on the host and no complete trial is lost.
 //!
-//! `FSAGE_KILLS` sets how many kills (14), `FSAGE_SEED` where they fall (printed); `scripts/kill-storm` makes a long storm of it.
+//! `FSAGE_KILLS` sets how many kills (14), `FSAGE_SEED` where they fall (printed); `scripts/kill-storm` makes
+//! a long storm of it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
@@ -88,7 +90,8 @@ impl Storm {
         Some(format!("{strike} after {} ms", moment.as_millis()))
     }
 
-    /// Kills a phase's command, and perhaps what cleans up after it; then recovers and looks. How many kills that made.
+    /// Kills a phase's command, and perhaps what cleans up after it; then recovers and looks. How many kills
+    /// that made.
     fn round(&mut self, phases: &mut [Box<dyn Phase>], turn: usize) -> u64 {
         let phase = phases[turn].as_mut();
         phase.prepare(&self.place, &mut self.dice);

@@ -1,7 +1,8 @@
-//! Mutants of every kind of file that somebody else may have written: none panics, hangs or exhausts memory, and none that is accepted
-//! changes anything but what was named.
+//! Mutants of every kind of file that somebody else may have written: none panics, hangs or exhausts memory,
+//! and none that is accepted changes anything but what was named.
 //!
-//! `FSAGE_MUTANTS` sets how many of each kind (300), `FSAGE_SEED` which (printed); `scripts/mutate` makes many.
+//! `FSAGE_MUTANTS` sets how many of each kind (300), `FSAGE_SEED` which (printed); `scripts/mutate` makes
+//! many.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 

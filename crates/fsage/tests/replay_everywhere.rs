@@ -1,5 +1,5 @@
-//! One trace on every file system of this kernel, on a volume that it nearly fills and on one that it leaves nearly empty: the end is the
-//! recorded one, byte for byte.
+//! One trace on every file system of this kernel, on a volume that it nearly fills and on one that it leaves
+//! nearly empty: the end is the recorded one, byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

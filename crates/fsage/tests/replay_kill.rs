@@ -1,5 +1,5 @@
-//! `kill -9` of a replay at random moments, of the program or of its agent: the same command with `--resume` continues, and the end is the
-//! recorded one, byte for byte.
+//! `kill -9` of a replay at random moments, of the program or of its agent: the same command with `--resume`
+//! continues, and the end is the recorded one, byte for byte.
 //!
 //! `FSAGE_KILLS` sets how many kills (20), `FSAGE_SEED` where they fall (printed).
 

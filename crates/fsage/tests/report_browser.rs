@@ -122,7 +122,8 @@ fn tainted(value: serde_json::Value, suspect: &str) -> serde_json::Value {
     }
 }
 
-/// Where a page would go, and what would be in its document: hovers over every chart first, since labels are drawn only then.
+/// Where a page would go, and what would be in its document: hovers over every chart first, since labels are
+/// drawn only then.
 const LOOK_FOR_TEXTS_OF_OTHERS: &str = r#"<script>
 addEventListener("load", () => setTimeout(() => {
   for (const plot of document.querySelectorAll("figure.chart .plot")) {

@@ -1,4 +1,5 @@
-//! The shipped study of usage and fullness, its quick preset once over: every cell is complete and every finding has an answer.
+//! The shipped study of usage and fullness, its quick preset once over: every cell is complete and every
+//! finding has an answer.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

@@ -56,7 +56,8 @@ fn every_state_is_what_it_says_and_images_are_shared() {
         assert_eq!(metric(trial, "grep").is_some(), state != "fresh");
         assert_eq!(metric(trial, "age.elapsed_s").is_some(), state == "aged");
         assert!(metric(trial, "create").is_some_and(|cost| cost > 0.0), "{state}");
-        // Where files lay is known whether the trial aged them itself or took the image; of a copy, where the copy's lay.
+        // Where files lay is known whether the trial aged them itself or took the image; of a copy, where the
+        // copy's lay.
         let places = Store::open(&lab.store()).unwrap().places(&trial.id).unwrap();
         let stages: Vec<String> =
             places.into_iter().flat_map(|record| record.volumes).map(|kept| kept.stage).collect();

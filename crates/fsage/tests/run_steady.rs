@@ -1,4 +1,5 @@
-//! Model time can be had again: two runs of a study with one seed agree, and what was changed on the host for that is released.
+//! Model time can be had again: two runs of a study with one seed agree, and what was changed on the host for
+//! that is released.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
 
@@ -13,8 +14,9 @@ use fsage::store::Store;
 use fsage_model::record::TrialStatus;
 use support::{Scratch, agent, can_mount, can_serve_disks, wait_for};
 
-/// Times that are compared, and how far two runs may be apart. Seen on two virtual CPUs, busy with other work: ext4 0.08 % at most,
-/// xfs 0.14 %, btrfs 4.6 % (ageing; it decides by itself when to commit) and 1.6 % (reading).
+/// Times that are compared, and how far two runs may be apart. Seen on two virtual CPUs, busy with other
+/// work: ext4 0.08 % at most, xfs 0.14 %, btrfs 4.6 % (ageing; it decides by itself when to commit) and 1.6 %
+/// (reading).
 const METRICS: &[(&str, f64, &[&str])] = &[
     ("ext4", 0.02, &["age.elapsed_s", "grep", "cold-random-read", "walk", "create", "append", "delete"]),
     ("xfs", 0.02, &["age.elapsed_s", "grep", "cold-random-read", "walk"]),
@@ -98,7 +100,8 @@ fn two_runs_with_one_seed_take_the_same_model_time() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
-    // Whoever else drops caches or pages things out has everything read again, and what was disturbed so agrees with nothing.
+    // Whoever else drops caches or pages things out has everything read again, and what was disturbed so
+    // agrees with nothing.
     let mut runs: Vec<Times> = Vec::new();
     let mut far = vec!["there were no two runs".to_owned()];
     while !far.is_empty() && runs.len() < RUNS {

@@ -322,7 +322,8 @@ fn a_folder_does_not_hide_a_shipped_study() {
     assert!(matches!(error, StudyError::NotFound { .. }), "{error}");
 }
 
-/// A study of `git` in a folder with a repository of three commits, `repo`, whose path it gives relative to its own.
+/// A study of `git` in a folder with a repository of three commits, `repo`, whose path it gives relative to
+/// its own.
 fn historical(history: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("repo");

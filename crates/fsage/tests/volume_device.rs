@@ -1,5 +1,5 @@
-//! Real devices behind the safety rules, and loop volumes, through a real agent. A loop device over a file stands
-//! in for a disk: after every refusal the file must be what it was.
+//! Real devices behind the safety rules, and loop volumes, through a real agent. A loop device over a file
+//! stands in for a disk: after every refusal the file must be what it was.
 
 mod volume_rig;
 

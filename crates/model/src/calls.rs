@@ -2,8 +2,8 @@
 
 /// Declares each call as a struct, and an enum of any of them, `{"TAG":"name-of-call", …fields}` in JSON.
 ///
-/// Where it is used there must be a trait `Call` with a type `Reply`, a trait `Handle<C: Call>` with `fn handle(&self, C)`, and a
-/// function that makes of each reply what the enum's `handled_by` releases.
+/// Where it is used there must be a trait `Call` with a type `Reply`, a trait `Handle<C: Call>` with
+/// `fn handle(&self, C)`, and a function that makes of each reply what the enum's `handled_by` releases.
 macro_rules! calls {
     (@declare $(#[$about:meta])* $name:ident) => {
         $(#[$about])*

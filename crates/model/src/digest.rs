@@ -1,8 +1,9 @@
-//! A digest of a set of things that does not depend on the order they come in: each thing gets a 128-bit hash,
-//! and the digest is their sum modulo 2^128. So threads digest their own parts and the sum is the whole.
+//! A digest of a set of things that does not depend on the order they come in: each thing gets a 128-bit
+//! hash, and the digest is their sum modulo 2^128. So threads digest their own parts and the sum is the
+//! whole.
 //!
-//! It tells accidents apart, not attacks: the hash is two chains of SplitMix64 finalisers (Steele, Lea & Flood
-//! 2014), not a cryptographic one. Its values are part of the stored results: they must not change.
+//! It tells accidents apart, not attacks: the hash is two chains of SplitMix64 finalisers (Steele, Lea &
+//! Flood 2014), not a cryptographic one. Its values are part of the stored results: they must not change.
 
 use std::fmt;
 

@@ -1,12 +1,14 @@
-//! Text from elsewhere, made harmless to show: names of files, facts of images, titles of studies, words of programs.
+//! Text from elsewhere, made harmless to show: names of files, facts of images, titles of studies, words of
+//! programs.
 //!
-//! A terminal takes some characters for commands (it may change its title, hide or overwrite lines, or be asked to type), and others
-//! let text read in another order than it is written. Such characters are shown as what they are (`\x1b`, `\u{202e}`).
-//! The command line's terminal does it to all that it writes, so no command can forget it. Its own colours pass because
-//! [`styled`] marks them with a number that nobody outside this process knows.
+//! A terminal takes some characters for commands (it may change its title, hide or overwrite lines, or be
+//! asked to type), and others let text read in another order than it is written. Such characters are shown as
+//! what they are (`\x1b`, `\u{202e}`). The command line's terminal does it to all that it writes, so no
+//! command can forget it. Its own colours pass because [`styled`] marks them with a number that nobody
+//! outside this process knows.
 //!
-//! A line break inside a name could still begin a line that looks like ours. [`line()`] shows it too; where a text is one line
-//! of several, whoever puts the lines together uses it.
+//! A line break inside a name could still begin a line that looks like ours. [`line()`] shows it too; where a
+//! text is one line of several, whoever puts the lines together uses it.
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
@@ -14,7 +16,8 @@ use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::OnceLock;
 
-/// Whether a character does something to a terminal or to the order of reading, rather than being seen. Line breaks and tabs too.
+/// Whether a character does something to a terminal or to the order of reading, rather than being seen. Line
+/// breaks and tabs too.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -59,7 +62,8 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| matches!(c, '\n' | '\t'), visible)
 }
 
-/// A text of several lines behind a label: those after the first are indented, so that none looks like a label of ours.
+/// A text of several lines behind a label: those after the first are indented, so that none looks like a
+/// label of ours.
 #[must_use]
 pub fn indented(text: &str) -> String {
     lines(text.trim_end_matches('\n')).replace('\n', "\n    ")

@@ -36,8 +36,8 @@ pub struct Item {
 }
 
 impl Item {
-    /// What would mend a tree, most effective first: in words, and what reading would then take. A copy that was really made, and takes
-    /// `made_ns`, says more than the bound that is estimated.
+    /// What would mend a tree, most effective first: in words, and what reading would then take. A copy that
+    /// was really made, and takes `made_ns`, says more than the bound that is estimated.
     #[must_use]
     pub fn remedies(&self, made_ns: Option<u64>) -> Vec<(&'static str, u64)> {
         let mut remedies = vec![
@@ -75,7 +75,8 @@ pub struct Explanation {
     pub directories: Vec<Item>,
     /// Files with most extra time, worst first.
     pub files: Vec<Item>,
-    /// Share of the tree's files that directly follow the file before them (0..=1): inter-file layout (Conway et al. 2017).
+    /// Share of the tree's files that directly follow the file before them (0..=1): inter-file layout (Conway
+    /// et al. 2017).
     pub inter_file_score: f64,
     /// Share of each cell in use, by the file system's word; empty where it does not tell.
     #[serde(default)]
@@ -94,7 +95,8 @@ impl Explanation {
         self
     }
 
-    /// The same with shares in thousandths, as it is kept: a third of the size, and no cell that is touched comes to be empty.
+    /// The same with shares in thousandths, as it is kept: a third of the size, and no cell that is touched
+    /// comes to be empty.
     #[must_use]
     pub fn coarse(mut self) -> Self {
         let coarse = |share: &mut f64| *share = (*share * 1000.0).ceil() / 1000.0;

@@ -29,16 +29,16 @@ use serde::{Deserialize, Serialize};
 pub struct FaultSpec {
     /// Whence all chance comes.
     pub seed: u64,
-    /// Sectors that cannot be read until they are written. The rate is that of sectors; requests are reads whose sectors go
-    /// bad.
+    /// Sectors that cannot be read until they are written. The rate is that of sectors; requests are reads
+    /// whose sectors go bad.
     pub read_error: Vec<RuleSpec>,
     /// Writes, discards and zeroings that fail. The rate is that of requests.
     pub write_error: Vec<RuleSpec>,
-    /// Flushes and forced writes that are answered, but bring nothing to the medium. The rate is that of requests; there is no
-    /// place.
+    /// Flushes and forced writes that are answered, but bring nothing to the medium. The rate is that of
+    /// requests; there is no place.
     pub ignored_flush: Vec<RuleSpec>,
-    /// Sectors of which one bit reads flipped until it is written. The rate is that of sectors; requests are writes whose
-    /// sectors rot.
+    /// Sectors of which one bit reads flipped until it is written. The rate is that of sectors; requests are
+    /// writes whose sectors rot.
     pub bit_rot: Vec<RuleSpec>,
     /// Requests that take longer. The rate is that of requests.
     pub slow_region: Vec<SlowSpec>,

@@ -1,7 +1,8 @@
 //! Facts about file systems: one row each, in the file of its family, and everything else looks them up here.
 //!
-//! A row is found by name ([`by_name`]: the name in studies, of the signature and of the type given to mount(2)) or by the type
-//! that `statfs` gives ([`by_statfs_type`]). What has no row is a file system that fsage knows nothing about.
+//! A row is found by name ([`by_name`]: the name in studies, of the signature and of the type given to
+//! mount(2)) or by the type that `statfs` gives ([`by_statfs_type`]). What has no row is a file system that
+//! fsage knows nothing about.
 
 use serde::Serialize;
 

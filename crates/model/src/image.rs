@@ -23,8 +23,8 @@ pub struct ImageSummary {
     pub chunks: u64,
     /// Length of the image.
     pub image_bytes: u64,
-    /// Identifies the content: the same for two images whose volumes agree in which blocks are in use and in every
-    /// byte of them. 64 hexadecimal digits.
+    /// Identifies the content: the same for two images whose volumes agree in which blocks are in use and in
+    /// every byte of them. 64 hexadecimal digits.
     pub digest: String,
     /// Time it took.
     pub elapsed_ns: u64,
@@ -99,7 +99,8 @@ impl Header {
         self.volume_bytes.div_ceil(BLOCK_BYTES)
     }
 
-    /// Blocks per chunk for a volume: 4 MiB, and more on large ones so that the index stays small (at most 32 MiB).
+    /// Blocks per chunk for a volume: 4 MiB, and more on large ones so that the index stays small (at most 32
+    /// MiB).
     pub fn span_for(volume_bytes: u64) -> u32 {
         match volume_bytes >> 40 {
             0..2 => 1024,

@@ -69,8 +69,9 @@ pub struct LayoutSummary {
     /// Smith & Seltzer 1997: share of blocks (but first ones) that directly follow their predecessor,
     /// over all files of at least two blocks; 1 when there are none.
     pub layout_score: f64,
-    /// Share of the files with extents (but the first) that begin on the volume where the one read before them ends: how the files of a
-    /// directory lie to each other (Conway et al. 2017, §2). 1 for a single file. Only where one thread looked, and so in reading order.
+    /// Share of the files with extents (but the first) that begin on the volume where the one read before
+    /// them ends: how the files of a directory lie to each other (Conway et al. 2017, §2). 1 for a single
+    /// file. Only where one thread looked, and so in reading order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inter_file_score: Option<f64>,
     /// Mapped bytes.

@@ -38,8 +38,8 @@ pub struct StopSpec {
     pub seconds: Option<f64>,
     /// When the volume has no space for an operation: no free block, or no free inode.
     pub full: bool,
-    /// When the volume's measured age reaches this; checked at every probe, and without probes every few thousand operations where
-    /// it needs none (`volume_overwrites`).
+    /// When the volume's measured age reaches this; checked at every probe, and without probes every few
+    /// thousand operations where it needs none (`volume_overwrites`).
     pub age: Option<AgeTarget>,
 }
 
@@ -58,9 +58,9 @@ pub struct AgeTarget {
     /// Extents per file and free extents both changed by less than this share (0..=1) over the last
     /// five probes.
     pub converged: Option<f64>,
-    /// Near to the workload's profile (`like`): use within 1 % of the volume, size distributions at most 0.05 apart
-    /// (Kolmogorov–Smirnov), share of files in one extent within 0.02. It may never be reached, so that `operations`, `bytes`
-    /// or `seconds` must be given as well.
+    /// Near to the workload's profile (`like`): use within 1 % of the volume, size distributions at most 0.05
+    /// apart (Kolmogorov–Smirnov), share of files in one extent within 0.02. It may never be reached, so that
+    /// `operations`, `bytes` or `seconds` must be given as well.
     #[serde(skip_serializing_if = "is_false")]
     pub near: bool,
 }
@@ -107,10 +107,12 @@ pub struct LoadSpec {
     /// Operations between two probes with the load stopped; 0: none but the last.
     #[serde(default)]
     pub probe_every: u64,
-    /// Most of the run (0..1) that probes may take: those that do not fit are left out. Absent: all are made, whatever they take.
+    /// Most of the run (0..1) that probes may take: those that do not fit are left out. Absent: all are made,
+    /// whatever they take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_share: Option<f64>,
-    /// Whether a probe also walks the layout of every file (costs some 10 µs per file). What `stop.age` needs is walked anyway.
+    /// Whether a probe also walks the layout of every file (costs some 10 µs per file). What `stop.age` needs
+    /// is walked anyway.
     #[serde(default)]
     pub probe_layout: bool,
     /// Run `fstrim` at every probe.
@@ -121,8 +123,9 @@ pub struct LoadSpec {
     pub trace: bool,
 }
 
-/// The order statistics of one kind of operation over some stretch of the load. Latencies in
-/// nanoseconds, of successful operations only, open and close included. On a virtual disk in model time they are by its clock.
+/// The order statistics of one kind of operation over some stretch of the load. Latencies in nanoseconds, of
+/// successful operations only, open and close included. On a virtual disk in model time they are by its
+/// clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
     /// Operations measured.
@@ -179,7 +182,8 @@ pub struct Probe {
     pub latency: BTreeMap<OperationKind, LatencySummary>,
     /// The same as one HdrHistogram interval-log line a kind (tag = the kind's name, ns).
     pub interval_log: Vec<String>,
-    /// What the virtual disk did since the last probe, without what probes asked of it; absent on anything else.
+    /// What the virtual disk did since the last probe, without what probes asked of it; absent on anything
+    /// else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
 }
@@ -232,8 +236,8 @@ pub struct LoadResult {
     pub bytes_written: u64,
     /// Bytes read by operations.
     pub bytes_read: u64,
-    /// User CPU time of the process while the load ran: its threads, the one in charge, the trace's writer. Probes,
-    /// upkeep and materialising are left out.
+    /// User CPU time of the process while the load ran: its threads, the one in charge, the trace's writer.
+    /// Probes, upkeep and materialising are left out.
     pub cpu_user_ns: u64,
     /// The same in the kernel; what kernel threads do for the load is not in it.
     pub cpu_sys_ns: u64,
@@ -249,8 +253,8 @@ pub struct LoadResult {
     /// Nanoseconds that they took, beside `elapsed_ns`.
     #[serde(default)]
     pub probe_ns: u64,
-    /// Every live file has its data in place. `false` only in fast mode, when writing it was given up: then files, or the end of
-    /// one, read as zeros.
+    /// Every live file has its data in place. `false` only in fast mode, when writing it was given up: then
+    /// files, or the end of one, read as zeros.
     #[serde(default = "in_place")]
     pub materialised: bool,
     /// Digest of the logical tree: hex, 32 characters.
@@ -266,15 +270,16 @@ pub struct LoadResult {
     pub layout: LayoutSummary,
     /// Free space at the end; absent where it cannot be known.
     pub free_space: Option<FreeSpace>,
-    /// `cpu_user_ns` divided by `operations`: what fsage itself takes for an operation, making the data, keeping the
-    /// latencies and writing the trace included.
+    /// `cpu_user_ns` divided by `operations`: what fsage itself takes for an operation, making the data,
+    /// keeping the latencies and writing the trace included.
     pub overhead_ns_per_operation: f64,
     /// Live files, directories and links.
     pub files: u64,
     /// Sum of the sizes of the live files.
     pub live_bytes: u64,
-    /// What the virtual disk did for the load, upkeep included, probes and materialising left out; absent on anything else. When it
-    /// keeps `model` time, every latency is by its clock, and `elapsed_ns` is still the wall's.
+    /// What the virtual disk did for the load, upkeep included, probes and materialising left out; absent on
+    /// anything else. When it keeps `model` time, every latency is by its clock, and `elapsed_ns` is still
+    /// the wall's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
 }

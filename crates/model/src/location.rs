@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct Location {
     /// Its path.
     pub path: PathBuf,
-    /// The mount point that it must be on and below; absent where the directory is the user's own choice, links in its path included.
+    /// The mount point that it must be on and below; absent where the directory is the user's own choice,
+    /// links in its path included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<PathBuf>,
 }

@@ -39,10 +39,11 @@ pub struct PartCost {
     pub bytes_written: u64,
     /// Bytes that files lost.
     pub bytes_deleted: u64,
-    /// Nanoseconds by the volume's clock, the sync at the end included: on a disk in model time all that went by in the part, else the operations' own
-    /// time.
+    /// Nanoseconds by the volume's clock, the sync at the end included: on a disk in model time all that went
+    /// by in the part, else the operations' own time.
     pub elapsed_ns: u64,
-    /// CPU time of the thread that worked, the workload's own on the leader included; near to `elapsed_ns` on a clock of the host's means that the CPU was measured.
+    /// CPU time of the thread that worked, the workload's own on the leader included; near to `elapsed_ns` on
+    /// a clock of the host's means that the CPU was measured.
     pub cpu_ns: u64,
     /// Bytes the kernel wrote to the device meanwhile; 0 where it does not say.
     pub device_bytes_written: u64,

@@ -1,7 +1,8 @@
-//! What a tree of files looks like, without its names and its data: enough to age another volume until it is like it.
+//! What a tree of files looks like, without its names and its data: enough to age another volume until it is
+//! like it.
 //!
-//! Lists of rows are as in `TreeDetail`: rising bounds, only rows that hold something. What a profile says is checked by
-//! [`Profile::check`] before anything is made of it; The agent scales it to a volume.
+//! Lists of rows are as in `TreeDetail`: rising bounds, only rows that hold something. What a profile says is
+//! checked by [`Profile::check`] before anything is made of it; The agent scales it to a volume.
 
 mod distance;
 mod error;

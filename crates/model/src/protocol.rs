@@ -30,8 +30,9 @@ use crate::layout::LayoutSummary;
 use crate::load::{Probe, Tick};
 use crate::warning::Warning;
 
-/// Version of this protocol; both sides must have the same. Changes: 1 first; 2 directories below a mount point, what leased things are
-/// told by, held devices; 3 the folder of a measure is told by its descriptor; 4 a reply is the value alone, without its kind.
+/// Version of this protocol; both sides must have the same. Changes: 1 first; 2 directories below a mount
+/// point, what leased things are told by, held devices; 3 the folder of a measure is told by its descriptor;
+/// 4 a reply is the value alone, without its kind.
 pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Longest frame accepted, in bytes after the length field.
@@ -51,7 +52,8 @@ pub enum Event {
     Warning { warning: Warning },
 }
 
-/// Who answers: the reply to `Hello`. It looks as in every version of the protocol, so that each side can tell the other's.
+/// Who answers: the reply to `Hello`. It looks as in every version of the protocol, so that each side can
+/// tell the other's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename = "hello")]
 pub struct Greeting {
@@ -141,11 +143,13 @@ pub struct Copied {
 /// What tells a file or directory from a later one of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// Device number of its file system; `None`: another boot gave it, and after a boot numbers may be others.
+    /// Device number of its file system; `None`: another boot gave it, and after a boot numbers may be
+    /// others.
     pub device: Option<u64>,
     /// Inode number.
     pub inode: u64,
-    /// When it was made, in seconds and nanoseconds since 1970; `None` where the file system does not keep that.
+    /// When it was made, in seconds and nanoseconds since 1970; `None` where the file system does not keep
+    /// that.
     pub born: Option<(i64, u32)>,
 }
 
@@ -227,7 +231,8 @@ pub struct HostFacts {
     pub kernel_file_systems: Vec<String>,
     /// Program → version line, for every program fsage may call that was found.
     pub tools: BTreeMap<String, String>,
-    /// Feature → what was found (`loop`, `fuse`, `virtual_disk`, `io_uring`, `tracefs`, `cgroup`, `schedulers`, `clocksource`…).
+    /// Feature → what was found (`loop`, `fuse`, `virtual_disk`, `io_uring`, `tracefs`, `cgroup`,
+    /// `schedulers`, `clocksource`…).
     pub features: BTreeMap<String, String>,
     /// Virtual machine kind, empty on bare metal.
     pub virtualisation: String,
@@ -317,14 +322,14 @@ pub struct BlockFacts {
     pub holders: Vec<String>,
     /// Partitions.
     pub partitions: Vec<String>,
-    /// What signature it carries (`ext4`, `gpt`, `LVM2`, …), `unreadable`, `unknown data`; empty when its first 4 MiB and
-    /// its last 1 MiB are zeros.
+    /// What signature it carries (`ext4`, `gpt`, `LVM2`, …), `unreadable`, `unknown data`; empty when its
+    /// first 4 MiB and its last 1 MiB are zeros.
     pub signature: String,
-    /// Label (volume name) of the file system behind `signature` (ext*, xfs, btrfs), empty when it has none or
-    /// none is known. `fsage` says that the volume is a previous run's and may be overwritten.
+    /// Label (volume name) of the file system behind `signature` (ext*, xfs, btrfs), empty when it has none
+    /// or none is known. `fsage` says that the volume is a previous run's and may be overwritten.
     pub label: String,
-    /// Identifier that `signature` carries, as blkid writes it (`UUID`, of partition tables `PTUUID`); empty when it has none
-    /// or none is known.
+    /// Identifier that `signature` carries, as blkid writes it (`UUID`, of partition tables `PTUUID`); empty
+    /// when it has none or none is known.
     pub uuid: String,
     /// `O_EXCL` open worked.
     pub exclusive: bool,

@@ -13,7 +13,8 @@ pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { as_f64(part) / as_f64(whole) }
 }
 
-/// A sum that stays at the largest number where it would go beyond: what is summed may be what a stranger wrote.
+/// A sum that stays at the largest number where it would go beyond: what is summed may be what a stranger
+/// wrote.
 #[must_use]
 pub fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
     counts.into_iter().fold(0, |sum, count| sum.saturating_add(*count))

@@ -1,8 +1,8 @@
 //! The store's files.
 //!
-//! `trial.json` is one [`TrialRecord`], for anyone who writes or reads it; readers accept older versions, give
-//! keys that these lack their defaults, and ignore keys they do not know; writers never change the meaning of
-//! a key.
+//! `trial.json` is one [`TrialRecord`], for anyone who writes or reads it; readers accept older versions,
+//! give keys that these lack their defaults, and ignore keys they do not know; writers never change the
+//! meaning of a key.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`; later also `explain.json`, which readers
-/// of version 3 may find missing and need not know.
+/// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`; later also
+/// `explain.json`, which readers of version 3 may find missing and need not know.
 pub const STORE_VERSION: u32 = 3;
 
 /// What became of a trial.
@@ -50,15 +50,17 @@ pub enum TrialStatus {
 pub struct Metric {
     /// Dotted name.
     pub name: String,
-    /// `ns`, `s`, `bytes`, `count`, `share`, `1/s`, …; what a virtual disk's model took is in `model ns`, `model s`, ….
+    /// `ns`, `s`, `bytes`, `count`, `share`, `1/s`, …; what a virtual disk's model took is in `model ns`,
+    /// `model s`, ….
     pub unit: String,
     /// Every sample of this trial (mostly one).
     pub samples: Vec<f64>,
     /// Whether a larger value is worse (`true`), better (`false`), or neither (absent).
     #[serde(default)]
     pub larger_is_worse: Option<bool>,
-    /// Names the run of the stages before an image; absent when there is none. Every trial that continues from the same image has
-    /// the samples of that one run: they are one sample, however many trials have them.
+    /// Names the run of the stages before an image; absent when there is none. Every trial that continues
+    /// from the same image has the samples of that one run: they are one sample, however many trials have
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
@@ -160,7 +162,8 @@ pub enum StageRecord {
     Lockstep {
         /// The stage's name.
         name: String,
-        /// What the volumes are called, the leader first; the copy, where there is one, comes last and is in no round.
+        /// What the volumes are called, the leader first; the copy, where there is one, comes last and is in
+        /// no round.
         #[serde(default)]
         volumes: Vec<String>,
         /// Every round, round 0 filling the volume.
@@ -247,8 +250,9 @@ impl StageRecord {
     }
 }
 
-/// `trials/<id>/explain.json`: where the files of each volume lay at the end, and what that costs to read. Absent where no stage looked, in
-/// trials of an older fsage, and where it could not be found out, of which a warning of the kind `places` tells.
+/// `trials/<id>/explain.json`: where the files of each volume lay at the end, and what that costs to read.
+/// Absent where no stage looked, in trials of an older fsage, and where it could not be found out, of which a
+/// warning of the kind `places` tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacesRecord {
     /// [`STORE_VERSION`] of the writer.

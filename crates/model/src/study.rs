@@ -43,8 +43,8 @@ pub struct StudySpec {
     /// The file system under test.
     #[serde(rename = "file_system")]
     pub file_system: FileSystemSpec,
-    /// Which of the study's states a trial is about (`aged`); stages that list states in `when` run only in those.
-    /// A factor over it makes trials that share their first stages and differ in the rest.
+    /// Which of the study's states a trial is about (`aged`); stages that list states in `when` run only in
+    /// those. A factor over it makes trials that share their first stages and differ in the rest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub state: String,
     /// What a trial does, in order.
@@ -52,8 +52,8 @@ pub struct StudySpec {
     /// Dotted path → the values it takes; the cells are the cross product.
     #[serde(default)]
     pub matrix: BTreeMap<String, Vec<serde_json::Value>>,
-    /// Name → dotted path → value: overrides taken together (`--quick` is the preset `quick`). `inherits` names a preset whose
-    /// values come first.
+    /// Name → dotted path → value: overrides taken together (`--quick` is the preset `quick`). `inherits`
+    /// names a preset whose values come first.
     // Stores of before have it as `profile`.
     #[serde(default, alias = "profile")]
     pub preset: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
@@ -136,10 +136,11 @@ impl VolumeSpec {
 pub struct DiskSpec {
     /// Size, up to 16 TiB; only what is written takes memory, and data that fsage wrote almost none.
     pub size: Bytes,
-    /// What it is made of: a preset (`fsage disk media` lists them), or a table with `preset` and what is changed of it.
+    /// What it is made of: a preset (`fsage disk media` lists them), or a table with `preset` and what is
+    /// changed of it.
     pub medium: MediumSpec,
-    /// `model`: requests cost nothing, what the medium would have taken is counted; `real`: replies come when the medium would have
-    /// given them.
+    /// `model`: requests cost nothing, what the medium would have taken is counted; `real`: replies come when
+    /// the medium would have given them.
     #[serde(default)]
     pub time: DiskTime,
     /// Logical block size, 512 or 4096.
@@ -286,7 +287,8 @@ macro_rules! stages {
     };
 }
 
-// Every kind of stage, one line each: its name in studies, and its parameters. What it does is in a file of `run/stage/`.
+// Every kind of stage, one line each: its name in studies, and its parameters. What it does is in a file of
+// `run/stage/`.
 stages! {
     /// Run a workload to age the file system.
     "age" Age(Box<AgeStage>);
@@ -363,8 +365,8 @@ fn age_name() -> String {
 }
 
 /// Parameters of the `image` stage: the volume, with every stage before this one done, is kept as
-/// `images/<key>.fsage`. The key is a hash of everything that the state depends on: volume, file system and its
-/// options, the stages before, seed, kernel and mkfs version. Where the image is there already, it is
+/// `images/<key>.fsage`. The key is a hash of everything that the state depends on: volume, file system and
+/// its options, the stages before, seed, kernel and mkfs version. Where the image is there already, it is
 /// restored and the stages before are not run again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -388,8 +390,8 @@ const fn level() -> i32 {
     3
 }
 
-/// Parameters of the `copy` stage: everything is copied in directory order to a fresh volume of the same kind with
-/// the same file system, the digests of both trees are compared, and the later stages work on the copy.
+/// Parameters of the `copy` stage: everything is copied in directory order to a fresh volume of the same kind
+/// with the same file system, the digests of both trees are compared, and the later stages work on the copy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CopyStage {
@@ -399,8 +401,8 @@ pub struct CopyStage {
     /// States it runs in; empty: in all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// The volume it is copied to; absent: another loop file like the study's. A study on a real device has to
-    /// name one.
+    /// The volume it is copied to; absent: another loop file like the study's. A study on a real device has
+    /// to name one.
     #[serde(default)]
     pub volume: Option<VolumeSpec>,
 }
@@ -431,9 +433,10 @@ fn measure_name() -> String {
     "measure".to_owned()
 }
 
-/// Parameters of the `lockstep` stage (Conway et al. 2019, §4): the workload runs on the trial's own volume; what succeeds there
-/// is done on the followers' volumes too. Every so many rounds each volume is inspected, mounted afresh and measured, and so is a
-/// copy of the tree on a fresh volume, which has the same files without their age.
+/// Parameters of the `lockstep` stage (Conway et al. 2019, §4): the workload runs on the trial's own volume;
+/// what succeeds there is done on the followers' volumes too. Every so many rounds each volume is inspected,
+/// mounted afresh and measured, and so is a copy of the tree on a fresh volume, which has the same files
+/// without their age.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LockstepStage {
@@ -544,8 +547,8 @@ pub struct ClaimSpec {
     /// How it is checked; absent: not tested here.
     #[serde(default)]
     pub check: Option<ClaimCheck>,
-    /// Factor for each of whose values it has to hold, as a dotted path (`"file_system.kind"`): the trials of each value are judged for
-    /// themselves, where otherwise all are taken together.
+    /// Factor for each of whose values it has to hold, as a dotted path (`"file_system.kind"`): the trials of
+    /// each value are judged for themselves, where otherwise all are taken together.
     #[serde(default)]
     pub each: Option<String>,
     /// Why it is not tested here, when `check` is absent.

@@ -92,16 +92,19 @@ macro_rules! workloads {
 workloads! {
     /// A random mix of operations over a set of file slots (Petrovič 2017 §4.4).
     "drift" Drift(DriftSpec);
-    /// Fill with small files, then delete some and write as much again in one directory, round by round: the free-space
-    /// fragmentation benchmark of Conway et al. 2019, §5.
+    /// Fill with small files, then delete some and write as much again in one directory, round by round: the
+    /// free-space fragmentation benchmark of Conway et al. 2019, §5.
     "fsfb" Fsfb(FsfbSpec);
-    /// Large and small files in turn until the volume is full, then some deleted: mobile devices after Ji et al. 2016.
+    /// Large and small files in turn until the volume is full, then some deleted: mobile devices after Ji et
+    /// al. 2016.
     "mobile" Mobile(MobileSpec);
-    /// Files of a set grow in turn, so that their blocks mingle: the ageing of TBBT (Zhu, Chen & Chiueh 2005).
+    /// Files of a set grow in turn, so that their blocks mingle: the ageing of TBBT (Zhu, Chen & Chiueh
+    /// 2005).
     "interleaved-append" InterleavedAppend(InterleavedAppendSpec);
     /// A mail server's Maildir boxes: deliveries, reading, moving, deleting.
     "mail" Mail(MailSpec);
-    /// Files made and deleted until sizes, depths and ages are as asked: after Geriatrix (Kadekodi et al. 2018).
+    /// Files made and deleted until sizes, depths and ages are as asked: after Geriatrix (Kadekodi et al.
+    /// 2018).
     "histogram" Histogram(HistogramSpec);
     /// Clones of a repository brought forward commit by commit (Conway et al. 2019, §5).
     "git" Git(GitSpec);
@@ -175,14 +178,15 @@ pub struct DriftSpec {
     pub random_accesses: u32,
     /// How much of the volume is to be in use, and how that is kept. Absent: left to the mix.
     pub utilisation: Option<UtilisationSpec>,
-    /// A real tree that the volume is to become like: in a study or a flag the path of what `fsage profile` wrote. `file_size`,
-    /// `slots`, `directories`, `utilisation` and `weights` follow from it where they are not given.
+    /// A real tree that the volume is to become like: in a study or a flag the path of what `fsage profile`
+    /// wrote. `file_size`, `slots`, `directories`, `utilisation` and `weights` follow from it where they are
+    /// not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub like: Option<Box<LikeSpec>>,
 }
 
-/// What a volume is to become like; a file's content stands in place of its path, so that anyone who has the description
-/// has all of it.
+/// What a volume is to become like; a file's content stands in place of its path, so that anyone who has the
+/// description has all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LikeSpec {

@@ -26,8 +26,8 @@ pub fn size_bytes(fd: BorrowedFd<'_>) -> Result<u64> {
     Ok(size)
 }
 
-/// The disk's number in the order in which media came up since boot: a name or device number that is used again has a higher one.
-/// `None` before Linux 5.15.
+/// The disk's number in the order in which media came up since boot: a name or device number that is used
+/// again has a higher one. `None` before Linux 5.15.
 ///
 /// # Errors
 /// What the kernel says beside `ENOTTY`.
@@ -66,19 +66,20 @@ pub fn flush_buffers(fd: BorrowedFd<'_>) -> Result<()> {
     unsafe { BLKFLSBUF.call_value(fd, 0) }.map(drop)
 }
 
-/// Tells the device that `length` bytes from `start` on are not needed any more. What they read as afterwards is the
-/// device's affair.
+/// Tells the device that `length` bytes from `start` on are not needed any more. What they read as afterwards
+/// is the device's affair.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the device cannot, `EBADF` when it is not open for writing, `EINVAL` when the range is not of whole sectors.
+/// `EOPNOTSUPP` where the device cannot, `EBADF` when it is not open for writing, `EINVAL` when the range is
+/// not of whole sectors.
 pub fn discard(fd: BorrowedFd<'_>, start: u64, length: u64) -> Result<()> {
     let mut range = [start, length];
     // SAFETY: BLKDISCARD reads two u64, which this is.
     unsafe { BLKDISCARD.call(fd, &raw mut range) }.map(drop)
 }
 
-/// Opens a block device for reading and writing, only if nobody else holds it: not mounted, not swap, not part of
-/// something stacked on it. Holding the result keeps others (who ask likewise) out.
+/// Opens a block device for reading and writing, only if nobody else holds it: not mounted, not swap, not
+/// part of something stacked on it. Holding the result keeps others (who ask likewise) out.
 ///
 /// # Errors
 /// `EBUSY` when in use; `ENOTBLK` when it is no block device.

@@ -1,17 +1,20 @@
 //! Free space of a mounted btrfs, from its own trees.
 //!
-//! **What counts as free**: what file data could take. That is the space in data (and mixed) block groups that no extent uses, and
-//! the space of the devices that belongs to no block group yet. It is what `statfs` calls available (`f_bavail`), to within 1 MiB a device that btrfs
-//! keeps for itself and the space it promises to data that is not written out yet. Free space inside metadata and system block groups is not
-//! data's to take; its sum is distinguished ([`Summary::metadata_free_bytes`]), and with it (each copy counted) and the global
-//! reserve the sum comes to `f_bfree`.
+//! **What counts as free**: what file data could take. That is the space in data (and mixed) block groups
+//! that no extent uses, and the space of the devices that belongs to no block group yet. It is what `statfs`
+//! calls available (`f_bavail`), to within 1 MiB a device that btrfs keeps for itself and the space it
+//! promises to data that is not written out yet. Free space inside metadata and system block groups is not
+//! data's to take; its sum is distinguished ([`Summary::metadata_free_bytes`]), and with it (each copy
+//! counted) and the global reserve the sum comes to `f_bfree`.
 //!
-//! Where the kernel keeps a valid free-space tree it is read; otherwise each block group is what remains beside the extent tree's extents.
-//! Addresses are mapped through the chunk tree to the device. A free range is given once, however many copies its
-//! profile keeps, and as one range even where striping spreads it over devices: the place is that of its first byte (on RAID5/6 without regard to
-//! the rotation of parity). Copies of the superblock (64 KiB at 64 MiB and 256 GiB) count as free.
+//! Where the kernel keeps a valid free-space tree it is read; otherwise each block group is what remains
+//! beside the extent tree's extents. Addresses are mapped through the chunk tree to the device. A free range
+//! is given once, however many copies its profile keeps, and as one range even where striping spreads it over
+//! devices: the place is that of its first byte (on RAID5/6 without regard to the rotation of parity). Copies
+//! of the superblock (64 KiB at 64 MiB and 256 GiB) count as free.
 //!
-//! What is not committed yet does not show: call [`crate::syncfs`] before for exact figures. Needs `CAP_SYS_ADMIN`.
+//! What is not committed yet does not show: call [`crate::syncfs`] before for exact figures. Needs
+//! `CAP_SYS_ADMIN`.
 
 mod chunk;
 mod search;
@@ -55,7 +58,8 @@ pub struct Summary {
     pub data_free_bytes: u64,
     /// Free bytes inside metadata and system block groups, one copy counted. Not among the free extents.
     pub metadata_free_bytes: u64,
-    /// Copies kept of data: a byte of unallocated space holds only 1/`data_copies` of a byte. 1 for parity profiles.
+    /// Copies kept of data: a byte of unallocated space holds only 1/`data_copies` of a byte. 1 for parity
+    /// profiles.
     pub data_copies: u64,
 }
 
@@ -98,8 +102,8 @@ const CHUNKS: u64 = 256;
 /// Start of each device that is never allocated.
 const DEVICE_RESERVED: u64 = 1 << 20;
 
-/// Calls `each` with every free extent: first those in data block groups in the order of btrfs' own addresses, then
-/// unallocated space.
+/// Calls `each` with every free extent: first those in data block groups in the order of btrfs' own
+/// addresses, then unallocated space.
 ///
 /// # Errors
 /// `ENOTTY` on other file systems, `EPERM` without `CAP_SYS_ADMIN`.
@@ -108,7 +112,8 @@ pub fn free_space(fd: BorrowedFd<'_>, each: impl FnMut(FreeExtent)) -> Result<Su
     free_space_from(fd, source, each)
 }
 
-/// [`free_space`] from a tree of the caller's choice; a free-space tree that does not exist or is not valid gives nonsense or `ENOENT`.
+/// [`free_space`] from a tree of the caller's choice; a free-space tree that does not exist or is not valid
+/// gives nonsense or `ENOENT`.
 ///
 /// # Errors
 /// As [`free_space`].
@@ -149,9 +154,10 @@ pub fn free_space_from(
     Ok(summary)
 }
 
-/// Calls `each` with every stretch of the devices that holds nothing of the file system: free space of block groups of every
-/// kind, each copy of it, and unallocated space. Left out, and so to be taken for used, are free space of striped profiles and whatever
-/// the trees do not name. Copies of the superblock may lie in what is given. Returns the number of devices.
+/// Calls `each` with every stretch of the devices that holds nothing of the file system: free space of block
+/// groups of every kind, each copy of it, and unallocated space. Left out, and so to be taken for used, are
+/// free space of striped profiles and whatever the trees do not name. Copies of the superblock may lie in
+/// what is given. Returns the number of devices.
 ///
 /// # Errors
 /// As [`free_space`].

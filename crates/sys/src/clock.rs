@@ -1,8 +1,8 @@
 //! Time, and time on the CPU.
 //!
-//! [`raw_ns`] is `CLOCK_MONOTONIC_RAW`: not slewed by NTP, read in user space through the vDSO (about 20–30 ns).
-//! CPU times come from `getrusage(2)`: their sum is exact to the nanosecond accounting of the scheduler, the split into user
-//! and system may be scaled from timer ticks, depending on how the kernel was built.
+//! [`raw_ns`] is `CLOCK_MONOTONIC_RAW`: not slewed by NTP, read in user space through the vDSO (about 20–30
+//! ns). CPU times come from `getrusage(2)`: their sum is exact to the nanosecond accounting of the scheduler,
+//! the split into user and system may be scaled from timer ticks, depending on how the kernel was built.
 
 use std::mem::MaybeUninit;
 
@@ -61,7 +61,8 @@ pub fn children_usage() -> Usage {
 
 fn usage(who: libc::c_int) -> Usage {
     let mut answer = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to a `rusage` of our own. The only other error is an unknown `who`: then zeros stay.
+    // SAFETY: the pointer is to a `rusage` of our own. The only other error is an unknown `who`: then zeros
+    // stay.
     unsafe { libc::getrusage(who, answer.as_mut_ptr()) };
     // SAFETY: all-zero is a valid `rusage`, and so is what the kernel fills in.
     let answer = unsafe { answer.assume_init() };

@@ -2,8 +2,8 @@
 
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 
-/// Closes a file as dropping it does, without what the C library's `close` costs as a cancellation point in a process of several
-/// threads (40 ns).
+/// Closes a file as dropping it does, without what the C library's `close` costs as a cancellation point in a
+/// process of several threads (40 ns).
 #[inline]
 pub fn close(fd: OwnedFd) {
     let raw = fd.into_raw_fd();

@@ -1,10 +1,11 @@
 //! Running a computation with the widest vectors this CPU has.
 //!
-//! Builds are for the oldest CPU of their architecture (x86-64: 128-bit vectors). [`with_widest_vectors`] has the
-//! same Rust code compiled once more for each wider kind and picks one at run time. What is computed does not
-//! depend on the choice as long as it is integer arithmetic: the language gives it one meaning.
+//! Builds are for the oldest CPU of their architecture (x86-64: 128-bit vectors). [`with_widest_vectors`] has
+//! the same Rust code compiled once more for each wider kind and picks one at run time. What is computed does
+//! not depend on the choice as long as it is integer arithmetic: the language gives it one meaning.
 
-/// A computation; its methods and all that they call should be `#[inline(always)]`, or they keep the narrow vectors.
+/// A computation; its methods and all that they call should be `#[inline(always)]`, or they keep the narrow
+/// vectors.
 pub trait Vectorise {
     /// Does it.
     fn run(self);

@@ -54,7 +54,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kernel's error number; `EPROTO` for senseless answers, `EBUSY` for taken devices, `EINVAL` for arguments.
+    /// The kernel's error number; `EPROTO` for senseless answers, `EBUSY` for taken devices, `EINVAL` for
+    /// arguments.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {

@@ -1,7 +1,7 @@
 //! Where the data of a file lies (`FS_IOC_FIEMAP`, `linux/fiemap.h`).
 //!
-//! By default without `FIEMAP_FLAG_SYNC`: dirty data that has no place yet shows as [`DELALLOC`] extents, and looking
-//! changes nothing.
+//! By default without `FIEMAP_FLAG_SYNC`: dirty data that has no place yet shows as [`DELALLOC`] extents, and
+//! looking changes nothing.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -94,14 +94,15 @@ impl Reader {
     /// Calls `each` with every extent in file order. One ioctl per 292 extents.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` and `ENOTTY` where the file system or the kind of file has no such map; others as the kernel gives them.
+    /// `EOPNOTSUPP` and `ENOTTY` where the file system or the kind of file has no such map; others as the
+    /// kernel gives them.
     pub fn visit(&mut self, fd: BorrowedFd<'_>, each: impl FnMut(FileExtent)) -> Result<()> {
         self.visit_range(fd, 0..u64::MAX, each)
     }
 
-    /// The same for the extents that touch `range` (bytes of the file). A range that ends with the data is answered
-    /// faster than one without end, for which most file systems look for a further extent. [`LAST`] then means the
-    /// last of the range.
+    /// The same for the extents that touch `range` (bytes of the file). A range that ends with the data is
+    /// answered faster than one without end, for which most file systems look for a further extent. [`LAST`]
+    /// then means the last of the range.
     ///
     /// # Errors
     /// As [`Reader::visit`].
@@ -136,8 +137,8 @@ impl Reader {
     fn request(&mut self, fd: BorrowedFd<'_>, start: u64, length: u64) -> Result<()> {
         let count = u32::try_from(EXTENTS).unwrap_or(0);
         Writer::new(&mut self.buffer).u64(start).u64(length).u32(self.flags).u32(0).u32(count).u32(0);
-        // SAFETY: the buffer starts with a `struct fiemap` that was just filled in and has room for the `count` extents
-        // that it declares; it is aligned to 4096.
+        // SAFETY: the buffer starts with a `struct fiemap` that was just filled in and has room for the
+        // `count` extents that it declares; it is aligned to 4096.
         unsafe { FS_IOC_FIEMAP.call(fd, self.buffer.as_mut_ptr().cast()) }.map(drop)
     }
 }
@@ -146,8 +147,8 @@ fn malformed(what: &'static str) -> Error {
     Error::Malformed { call: FS_IOC_FIEMAP.name, what }
 }
 
-/// The extents in an answer: a `struct fiemap` followed by `fm_mapped_extents` × `struct fiemap_extent`; `None` when the bytes end
-/// before.
+/// The extents in an answer: a `struct fiemap` followed by `fm_mapped_extents` × `struct fiemap_extent`;
+/// `None` when the bytes end before.
 #[inline]
 #[must_use]
 pub fn decode(answer: &[u8]) -> Option<impl ExactSizeIterator<Item = FileExtent>> {

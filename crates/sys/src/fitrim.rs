@@ -14,8 +14,8 @@ struct FstrimRange {
 
 const FITRIM: Request<FstrimRange> = Request::read_write("FITRIM", b'X', 121);
 
-/// Discards all free space of the file system whose mount point (or any directory) `fd` is. Returns the bytes discarded, as far as
-/// the file system tells (ext4 skips what it trimmed before).
+/// Discards all free space of the file system whose mount point (or any directory) `fd` is. Returns the bytes
+/// discarded, as far as the file system tells (ext4 skips what it trimmed before).
 ///
 /// # Errors
 /// `EOPNOTSUPP` where device or file system cannot, `EPERM` without `CAP_SYS_ADMIN`.

@@ -1,13 +1,15 @@
 //! Folders held by descriptor, opened without being led astray.
 //!
-//! A name is looked up once, part by part from the root, and what is done afterwards goes through the descriptor: anyone who
-//! renames or replaces a part of the path later changes nothing. For root two more things hold, because others may have prepared
-//! the path: a symbolic link is followed only when a trusted user made it, and [`Folder::foreign`] names the first folder on the way
-//! that somebody else owns or that others may rename things in. Trusted are root and, below `sudo`, the user who called it
-//! (`SUDO_UID`), and the groups of both (`SUDO_GID`). For other users the kernel's own checks decide: they cannot write more than is theirs.
+//! A name is looked up once, part by part from the root, and what is done afterwards goes through the
+//! descriptor: anyone who renames or replaces a part of the path later changes nothing. For root two more
+//! things hold, because others may have prepared the path: a symbolic link is followed only when a trusted
+//! user made it, and [`Folder::foreign`] names the first folder on the way that somebody else owns or that
+//! others may rename things in. Trusted are root and, below `sudo`, the user who called it (`SUDO_UID`), and
+//! the groups of both (`SUDO_GID`). For other users the kernel's own checks decide: they cannot write more
+//! than is theirs.
 //!
-//! The sticky rule of `/tmp` is the kernel's: in a folder that others may write to and that has the sticky bit nobody can replace what
-//! is another's, so such a folder is not foreign when root owns it.
+//! The sticky rule of `/tmp` is the kernel's: in a folder that others may write to and that has the sticky
+//! bit nobody can replace what is another's, so such a folder is not foreign when root owns it.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -112,8 +114,8 @@ impl Folder {
         Ok((Self::open(folder.unwrap_or(Path::new(".")))?, name))
     }
 
-    /// Opens the folder `name` in this one, which is made (0755 and the umask) where it is missing; no link is followed. A folder that
-    /// was made is durable when this returns.
+    /// Opens the folder `name` in this one, which is made (0755 and the umask) where it is missing; no link
+    /// is followed. A folder that was made is durable when this returns.
     ///
     /// # Errors
     /// Something else has the name (`ENOTDIR`, also for a link), or it cannot be made.
@@ -152,7 +154,8 @@ impl Folder {
         &self.path
     }
 
-    /// The first folder on the way here, this one included, that an untrusted user could change. Nothing for users other than root.
+    /// The first folder on the way here, this one included, that an untrusted user could change. Nothing for
+    /// users other than root.
     #[must_use]
     pub const fn foreign(&self) -> Option<&Foreign> {
         self.foreign.as_ref()
@@ -170,8 +173,8 @@ impl Folder {
         }
     }
 
-    /// Opens a file of ours here that grows or holds a lock, made (with `mode` and the umask) where there is none: an ordinary file
-    /// with one name, not reached through a link.
+    /// Opens a file of ours here that grows or holds a lock, made (with `mode` and the umask) where there is
+    /// none: an ordinary file with one name, not reached through a link.
     ///
     /// # Errors
     /// Something else has the name, or it cannot be opened.
@@ -338,7 +341,8 @@ mod tests {
         let found = Folder::open(&below).unwrap();
         let foreign = found.foreign().unwrap();
         assert_eq!((foreign.path.as_path(), foreign.open_to), (folder.path(), Some(Writers::All)));
-        // A group's folder is as open as the group is: root's own may be, others' not, and the sticky bit counts here too.
+        // A group's folder is as open as the group is: root's own may be, others' not, and the sticky bit
+        // counts here too.
         for (group, bits, expected) in [
             (0, 0o2775, None),
             (65_534, 0o2775, Some(Writers::Group(65_534))),

@@ -1,4 +1,5 @@
-//! What every block of a volume is used for (`FS_IOC_GETFSMAP`, `linux/fsmap.h`): ext2/3/4 (by the ext4 driver) and xfs.
+//! What every block of a volume is used for (`FS_IOC_GETFSMAP`, `linux/fsmap.h`): ext2/3/4 (by the ext4
+//! driver) and xfs.
 
 use std::os::fd::BorrowedFd;
 
@@ -90,8 +91,8 @@ pub fn visit(fd: BorrowedFd<'_>, mut each: impl FnMut(FsmapRecord)) -> Result<()
     let mut buffer = AlignedBuffer::new(HEADER_BYTES + RECORDS * RECORD_BYTES);
     first_request(&mut buffer);
     loop {
-        // SAFETY: the buffer starts with a `fsmap_head` and has room for the `count` records that it declares; it is
-        // aligned to 4096.
+        // SAFETY: the buffer starts with a `fsmap_head` and has room for the `count` records that it
+        // declares; it is aligned to 4096.
         unsafe { FS_IOC_GETFSMAP.call(fd, buffer.as_mut_ptr().cast()) }?;
         let Some(answer) = decode(&buffer) else {
             return Err(malformed("more records than there is room for"));
@@ -108,7 +109,8 @@ pub fn visit(fd: BorrowedFd<'_>, mut each: impl FnMut(FsmapRecord)) -> Result<()
     }
 }
 
-/// Everything from the lowest to the highest key. Reserved fields must be zero (EINVAL otherwise), and they are: the buffer is new.
+/// Everything from the lowest to the highest key. Reserved fields must be zero (EINVAL otherwise), and they
+/// are: the buffer is new.
 fn first_request(buffer: &mut [u8]) {
     let count = u32::try_from(RECORDS).unwrap_or(0);
     Writer::new(buffer).u32(0).u32(0).u32(count);
@@ -116,7 +118,8 @@ fn first_request(buffer: &mut [u8]) {
     high_key.u32(u32::MAX).u32(u32::MAX).u64(u64::MAX).u64(u64::MAX).u64(u64::MAX);
 }
 
-/// The last record becomes the low key: the kernel continues behind it (as `fsmap_advance` of the header does).
+/// The last record becomes the low key: the kernel continues behind it (as `fsmap_advance` of the header
+/// does).
 fn continue_request(buffer: &mut [u8]) -> Result<()> {
     let entries = u32_at(buffer, 12).and_then(|entries| usize::try_from(entries).ok()).unwrap_or(0);
     let last = HEADER_BYTES + entries.saturating_sub(1) * RECORD_BYTES;
@@ -132,7 +135,8 @@ fn malformed(what: &'static str) -> Error {
     Error::Malformed { call: FS_IOC_GETFSMAP.name, what }
 }
 
-/// The records in an answer: a `struct fsmap_head` followed by `fmh_entries` × `struct fsmap`; `None` when the bytes end before.
+/// The records in an answer: a `struct fsmap_head` followed by `fmh_entries` × `struct fsmap`; `None` when
+/// the bytes end before.
 #[inline]
 #[must_use]
 pub fn decode(answer: &[u8]) -> Option<impl ExactSizeIterator<Item = FsmapRecord>> {

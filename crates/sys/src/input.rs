@@ -1,7 +1,8 @@
 //! Files that are read: ordinary ones only, and no more of a small one than its limit.
 //!
-//! A path can lead to a FIFO, which is waited for without end, or to a device such as `/dev/zero`, which has no end. So a file is opened
-//! without waiting, asked what it is, and read up to a limit, whatever length it claims.
+//! A path can lead to a FIFO, which is waited for without end, or to a device such as `/dev/zero`, which has
+//! no end. So a file is opened without waiting, asked what it is, and read up to a limit, whatever length it
+//! claims.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -63,8 +64,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     ordinary(fs::openat(CWD, path, READ, Mode::empty())?)
 }
 
-/// Opens an ordinary file or a pipe, which is waited for, to read it once; links are followed. What is there is asked before
-/// it is opened: opening alone does something to some devices.
+/// Opens an ordinary file or a pipe, which is waited for, to read it once; links are followed. What is there
+/// is asked before it is opened: opening alone does something to some devices.
 ///
 /// # Errors
 /// [`Unfit::Kind`] for anything else; or what opening says.

@@ -36,8 +36,8 @@ impl<T> Request<T> {
     /// The call itself.
     ///
     /// # Safety
-    /// `argument` must be aligned for and point to a valid `T`, followed by all the room that this `T` tells the kernel
-    /// it may use; and the kernel's argument type for this number must be `T`.
+    /// `argument` must be aligned for and point to a valid `T`, followed by all the room that this `T` tells
+    /// the kernel it may use; and the kernel's argument type for this number must be `T`.
     pub unsafe fn call(&self, fd: BorrowedFd<'_>, argument: *mut T) -> Result<c_int> {
         let call = Call { number: self.number, pointer: argument.cast() };
         // SAFETY: the caller vouches for the pointer and for the number's argument type.
@@ -60,7 +60,8 @@ struct Call {
     pointer: *mut c_void,
 }
 
-// SAFETY: the opcode and pointer are handed through; who makes a `Call` vouches for both (see `Request::call`).
+// SAFETY: the opcode and pointer are handed through; who makes a `Call` vouches for both (see
+// `Request::call`).
 unsafe impl Ioctl for Call {
     type Output = c_int;
     const IS_MUTATING: bool = true;

@@ -1,8 +1,9 @@
 //! Loop devices by ioctl (`linux/loop.h`), without losetup.
 //!
-//! Devices are identified by the device and inode number of the file behind them, never by its name: names are cut, reused and differ between
-//! mount namespaces. Numbers of devices are reused too: while a descriptor of one is open the kernel gives its number to no other file, so
-//! what is asked and done through one descriptor is of one device. Who detaches a device that others have open only marks it
+//! Devices are identified by the device and inode number of the file behind them, never by its name: names
+//! are cut, reused and differ between mount namespaces. Numbers of devices are reused too: while a descriptor
+//! of one is open the kernel gives its number to no other file, so what is asked and done through one
+//! descriptor is of one device. Who detaches a device that others have open only marks it
 //! (`LO_FLAGS_AUTOCLEAR`): it goes when the last of them closes it.
 
 use std::fs;
@@ -26,8 +27,8 @@ pub struct AttachOptions {
     pub size: u64,
     /// Logical sector of the device: 512, 1024, 2048 or 4096.
     pub sector_bytes: u32,
-    /// Whether to go round the page cache of the file system that holds the file. Where that one cannot (tmpfs),
-    /// attaching fails rather than measuring a cache.
+    /// Whether to go round the page cache of the file system that holds the file. Where that one cannot
+    /// (tmpfs), attaching fails rather than measuring a cache.
     pub direct_io: bool,
 }
 
@@ -89,8 +90,8 @@ const EMPTY_INFO: LoopInfo = LoopInfo {
 /// Attaches a file to a free loop device and returns the device's path. No partition scan, no autoclear.
 ///
 /// # Errors
-/// [`Error::NoLoopDevice`] when all tries lost their race; `EINVAL` when direct I/O or the sector size does not fit the file;
-/// `EPERM`/`EACCES` without root.
+/// [`Error::NoLoopDevice`] when all tries lost their race; `EINVAL` when direct I/O or the sector size does
+/// not fit the file; `EPERM`/`EACCES` without root.
 pub fn attach(options: &AttachOptions) -> Result<PathBuf> {
     attach_held(options).map(|(path, _)| path)
 }
@@ -103,8 +104,8 @@ pub fn attach_held(options: &AttachOptions) -> Result<(PathBuf, OwnedFd)> {
     attach_as(options, OFlags::RDWR)
 }
 
-/// As [`attach_held`], but the device refuses every write: a file system on it that would have to replay its log does not mount. The
-/// file may be a block device, a loop device too.
+/// As [`attach_held`], but the device refuses every write: a file system on it that would have to replay its
+/// log does not mount. The file may be a block device, a loop device too.
 ///
 /// # Errors
 /// As [`attach`].
@@ -160,10 +161,11 @@ fn configure(
         info,
         reserved: [0; 8],
     };
-    // SAFETY: LOOP_CONFIGURE reads exactly one `loop_config`, which this is; the file is open while the call lasts.
+    // SAFETY: LOOP_CONFIGURE reads exactly one `loop_config`, which this is; the file is open while the call
+    // lasts.
     unsafe { LOOP_CONFIGURE.call(fd.as_fd(), &raw mut config) }?;
-    // While the first is open, so that it is the same device; one that is open for writing would keep it from being mounted where
-    // the kernel protects mounted devices.
+    // While the first is open, so that it is the same device; one that is open for writing would keep it from
+    // being mounted where the kernel protects mounted devices.
     open(device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))
 }
 
@@ -171,8 +173,8 @@ fn configure(
 const DETACH_WAIT: Duration = Duration::from_secs(1);
 
 /// Detaches the device from its file. While anyone has the device open, if only to ask what it is, the kernel
-/// detaches it at their close: that is waited for, up to a second. If something still uses it then, the kernel
-/// detaches it when that ends.
+/// detaches it at their close: that is waited for, up to a second. If something still uses it then, the
+/// kernel detaches it when that ends.
 ///
 /// By its name alone, which may be another file's by now: [`detach_open`] is of one device.
 ///
@@ -182,7 +184,8 @@ pub fn detach(device: &Path) -> Result<()> {
     detach_open(open_device(device)?, device)
 }
 
-/// Opens a device for asking and detaching, for reading: closing one that was open for writing makes udev inspect it again.
+/// Opens a device for asking and detaching, for reading: closing one that was open for writing makes udev
+/// inspect it again.
 ///
 /// # Errors
 /// It cannot be opened.
@@ -190,7 +193,8 @@ pub fn open_device(device: &Path) -> Result<OwnedFd> {
     open(device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))
 }
 
-/// As [`detach`], of the device that is open; `device` is its path, by which the kernel is asked whether it is done.
+/// As [`detach`], of the device that is open; `device` is its path, by which the kernel is asked whether it
+/// is done.
 ///
 /// # Errors
 /// `ENXIO` when nothing was attached.
@@ -221,8 +225,9 @@ pub fn backing_of(device: BorrowedFd<'_>) -> Result<Option<(u64, u64)>> {
     }
 }
 
-/// Detaches every device that `file` is behind, each only after it was asked through the descriptor that detaches it; how many there
-/// were. A file on FUSE whose server died is known by its name, as the kernel writes it.
+/// Detaches every device that `file` is behind, each only after it was asked through the descriptor that
+/// detaches it; how many there were. A file on FUSE whose server died is known by its name, as the kernel
+/// writes it.
 ///
 /// # Errors
 /// As [`by_backing_file`], and what the kernel refuses.
@@ -246,8 +251,9 @@ pub fn detach_backing(wanted: (u64, u64)) -> Result<usize> {
     detach_each(over(wanted)?, is_same)
 }
 
-/// As [`detach_file`], of the file that was attached as `file` with this device and inode number: whatever else has the name by now keeps
-/// its devices. The name counts too, because numbers of file systems that are gone (FUSE) are given again. Also how many were left.
+/// As [`detach_file`], of the file that was attached as `file` with this device and inode number: whatever
+/// else has the name by now keeps its devices. The name counts too, because numbers of file systems that are
+/// gone (FUSE) are given again. Also how many were left.
 ///
 /// # Errors
 /// As there.
@@ -339,17 +345,19 @@ fn backing_name(device: &Path) -> Option<String> {
     fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
 }
 
-/// What the kernel says of a file on FUSE whose server died: before it was asked, while it was, or while it was over io_uring.
+/// What the kernel says of a file on FUSE whose server died: before it was asked, while it was, or while it
+/// was over io_uring.
 const UNSERVED: [i32; 3] = [libc::ENOTCONN, libc::ECONNABORTED, libc::ECANCELED];
 
-/// The loop devices that `file` is behind, in order of their number; empty if it does not exist. One on FUSE whose server died is known by
-/// its name, as the kernel writes it.
+/// The loop devices that `file` is behind, in order of their number; empty if it does not exist. One on FUSE
+/// whose server died is known by its name, as the kernel writes it.
 ///
-/// Without the right to open the devices they are known by the name of their file, so one that was removed, or that the caller cannot
-/// reach by the kernel's name of it, is not found.
+/// Without the right to open the devices they are known by the name of their file, so one that was removed,
+/// or that the caller cannot reach by the kernel's name of it, is not found.
 ///
 /// # Errors
-/// `/sys/block`, a device in it or the file cannot be asked: then nothing is known, which is not the same as none.
+/// `/sys/block`, a device in it or the file cannot be asked: then nothing is known, which is not the same as
+/// none.
 pub fn by_backing_file(file: &Path) -> Result<Vec<PathBuf>> {
     let wanted = match file_identity(file)? {
         FileIdentity::Known(wanted) => wanted,
@@ -371,8 +379,8 @@ fn over(wanted: (u64, u64)) -> Result<Vec<PathBuf>> {
     Ok(numbers.into_iter().map(device_path).collect())
 }
 
-/// The loop devices whose file the kernel knows by `name`, as it writes it in `loop/backing_file`: with ` (deleted)` when it was
-/// removed.
+/// The loop devices whose file the kernel knows by `name`, as it writes it in `loop/backing_file`: with
+/// ` (deleted)` when it was removed.
 ///
 /// # Errors
 /// `/sys/block` or a device in it cannot be asked.
@@ -428,7 +436,8 @@ fn name_of_backing(folder: &Path, number: u32) -> Result<Option<String>> {
 fn identity(number: u32) -> Result<Option<(u64, u64)>> {
     let path = device_path(number);
     let Ok(device) = open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
-        // Without the right to open it, or without its node: the name that the kernel knows leads to the file, if it has one yet.
+        // Without the right to open it, or without its node: the name that the kernel knows leads to the
+        // file, if it has one yet.
         let Some(name) = name_of_backing(Path::new(SYSFS), number)? else { return Ok(None) };
         return Ok(fs::metadata(name).ok().map(|metadata| (metadata.dev(), metadata.ino())));
     };

@@ -1,7 +1,7 @@
 //! Large regions of zeroed memory, taken from the kernel and released to it piece by piece.
 //!
-//! A region is private anonymous memory that begins at a multiple of [`HUGE_BYTES`]. It costs address space only until it is
-//! touched; what was released reads as zeros and costs nothing again.
+//! A region is private anonymous memory that begins at a multiple of [`HUGE_BYTES`]. It costs address space
+//! only until it is touched; what was released reads as zeros and costs nothing again.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
@@ -26,8 +26,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `length` bytes, rounded up to a multiple of [`HUGE_BYTES`]; none of them is touched. Asks for huge pages, which
-    /// the kernel may refuse to give.
+    /// Maps `length` bytes, rounded up to a multiple of [`HUGE_BYTES`]; none of them is touched. Asks for
+    /// huge pages, which the kernel may refuse to give.
     ///
     /// # Errors
     /// The kernel refuses: no address space, a resource limit, or strict accounting of memory.
@@ -51,8 +51,8 @@ impl Region {
         Ok(Self { start, length })
     }
 
-    /// Touches a range, so that it is backed by memory before it is needed. `range` is rounded out to pages by the kernel's rules:
-    /// its start must be a multiple of the page size.
+    /// Touches a range, so that it is backed by memory before it is needed. `range` is rounded out to pages
+    /// by the kernel's rules: its start must be a multiple of the page size.
     ///
     /// # Errors
     /// No memory.
@@ -77,8 +77,8 @@ impl Region {
         }
     }
 
-    /// Gives the memory of a range back to the kernel; it reads as zeros from now on. `range` must begin and end at multiples
-    /// of the page size. Works on locked memory from Linux 5.18 on.
+    /// Gives the memory of a range back to the kernel; it reads as zeros from now on. `range` must begin and
+    /// end at multiples of the page size. Works on locked memory from Linux 5.18 on.
     ///
     /// # Errors
     /// The memory is locked and the kernel is older: then the range is as it was.
@@ -88,7 +88,8 @@ impl Region {
     pub fn give_back(&mut self, range: Range<usize>) -> Result<()> {
         let bytes = &mut self[range];
         let (start, length) = (bytes.as_mut_ptr().cast(), bytes.len());
-        // SAFETY: the range is ours and borrowed exclusively, so that nobody sees its bytes become zeros; any bytes are valid.
+        // SAFETY: the range is ours and borrowed exclusively, so that nobody sees its bytes become zeros; any
+        // bytes are valid.
         if unsafe { madvise(start, length, Advice::LinuxDontneedLocked) }.is_ok() {
             return Ok(());
         }
@@ -105,7 +106,8 @@ fn unmap(start: *mut u8, length: usize) {
     }
     // SAFETY: callers own the range and keep no reference into it.
     let done = unsafe { munmap(start.cast(), length) };
-    // It fails only for ranges that were never mapped, or when splitting a mapping needs memory: then address space is lost, no more.
+    // It fails only for ranges that were never mapped, or when splitting a mapping needs memory: then address
+    // space is lost, no more.
     let _ = done;
 }
 
@@ -119,7 +121,8 @@ impl Deref for Region {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `length` bytes of our own mapping start there, borrowed as `self` is; untouched ones read as zeros.
+        // SAFETY: `length` bytes of our own mapping start there, borrowed as `self` is; untouched ones read
+        // as zeros.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }

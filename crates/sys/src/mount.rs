@@ -1,7 +1,9 @@
-//! Mounting and unmounting (`mount(2)`), without the mount program: nothing is looked up in fstab, nothing is written to utab.
+//! Mounting and unmounting (`mount(2)`), without the mount program: nothing is looked up in fstab, nothing is
+//! written to utab.
 //!
-//! What is mounted here was made by a study, an image or a file of anybody's, so every mount is `nosuid,nodev,noexec`: what lies on it gives no
-//! rights, opens no device and does not run. Only [`mount_again`], for a mount of the user's own that is put back as it was, leaves that to the options.
+//! What is mounted here was made by a study, an image or a file of anybody's, so every mount is
+//! `nosuid,nodev,noexec`: what lies on it gives no rights, opens no device and does not run. Only
+//! [`mount_again`], for a mount of the user's own that is put back as it was, leaves that to the options.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -21,8 +23,9 @@ pub struct Options {
     pub data: String,
 }
 
-/// Splits options as mount(8) does: generic ones become flags, those meant for fstab and its readers (`nofail`, `x-…`, `_netdev`, …) are dropped, the
-/// rest goes to the file system in the order given. Later options win over earlier ones. An element may hold several, separated by commas.
+/// Splits options as mount(8) does: generic ones become flags, those meant for fstab and its readers
+/// (`nofail`, `x-…`, `_netdev`, …) are dropped, the rest goes to the file system in the order given. Later
+/// options win over earlier ones. An element may hold several, separated by commas.
 #[must_use]
 pub fn parse(options: &[String]) -> Options {
     let mut flags = MountFlags::empty();
@@ -85,12 +88,13 @@ const IGNORED: [&str; 9] =
 /// What no mount goes without.
 const ALWAYS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-/// Options that would take one of [`ALWAYS`] away, and those that do not mount a device: a bind mount or a remount ignores the flags, or
-/// changes a mount that is not ours.
+/// Options that would take one of [`ALWAYS`] away, and those that do not mount a device: a bind mount or a
+/// remount ignores the flags, or changes a mount that is not ours.
 const REFUSED: [&str; 6] = ["suid", "dev", "exec", "bind", "rbind", "remount"];
 
-/// Options that make a driver write to a device, or believe a superblock, that nobody named and nobody inspected: external logs and
-/// journals (xfs, ext, reiserfs), realtime devices (xfs), further devices (btrfs), another copy of the superblock (ext).
+/// Options that make a driver write to a device, or believe a superblock, that nobody named and nobody
+/// inspected: external logs and journals (xfs, ext, reiserfs), realtime devices (xfs), further devices
+/// (btrfs), another copy of the superblock (ext).
 const ELSEWHERE: [&str; 7] = ["logdev", "rtdev", "journal_path", "journal_dev", "jdev", "device", "sb"];
 
 /// Why an option cannot be taken; `None` when it can.
@@ -109,11 +113,13 @@ pub fn objection(option: &str) -> Option<&'static str> {
     }
 }
 
-/// Mounts `device` at `point` with the options as [`parse`] takes them, and with `nosuid`, `nodev` and `noexec` always.
+/// Mounts `device` at `point` with the options as [`parse`] takes them, and with `nosuid`, `nodev` and
+/// `noexec` always.
 ///
 /// # Errors
-/// What `mount(2)` gives: `ENODEV` for a file system that the kernel lacks, `EINVAL` for an option it does not know or a volume that
-/// holds something else, `EUCLEAN` for damage. The kernel log says more. `EINVAL` also for an option that [`objection`] names.
+/// What `mount(2)` gives: `ENODEV` for a file system that the kernel lacks, `EINVAL` for an option it does
+/// not know or a volume that holds something else, `EUCLEAN` for damage. The kernel log says more. `EINVAL`
+/// also for an option that [`objection`] names.
 pub fn mount(device: &Path, point: &Path, fstype: &str, options: &[String]) -> Result<()> {
     restricted(device, point, point, fstype, options)
 }
@@ -132,7 +138,8 @@ pub fn mount_at(
     restricted(device, &descriptor_path(directory), point, fstype, options)
 }
 
-/// A path that names an open file of this process, for interfaces that take no descriptors. It is valid while the file is open.
+/// A path that names an open file of this process, for interfaces that take no descriptors. It is valid while
+/// the file is open.
 #[must_use]
 pub fn descriptor_path(file: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
@@ -208,8 +215,8 @@ pub fn unmount(point: &Path) -> Result<()> {
     rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).map_err(Error::path("umount", point))
 }
 
-/// Takes the mount out of the tree at once and lets the kernel finish it when the last user is gone. Only for cleaning up: afterwards
-/// nobody can tell when the device is free.
+/// Takes the mount out of the tree at once and lets the kernel finish it when the last user is gone. Only for
+/// cleaning up: afterwards nobody can tell when the device is free.
 ///
 /// # Errors
 /// As [`unmount`], but for `EBUSY`.

@@ -1,14 +1,16 @@
 //! Files that appear whole or not at all, where nobody can put something in the way.
 //!
-//! The file has no name while it is written (`O_TMPFILE`), so that a process that is killed leaves nothing. [`NewFile::commit`] syncs it,
-//! links it under a random name, renames that over the target and syncs the folder. Where the file system has no files without a
-//! name, it is made with `O_EXCL` under a random name from the start; anyone who is killed then leaves that name, and
-//! the next writer of the same target removes it. Everything goes through the descriptor of the folder ([`Folder`]).
+//! The file has no name while it is written (`O_TMPFILE`), so that a process that is killed leaves nothing.
+//! [`NewFile::commit`] syncs it, links it under a random name, renames that over the target and syncs the
+//! folder. Where the file system has no files without a name, it is made with `O_EXCL` under a random name
+//! from the start; anyone who is killed then leaves that name, and the next writer of the same target removes
+//! it. Everything goes through the descriptor of the folder ([`Folder`]).
 //!
-//! A target that is a link, a folder, a device or anything but an ordinary file is refused, not replaced and not followed.
+//! A target that is a link, a folder, a device or anything but an ordinary file is refused, not replaced and
+//! not followed.
 //!
-//! Who may write where: root refuses a folder that an untrusted user could change ([`Folder::foreign`]) unless
-//! [`allow_foreign`] was called.
+//! Who may write where: root refuses a folder that an untrusted user could change ([`Folder::foreign`])
+//! unless [`allow_foreign`] was called.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, OsString};
@@ -40,7 +42,8 @@ pub fn allow_foreign() {
     FOREIGN_ALLOWED.store(true, Ordering::Relaxed);
 }
 
-/// Whether root may write into folders of other users: [`allow_foreign`] was called here or by the program that started this one.
+/// Whether root may write into folders of other users: [`allow_foreign`] was called here or by the program
+/// that started this one.
 #[must_use]
 pub fn is_foreign_allowed() -> bool {
     FOREIGN_ALLOWED.load(Ordering::Relaxed) || std::env::var_os(FOREIGN_VARIABLE).is_some_and(|it| it == "1")
@@ -53,7 +56,8 @@ pub fn hand_over(command: &mut Command) {
     }
 }
 
-/// Root would write where an untrusted user could change what it writes; inside the `io::Error` of [`NewFile::create`].
+/// Root would write where an untrusted user could change what it writes; inside the `io::Error` of
+/// [`NewFile::create`].
 #[derive(Debug, thiserror::Error)]
 #[error("{} {}", found.path.display(), in_words(found))]
 pub struct ForeignFolder {
@@ -93,8 +97,9 @@ pub fn check_owner(folder: &Folder) -> io::Result<()> {
     }
 }
 
-/// Opens the folder at `path`. What is missing of it is made, with `mode` and the umask, part by part and through descriptors; the folder
-/// that the first part is made in is checked as [`check_owner`] does, one that is there already is not.
+/// Opens the folder at `path`. What is missing of it is made, with `mode` and the umask, part by part and
+/// through descriptors; the folder that the first part is made in is checked as [`check_owner`] does, one
+/// that is there already is not.
 ///
 /// # Errors
 /// As [`Folder::open`], [`check_owner`] and [`Folder::enter`].
@@ -114,11 +119,13 @@ fn foreign(found: Foreign) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, ForeignFolder { found })
 }
 
-/// Opens a file that is there, to be written over; nothing when nothing has that name. It is an ordinary file with one name, not reached
-/// through a link at the end of the path, and for root it belongs to a trusted user, as each folder on the way does.
+/// Opens a file that is there, to be written over; nothing when nothing has that name. It is an ordinary file
+/// with one name, not reached through a link at the end of the path, and for root it belongs to a trusted
+/// user, as each folder on the way does.
 ///
 /// # Errors
-/// Something else is there (`ErrorKind::AlreadyExists`), it is another user's ([`ForeignFolder`]), or it cannot be opened.
+/// Something else is there (`ErrorKind::AlreadyExists`), it is another user's ([`ForeignFolder`]), or it
+/// cannot be opened.
 pub fn open_existing(path: &Path) -> io::Result<Option<File>> {
     let (folder, name) = Folder::of(path)?;
     check_owner(&folder)?;
@@ -165,7 +172,8 @@ impl NewFile {
     /// Begins a file that will be `path`.
     ///
     /// # Errors
-    /// The folder cannot be opened or written to, or is refused ([`ForeignFolder`]); the target is no ordinary file.
+    /// The folder cannot be opened or written to, or is refused ([`ForeignFolder`]); the target is no
+    /// ordinary file.
     pub fn create(path: &Path, readers: Readers) -> io::Result<Self> {
         let (folder, name) = Folder::of(path)?;
         Self::create_in(folder, &name, readers)
@@ -205,10 +213,12 @@ impl NewFile {
         &self.file
     }
 
-    /// Makes it durable and gives it its name, in place of an older file of that name. Gives the file, still open.
+    /// Makes it durable and gives it its name, in place of an older file of that name. Gives the file, still
+    /// open.
     ///
     /// # Errors
-    /// It cannot be synced or named; then an older file is still there. Something else took the name meanwhile.
+    /// It cannot be synced or named; then an older file is still there. Something else took the name
+    /// meanwhile.
     pub fn commit(mut self) -> io::Result<File> {
         self.file.sync_all()?;
         check_target(&self.folder, &self.name)?;
@@ -331,7 +341,8 @@ fn named(folder: &Folder, name: &OsStr, mode: Mode) -> io::Result<(rustix::fd::O
         let temporary = temporary_name(name);
         match fs::openat(folder, &temporary, flags, mode) {
             Ok(file) => {
-                // Not possible everywhere; then nothing tells this file from one that was left, but for its owner.
+                // Not possible everywhere; then nothing tells this file from one that was left, but for its
+                // owner.
                 let _ = fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
                 return Ok((file, temporary));
             }

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, setsid};
 
-/// Makes the child die (`SIGKILL`) when the **thread** that starts it ends, however it ends (`PR_SET_PDEATHSIG`).
-/// Start such children from a thread that lives as long as they should. A set-user-ID program clears it.
+/// Makes the child die (`SIGKILL`) when the **thread** that starts it ends, however it ends
+/// (`PR_SET_PDEATHSIG`). Start such children from a thread that lives as long as they should. A set-user-ID
+/// program clears it.
 pub fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {

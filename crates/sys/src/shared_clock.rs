@@ -1,11 +1,11 @@
 //! A clock that one process sets and others read: eight bytes of a file, mapped.
 //!
-//! The virtual disk's own time has to be read beside every operation that is timed by it: through memory that costs a
-//! nanosecond, through a socket tens of microseconds. The number is in the machine's byte order and always whole: it is read
-//! and written atomically. It never goes back as long as one process sets it.
+//! The virtual disk's own time has to be read beside every operation that is timed by it: through memory that
+//! costs a nanosecond, through a socket tens of microseconds. The number is in the machine's byte order and
+//! always whole: it is read and written atomically. It never goes back as long as one process sets it.
 //!
-//! Limit: a file that someone truncates while it is mapped ends its readers with `SIGBUS`. It lies in a folder that only its
-//! maker writes to.
+//! Limit: a file that someone truncates while it is mapped ends its readers with `SIGBUS`. It lies in a
+//! folder that only its maker writes to.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd as _;
@@ -71,8 +71,8 @@ impl SharedClock {
     }
 
     fn number(&self) -> &AtomicU64 {
-        // SAFETY: the mapping is page-aligned, of at least eight bytes that are always initialised, and lives as long as `self`;
-        // every access to it, from whatever process, is atomic.
+        // SAFETY: the mapping is page-aligned, of at least eight bytes that are always initialised, and lives
+        // as long as `self`; every access to it, from whatever process, is atomic.
         unsafe { self.number.as_ref() }
     }
 

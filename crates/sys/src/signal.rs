@@ -1,7 +1,8 @@
 //! Signals as flags that a loop can inspect.
 //!
-//! The handler (of `signal-hook`) does nothing but store to an atomic, so that it is safe at any moment. System calls that were under
-//! way are restarted, except those that wait for time (`nanosleep`, `poll`): they return early.
+//! The handler (of `signal-hook`) does nothing but store to an atomic, so that it is safe at any moment.
+//! System calls that were under way are restarted, except those that wait for time (`nanosleep`, `poll`):
+//! they return early.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};

@@ -1,8 +1,10 @@
-//! The little of io_uring that FUSE and ublk need: commands to a device, in entries of 128 bytes, from one thread
-//! (`io_uring(7)`, `linux/io_uring.h`). Kernels before 6.6 have rings with an index array, which then names every entry once.
+//! The little of io_uring that FUSE and ublk need: commands to a device, in entries of 128 bytes, from one
+//! thread (`io_uring(7)`, `linux/io_uring.h`). Kernels before 6.6 have rings with an index array, which then
+//! names every entry once.
 //!
-//! The ring is used by the thread that made it and by no other; work that the kernel does for it waits until that thread asks for
-//! completions (`IORING_SETUP_DEFER_TASKRUN`), so that one system call takes all that has come together.
+//! The ring is used by the thread that made it and by no other; work that the kernel does for it waits until
+//! that thread asks for completions (`IORING_SETUP_DEFER_TASKRUN`), so that one system call takes all that
+//! has come together.
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
@@ -260,10 +262,12 @@ impl Uring {
         Ok(Self { rings, entries, parameters, tail, pending: 0, fd })
     }
 
-    /// Puts a submission into the ring; the kernel sees it at the next [`Uring::enter`]. `false`: the ring is full.
+    /// Puts a submission into the ring; the kernel sees it at the next [`Uring::enter`]. `false`: the ring is
+    /// full.
     ///
     /// # Safety
-    /// Memory that the submission names must stay valid, and be used by nobody else, for as long as the operation may use it.
+    /// Memory that the submission names must stay valid, and be used by nobody else, for as long as the
+    /// operation may use it.
     #[must_use]
     pub unsafe fn push(&mut self, submission: &Submission) -> bool {
         let head = self.rings.word(self.parameters.submission_head).load(Ordering::Acquire);
@@ -272,7 +276,8 @@ impl Uring {
         }
         let at = index(self.tail & self.parameters.submission_mask) * size_of::<Submission>();
         let place = self.entries.place::<Submission>(at);
-        // SAFETY: inside the entries; the kernel has read this one (its head is past it) and does not look again before the tail moves.
+        // SAFETY: inside the entries; the kernel has read this one (its head is past it) and does not look
+        // again before the tail moves.
         unsafe { place.write(*submission) };
         self.tail = self.tail.wrapping_add(1);
         self.pending += 1;
@@ -280,8 +285,8 @@ impl Uring {
         true
     }
 
-    /// Shows the kernel what was put in, does what it left for us to do, and waits for `minimum` completions, at most `timeout_ns`. Returns early
-    /// when a signal arrives.
+    /// Shows the kernel what was put in, does what it left for us to do, and waits for `minimum` completions,
+    /// at most `timeout_ns`. Returns early when a signal arrives.
     pub fn enter(&mut self, minimum: u32, timeout_ns: Option<u64>) -> Result<()> {
         let timeout = timeout_ns.map(timespec);
         let argument = WaitArgument {
@@ -291,7 +296,8 @@ impl Uring {
             timeout: timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         };
         let fd = self.fd.as_raw_fd();
-        // SAFETY: anyone who pushed a submission vouched for its memory; argument and timeout outlive the call.
+        // SAFETY: anyone who pushed a submission vouched for its memory; argument and timeout outlive the
+        // call.
         let submitted = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -333,7 +339,8 @@ impl Uring {
         }
         let at = index(head & self.parameters.completion_mask) * size_of::<Completion>();
         let place = self.rings.place::<Completion>(index(self.parameters.completions) + at);
-        // SAFETY: inside the ring; the kernel has written it (its tail is past it) and leaves it until the head moves.
+        // SAFETY: inside the ring; the kernel has written it (its tail is past it) and leaves it until the
+        // head moves.
         let completion = unsafe { place.read() };
         head_word.store(head.wrapping_add(1), Ordering::Release);
         Some(completion)

@@ -22,9 +22,9 @@ const XFS_IOC_FREE_EOFBLOCKS: Request<EofBlocks> = Request::read("XFS_IOC_FREE_E
 const VERSION: u32 = 1;
 const FLAG_MINIMUM_FILE_SIZE: u32 = 1 << 4;
 
-/// Waits until the inodes that were unlinked are freed, which xfs does in the background (Linux 5.14 and later), on the file system
-/// that `fd` is on. The request is that for trimming what was set aside behind the ends of files; no file is large enough for it here,
-/// and what it does at its end remains.
+/// Waits until the inodes that were unlinked are freed, which xfs does in the background (Linux 5.14 and
+/// later), on the file system that `fd` is on. The request is that for trimming what was set aside behind the
+/// ends of files; no file is large enough for it here, and what it does at its end remains.
 ///
 /// # Errors
 /// `ENOTTY` where it is not xfs, `EPERM` without `CAP_SYS_ADMIN`.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::Workspace;
 
-/// One box for each crate with its modules, arrows from a module to those that it uses, and from a crate to those below it.
-/// Arrows within a circle are red.
+/// One box for each crate with its modules, arrows from a module to those that it uses, and from a crate to
+/// those below it. Arrows within a circle are red.
 #[must_use]
 pub fn graph(workspace: &Workspace) -> String {
     let mut dot = String::from(

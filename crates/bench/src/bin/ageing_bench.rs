@@ -1,10 +1,10 @@
 //! The executor against a bare loop of the same system calls, and ageing by each write mode.
 //!
-//! `ageing_bench [ROUNDS] [OPERATIONS] [SECONDS]` (default 7, 250000, 60) needs root and 9 GiB below the temporary
-//! directory (`TMPDIR`). First table: fresh 2 GiB ext4 for each run; the rivals take turns, in another order each
-//! round, and ratios are formed within a round, so that what else the machine does hits all alike. Second table:
-//! fresh 4 GiB ext4 held at 72 %, until 2.0 extents a file and half of the files in more than one. `ageing_bench task …` is what it runs as a
-//! child, so that CPU time is the rival's alone.
+//! `ageing_bench [ROUNDS] [OPERATIONS] [SECONDS]` (default 7, 250000, 60) needs root and 9 GiB below the
+//! temporary directory (`TMPDIR`). First table: fresh 2 GiB ext4 for each run; the rivals take turns, in
+//! another order each round, and ratios are formed within a round, so that what else the machine does hits
+//! all alike. Second table: fresh 4 GiB ext4 held at 72 %, until 2.0 extents a file and half of the files in
+//! more than one. `ageing_bench task …` is what it runs as a child, so that CPU time is the rival's alone.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
 //! A bare loop of system calls: what the executor is measured against.
 //!
 //! `bare_loop DIRECTORY OPERATIONS` does the very operations that a load of the same length does (the
-//! sequence is generated beforehand), with every name, offset and length worked out in advance, one static buffer, and nothing timed
-//! or recorded in between. Prints JSON: operations per second, user and system CPU an operation.
+//! sequence is generated beforehand), with every name, offset and length worked out in advance, one static
+//! buffer, and nothing timed or recorded in between. Prints JSON: operations per second, user and system CPU
+//! an operation.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Times the intervals of a comparison: 10,000 resamples × 50 metrics, BCa, two sides of 30 trials, by the ratio
-//! of means and by that of medians.
+//! Times the intervals of a comparison: 10,000 resamples × 50 metrics, BCa, two sides of 30 trials, by the
+//! ratio of means and by that of medians.
 //!
 //! Bound: 2 s for the means.
 

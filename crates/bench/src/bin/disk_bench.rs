@@ -1,16 +1,19 @@
 //! A virtual disk against a loop device on a file in tmpfs: the same requests by fio, in turns.
 //!
-//! `disk_bench [ROUNDS] [SIZE_MIB]` (default 7 and 512; `--quick`: 2 rounds) needs root, FUSE, fio and about ten times the size of free
-//! memory. All block devices are loop devices with direct I/O, sectors of 4096 bytes and requests of at most 1 MiB. The disks are of
-//! the medium `ram`; what fio writes is random, so that every block is kept as it is. Each rival is written in full beforehand, and
-//! the servers have touched memory for what recording adds: first touch of memory is not what is measured. A log is begun before
-//! a measurement and dropped after it. Who comes first changes with the round, and ratios are formed within a round.
+//! `disk_bench [ROUNDS] [SIZE_MIB]` (default 7 and 512; `--quick`: 2 rounds) needs root, FUSE, fio and about
+//! ten times the size of free memory. All block devices are loop devices with direct I/O, sectors of 4096
+//! bytes and requests of at most 1 MiB. The disks are of the medium `ram`; what fio writes is random, so that
+//! every block is kept as it is. Each rival is written in full beforehand, and the servers have touched
+//! memory for what recording adds: first touch of memory is not what is measured. A log is begun before a
+//! measurement and dropped after it. Who comes first changes with the round, and ratios are formed within a
+//! round.
 //!
-//! Beside the rate stands the processor time that the server spends on a request, in the kernel too: what else runs on the machine
-//! changes it the least.
+//! Beside the rate stands the processor time that the server spends on a request, in the kernel too: what
+//! else runs on the machine changes it the least.
 //!
-//! `disk_bench serve FOLDER automatic|device RESERVE` is what it runs as the server: a disk behind a gate, mounted and served as
-//! `fsage-disk` does it. It reads `log` and `end` from its standard input and answers each with a line.
+//! `disk_bench serve FOLDER automatic|device RESERVE` is what it runs as the server: a disk behind a gate,
+//! mounted and served as `fsage-disk` does it. It reads `log` and `end` from its standard input and answers
+//! each with a line.
 
 #![forbid(unsafe_code)]
 

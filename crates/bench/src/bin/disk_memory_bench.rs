@@ -1,12 +1,13 @@
 //! What a virtual disk with an aged file system costs in memory.
 //!
-//! `disk_memory_bench [GIB] [FRACTION] [--seconds N] [--fill]` (default 32, 0.8, at most an hour) needs root, FUSE and mkfs.ext4, and
-//! `fsage`, `fsage-agent` and `fsage-disk` of the same build beside it. It brings up a disk of the medium `ram`, makes an ext4 on it, and
-//! ages that by `fsage age` in fast mode with the volume held at FRACTION until it has been written over once; every live block is
-//! then written with self-describing data. `--fill`: the volume is filled once and not aged, where that would take too long.
+//! `disk_memory_bench [GIB] [FRACTION] [--seconds N] [--fill]` (default 32, 0.8, at most an hour) needs root,
+//! FUSE and mkfs.ext4, and `fsage`, `fsage-agent` and `fsage-disk` of the same build beside it. It brings up
+//! a disk of the medium `ram`, makes an ext4 on it, and ages that by `fsage age` in fast mode with the volume
+//! held at FRACTION until it has been written over once; every live block is then written with
+//! self-describing data. `--fill`: the volume is filled once and not aged, where that would take too long.
 //!
-//! *Memory* is what the server says that contents and maps take, *RSS* all that the process has, its buffers for
-//! requests too.
+//! *Memory* is what the server says that contents and maps take, *RSS* all that the process has, its buffers
+//! for requests too.
 
 #![forbid(unsafe_code)]
 

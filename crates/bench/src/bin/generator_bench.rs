@@ -59,7 +59,8 @@ fn generate(name: &str, spec: DriftSpec) {
     println!("| {name} | {:.0} ns | {:.0} ns |", each(times[0]), each(times[ROUNDS / 2]));
 }
 
-/// A workload that is steered by how full its volume is, from the first operation on: an ideal volume, on which files take what they hold.
+/// A workload that is steered by how full its volume is, from the first operation on: an ideal volume, on
+/// which files take what they hold.
 fn steered(name: &str, spec: &WorkloadSpec) {
     const OPERATIONS: u32 = 300_000;
     const VOLUME: u64 = 4 << 30;

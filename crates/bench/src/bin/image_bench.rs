@@ -1,9 +1,10 @@
 //! Saving and restoring images against their rivals, on aged volumes made for it.
 //!
-//! `image_bench [GIB] [ROUNDS] [FILE SYSTEM…]` (default 8, 3, ext4 xfs btrfs) needs root, zstd, the file systems' own tools, and four times the
-//! volume's size below /var/tmp (`--quick`: 1 GiB, 2 rounds). Each volume is aged by `fsage age` in fast mode at 80 % and written in full.
-//! Then all rivals take turns; ratios are formed within a round. `image_bench bare read|write VOLUME RUNS` is what it runs as a child:
-//! the used blocks, one request of at most 1 MiB after the other, as `dd` with `direct` would.
+//! `image_bench [GIB] [ROUNDS] [FILE SYSTEM…]` (default 8, 3, ext4 xfs btrfs) needs root, zstd, the file
+//! systems' own tools, and four times the volume's size below /var/tmp (`--quick`: 1 GiB, 2 rounds). Each
+//! volume is aged by `fsage age` in fast mode at 80 % and written in full. Then all rivals take turns; ratios
+//! are formed within a round. `image_bench bare read|write VOLUME RUNS` is what it runs as a child: the used
+//! blocks, one request of at most 1 MiB after the other, as `dd` with `direct` would.
 //!
 //! Memory is the sum of the peaks of a rival's processes, inspected every few milliseconds in /proc.
 

@@ -1,10 +1,11 @@
 //! The network block device against its rivals: the same client, fio's nbd engine (libnbd), on a Unix socket.
 //!
-//! `nbd_bench [ROUNDS] [SECONDS]` (default 5 and 3; `--quick`: 2 and 1) needs fio with that engine, nbdkit and qemu-nbd. In each round
-//! every server is started again on 512 MiB of memory (qemu-nbd: a file in /dev/shm), written once in full so that no first touch of
-//! memory is measured, and asked the same things; which one comes first changes with the round. Ratios are formed within a
-//! round. `nbd_bench serve SOCKET [log]` is what it runs as its own server: the disk with all that requests go through, on a medium that
-//! costs no time, with `log` recording them.
+//! `nbd_bench [ROUNDS] [SECONDS]` (default 5 and 3; `--quick`: 2 and 1) needs fio with that engine, nbdkit
+//! and qemu-nbd. In each round every server is started again on 512 MiB of memory (qemu-nbd: a file in
+//! /dev/shm), written once in full so that no first touch of memory is measured, and asked the same things;
+//! which one comes first changes with the round. Ratios are formed within a round.
+//! `nbd_bench serve SOCKET [log]` is what it runs as its own server: the disk with all that requests go
+//! through, on a medium that costs no time, with `log` recording them.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,10 @@
 //! Replay of a trace against a bare loop of the same system calls.
 //!
-//! `replay_bench [ROUNDS] [OPERATIONS]` (default 7, 250000) needs root and 5 GiB below the temporary directory (`TMPDIR`). Fresh 2 GiB ext4 for each run; the trace
-//! lies on the file system of the temporary directory and is dropped from the page cache before each run. The rivals take turns, in another order each round, and ratios are
-//! formed within a round, so that what else the machine does hits all alike. `replay_bench task …` is what it runs as a child.
+//! `replay_bench [ROUNDS] [OPERATIONS]` (default 7, 250000) needs root and 5 GiB below the temporary
+//! directory (`TMPDIR`). Fresh 2 GiB ext4 for each run; the trace lies on the file system of the temporary
+//! directory and is dropped from the page cache before each run. The rivals take turns, in another order each
+//! round, and ratios are formed within a round, so that what else the machine does hits all alike.
+//! `replay_bench task …` is what it runs as a child.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
-//! What the scan and the free-space map are measured against: the same system calls in a bare loop, one thread, one buffer, nothing kept
-//! but sums.
+//! What the scan and the free-space map are measured against: the same system calls in a bare loop, one
+//! thread, one buffer, nothing kept but sums.
 //!
-//! `scan_bare walk DIR`: getdents64, openat, FIEMAP, close. `scan_bare walk-stat DIR`: fstat as well, without which neither sizes nor
-//! hard links are known. `scan_bare fsmap DIR`: one GETFSMAP pass, summing up free space. The result is one JSON line.
+//! `scan_bare walk DIR`: getdents64, openat, FIEMAP, close. `scan_bare walk-stat DIR`: fstat as well, without
+//! which neither sizes nor hard links are known. `scan_bare fsmap DIR`: one GETFSMAP pass, summing up free
+//! space. The result is one JSON line.
 
 #![forbid(unsafe_code)]
 

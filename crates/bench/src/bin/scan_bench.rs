@@ -1,8 +1,9 @@
 //! Layout scan and free-space map against their rivals, warm, on a loop volume made for it.
 //!
-//! `scan_bench [FILES] [ROUNDS]` (default 200000 and 7) needs root. For ext4 and xfs each it makes a volume with that many files in directories
-//! of 200, with holes in the free space, runs all rivals once to warm the caches and then in turns, and prints a table. Ratios are
-//! formed within a round, so that what else the machine does hits both sides alike. `scan_bench task …` is what it runs as a child.
+//! `scan_bench [FILES] [ROUNDS]` (default 200000 and 7) needs root. For ext4 and xfs each it makes a volume
+//! with that many files in directories of 200, with holes in the free space, runs all rivals once to warm the
+//! caches and then in turns, and prints a table. Ratios are formed within a round, so that what else the
+//! machine does hits both sides alike. `scan_bench task …` is what it runs as a child.
 
 #![forbid(unsafe_code)]
 
@@ -192,8 +193,8 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Makes a quarter more files than asked for and deletes every fifth, which leaves holes. Space is only allocated: what is measured never
-    /// inspects the data.
+    /// Makes a quarter more files than asked for and deletes every fifth, which leaves holes. Space is only
+    /// allocated: what is measured never inspects the data.
     fn fill(&self, files: usize) -> io::Result<()> {
         let total = files + files / 4;
         let folder = |index: usize| self.point.join(format!("d{:05}", index / 250));

@@ -1,7 +1,8 @@
 //! How fast traces are written, read, exported and imported.
 //!
-//! `trace_bench [OPERATIONS] [ROUNDS]` (default 2000000, 5) makes a trace of the benches' mix without a file system below the temporary directory
-//! (`TMPDIR`), and works on it round after round. Limit: a million operations per second decoded.
+//! `trace_bench [OPERATIONS] [ROUNDS]` (default 2000000, 5) makes a trace of the benches' mix without a file
+//! system below the temporary directory (`TMPDIR`), and works on it round after round. Limit: a million
+//! operations per second decoded.
 
 #![forbid(unsafe_code)]
 

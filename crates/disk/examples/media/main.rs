@@ -1,5 +1,5 @@
-//! Prints the tables of `docs/media.md`, what the models do beside what is published, and what a request costs the host;
-//! `-- --write docs/images` also writes the plots there.
+//! Prints the tables of `docs/media.md`, what the models do beside what is published, and what a request
+//! costs the host; `-- --write docs/images` also writes the plots there.
 
 #![allow(clippy::print_stdout, clippy::panic, reason = "an example that prints")]
 #![allow(dead_code, reason = "the rig serves the tests too")]

@@ -25,8 +25,8 @@ impl Contents for LogContents<'_> {
 }
 
 impl Disk {
-    /// Keeps a log of every request from now on, from which every state that the disk went through can be had again. A log
-    /// that was kept before is dropped.
+    /// Keeps a log of every request from now on, from which every state that the disk went through can be had
+    /// again. A log that was kept before is dropped.
     pub fn start_log(&mut self) {
         self.end_log();
         self.recorder = Some(Recorder::new(&mut self.store, self.block_bytes));
@@ -86,8 +86,8 @@ impl Disk {
         Ok(self.store.view(base)?)
     }
 
-    /// Moves a view to where it shows the first `position` entries of the log done, and drops what was written to it. Cost: that of
-    /// the entries between.
+    /// Moves a view to where it shows the first `position` entries of the log done, and drops what was
+    /// written to it. Cost: that of the entries between.
     ///
     /// # Errors
     /// No log is kept, or it is shorter; no such view; no memory, and then the view is somewhere between.

@@ -6,8 +6,9 @@
 //! model has it. So the load sees the model's times, and time in which nobody asks passes on the wall clock
 //! only.
 //!
-//! Flushes, discards and zeroes are accounted like any other request but answered at once: a loop device does them in the thread that
-//! also submits everything else, so sleeping in one would stop all. What they took, the next read or write waits for.
+//! Flushes, discards and zeroes are accounted like any other request but answered at once: a loop device does
+//! them in the thread that also submits everything else, so sleeping in one would stop all. What they took,
+//! the next read or write waits for.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -80,8 +81,8 @@ impl<B: Backend> Gate<B> {
         self.time
     }
 
-    /// A panic while the lock was held says nothing about the rest: the store's own invariants hold between its steps, and
-    /// anyone who reads on gets what is there.
+    /// A panic while the lock was held says nothing about the rest: the store's own invariants hold between
+    /// its steps, and anyone who reads on gets what is there.
     fn lock(&self) -> MutexGuard<'_, Inner<B>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +112,8 @@ impl<B: Backend> Gate<B> {
         self.lock().counts
     }
 
-    /// Lets others read the disk's clock from now on. It is set before the requests that moved it are answered.
+    /// Lets others read the disk's clock from now on. It is set before the requests that moved it are
+    /// answered.
     pub fn share_clock(&self, clock: SharedClock) {
         let mut inner = self.lock();
         clock.set_ns(inner.clock_ns);
@@ -135,8 +137,8 @@ impl<B: Backend> Gate<B> {
         }
     }
 
-    /// Serves the requests that wait together, at most [`BATCH`]. Requests that the disk does not have fail without
-    /// reaching it. Returns what `done_ns` is to be counted from on the wall clock (see [`Wall`]).
+    /// Serves the requests that wait together, at most [`BATCH`]. Requests that the disk does not have fail
+    /// without reaching it. Returns what `done_ns` is to be counted from on the wall clock (see [`Wall`]).
     pub fn submit(&self, transfers: &mut [Transfer<'_>]) -> Wall {
         let fits = transfers.iter().all(|transfer| self.fits(transfer));
         let mut inner = self.lock();

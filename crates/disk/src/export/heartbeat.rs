@@ -10,7 +10,8 @@ use fsage_sys::clock;
 pub struct Heartbeat(Arc<AtomicU64>);
 
 impl Heartbeat {
-    /// Since when ([`clock::raw_ns`]) the loop has been at work on what it took last; `None` while it waits for requests.
+    /// Since when ([`clock::raw_ns`]) the loop has been at work on what it took last; `None` while it waits
+    /// for requests.
     #[must_use]
     pub fn busy_since_ns(&self) -> Option<u64> {
         match self.0.load(Ordering::Relaxed) {

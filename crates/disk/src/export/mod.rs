@@ -6,11 +6,11 @@
 //! | [`nbd`] | a network block device on a Unix socket | everywhere: QEMU, `nbd-client`, libnbd |
 //! | `ublk` | a block device of its own, `/dev/ublkbN` | with the feature `ublk`; kernel 6.0 with `ublk_drv`; **not tried on a real driver** |
 //!
-//! Every export goes through the one [`Gate`] of the disk: it refuses what the disk does not have, counts, and keeps the time.
-//! The same contract suite (`tests/export_contract.rs`) runs on each of them.
+//! Every export goes through the one [`Gate`] of the disk: it refuses what the disk does not have, counts,
+//! and keeps the time. The same contract suite (`tests/export_contract.rs`) runs on each of them.
 //!
-//! **Batches.** An export gathers the requests that wait for it and hands them over together: the medium's model
-//! orders them as a device orders its queue.
+//! **Batches.** An export gathers the requests that wait for it and hands them over together: the medium's
+//! model orders them as a device orders its queue.
 
 pub mod fuse;
 mod gate;
@@ -43,16 +43,17 @@ pub trait Backend: Send {
     /// Offsets and lengths are multiples of this.
     fn block_bytes(&self) -> u32;
 
-    /// Serves the requests that wait together, in the order in which they came: a later one sees what an earlier one wrote. All
-    /// lie within the disk, are aligned to its blocks and have the data they need.
+    /// Serves the requests that wait together, in the order in which they came: a later one sees what an
+    /// earlier one wrote. All lie within the disk, are aligned to its blocks and have the data they need.
     fn submit(&mut self, transfers: &mut [Transfer<'_>]);
 }
 
 /// Connections that may wait to be taken.
 const WAITING: i32 = 128;
 
-/// Listens at a socket that only its owner may connect to, from the first moment: the file takes the mode that the socket has when it is
-/// bound (`unix_bind` in net/unix/af_unix.c), and nothing of the process, as the umask is, has to change for it.
+/// Listens at a socket that only its owner may connect to, from the first moment: the file takes the mode
+/// that the socket has when it is bound (`unix_bind` in net/unix/af_unix.c), and nothing of the process, as
+/// the umask is, has to change for it.
 ///
 /// # Errors
 /// Something is there already, a path longer than 107 bytes, no right to.

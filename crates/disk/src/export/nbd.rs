@@ -1,9 +1,10 @@
-//! The disk as a network block device on a Unix socket: for QEMU guests, `nbd-client`, `qemu-img`, libnbd's tools and fio.
+//! The disk as a network block device on a Unix socket: for QEMU guests, `nbd-client`, `qemu-img`, libnbd's
+//! tools and fio.
 //!
 //! The protocol is that of the NetworkBlockDevice project (doc/proto.md): fixed newstyle negotiation with
-//! `EXPORT_NAME`, `INFO`, `GO`, `LIST` and `ABORT`; other options are refused as unsupported, structured replies among them,
-//! so every reply is a simple one. Reads, writes, flushes, trims and write-zeroes are served, with FUA. One export, known
-//! by the server's name and by the empty name.
+//! `EXPORT_NAME`, `INFO`, `GO`, `LIST` and `ABORT`; other options are refused as unsupported, structured
+//! replies among them, so every reply is a simple one. Reads, writes, flushes, trims and write-zeroes are
+//! served, with FUA. One export, known by the server's name and by the empty name.
 //!
 //! | NBD | request |
 //! | --- | --- |
@@ -12,15 +13,17 @@
 //! | `WRITE_ZEROES` | discard, since the disk then reads zeros too; with `NO_HOLE` zero |
 //! | `TRIM` or `WRITE_ZEROES` with FUA | the same, then flush |
 //!
-//! **Several clients.** Each connection has a thread; all go through the one gate, so a flush on any covers every write that was
-//! answered on any (`CAN_MULTI_CONN` is true).
+//! **Several clients.** Each connection has a thread; all go through the one gate, so a flush on any covers
+//! every write that was answered on any (`CAN_MULTI_CONN` is true).
 //!
-//! **Batches.** What a client has sent is taken together and handed over as one batch, and answered in one go; in
-//! real time each answer waits until it is due. Replies may come in any order, as the protocol has it.
+//! **Batches.** What a client has sent is taken together and handed over as one batch, and answered in one
+//! go; in real time each answer waits until it is due. Replies may come in any order, as the protocol has it.
 //!
-//! **Blocks.** The disk's block is announced as the smallest; who asks for less, or beyond the end, gets an error.
+//! **Blocks.** The disk's block is announced as the smallest; who asks for less, or beyond the end, gets an
+//! error.
 //!
-//! **Memory.** A connection has 2 × 4 MiB; a request that needs more makes its buffer grow to that, at most 32 MiB.
+//! **Memory.** A connection has 2 × 4 MiB; a request that needs more makes its buffer grow to that, at most
+//! 32 MiB.
 
 mod connection;
 mod handshake;

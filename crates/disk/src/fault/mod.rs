@@ -1,12 +1,12 @@
 //! Faults on demand: what a disk does when it goes bad.
 //!
-//! The store stays pristine. Damage is rules and overlays beside it: which sectors cannot be read, which bits are flipped, which
-//! places were written since. So it can be undone: after [`Faults::clear`] the disk releases every byte it was given,
-//! and takes every write.
+//! The store stays pristine. Damage is rules and overlays beside it: which sectors cannot be read, which bits
+//! are flipped, which places were written since. So it can be undone: after [`Faults::clear`] the disk
+//! releases every byte it was given, and takes every write.
 //!
-//! **Rules.** Every fault has a place, a rate, or numbers of requests ([`fsage_model::fault`]). Whether a rule strikes is a hash of the seed, the
-//! rule and the place (or the request's number), never of what happened before: the same spec makes the same damage whatever the load
-//! does in between.
+//! **Rules.** Every fault has a place, a rate, or numbers of requests ([`fsage_model::fault`]). Whether a
+//! rule strikes is a hash of the seed, the rule and the place (or the request's number), never of what
+//! happened before: the same spec makes the same damage whatever the load does in between.
 //!
 //! | fault | strikes | effect | ends |
 //! | --- | --- | --- | --- |
@@ -16,11 +16,13 @@
 //! | bit rot | sectors of 4096 bytes | one bit of each reads flipped | when that byte is written, zeroed or discarded |
 //! | slow region | requests | the medium takes longer by a fixed time | with the rule |
 //!
-//! So damage is of what the disk holds when the rules are made: bring faults in when there is something to damage. What
-//! is written later is safe from rules with a place or a rate, as on a disk that remaps a bad sector when it is written.
+//! So damage is of what the disk holds when the rules are made: bring faults in when there is something to
+//! damage. What is written later is safe from rules with a place or a rate, as on a disk that remaps a bad
+//! sector when it is written.
 //!
-//! **Limit.** Anyone who reads part of a bad sector fails, but writing part of it neither fails nor heals it: a real disk would have
-//! to read the rest first. Sectors that are torn by a power cut belong to crash states, not here.
+//! **Limit.** Anyone who reads part of a bad sector fails, but writing part of it neither fails nor heals it:
+//! a real disk would have to read the rest first. Sectors that are torn by a power cut belong to crash
+//! states, not here.
 
 mod overlay;
 mod range_set;
@@ -176,7 +178,8 @@ impl Faults {
         self.counts.flipped_bits += flipped_bits;
     }
 
-    /// The bit of a sector that rule `number` flips, unless it was written since or a rule before flips the same.
+    /// The bit of a sector that rule `number` flips, unless it was written since or a rule before flips the
+    /// same.
     fn rot_of(&self, number: usize, sector: u64) -> Option<u16> {
         let bit_of = |rule: &Rule| rule.strikes_sector(sector).then(|| rule.bit(sector));
         let bit = bit_of(&self.bit_rot[number])?;
@@ -186,7 +189,8 @@ impl Faults {
         is_left.then_some(bit)
     }
 
-    /// Takes notice of a write, discard or zeroing that was done: what it covers is healed. `number` is as before.
+    /// Takes notice of a write, discard or zeroing that was done: what it covers is healed. `number` is as
+    /// before.
     pub fn after_change(&mut self, number: u64, request: &Request) {
         if self.read_errors.is_empty() && self.bit_rot.is_empty() {
             return;

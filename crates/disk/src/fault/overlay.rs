@@ -35,7 +35,8 @@ impl Overlay {
         }
     }
 
-    /// Takes the rules' power over these bytes. Cost: logarithmic in the damage that was healed, which is all that is kept.
+    /// Takes the rules' power over these bytes. Cost: logarithmic in the damage that was healed, which is all
+    /// that is kept.
     pub(super) fn heal(&mut self, bytes: Range<u64>) {
         self.healed.insert(bytes);
     }

@@ -16,7 +16,8 @@ impl RangeSet {
             return;
         }
         let Range { mut start, mut end } = range;
-        // Ranges that begin at or before the new end; from the last one back until one ends before the new start.
+        // Ranges that begin at or before the new end; from the last one back until one ends before the new
+        // start.
         while let Some((&begin, &until)) = self.ranges.range(..=end).next_back()
             && until >= start
         {

@@ -93,8 +93,8 @@ pub struct Opened {
     next: u64,
 }
 
-/// Longest read or write: the kernel counts a request's bytes in 32 bits (`struct blk_io_trace` in `linux/blktrace_api.h`). A short file must
-/// not say that a whole volume was written.
+/// Longest read or write: the kernel counts a request's bytes in 32 bits (`struct blk_io_trace` in
+/// `linux/blktrace_api.h`). A short file must not say that a whole volume was written.
 const LONGEST_TRANSFER: u64 = u32::MAX as u64;
 
 enum Inner {
@@ -114,7 +114,8 @@ impl Opened {
         self.format
     }
 
-    /// Goes to entry `number`, or somewhat before where the format has no faster way. Only before anything is read.
+    /// Goes to entry `number`, or somewhat before where the format has no faster way. Only before anything is
+    /// read.
     ///
     /// # Errors
     /// What is in between is damaged or cut off.
@@ -189,8 +190,8 @@ pub fn open(path: &Path, options: &Options) -> Result<Opened, FileError> {
     Ok(Opened { format, inner, next: 0 })
 }
 
-/// Gives each item that `filter` means to `each`, with its number (a mark has that of the entry behind it) and data, until that says
-/// `false`. `first` is the number of the source's first entry.
+/// Gives each item that `filter` means to `each`, with its number (a mark has that of the entry behind it)
+/// and data, until that says `false`. `first` is the number of the source's first entry.
 ///
 /// # Errors
 /// Those of the source, and those of `each`.
@@ -249,7 +250,8 @@ pub fn summarise(
     Ok((collector.finish(), heat.finish()))
 }
 
-/// Writes what `filter` means into a new file, which is there as a whole or not at all; one of that name is replaced.
+/// Writes what `filter` means into a new file, which is there as a whole or not at all; one of that name is
+/// replaced.
 ///
 /// # Errors
 /// Those of the source; the format cannot say it; the file cannot be written.

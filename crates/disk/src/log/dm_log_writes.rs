@@ -1,6 +1,8 @@
-//! Logs of the kernel's dm-log-writes, which QEMU's blklogwrites writes too: for xfstests' and Josef Bacik's `replay-log`.
+//! Logs of the kernel's dm-log-writes, which QEMU's blklogwrites writes too: for xfstests' and Josef Bacik's
+//! `replay-log`.
 //!
-//! Format (drivers/md/dm-log-writes.c; all numbers little-endian; s is the sector size, 512 to 65,536, a power of two):
+//! Format (drivers/md/dm-log-writes.c; all numbers little-endian; s is the sector size, 512 to 65,536, a
+//! power of two):
 //!
 //! | part | bytes | what |
 //! | --- | --- | --- |
@@ -14,11 +16,11 @@
 //! | | 24..32 | bytes of data in the entry itself: of a mark its name, which follows here |
 //! | | s..s + n s | the data; a discard has none |
 //!
-//! An entry with the flush flag stands behind what it flushed; with sectors it is a flush and then a write. Reads and times are not
-//! in it, and neither is the size of the disk: the least that fits is taken. It cannot say that a request failed or a flush
-//! was ignored: such requests are left out, because they changed nothing and ordered nothing, and are counted. Zeroing becomes
-//! writes of zeros (holes in the file). The mark `dm-log-writes-end`, the kernel's last, is written at the end, and
-//! left out when read there.
+//! An entry with the flush flag stands behind what it flushed; with sectors it is a flush and then a write.
+//! Reads and times are not in it, and neither is the size of the disk: the least that fits is taken. It
+//! cannot say that a request failed or a flush was ignored: such requests are left out, because they changed
+//! nothing and ordered nothing, and are counted. Zeroing becomes writes of zeros (holes in the file). The
+//! mark `dm-log-writes-end`, the kernel's last, is written at the end, and left out when read there.
 
 mod reader;
 mod writer;

@@ -23,11 +23,12 @@
 //! | | 24..32 | the log's number |
 //! | | 32..64 | BLAKE3 of 0..32 |
 //!
-//! A log is written in one pass while the disk works, hence the totals at the end; the header says what the file is
-//! before anything must be believed. A chunk's head has its length and first entry, so that a reader which wants entry n steps over
-//! chunks without unpacking them, and a chunk stands alone: a damaged one costs no other. Magic, length and numbers precede the
-//! check because the check covers them. Every byte is under a hash, no chunk can be missing, twice, out of order or of another
-//! log, and a file without footer is cut off.
+//! A log is written in one pass while the disk works, hence the totals at the end; the header says what the
+//! file is before anything must be believed. A chunk's head has its length and first entry, so that a reader
+//! which wants entry n steps over chunks without unpacking them, and a chunk stands alone: a damaged one
+//! costs no other. Magic, length and numbers precede the check because the check covers them. Every byte is
+//! under a hash, no chunk can be missing, twice, out of order or of another log, and a file without footer is
+//! cut off.
 
 pub mod chunk;
 mod reader;

@@ -39,7 +39,8 @@ impl Filter {
             })
     }
 
-    /// Whether a mark before entry `number` is meant: one has a place in the order and a time, and nothing else.
+    /// Whether a mark before entry `number` is meant: one has a place in the order and a time, and nothing
+    /// else.
     #[must_use]
     pub fn matches_mark(&self, number: u64, mark: &Mark) -> bool {
         let within =

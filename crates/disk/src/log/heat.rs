@@ -1,7 +1,7 @@
 //! Where the requests went, and when: bytes read and written by address and time.
 //!
-//! One pass without knowing how long the log is: when a moment lies beyond the last column, two columns become one and
-//! each stands for twice the time. The same entries give the same map.
+//! One pass without knowing how long the log is: when a moment lies beyond the last column, two columns
+//! become one and each stands for twice the time. The same entries give the same map.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,8 @@ pub enum Axis {
     Model,
     /// Nanoseconds of `CLOCK_MONOTONIC`, from the first entry's arrival on.
     Real,
-    /// The numbers of the entries: every column has as many. A medium that costs no time has only this and the real one.
+    /// The numbers of the entries: every column has as many. A medium that costs no time has only this and
+    /// the real one.
     Number,
 }
 
@@ -52,8 +53,8 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// A map of a disk of `size_bytes` with at most `rows` rows and `columns` columns (at least 1 and 2). What lies beyond the size
-    /// counts in the last row.
+    /// A map of a disk of `size_bytes` with at most `rows` rows and `columns` columns (at least 1 and 2).
+    /// What lies beyond the size counts in the last row.
     #[must_use]
     pub fn new(size_bytes: u64, rows: usize, columns: usize, axis: Axis) -> Self {
         let (rows, columns) = (rows.max(1), columns.max(2));
@@ -72,8 +73,8 @@ impl Heat {
         Self { map, rows: used, columns, started: false }
     }
 
-    /// Adds entry `number`. Only reads and writes that were done count. What lies before the first entry counts in
-    /// the first column.
+    /// Adds entry `number`. Only reads and writes that were done count. What lies before the first entry
+    /// counts in the first column.
     pub fn add(&mut self, number: u64, entry: &Entry) {
         let reads = entry.request.operation == Operation::Read;
         if entry.result.is_err() || !(reads || entry.request.operation == Operation::Write) {

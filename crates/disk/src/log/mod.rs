@@ -1,15 +1,15 @@
 //! The request log: every request that reached the disk, in the order in which it took effect.
 //!
-//! An [`Entry`] is a request with its outcome, its times and, of a write, a handle to the data in the store: the log holds
-//! no data itself ("the log is the store"; the store keeps what was overwritten while the log lives). [`Mark`]s are names that the
-//! user gives to a position.
+//! An [`Entry`] is a request with its outcome, its times and, of a write, a handle to the data in the store:
+//! the log holds no data itself ("the log is the store"; the store keeps what was overwritten while the log
+//! lives). [`Mark`]s are names that the user gives to a position.
 //!
-//! **Order.** Entry n took effect before entry n + 1: a read sees exactly the writes before it. It is the order in which
-//! the disk did them, which among requests that wait together may differ from that in which they came
-//! ([`Entry::arrived_ns`]) and from that in which the medium finished them ([`Entry::done_ns`]).
+//! **Order.** Entry n took effect before entry n + 1: a read sees exactly the writes before it. It is the
+//! order in which the disk did them, which among requests that wait together may differ from that in which
+//! they came ([`Entry::arrived_ns`]) and from that in which the medium finished them ([`Entry::done_ns`]).
 //!
-//! **Cost.** An entry is one record of 56 bytes in a segment of fixed size. Adding one copies it; nothing is allocated
-//! except a new segment every 16,384 entries. Entry n is found at once.
+//! **Cost.** An entry is one record of 56 bytes in a segment of fixed size. Adding one copies it; nothing is
+//! allocated except a new segment every 16,384 entries. Entry n is found at once.
 
 pub mod blkparse;
 pub mod convert;
@@ -63,13 +63,15 @@ pub struct Entry {
     pub request: Request,
     /// Whether it was done.
     pub result: Result<(), IoError>,
-    /// Of a flush or a write with `fua`: it was answered, but the disk did not bring anything to the medium (a fault).
+    /// Of a flush or a write with `fua`: it was answered, but the disk did not bring anything to the medium
+    /// (a fault).
     pub flush_ignored: bool,
     /// When its batch came to the medium, in nanoseconds of the disk's clock.
     pub issued_ns: u64,
     /// When the medium was done with it, in nanoseconds of the disk's clock.
     pub done_ns: u64,
-    /// When it arrived, in nanoseconds of `CLOCK_MONOTONIC`: comparable with the kernel's tracepoints (`trace_clock` mono).
+    /// When it arrived, in nanoseconds of `CLOCK_MONOTONIC`: comparable with the kernel's tracepoints
+    /// (`trace_clock` mono).
     pub arrived_ns: u64,
     /// The data of a write.
     pub payload: Payload,

@@ -11,8 +11,9 @@
 //! | 7 | bytes |
 //! | 8 | `-`, or of these, with commas: `fua`, `ignored`, `medium`, `space`, `range` (the last three are errors) |
 //!
-//! Times have nine places behind the point. A mark has the number of the entry behind it, `-` for what it has not, and
-//! its name at the end of the line. Fields may be added at the end of entries; none changes its place or meaning.
+//! Times have nine places behind the point. A mark has the number of the entry behind it, `-` for what it has
+//! not, and its name at the end of the line. Fields may be added at the end of entries; none changes its
+//! place or meaning.
 
 use std::fmt;
 

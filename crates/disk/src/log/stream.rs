@@ -1,5 +1,5 @@
-//! Logs as streams: every format is read by a [`Source`] and written by a [`Sink`], so that each converts into each, and
-//! a log larger than memory passes through.
+//! Logs as streams: every format is read by a [`Source`] and written by a [`Sink`], so that each converts
+//! into each, and a log larger than memory passes through.
 
 use std::io;
 
@@ -24,7 +24,8 @@ pub trait Source {
     /// The disk it is of. Where the format does not say it: the least size that all requests fit.
     fn geometry(&self) -> Geometry;
 
-    /// The next item; `None` at the end. `data` is cleared, and filled with the bytes of a write if they were kept.
+    /// The next item; `None` at the end. `data` is cleared, and filled with the bytes of a write if they were
+    /// kept.
     ///
     /// # Errors
     /// What comes next is damaged, cut off, or cannot be read.

@@ -1,10 +1,11 @@
 //! From entries to figures.
 //!
 //! The dynamic layout score is that of Conway et al. 2017 ("File Systems Fated for Senescence? Nonsense, Says
-//! Science!", FAST '17, §2): of the blocks requested, the share that directly follow the one requested before. Blocks are of
-//! 4 KiB (a shorter request counts as one), in the log's order; the first one of all is left out, so that a single
-//! sequential stream has 1 however it was cut into requests. It is the definition by which the block layer's
-//! tracepoints are counted, so that the figures of a real disk and of a virtual one compare.
+//! Science!", FAST '17, §2): of the blocks requested, the share that directly follow the one requested
+//! before. Blocks are of 4 KiB (a shorter request counts as one), in the log's order; the first one of all is
+//! left out, so that a single sequential stream has 1 however it was cut into requests. It is the definition
+//! by which the block layer's tracepoints are counted, so that the figures of a real disk and of a virtual
+//! one compare.
 //!
 //! Requests that failed count: they were asked for.
 
@@ -43,7 +44,8 @@ pub struct Summary {
     pub zero_bytes: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// From the first request's coming to the medium to the last's being done, in nanoseconds of the disk's clock.
+    /// From the first request's coming to the medium to the last's being done, in nanoseconds of the disk's
+    /// clock.
     pub model_ns: u64,
     /// From the first arrival to the last, in nanoseconds.
     pub real_ns: u64,
@@ -58,7 +60,8 @@ pub struct Transfers {
     pub bytes: u64,
     /// Dynamic layout score in 0..=1, 1 is perfect; absent below two blocks.
     pub layout_score: Option<f64>,
-    /// Share in 0..=1 of the requests, the first left out, that begin where the one before ended; absent below two.
+    /// Share in 0..=1 of the requests, the first left out, that begin where the one before ended; absent
+    /// below two.
     pub sequential_share: Option<f64>,
     /// Mean bytes of a request.
     pub mean_bytes: f64,
@@ -66,8 +69,8 @@ pub struct Transfers {
     pub mean_service_ns: f64,
     /// Bytes of the requests.
     pub sizes: Histogram,
-    /// Distances in bytes from the end of one request to the begin of the next, forth or back; sequential ones are not
-    /// in it.
+    /// Distances in bytes from the end of one request to the begin of the next, forth or back; sequential
+    /// ones are not in it.
     pub seeks: Histogram,
 }
 

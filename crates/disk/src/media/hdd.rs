@@ -1,25 +1,27 @@
 //! A hard disk: arm, platters, buffer, command queue.
 //!
-//! Follows Ruemmler and Wilkes (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994): zoned geometry, a
-//! seek curve in two parts, settling, head switches, rotation by angle, read-ahead and write caching; to it come a
-//! command queue (shortest positioning time first) and elevator destaging. Parts: `geometry`, `seek`, `mechanism`,
-//! `cache`, `queue`.
+//! Follows Ruemmler and Wilkes (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994): zoned
+//! geometry, a seek curve in two parts, settling, head switches, rotation by angle, read-ahead and write
+//! caching; to it come a command queue (shortest positioning time first) and elevator destaging. Parts:
+//! `geometry`, `seek`, `mechanism`, `cache`, `queue`.
 //!
-//! **Time.** The mechanism does one thing at a time; the electronics take commands in and move data over the interface
-//! beside it. The mechanism's time is split without remainder: `busy_ns = seek_ns + settle_ns + switch_ns + rotation_ns +
-//! transfer_ns`. Time of reading ahead is counted when the data is asked for.
+//! **Time.** The mechanism does one thing at a time; the electronics take commands in and move data over the
+//! interface beside it. The mechanism's time is split without remainder: `busy_ns = seek_ns + settle_ns +
+//! switch_ns + rotation_ns + transfer_ns`. Time of reading ahead is counted when the data is asked for.
 //!
-//! **Writes** go to the buffer unless it is switched off or they are forced (FUA). Once more than half of it waits, the
-//! mechanism destages beside the host's commands, always the next range inwards from the head (a one-way elevator); a
-//! write that finds no room waits for it. A flush destages everything. Below half, nothing is destaged without a flush:
-//! no time passes between commands in which an idle disk would do it.
+//! **Writes** go to the buffer unless it is switched off or they are forced (FUA). Once more than half of it
+//! waits, the mechanism destages beside the host's commands, always the next range inwards from the head (a
+//! one-way elevator); a write that finds no room waits for it. A flush destages everything. Below half,
+//! nothing is destaged without a flush: no time passes between commands in which an idle disk would do it.
 //!
-//! **Size.** `placement = "scaled"` shrinks or stretches the number of cylinders so that the whole disk has the wanted
-//! size: rates, speed and the seek over the whole stroke stay, a step to the next cylinder stays a step, and distances
-//! between are stretched. `"outer-edge"` makes the volume the outermost part of the disk as it is (a partition).
+//! **Size.** `placement = "scaled"` shrinks or stretches the number of cylinders so that the whole disk has
+//! the wanted size: rates, speed and the seek over the whole stroke stay, a step to the next cylinder stays a
+//! step, and distances between are stretched. `"outer-edge"` makes the volume the outermost part of the disk
+//! as it is (a partition).
 //!
-//! Known limits: interface transfers of one command do not overlap with the mechanism's work on the same command except
-//! for streaming reads; no thermal recalibration, no defects, no power saving; discards cost only the command.
+//! Known limits: interface transfers of one command do not overlap with the mechanism's work on the same
+//! command except for streaming reads; no thermal recalibration, no defects, no power saving; discards cost
+//! only the command.
 
 mod cache;
 mod geometry;
@@ -398,8 +400,8 @@ impl Model for Hdd {
         self.tally.elapsed_ns += self.answered_ns.max(before_ns) - before_ns;
     }
 
-    /// The write buffer is on the platters, the read buffer is empty, the arm is where a new disk has it, and a turn of the platters
-    /// begins.
+    /// The write buffer is on the platters, the read buffer is empty, the arm is where a new disk has it, and
+    /// a turn of the platters begins.
     fn rest(&mut self, now_ns: u64) -> u64 {
         let mut done_ns = [now_ns];
         self.serve(now_ns, &[Request::new(Operation::Flush, 0, 0)], &mut done_ns);

@@ -1,4 +1,5 @@
-//! The models of the kinds of media: one file and one line each, beside those of the parameters ([`fsage_model::medium::kind`]).
+//! The models of the kinds of media: one file and one line each, beside those of the parameters
+//! ([`fsage_model::medium::kind`]).
 
 use fsage_model::disk::DiskCounter;
 use fsage_model::medium::{MediumError, MediumSpec, Parameters};

@@ -1,19 +1,21 @@
 //! Models of what a disk is made of.
 //!
-//! A model has a clock of its own. Requests that wait together come as one batch, all at the same moment; the model serves
-//! them in the order a device of its kind would (command queueing), and says when each is done. It never sees data, only
-//! places, and it keeps no real time: the same batches give the same times and counters, to the nanosecond.
+//! A model has a clock of its own. Requests that wait together come as one batch, all at the same moment; the
+//! model serves them in the order a device of its kind would (command queueing), and says when each is done.
+//! It never sees data, only places, and it keeps no real time: the same batches give the same times and
+//! counters, to the nanosecond.
 //!
-//! **Queueing rule.** A batch arrives at the disk's clock, which stands at the time the last answered request was done. A
-//! load that waits for each answer before it asks again is served one request at a time; one that keeps a queue has
-//! its queue served together. Time in which the host thinks does not pass in the model.
+//! **Queueing rule.** A batch arrives at the disk's clock, which stands at the time the last answered request
+//! was done. A load that waits for each answer before it asks again is served one request at a time; one that
+//! keeps a queue has its queue served together. Time in which the host thinks does not pass in the model.
 //!
-//! **Rest.** How long a disk takes to turn to a sector follows from when it is asked, and so from all that was asked before: a
-//! single request more or less shifts everything after it by part of a turn. A measure therefore begins with the medium at
-//! rest ([`Model::rest`]), and what it takes follows from its own requests.
+//! **Rest.** How long a disk takes to turn to a sector follows from when it is asked, and so from all that
+//! was asked before: a single request more or less shifts everything after it by part of a turn. A measure
+//! therefore begins with the medium at rest ([`Model::rest`]), and what it takes follows from its own
+//! requests.
 //!
-//! A study or a flag names a medium by a [`MediumSpec`](fsage_model::medium::MediumSpec): a preset's name, or a table with overrides. [`Resolve::resolve`]
-//! makes the [`Medium`] for a disk of a given size.
+//! A study or a flag names a medium by a [`MediumSpec`](fsage_model::medium::MediumSpec): a preset's name, or
+//! a table with overrides. [`Resolve::resolve`] makes the [`Medium`] for a disk of a given size.
 
 pub mod hdd;
 mod interface;
@@ -45,24 +47,26 @@ use crate::request::{Operation, Request};
 
 /// What every medium does.
 pub trait Model {
-    /// Serves the requests that wait together at `now_ns` and sets when each is done; `done_ns` is as long as `batch`.
-    /// Never before `now_ns`. Requests are in the order of arrival; a write before a read of the same place is its
-    /// past.
+    /// Serves the requests that wait together at `now_ns` and sets when each is done; `done_ns` is as long as
+    /// `batch`. Never before `now_ns`. Requests are in the order of arrival; a write before a read of the
+    /// same place is its past.
     ///
-    /// From call to call `now_ns` does not go back; an earlier one counts as the last. It may be before answers that
-    /// were given: then the requests queue behind what is being done, and a load that keeps a queue of its own can be
-    /// followed request by request.
+    /// From call to call `now_ns` does not go back; an earlier one counts as the last. It may be before
+    /// answers that were given: then the requests queue behind what is being done, and a load that keeps a
+    /// queue of its own can be followed request by request.
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]);
 
-    /// Brings the medium to rest and gives when it is: what waits in its buffer is written, and what follows takes as long as
-    /// after any other rest, as far as that does not depend on what the medium holds. Never before `now_ns`.
+    /// Brings the medium to rest and gives when it is: what waits in its buffer is written, and what follows
+    /// takes as long as after any other rest, as far as that does not depend on what the medium holds. Never
+    /// before `now_ns`.
     fn rest(&mut self, now_ns: u64) -> u64 {
         let mut done_ns = [now_ns];
         self.serve(now_ns, &[Request::new(Operation::Flush, 0, 0)], &mut done_ns);
         done_ns[0].max(now_ns)
     }
 
-    /// Whether a read takes what it takes because of how the place was written: places that were never written are not read at all.
+    /// Whether a read takes what it takes because of how the place was written: places that were never
+    /// written are not read at all.
     fn reads_follow_writes(&self) -> bool {
         false
     }

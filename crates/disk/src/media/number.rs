@@ -1,7 +1,7 @@
 //! Whole numbers and floats, converted in one place so that the loss is argued once.
 //!
-//! Floats are used when a model is made (to fit a curve to published figures) and when its counters are read, never to
-//! tell a time.
+//! Floats are used when a model is made (to fit a curve to published figures) and when its counters are read,
+//! never to tell a time.
 
 /// A count as `f64`: exact up to 2^53, rounded beyond.
 #[expect(clippy::cast_precision_loss, reason = "the loss is the documented contract")]

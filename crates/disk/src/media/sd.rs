@@ -1,18 +1,19 @@
 //! An SD card: allocation units, few of which may be open, and a page register.
 //!
-//! Follows what flashbench measures (A. Bergmann, *Optimizing Linux with cheap flash drives*, LWN, February 2011, and the
-//! tool's README). Reading loads a page pair into the register; the next read of the same pair is free of that, the other
-//! plane's page costs a little, another allocation unit costs a look-up besides. Writing is fast only in open
-//! allocation units: there a write goes to the next page of a log that replaces the unit. When another unit
-//! is needed and none may be opened, the one that was not written for longest is closed: what its log does not
-//! hold is copied from the old unit.
+//! Follows what flashbench measures (A. Bergmann, *Optimizing Linux with cheap flash drives*, LWN, February
+//! 2011, and the tool's README). Reading loads a page pair into the register; the next read of the same pair
+//! is free of that, the other plane's page costs a little, another allocation unit costs a look-up besides.
+//! Writing is fast only in open allocation units: there a write goes to the next page of a log that replaces
+//! the unit. When another unit is needed and none may be opened, the one that was not written for longest is
+//! closed: what its log does not hold is copied from the old unit.
 //!
 //! `order = "linear"`: the log holds the unit's pages in order; a write further on copies what it skips, one
-//! further back closes the unit and opens it again. `"any"`: the log holds pages in any order; when it is full the unit is
-//! closed and opened again.
+//! further back closes the unit and opens it again. `"any"`: the log holds pages in any order; when it is
+//! full the unit is closed and opened again.
 //!
-//! Everything goes one after the other, so that the parts of the time add up to `busy_ns` and to the time that passed.
-//! Known limits: no discards (a card copies what the host does not need any more), no cache, no wear.
+//! Everything goes one after the other, so that the parts of the time add up to `busy_ns` and to the time
+//! that passed. Known limits: no discards (a card copies what the host does not need any more), no cache, no
+//! wear.
 
 use fsage_model::disk::DiskCounter;
 use fsage_model::medium::sd::{Order, Parameters};

@@ -1,22 +1,24 @@
-//! A solid state drive: dies behind channels, a translation layer, garbage collection, wear levelling, trim, a write
-//! buffer and a part that holds one bit a cell.
+//! A solid state drive: dies behind channels, a translation layer, garbage collection, wear levelling, trim,
+//! a write buffer and a part that holds one bit a cell.
 //!
-//! Parts: `layout` (sizes), `flash` (dies in time), `channel` (what they share), `ftl` (where data is), `gc` (emptying blocks),
-//! `wear` (levelling), `cache` (the write buffer), [`theory`] (what write amplification should be).
+//! Parts: `layout` (sizes), `flash` (dies in time), `channel` (what they share), `ftl` (where data is), `gc`
+//! (emptying blocks), `wear` (levelling), `cache` (the write buffer), [`theory`] (what write amplification
+//! should be).
 //!
-//! **Time.** Commands are taken in one after the other; from then on everything that can go in parallel does: reads of one
-//! request and of a whole batch spread over dies and channels, writes are answered when the buffer has them and
-//! programmed beside what follows. Dies have queues of their own: host writes and collecting continue side by side, and a
-//! read waits for what its die is doing but not for what that has been asked to do. A flush, and a forced write (FUA),
-//! wait for flash unless the buffer is protected against power loss; what does not fill a page by then is padded,
-//! which is counted as written.
+//! **Time.** Commands are taken in one after the other; from then on everything that can go in parallel does:
+//! reads of one request and of a whole batch spread over dies and channels, writes are answered when the
+//! buffer has them and programmed beside what follows. Dies have queues of their own: host writes and
+//! collecting continue side by side, and a read waits for what its die is doing but not for what that has
+//! been asked to do. A flush, and a forced write (FUA), wait for flash unless the buffer is protected against
+//! power loss; what does not fill a page by then is padded, which is counted as written.
 //!
-//! **Room.** `flash_write_bytes / host_write_bytes` is the write amplification; [`theory`] has the formula that the
-//! model is checked against. Trimmed data is not moved; with `discards = "ignored"` the drive never learns.
+//! **Room.** `flash_write_bytes / host_write_bytes` is the write amplification; [`theory`] has the formula
+//! that the model is checked against. Trimmed data is not moved; with `discards = "ignored"` the drive never
+//! learns.
 //!
-//! Known limits: no read-ahead beyond the page in a die's register, programming is not suspended for reads, the
-//! mapping itself is in memory and costs no flash reads or writes, blocks do not wear out, no time passes in which an
-//! idle drive would collect or empty its one-bit part.
+//! Known limits: no read-ahead beyond the page in a die's register, programming is not suspended for reads,
+//! the mapping itself is in memory and costs no flash reads or writes, blocks do not wear out, no time passes
+//! in which an idle drive would collect or empty its one-bit part.
 
 mod cache;
 mod channel;

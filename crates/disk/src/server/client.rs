@@ -107,8 +107,8 @@ const WAIT: Duration = Duration::from_secs(60);
 /// Longest wait for a process that was killed to be gone.
 const DEATH_WAIT: Duration = Duration::from_secs(10);
 
-/// Starts a server in the background, in a session of its own, and waits until its disk can be used. What a killed server left in the
-/// directory is removed first. `program` is `fsage-disk`.
+/// Starts a server in the background, in a session of its own, and waits until its disk can be used. What a
+/// killed server left in the directory is removed first. `program` is `fsage-disk`.
 ///
 /// # Errors
 /// As [`ClientError`]; nothing is left then.
@@ -270,8 +270,9 @@ pub fn down(place: &ServerDirectory) -> Result<(), ClientError> {
     clean(place)
 }
 
-/// Ends what serves from this directory, whoever uses the disk, and removes what is left of it: the connection is ended
-/// first, so that nobody hangs. Nothing to do is fine. A loop device on the file stays, with errors for its users.
+/// Ends what serves from this directory, whoever uses the disk, and removes what is left of it: the
+/// connection is ended first, so that nobody hangs. Nothing to do is fine. A loop device on the file stays,
+/// with errors for its users.
 ///
 /// # Errors
 /// When something cannot be removed.

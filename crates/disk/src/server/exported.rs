@@ -147,8 +147,8 @@ impl Exported {
         };
     }
 
-    /// What ends it when nobody serves it any more, though the thread that should is there. The driver of ublk waits for that thread; only
-    /// the end of the process frees those who wait.
+    /// What ends it when nobody serves it any more, though the thread that should is there. The driver of
+    /// ublk waits for that thread; only the end of the process frees those who wait.
     pub fn watchdog_end(&self) -> Box<dyn FnOnce() + Send> {
         match self {
             Self::Fuse { abort, .. } => {

@@ -1,8 +1,9 @@
 //! Whether this process is in a control group that limits its memory.
 //!
-//! When such a group is full the kernel makes its members wait until dirty pages are written back. Pages that are dirty
-//! on our own disk can only be written by us: we would wait for ourselves, and the load with us. Both versions of control groups are
-//! inspected, every group from ours up to the root; in a container its own root may be a limited group of the host's.
+//! When such a group is full the kernel makes its members wait until dirty pages are written back. Pages that
+//! are dirty on our own disk can only be written by us: we would wait for ourselves, and the load with us.
+//! Both versions of control groups are inspected, every group from ours up to the root; in a container its
+//! own root may be a limited group of the host's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ fn limit(groups: &str, mounts: &str) -> Option<Limited> {
     let found = hierarchies(mounts).into_iter().flat_map(|hierarchy| {
         let path = hierarchy.group(groups).unwrap_or_default();
         let start = hierarchy.point.join(path.trim_start_matches('/'));
-        // Where the group's path leads nowhere we are in a container that sees only part of it: then its root counts.
+        // Where the group's path leads nowhere we are in a container that sees only part of it: then its root
+        // counts.
         let start = if start.is_dir() { start } else { hierarchy.point.clone() };
         let ancestors: Vec<PathBuf> = start
             .ancestors()

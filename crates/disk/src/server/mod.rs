@@ -13,10 +13,11 @@
 //! | `control` | Unix socket: one JSON line asks, one answers ([`fsage_model::disk::call`]) |
 //! | `log.txt` | what the server had to say |
 //!
-//! **No process may ever hang on it.** The server must not wait for memory that the kernel wants to free by writing to this very
-//! disk: it is locked in memory, says so to the kernel where it may, and refuses to run in a control group with a memory limit
-//! ([`limit_of_self`]). A watchdog ends the FUSE connection when the loop is stuck (of ublk, the process); the kernel ends it when the process dies.
-//! What a killed server leaves (a dead mount, its files) [`client::clean`] removes.
+//! **No process may ever hang on it.** The server must not wait for memory that the kernel wants to free by
+//! writing to this very disk: it is locked in memory, says so to the kernel where it may, and refuses to run
+//! in a control group with a memory limit ([`limit_of_self`]). A watchdog ends the FUSE connection when the
+//! loop is stuck (of ublk, the process); the kernel ends it when the process dies. What a killed server
+//! leaves (a dead mount, its files) [`client::clean`] removes.
 
 pub mod client;
 mod error;

@@ -13,7 +13,8 @@ use crate::export::{Gate, nbd};
 use crate::fault::Faults;
 use crate::store::StoreError;
 
-/// Longest wait for the last user of the file to be gone: a loop device lets go of it a moment after it was detached.
+/// Longest wait for the last user of the file to be gone: a loop device lets go of it a moment after it was
+/// detached.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 
 /// What commands are about.

@@ -52,7 +52,8 @@ impl ServerDirectory {
         self.directory.join("nbd")
     }
 
-    /// Does something with the socket by a path that is short, however long the real one is: sockets have at most 108 bytes.
+    /// Does something with the socket by a path that is short, however long the real one is: sockets have at
+    /// most 108 bytes.
     pub(super) fn with_socket<R>(&self, work: impl FnOnce(&Path) -> io::Result<R>) -> io::Result<R> {
         let directory = File::open(&self.directory)?;
         work(Path::new(&format!("/proc/self/fd/{}/control", directory.as_raw_fd())))
@@ -135,7 +136,8 @@ fn start_ticks(pid: u32) -> Option<u64> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Field 22 of `/proc/PID/stat`; nothing of a process that is dead (`Z`, `X`). The second field, the name, may hold anything.
+/// Field 22 of `/proc/PID/stat`; nothing of a process that is dead (`Z`, `X`). The second field, the name,
+/// may hold anything.
 fn parse_stat(text: &str) -> Option<u64> {
     let (_, rest) = text.rsplit_once(") ")?;
     let mut fields = rest.split(' ');

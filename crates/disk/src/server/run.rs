@@ -31,7 +31,8 @@ const QUESTION_BYTES: u64 = 1 << 20;
 /// Time between two looks whether to end.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// Serves the disk of `settings` until it is unmounted or a `SIGTERM` arrives. `ready` is called once the disk can be used.
+/// Serves the disk of `settings` until it is unmounted or a `SIGTERM` arrives. `ready` is called once the
+/// disk can be used.
 ///
 /// # Errors
 /// As [`ServerError`]. Nothing stays mounted then, and the server's files but the messages are gone.

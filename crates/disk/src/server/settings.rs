@@ -26,7 +26,8 @@ pub enum Export {
 pub enum PackAbove {
     /// So many bytes.
     Bytes(u64),
-    /// So many percent of the memory of the host that serves the disk, 0 to 100; from the store's own mark to 2 GiB.
+    /// So many percent of the memory of the host that serves the disk, 0 to 100; from the store's own mark to
+    /// 2 GiB.
     Percent(u8),
 }
 
@@ -95,7 +96,8 @@ pub struct Settings {
     /// Whether it is a network block device too, on a Unix socket.
     #[serde(default)]
     pub nbd: bool,
-    /// Most memory for contents that do not describe themselves; beyond it they go to the spill file, or writes fail.
+    /// Most memory for contents that do not describe themselves; beyond it they go to the spill file, or
+    /// writes fail.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
     /// Folder for that file.
@@ -104,7 +106,8 @@ pub struct Settings {
     /// From how much memory on what was not used lately is packed; absent: the store's own mark.
     #[serde(default)]
     pub pack_above: Option<PackAbove>,
-    /// Longest time in seconds that the server may be at work on one batch before the watchdog ends the connection.
+    /// Longest time in seconds that the server may be at work on one batch before the watchdog ends the
+    /// connection.
     #[serde(default = "watchdog_s")]
     pub watchdog_s: u32,
 }

@@ -1,12 +1,13 @@
 //! Where raw blocks are kept: pages in groups the size of a huge page.
 //!
-//! Pages are handed out in ascending order within a group, so that what is written together lies together; a write never
-//! reuses a page that anybody still refers to. Each page counts its references: one from every map that holds it and one from
-//! every piece of a recorded write. A group whose last page is let go of returns its memory to the kernel, except for a
-//! few that are kept so that the next write finds memory which is there already.
+//! Pages are handed out in ascending order within a group, so that what is written together lies together; a
+//! write never reuses a page that anybody still refers to. Each page counts its references: one from every
+//! map that holds it and one from every piece of a recorded write. A group whose last page is let go of
+//! returns its memory to the kernel, except for a few that are kept so that the next write finds memory which
+//! is there already.
 //!
-//! Groups that were not used lately are packed or spilled (`cold`): the contents of a page are in memory, packed **or** in the file,
-//! never in two places.
+//! Groups that were not used lately are packed or spilled (`cold`): the contents of a page are in memory,
+//! packed **or** in the file, never in two places.
 //!
 //! Known limit: a group in memory with a single page in use keeps its 2 MiB until it is packed.
 
@@ -27,8 +28,8 @@ const SEGMENT_BYTES: usize = 32 * HUGE_BYTES;
 /// Groups that are free and keep their memory: 16 MiB.
 const SPARE_GROUPS: usize = 8;
 
-/// A packed group with no more pages in use than this is brought back to be filled before a new one is taken: or groups would
-/// be left with a few pages each, and what is packed in vain would never be less.
+/// A packed group with no more pages in use than this is brought back to be filled before a new one is taken:
+/// or groups would be left with a few pages each, and what is packed in vain would never be less.
 const HOLLOW_PAGES: u16 = 256;
 
 /// Where a group's contents are.
@@ -180,7 +181,8 @@ impl Arena {
         Ok(())
     }
 
-    /// Takes up to `wanted` consecutive pages, at least one; each has one reference. What they hold is left over.
+    /// Takes up to `wanted` consecutive pages, at least one; each has one reference. What they hold is left
+    /// over.
     pub fn allocate(&mut self, wanted: usize) -> Result<(Page, usize), StoreError> {
         loop {
             let (group, at) = match self.current {
@@ -353,8 +355,8 @@ impl Arena {
         }
     }
 
-    /// How many of these pages, from the first on, may be written where they are: nobody else refers to them, and they are
-    /// in memory.
+    /// How many of these pages, from the first on, may be written where they are: nobody else refers to them,
+    /// and they are in memory.
     pub fn writable(&mut self, page: Page, pages: u64) -> u64 {
         let (group, at) = split(page);
         let state = &mut self.groups[group];

@@ -1,9 +1,9 @@
 //! What 512 blocks hold: a list of runs, and a bit for each block at which one begins.
 //!
-//! Invariants: a run begins at block 0; each ends where the next begins, the last at [`CHUNK_BLOCKS`]; no two neighbours could be
-//! one run. A block's run is found by counting the bits up to it: one line of the cache for the bits, one for the run, however many
-//! there are. A chunk costs 24 bytes a run, whatever the runs hold; 512 of them, the worst that can be, make 0.6 % of the 2 MiB
-//! that the chunk stands for.
+//! Invariants: a run begins at block 0; each ends where the next begins, the last at [`CHUNK_BLOCKS`]; no two
+//! neighbours could be one run. A block's run is found by counting the bits up to it: one line of the cache
+//! for the bits, one for the run, however many there are. A chunk costs 24 bytes a run, whatever the runs
+//! hold; 512 of them, the worst that can be, make 0.6 % of the 2 MiB that the chunk stands for.
 
 use super::code::{Cell, Code};
 

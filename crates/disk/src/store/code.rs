@@ -50,7 +50,8 @@ const WHOLE: u16 = 4096;
 const FILE_BLOCKS: u64 = 1 << 52;
 
 impl Code {
-    /// What a block of 4096 bytes is; `None`: it has to be kept as it is. Refuses foreign bytes within about 10 ns.
+    /// What a block of 4096 bytes is; `None`: it has to be kept as it is. Refuses foreign bytes within about
+    /// 10 ns.
     #[inline]
     pub(crate) fn of(block: &[u8]) -> Option<Self> {
         match recognise(block) {

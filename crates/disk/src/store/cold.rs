@@ -1,13 +1,14 @@
 //! What becomes of pages that are not used: packed, spilled, brought back.
 //!
-//! A hand goes round the groups, as in the clock algorithm (Corbató 1968): a group that was used since it passed is spared once. Above the
-//! mark for packing, each group that is taken into use has up to two cold groups packed, so that the cost is spread. Above the limit,
-//! what cannot be packed goes to the spill file, and then what is packed too. Group `g` lies at `g` × 2 MiB in the file.
-//! A group that is read again and again comes back into memory; a page of it that is written gets a new place, so that nothing is
-//! unpacked for it.
+//! A hand goes round the groups, as in the clock algorithm (Corbató 1968): a group that was used since it
+//! passed is spared once. Above the mark for packing, each group that is taken into use has up to two cold
+//! groups packed, so that the cost is spread. Above the limit, what cannot be packed goes to the spill file,
+//! and then what is packed too. Group `g` lies at `g` × 2 MiB in the file. A group that is read again and
+//! again comes back into memory; a page of it that is written gets a new place, so that nothing is unpacked
+//! for it.
 //!
-//! The mark is for what is in memory and what is packed together. Where what is packed comes near it alone, a quarter as much
-//! is left unpacked: a fifth of all memory for the pages that are in use now.
+//! The mark is for what is in memory and what is packed together. Where what is packed comes near it alone, a
+//! quarter as much is left unpacked: a fifth of all memory for the pages that are in use now.
 
 use fsage_sys::memory::HUGE_BYTES;
 
@@ -19,7 +20,8 @@ use super::pack::UNIT_BYTES;
 /// Units of [`UNIT_BYTES`] read of a spilled group after which it is brought back.
 const SPILLED_UNITS_TO_RETURN: u16 = 32;
 
-/// The same for a packed group: by then as much time went into unpacking units as bringing it back and packing another one takes.
+/// The same for a packed group: by then as much time went into unpacking units as bringing it back and
+/// packing another one takes.
 const PACKED_UNITS_TO_RETURN: u16 = 256;
 
 /// Groups in memory that the hand passes for each that is taken into use.

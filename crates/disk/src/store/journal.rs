@@ -11,7 +11,8 @@ const SEGMENT_ROOM: usize = 1 << 10;
 
 /// Pieces in the order in which they were recorded; those of one request lie together.
 ///
-/// Adding some copies them; nothing is allocated but a new segment now and then, the first of them beforehand.
+/// Adding some copies them; nothing is allocated but a new segment now and then, the first of them
+/// beforehand.
 #[derive(Debug)]
 pub struct Journal {
     /// Each with the number of its first piece. All but the last are full, or had no room for what came next.

@@ -1,14 +1,17 @@
 //! Which block holds what: a tree of two levels that many can share.
 //!
-//! A map is a list of branches (1 GiB each), a branch a table of chunks (2 MiB each). What holds only zeros is not there. A copy of
-//! a map shares everything; who changes a part first makes it its own. A chunk holds one reference to each page that it names, however many
-//! maps share the chunk: so pages are counted only when a chunk is copied or goes away.
+//! A map is a list of branches (1 GiB each), a branch a table of chunks (2 MiB each). What holds only zeros
+//! is not there. A copy of a map shares everything; who changes a part first makes it its own. A chunk holds
+//! one reference to each page that it names, however many maps share the chunk: so pages are counted only
+//! when a chunk is copied or goes away.
 //!
-//! What one map has for itself is a box, and becomes counted when it is shared: to make sure that nobody else has a counted thing takes
-//! an atomic operation, which waits until all that was written before is in memory. Right behind the copying of a page that is
-//! longer than everything else a write does. In a branch that is shared all chunks are counted.
+//! What one map has for itself is a box, and becomes counted when it is shared: to make sure that nobody else
+//! has a counted thing takes an atomic operation, which waits until all that was written before is in memory.
+//! Right behind the copying of a page that is longer than everything else a write does. In a branch that is
+//! shared all chunks are counted.
 //!
-//! Maps do not let go of their pages by themselves when dropped, as they do not know the arena: call [`Map::release`].
+//! Maps do not let go of their pages by themselves when dropped, as they do not know the arena: call
+//! [`Map::release`].
 
 use std::sync::Arc;
 
@@ -259,7 +262,8 @@ impl Map {
         Self { branches, held: Blocks::default() }
     }
 
-    /// A copy that shares everything. Cost: one step a GiB of the disk, and one for each chunk that was written since the last time.
+    /// A copy that shares everything. Cost: one step a GiB of the disk, and one for each chunk that was
+    /// written since the last time.
     pub fn share(&mut self, pool: &mut Pool) -> Self {
         let branches = self.branches.iter_mut().map(|slot| pool.share(slot)).collect();
         Self { branches, held: self.held }
@@ -275,8 +279,8 @@ impl Map {
         self.branches.capacity() * size_of::<Option<Branch>>()
     }
 
-    /// What a block and those behind it hold, as far as one run goes, at most `blocks`, which must not be 0. A run that continues in the next
-    /// chunk is told in parts.
+    /// What a block and those behind it hold, as far as one run goes, at most `blocks`, which must not be 0.
+    /// A run that continues in the next chunk is told in parts.
     #[inline]
     pub fn run_at(&self, block: u64, blocks: u64) -> (Code, u64) {
         let Some(branch) = &self.branches[index(block / BRANCH)] else {
@@ -290,7 +294,8 @@ impl Map {
         })
     }
 
-    /// The pages that hold a block and those behind it, if no other map shares what says so: as [`Map::run_at`].
+    /// The pages that hold a block and those behind it, if no other map shares what says so: as
+    /// [`Map::run_at`].
     #[inline]
     pub fn own_pages(&self, block: u64, blocks: u64) -> Option<(Page, u64)> {
         let branch = self.branches[index(block / BRANCH)].as_ref()?;

@@ -1,9 +1,10 @@
 //! The bytes of a disk, in memory, by what they are.
 //!
-//! A disk of up to 16 TiB is a map from blocks of 4096 bytes to codes. Zeros are not kept. Self-describing blocks (see
-//! [`fsage_content`]; whole, or a prefix with zeros behind it) are kept as runs of what they say they are: a file that lies in
-//! one piece costs 24 bytes. Everything else lies in pages of an arena that returns its memory to the kernel when it is not
-//! needed any more; what was not used lately is compressed, and can be spilled to a file.
+//! A disk of up to 16 TiB is a map from blocks of 4096 bytes to codes. Zeros are not kept. Self-describing
+//! blocks (see [`fsage_content`]; whole, or a prefix with zeros behind it) are kept as runs of what they say
+//! they are: a file that lies in one piece costs 24 bytes. Everything else lies in pages of an arena that
+//! returns its memory to the kernel when it is not needed any more; what was not used lately is compressed,
+//! and can be spilled to a file.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -15,17 +16,19 @@
 //! | `piece`, `journal` | what a recorded request put where: the log's payload |
 //! | `view` | other states of the disk beside it |
 //!
-//! **Snapshots** share everything with the disk until one of them is written. Any number may exist; each can be read and deleted.
+//! **Snapshots** share everything with the disk until one of them is written. Any number may exist; each can
+//! be read and deleted.
 //!
-//! **For the log.** [`Store::write`] and [`Store::zero`] append [`Piece`]s to a list when one is given; while one is given, nothing
-//! is overwritten in place, so that every piece stays readable ([`Store::read_piece`]). A piece holds references to its pages:
-//! who drops pieces calls [`Store::release`] with them first, who copies them [`Store::retain`]. A log that begins with a snapshot
-//! and keeps the pieces of each entry can give every state in between: [`Store::view`] of that snapshot, then [`Store::step`] with the
-//! entries' pieces, in any selection, and [`Store::back`].
+//! **For the log.** [`Store::write`] and [`Store::zero`] append [`Piece`]s to a list when one is given; while
+//! one is given, nothing is overwritten in place, so that every piece stays readable ([`Store::read_piece`]).
+//! A piece holds references to its pages: who drops pieces calls [`Store::release`] with them first, who
+//! copies them [`Store::retain`]. A log that begins with a snapshot and keeps the pieces of each entry can
+//! give every state in between: [`Store::view`] of that snapshot, then [`Store::step`] with the entries'
+//! pieces, in any selection, and [`Store::back`].
 //!
-//! **Cost.** A block that is refused costs about 10 ns, one that is recognised as long as making it; an aligned raw
-//! write in place is a search in a chunk and a copy. Memory beside raw pages: 24 bytes a run, about 100 a 2 MiB chunk in
-//! use, 8 KiB a GiB in use.
+//! **Cost.** A block that is refused costs about 10 ns, one that is recognised as long as making it; an
+//! aligned raw write in place is a search in a chunk and a copy. Memory beside raw pages: 24 bytes a run,
+//! about 100 a 2 MiB chunk in use, 8 KiB a GiB in use.
 
 mod arena;
 mod chunk;
@@ -68,15 +71,17 @@ pub const MAX_BYTES: u64 = 16 << 40;
 /// How a store keeps its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Bytes of memory for raw pages, packed ones too; without a spill folder, writes beyond fail. Rounded up to 2 MiB, at
-    /// least 4 MiB.
+    /// Bytes of memory for raw pages, packed ones too; without a spill folder, writes beyond fail. Rounded up
+    /// to 2 MiB, at least 4 MiB.
     pub memory_limit_bytes: Option<u64>,
-    /// Bytes of memory for raw pages, packed ones too, beyond which those that were not used lately are packed. Costs some 4 ms for each
-    /// 2 MiB of new pages that are written then, if they can be packed at all, and next to nothing if not.
+    /// Bytes of memory for raw pages, packed ones too, beyond which those that were not used lately are
+    /// packed. Costs some 4 ms for each 2 MiB of new pages that are written then, if they can be packed at
+    /// all, and next to nothing if not.
     pub pack_above_bytes: u64,
     /// Folder for the file that takes what goes beyond the limit.
     pub spill_folder: Option<PathBuf>,
-    /// Bytes of memory that are touched when the store is made and kept, so that no write has to wait for them.
+    /// Bytes of memory that are touched when the store is made and kept, so that no write has to wait for
+    /// them.
     pub reserve_bytes: u64,
 }
 
@@ -174,7 +179,8 @@ impl Store {
         name
     }
 
-    /// Keeps the present state of the disk. Cost: one step a GiB of the disk, and one for each 2 MiB written since the last time.
+    /// Keeps the present state of the disk. Cost: one step a GiB of the disk, and one for each 2 MiB written
+    /// since the last time.
     pub fn snapshot(&mut self) -> SnapshotId {
         let id = SnapshotId(self.name());
         self.snapshots.insert(id, self.disk.share(&mut self.pool));
@@ -200,7 +206,8 @@ impl Store {
         read::read(map, &mut self.pool.arena, offset_bytes, buffer)
     }
 
-    /// Lets the disk hold again what a snapshot holds; the snapshot stays. What was recorded does not say so: a log ends here.
+    /// Lets the disk hold again what a snapshot holds; the snapshot stays. What was recorded does not say so:
+    /// a log ends here.
     ///
     /// # Errors
     /// There is none of that name.
@@ -238,7 +245,8 @@ impl Store {
         Ok((view, &mut self.pool))
     }
 
-    /// Moves a view one entry of a log on: puts its pieces there. What was written to the view itself is dropped.
+    /// Moves a view one entry of a log on: puts its pieces there. What was written to the view itself is
+    /// dropped.
     ///
     /// # Errors
     /// No such view; no memory, and then the view has not moved.
@@ -247,7 +255,8 @@ impl Store {
         view.step(pool, pieces)
     }
 
-    /// Takes the last step of a view back, and drops what was written to it. False if it shows its snapshot already.
+    /// Takes the last step of a view back, and drops what was written to it. False if it shows its snapshot
+    /// already.
     ///
     /// # Errors
     /// No such view.

@@ -1,7 +1,7 @@
 //! Places on the disk as places in memory and back.
 
-/// A number of bytes or blocks as an index. Machines that run this have 64-bit addresses; elsewhere a number that does not
-/// fit is beyond any slice.
+/// A number of bytes or blocks as an index. Machines that run this have 64-bit addresses; elsewhere a number
+/// that does not fit is beyond any slice.
 #[inline]
 pub(crate) fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)

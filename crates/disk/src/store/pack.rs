@@ -1,8 +1,8 @@
 //! Pages that were not used lately, compressed.
 //!
-//! A group is compressed in units of eight pages (zstd, level 1). Larger ones, and higher levels, give next to nothing more: ext4's journal
-//! shrinks to 1/6.3 in units of 4 KiB, 1/7.2 of 16, 1/7.6 of 32 and 1/7.7 of 2048. A page is read by unpacking its unit. A group of
-//! which samples do not shrink is given up at once.
+//! A group is compressed in units of eight pages (zstd, level 1). Larger ones, and higher levels, give next
+//! to nothing more: ext4's journal shrinks to 1/6.3 in units of 4 KiB, 1/7.2 of 16, 1/7.6 of 32 and 1/7.7
+//! of 2048. A page is read by unpacking its unit. A group of which samples do not shrink is given up at once.
 
 use std::fmt;
 
@@ -52,7 +52,8 @@ impl fmt::Debug for Packed {
     }
 }
 
-/// How often in a row packing was not worth it: where nothing shrinks it is tried the more rarely, once in 32 times in the end.
+/// How often in a row packing was not worth it: where nothing shrinks it is tried the more rarely, once in 32
+/// times in the end.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     row: u32,

@@ -1,9 +1,10 @@
 //! What a recorded request put on the disk, without its bytes.
 //!
-//! **The log is the store.** While requests are recorded, nothing is overwritten: each write takes new pages and says, in pieces,
-//! what it put where. A piece is 40 bytes, and one is enough for a write of any length whose blocks form one run. A log keeps
-//! pieces and no data. Each piece holds a reference to its raw pages until it is given to [`Store::release`](super::Store::release);
-//! a copy of a piece that is kept as well has to be announced to [`Store::retain`](super::Store::retain).
+//! **The log is the store.** While requests are recorded, nothing is overwritten: each write takes new pages
+//! and says, in pieces, what it put where. A piece is 40 bytes, and one is enough for a write of any length
+//! whose blocks form one run. A log keeps pieces and no data. Each piece holds a reference to its raw pages
+//! until it is given to [`Store::release`](super::Store::release); a copy of a piece that is kept as well has
+//! to be announced to [`Store::retain`](super::Store::retain).
 
 use super::arena::Arena;
 use super::code::{BLOCK, Cell, Code, Described};

@@ -1,6 +1,7 @@
 //! The file that takes what does not fit into memory.
 //!
-//! It is removed from its folder as soon as it is open, so that nothing is left behind however the process ends.
+//! It is removed from its folder as soon as it is open, so that nothing is left behind however the process
+//! ends.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

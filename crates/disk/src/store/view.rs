@@ -1,9 +1,10 @@
 //! Other states of the disk beside it.
 //!
-//! A view begins as a snapshot and is moved along a log: [`View::step`] puts the pieces of one entry on it and keeps what was there before,
-//! [`View::back`] takes the last step back. Entries may be left out or cut: the view neither knows nor cares which log they are
-//! from. What is written to the view itself (a file system's recovery, say) lies in an overlay that the next move drops. So a state costs
-//! what differs from its neighbour, whatever the size of the disk.
+//! A view begins as a snapshot and is moved along a log: [`View::step`] puts the pieces of one entry on it
+//! and keeps what was there before, [`View::back`] takes the last step back. Entries may be left out or cut:
+//! the view neither knows nor cares which log they are from. What is written to the view itself (a file
+//! system's recovery, say) lies in an overlay that the next move drops. So a state costs what differs from
+//! its neighbour, whatever the size of the disk.
 
 use super::code::{BLOCK, Code};
 use super::error::StoreError;

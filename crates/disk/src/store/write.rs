@@ -1,8 +1,8 @@
 //! From bytes to what a map holds.
 //!
-//! Whole blocks are inspected one by one: zeros and self-describing blocks become codes, the rest goes to pages, in place where nobody
-//! else refers to the page and nothing is recorded, else to new ones. Parts of blocks are merged with what was there, and the
-//! whole is inspected again.
+//! Whole blocks are inspected one by one: zeros and self-describing blocks become codes, the rest goes to
+//! pages, in place where nobody else refers to the page and nothing is recorded, else to new ones. Parts of
+//! blocks are merged with what was there, and the whole is inspected again.
 
 use super::code::{BLOCK, BLOCK_BYTES, Code, Page};
 use super::error::StoreError;
@@ -135,7 +135,8 @@ impl Pen<'_> {
         merged
     }
 
-    /// Part of a block as a piece, in a page of its own: what the rest of the block held is no business of the log.
+    /// Part of a block as a piece, in a page of its own: what the rest of the block held is no business of
+    /// the log.
     fn keep_part(&mut self, offset: u64, data: &[u8]) -> Result<Piece, StoreError> {
         let (skip, length) = (Piece::within(offset), wide(data.len()));
         if data == &ZEROS[..data.len()] {

@@ -200,7 +200,8 @@ impl Drop for FuseServer {
     }
 }
 
-/// Unmounts, with patience: a program that another test is just starting has copies of our open files for a moment.
+/// Unmounts, with patience: a program that another test is just starting has copies of our open files for a
+/// moment.
 pub fn unmount(point: &Path) -> fsage_sys::Result<()> {
     for _ in 0..200 {
         if mount::unmount(point).is_ok() {

@@ -1,4 +1,5 @@
-//! A disk behind the loop of ublk, on a queue in memory in the place of the driver's: what the block layer would do is done here.
+//! A disk behind the loop of ublk, on a queue in memory in the place of the driver's: what the block layer
+//! would do is done here.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};

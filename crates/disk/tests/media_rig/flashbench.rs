@@ -22,8 +22,9 @@ impl Alignment {
     }
 }
 
-/// `flashbench --align`: two reads of `block` bytes around boundaries of every power of two from `2 · block` to an eighth of the
-/// card, smallest first; the mean of eight boundaries each, none of which is one of a higher power.
+/// `flashbench --align`: two reads of `block` bytes around boundaries of every power of two from `2 · block`
+/// to an eighth of the card, smallest first; the mean of eight boundaries each, none of which is one of a
+/// higher power.
 pub fn align(bench: &mut Bench, block: u64) -> Vec<Alignment> {
     let mut rows = Vec::new();
     let mut align_bytes = 2 * block;
@@ -45,7 +46,8 @@ pub fn align(bench: &mut Bench, block: u64) -> Vec<Alignment> {
     rows
 }
 
-/// Where the cost of a boundary jumps by more than a tenth of its largest: page, pages of all planes, allocation unit.
+/// Where the cost of a boundary jumps by more than a tenth of its largest: page, pages of all planes,
+/// allocation unit.
 pub fn boundaries(rows: &[Alignment]) -> Vec<u64> {
     let largest = rows.iter().map(Alignment::difference_us).fold(0.0, f64::max);
     let mut before = 0.0;
@@ -60,8 +62,8 @@ pub fn boundaries(rows: &[Alignment]) -> Vec<u64> {
     found
 }
 
-/// `flashbench --open-au`: one block to each of `units` allocation units in turn until they are full, upwards or in random
-/// order; gives bytes per second.
+/// `flashbench --open-au`: one block to each of `units` allocation units in turn until they are full, upwards
+/// or in random order; gives bytes per second.
 pub fn open_units(medium: &str, unit_bytes: u64, block: u64, units: u64, in_order: bool) -> f64 {
     let mut bench = Bench::new(medium, 4 << 30);
     let mut order: Vec<u64> = (0..unit_bytes / block).collect();
@@ -78,8 +80,8 @@ pub fn open_units(medium: &str, unit_bytes: u64, block: u64, units: u64, in_orde
     float(units * unit_bytes) / (float(bench.now_ns) / 1e9)
 }
 
-/// The most allocation units that may be written in turn at more than half of the rate of one; 0 when even one is as slow
-/// in this order as too many are in the other.
+/// The most allocation units that may be written in turn at more than half of the rate of one; 0 when even
+/// one is as slow in this order as too many are in the other.
 pub fn most_open(medium: &str, unit_bytes: u64, block: u64, in_order: bool) -> u64 {
     let one = open_units(medium, unit_bytes, block, 1, true);
     (1..=12)

@@ -1,5 +1,6 @@
-//! Standard measurements of a medium: what a data sheet publishes, taken from the model by requests alone. The tests hold
-//! them against the published values, the example that makes the documentation's tables and plots prints them.
+//! Standard measurements of a medium: what a data sheet publishes, taken from the model by requests alone.
+//! The tests hold them against the published values, the example that makes the documentation's tables and
+//! plots prints them.
 
 pub mod flashbench;
 
@@ -100,7 +101,8 @@ impl Bench {
         float(rounds * depth) / (float(self.now_ns - begun_ns) / 1e9)
     }
 
-    /// Requests a second at random aligned places while `depth` of them always wait: each answer brings the next one.
+    /// Requests a second at random aligned places while `depth` of them always wait: each answer brings the
+    /// next one.
     pub fn kept(&mut self, operation: Operation, block: u64, depth: usize, count: u64) -> f64 {
         let mut waiting = BinaryHeap::from(vec![Reverse(self.now_ns); depth]);
         let begun_ns = self.now_ns;

@@ -17,8 +17,8 @@ use crate::measure::HeldFolder;
 /// What both threads share.
 pub(super) struct Agent {
     output: Mutex<Box<dyn Write + Send>>,
-    /// Of the load that runs, then of those asked for but not begun: what is asked of a load may come before its
-    /// turn does.
+    /// Of the load that runs, then of those asked for but not begun: what is asked of a load may come before
+    /// its turn does.
     controls: Mutex<VecDeque<Arc<Control>>>,
     pub(super) children: Children,
     /// Devices that requests may write to.
@@ -113,7 +113,8 @@ impl Agent {
     }
 }
 
-/// The request that is being done: what [`Handle`](fsage_model::protocol::Handle) is implemented for, once per call.
+/// The request that is being done: what [`Handle`](fsage_model::protocol::Handle) is implemented for, once
+/// per call.
 pub(super) struct Task<'a> {
     pub(super) agent: &'a Agent,
     pub(super) id: u64,

@@ -1,9 +1,10 @@
-//! A digest of a tree: names, kinds, permissions, sizes, content, what symbolic links say, and which names are the
-//! same file. Owners, times and extended attributes are not in it.
+//! A digest of a tree: names, kinds, permissions, sizes, content, what symbolic links say, and which names
+//! are the same file. Owners, times and extended attributes are not in it.
 //!
-//! It is a sum over the things in the tree ([`Digest`]), so it does not depend on the order in which they are listed.
-//! A file adds one thing for itself and one for each mebibyte of its content, holes read as zeros; its further
-//! names add one thing each, saying with which name they share it. `lost+found` below the root is left out.
+//! It is a sum over the things in the tree ([`Digest`]), so it does not depend on the order in which they are
+//! listed. A file adds one thing for itself and one for each mebibyte of its content, holes read as zeros;
+//! its further names add one thing each, saying with which name they share it. `lost+found` below the root is
+//! left out.
 
 use std::collections::BTreeMap;
 use std::path::Path;

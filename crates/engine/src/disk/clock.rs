@@ -1,4 +1,5 @@
-//! What is timed on a virtual disk in `model` time is timed by the disk's clock, everything else by the host's.
+//! What is timed on a virtual disk in `model` time is timed by the disk's clock, everything else by the
+//! host's.
 
 use std::path::Path;
 use std::sync::Arc;

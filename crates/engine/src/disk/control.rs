@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use fsage_model::disk::call::{Answer, Call, Command};
 use fsage_model::protocol::{Failure, FailureKind};
-/// How long a disk may take to answer. It answers from memory, but for `save-log`; a snapshot of a large one takes longest.
+/// How long a disk may take to answer. It answers from memory, but for `save-log`; a snapshot of a large one
+/// takes longest.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Longest answer accepted: a disk's log is asked for in parts.

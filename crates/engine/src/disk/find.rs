@@ -1,7 +1,7 @@
 //! From a directory or a block device down to the virtual disk it is on.
 //!
-//! A loop device tells its backing file; device-mapper and md list what they are made of in `slaves`; a btrfs its devices. What is
-//! on several disks, virtual or not, has no single clock and is not found.
+//! A loop device tells its backing file; device-mapper and md list what they are made of in `slaves`; a btrfs
+//! its devices. What is on several disks, virtual or not, has no single clock and is not found.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};

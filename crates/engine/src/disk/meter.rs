@@ -6,8 +6,8 @@ use fsage_model::disk::{DiskStat, DiskUse};
 
 use super::{ControlError, VirtualDisk};
 
-/// A meter on the virtual disk under a directory, if there is one; else it counts nothing. What goes wrong is kept for
-/// [`take`](Meter::take), so that anyone who times something is not held up by it.
+/// A meter on the virtual disk under a directory, if there is one; else it counts nothing. What goes wrong is
+/// kept for [`take`](Meter::take), so that anyone who times something is not held up by it.
 #[derive(Debug)]
 pub struct Meter {
     disk: Option<VirtualDisk>,
@@ -52,7 +52,8 @@ impl Meter {
         }
     }
 
-    /// What was counted since it was made or last taken; `None` when there is no virtual disk or nothing was counted.
+    /// What was counted since it was made or last taken; `None` when there is no virtual disk or nothing was
+    /// counted.
     ///
     /// # Errors
     /// The disk once did not answer.

@@ -1,12 +1,14 @@
 //! The virtual disk as seen from beside the file system: its own time, and what it counted.
 //!
-//! A disk is served from a folder (crates/disk): `mount/disk` is the file under the loop device, `control` a Unix socket that
-//! answers one JSON line with another, `clock` the disk's own time as a [`SharedClock`](fsage_sys::shared_clock). A disk is found from a
-//! directory on it, through the mount table, device-mapper and md, and the loop device's backing file; nobody has to name it.
+//! A disk is served from a folder (crates/disk): `mount/disk` is the file under the loop device, `control` a
+//! Unix socket that answers one JSON line with another, `clock` the disk's own time as a
+//! [`SharedClock`](fsage_sys::shared_clock). A disk is found from a directory on it, through the mount table,
+//! device-mapper and md, and the loop device's backing file; nobody has to name it.
 //!
-//! In `model` time the disk's clock is exact to the sequence of requests, and the processor's time is not in it: a clock on the
-//! wall tells nothing about the medium then, and everything that is timed is timed by the disk ([`Clock`]). In `real` time
-//! replies come when the medium would have given them, and the wall's clock is the right one.
+//! In `model` time the disk's clock is exact to the sequence of requests, and the processor's time is not in
+//! it: a clock on the wall tells nothing about the medium then, and everything that is timed is timed by the
+//! disk ([`Clock`]). In `real` time replies come when the medium would have given them, and the wall's clock
+//! is the right one.
 
 mod clock;
 mod control;
@@ -37,7 +39,8 @@ impl VirtualDisk {
         Self { directory }
     }
 
-    /// The virtual disk that the file system holding `directory` is on; `None` when it is on anything else, or on several.
+    /// The virtual disk that the file system holding `directory` is on; `None` when it is on anything else,
+    /// or on several.
     #[must_use]
     pub fn under(directory: &Path) -> Option<Self> {
         find::under(directory)
@@ -63,7 +66,8 @@ impl VirtualDisk {
         control::ask(&self.directory.join(CONTROL), call)
     }
 
-    /// Brings its medium to rest, where it keeps model time: what follows takes as long as after any other rest.
+    /// Brings its medium to rest, where it keeps model time: what follows takes as long as after any other
+    /// rest.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).

@@ -1,4 +1,5 @@
-//! The normal distribution's inverse, and the exponential and logarithm it needs, from IEEE basic operations alone.
+//! The normal distribution's inverse, and the exponential and logarithm it needs, from IEEE basic operations
+//! alone.
 
 /// ln 2 in two parts: the first has few enough bits that small multiples of it are exact.
 const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
@@ -24,8 +25,8 @@ pub fn logarithm(x: f64) -> f64 {
     k * LN2_HIGH + (2.0 * s * (s2 * sum) + k * LN2_LOW + 2.0 * s)
 }
 
-/// e^x to a few units in the last place, for −700 ≤ x ≤ 700 (beyond, as at the bound): 2^k times the Taylor series of
-/// what is left.
+/// e^x to a few units in the last place, for −700 ≤ x ≤ 700 (beyond, as at the bound): 2^k times the Taylor
+/// series of what is left.
 #[must_use]
 pub fn exponential(x: f64) -> f64 {
     let x = x.clamp(-700.0, 700.0);
@@ -64,8 +65,8 @@ pub fn inverse_normal(share: f64) -> f64 {
     if q < 0.0 { -value } else { value }
 }
 
-/// The share of a standard normal variable below `z`: [`inverse_normal`] inverted by bisection, so that both agree to
-/// the last bit on every machine. Slow; for set-up.
+/// The share of a standard normal variable below `z`: [`inverse_normal`] inverted by bisection, so that both
+/// agree to the last bit on every machine. Slow; for set-up.
 #[must_use]
 pub fn normal_share(z: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);

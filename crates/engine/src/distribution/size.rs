@@ -8,11 +8,11 @@ use fsage_model::workload::WorkloadError;
 use super::Random;
 use super::normal::{exponential, inverse_normal, logarithm, normal_share};
 
-/// Mean of ln(bytes) of the body of the file-size distribution: the lognormal fitted to the data of Agrawal, Bolosky,
-/// Douceur & Lorch 2007 ("A Five-Year Study of File-System Metadata", FAST '07), as given by Agrawal,
-/// Arpaci-Dusseau & Arpaci-Dusseau 2009 ("Generating Realistic Impressions for File-System Benchmarking", FAST
-/// '09, Table 2: "file size by count": body weight 0.99994, µ = 9.48, σ = 2.46; the Pareto tail beyond
-/// 512 MB with the remaining 0.006 % of files is left out).
+/// Mean of ln(bytes) of the body of the file-size distribution: the lognormal fitted to the data of Agrawal,
+/// Bolosky, Douceur & Lorch 2007 ("A Five-Year Study of File-System Metadata", FAST '07), as given by
+/// Agrawal, Arpaci-Dusseau & Arpaci-Dusseau 2009 ("Generating Realistic Impressions for File-System
+/// Benchmarking", FAST '09, Table 2: "file size by count": body weight 0.99994, µ = 9.48, σ = 2.46; the
+/// Pareto tail beyond 512 MB with the remaining 0.006 % of files is left out).
 pub const AGRAWAL_MU: f64 = 9.48;
 
 /// Standard deviation of ln(bytes), see [`AGRAWAL_MU`].
@@ -212,7 +212,8 @@ mod tests {
     const GOLDEN_AGRAWAL: [u64; 6] = [8758, 567, 56174, 977, 1852, 533];
     const GOLDEN_TABLE: [u64; 4] = [109_449, 156_266, 396, 967_249];
 
-    /// ln of the sizes has the published mean and deviation: of 200,000 draws the error of the mean is 0.0055.
+    /// ln of the sizes has the published mean and deviation: of 200,000 draws the error of the mean is
+    /// 0.0055.
     #[test]
     fn agrawal_has_its_moments() {
         let drawn = draw(&SizeSpec::Agrawal { max: Bytes(1 << 62) }, 200_000);

@@ -1,7 +1,8 @@
 //! The directories of one thread: their parents, and descriptors of those used lately.
 //!
-//! Descriptors are `O_PATH`, opened from the parent's by a name of our own making (never a path) and without following links; at most a given number is open, the one to close is
-//! found by the clock algorithm (Corbató 1968).
+//! Descriptors are `O_PATH`, opened from the parent's by a name of our own making (never a path) and without
+//! following links; at most a given number is open, the one to close is found by the clock algorithm (Corbató
+//! 1968).
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, AtFlags, Mode, OFlags};

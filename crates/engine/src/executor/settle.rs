@@ -1,10 +1,11 @@
-//! Write-back by operations: on a virtual disk in model time, what is written when must not depend on how fast the processor is.
+//! Write-back by operations: on a virtual disk in model time, what is written when must not depend on how
+//! fast the processor is.
 //!
-//! An executor there remembers which files it wrote since it last wrote them out. When the load is held to be inspected, they are
-//! written out one by one in the order in which they were written first, each to its end: what a file system does when a
-//! write has ended (extents become valid, sizes and trees change) is done then before the next file gets its place. Left to
-//! `syncfs`, both happen at once on whatever processor is free. xfs frees unlinked inodes in the background: it is waited
-//! for after each delete.
+//! An executor there remembers which files it wrote since it last wrote them out. When the load is held to be
+//! inspected, they are written out one by one in the order in which they were written first, each to its end:
+//! what a file system does when a write has ended (extents become valid, sizes and trees change) is done then
+//! before the next file gets its place. Left to `syncfs`, both happen at once on whatever processor is free.
+//! xfs frees unlinked inodes in the background: it is waited for after each delete.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,8 @@ pub(super) struct Settler {
     written: HashMap<u64, (u64, Place)>,
     turns: u64,
     reader: fiemap::Reader,
-    /// The file system does not free in the background what is deleted, or not so that it could be waited for.
+    /// The file system does not free in the background what is deleted, or not so that it could be waited
+    /// for.
     frees_at_once: bool,
 }
 

@@ -2,7 +2,8 @@
 
 use crate::disk::Clock;
 
-/// Runs from `start` to `stop`, but for the time it is held. Each reading costs about 25 ns by the host's clock.
+/// Runs from `start` to `stop`, but for the time it is held. Each reading costs about 25 ns by the host's
+/// clock.
 #[derive(Debug)]
 pub struct Watch {
     clock: Clock,

@@ -162,8 +162,8 @@ impl Sysfs {
         words.into_iter().cloned().collect::<Vec<_>>().join(" ")
     }
 
-    /// Of this device itself: that of a disk says nothing about which of its partitions this is. Names of mappings and arrays
-    /// come from their metadata and stand for one.
+    /// Of this device itself: that of a disk says nothing about which of its partitions this is. Names of
+    /// mappings and arrays come from their metadata and stand for one.
     fn serial(&self) -> String {
         if self.is_partition {
             return String::new();

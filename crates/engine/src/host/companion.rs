@@ -1,9 +1,11 @@
-//! Devices that a superblock names besides its own: external journals and logs, realtime devices, further members.
+//! Devices that a superblock names besides its own: external journals and logs, realtime devices, further
+//! members.
 //!
-//! A volume is what fsage made or restored, on one device. The kernel opens the others a superblock asks for by their number or
-//! identity and writes to them, though nobody named them, so such a volume is not mounted.
+//! A volume is what fsage made or restored, on one device. The kernel opens the others a superblock asks for
+//! by their number or identity and writes to them, though nobody named them, so such a volume is not mounted.
 //!
-//! Offsets from `fs/ext4/ext4.h`, `fs/xfs/libxfs/xfs_format.h` (big-endian) and `include/uapi/linux/btrfs_tree.h`.
+//! Offsets from `fs/ext4/ext4.h`, `fs/xfs/libxfs/xfs_format.h` (big-endian) and
+//! `include/uapi/linux/btrfs_tree.h`.
 
 use std::fs::File;
 use std::io;

@@ -1,9 +1,10 @@
 //! Ending a virtual disk, whatever state it was left in.
 //!
-//! The server's own program knows best what it made (`fsage-disk clean`); when it is missing or fails, the rest is done here. A server is
-//! known by its command line, which names the folder, so that one that was killed before it wrote anything down is found too.
-//! Its FUSE mount goes lazily: what still holds it gets `EIO`, and nobody waits. Its folder is removed only as far as it holds what a
-//! disk makes there, so that a folder named by mistake loses nothing else.
+//! The server's own program knows best what it made (`fsage-disk clean`); when it is missing or fails, the
+//! rest is done here. A server is known by its command line, which names the folder, so that one that was
+//! killed before it wrote anything down is found too. Its FUSE mount goes lazily: what still holds it gets
+//! `EIO`, and nobody waits. Its folder is removed only as far as it holds what a disk makes there, so that a
+//! folder named by mistake loses nothing else.
 
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
@@ -51,7 +52,8 @@ pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
         // What it does not do is done below.
         let _ = tool::run(children, &argv, Some(CLEAN_LIMIT));
     }
-    // One that was killed already has no command line while its memory is freed: it is known by what it wrote down.
+    // One that was killed already has no command line while its memory is freed: it is known by what it wrote
+    // down.
     if let Some(server) = recorded {
         process::wait_if_ending(server, LIMIT)?;
     }
@@ -88,8 +90,8 @@ fn recorded(directory: &Path) -> Option<Identity> {
     Some(Identity { pid, start_ticks })
 }
 
-/// Detaches what is attached to the disk, now or when its last user goes. Once the mount is gone the kernel has no name for its
-/// file by which it could be found.
+/// Detaches what is attached to the disk, now or when its last user goes. Once the mount is gone the kernel
+/// has no name for its file by which it could be found.
 fn forget_loops(file: &Path) {
     // Who holds the lease of the device says what went wrong with it.
     let _ = loopdev::detach_named(&file.display().to_string());
@@ -166,7 +168,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("disk");
         std::fs::create_dir(&directory).unwrap();
-        // A shell under the server's name, with a script's name and words after it: a process that stays and answers nothing.
+        // A shell under the server's name, with a script's name and words after it: a process that stays and
+        // answers nothing.
         std::fs::write(folder.path().join("serve"), "read nothing\n").unwrap();
         let mut child = Command::new("sh")
             .arg0(PROGRAM)

@@ -28,7 +28,8 @@ pub fn remove(file: &Path) -> std::result::Result<(), HostError> {
     missing_is_fine(std::fs::remove_file(file)).map_err(HostError::file("remove", file))
 }
 
-/// Makes a directory and its parents, for this user alone: what is kept or mounted in them is nobody else's business.
+/// Makes a directory and its parents, for this user alone: what is kept or mounted in them is nobody else's
+/// business.
 ///
 /// # Errors
 /// Something else is there, or no right to.
@@ -67,8 +68,8 @@ fn known(found: &Statx) -> Result<FileIdentity> {
     })
 }
 
-/// Removes a file, or an empty directory, that was made as `made` says, whichever of its two names it has. A directory that holds
-/// something or that something is mounted on stays: it is not ours alone any more.
+/// Removes a file, or an empty directory, that was made as `made` says, whichever of its two names it has. A
+/// directory that holds something or that something is mounted on stays: it is not ours alone any more.
 ///
 /// Returns why something that has the name was left: it is another one.
 ///

@@ -1,14 +1,17 @@
 //! Block devices that the agent holds open, so that none becomes another under its name.
 //!
-//! While a descriptor of a loop device is open, the kernel gives its number to no other file: who detaches it meanwhile only marks
-//! it, and it goes with the last descriptor. A disk that is pulled out or gets another medium keeps its name, and is known by
+//! While a descriptor of a loop device is open, the kernel gives its number to no other file: who detaches it
+//! meanwhile only marks it, and it goes with the last descriptor. A disk that is pulled out or gets another
+//! medium keeps its name, and is known by
 //! [`DeviceIdentity`]: a device is compared with what it was when it was taken before every tool, mount, image, setting of its queue and
 //! detaching. Descriptors are for reading and not exclusive: mkfs and mount(2) claim the device themselves.
 //!
-//! Anyone who closes a device last makes the kernel write back and drop its page cache, on which programs rely that go past it. Here nobody
-//! is last, so that is done before and after each use of one that is not mounted ([`HeldDevices::used`]).
+//! Anyone who closes a device last makes the kernel write back and drop its page cache, on which programs
+//! rely that go past it. Here nobody is last, so that is done before and after each use of one that is not
+//! mounted ([`HeldDevices::used`]).
 //!
-//! Limit: root can still swap the file below a read-only loop device (`LOOP_CHANGE_FD`) between a check and what follows it.
+//! Limit: root can still swap the file below a read-only loop device (`LOOP_CHANGE_FD`) between a check and
+//! what follows it.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -157,7 +160,8 @@ impl HeldDevices {
         Ok(())
     }
 
-    /// As [`HeldDevices::mount`], with exactly these options: a mount of the user's own that was unmounted for a moment.
+    /// As [`HeldDevices::mount`], with exactly these options: a mount of the user's own that was unmounted
+    /// for a moment.
     ///
     /// # Errors
     /// As [`HeldDevices::used`] and [`mount::mount_again`].
@@ -207,8 +211,9 @@ impl HeldDevices {
         }
     }
 
-    /// Detaches every loop device over `file`: over the very file that was attached under this name, where this agent did that or
-    /// `backing` says which it was, whatever has the name now. Why something that has the name was left, if it was.
+    /// Detaches every loop device over `file`: over the very file that was attached under this name, where
+    /// this agent did that or `backing` says which it was, whatever has the name now. Why something that has
+    /// the name was left, if it was.
     ///
     /// # Errors
     /// As [`loopback::detach`].
@@ -245,7 +250,8 @@ impl HeldDevices {
         let meant: Vec<Held> = self.devices().extract_if(.., |held| is_meant(held)).collect();
         let mut files = Vec::new();
         for held in meant {
-            // Through the descriptor that was open all the time: no other file can be behind it. Who asks next says what went wrong.
+            // Through the descriptor that was open all the time: no other file can be behind it. Who asks
+            // next says what went wrong.
             let _ = fsage_sys::loopdev::detach_open(OwnedFd::from(held.device), &held.path);
             files.extend(held.identity.backing);
         }

@@ -1,7 +1,7 @@
 //! The identifier that a file system or partition table carries in itself, written as `blkid` writes it.
 //!
-//! It is what a user repeats to say that exactly this content can be lost, so it must come from the very bytes that were recognised.
-//! A format that is not listed, and an identifier of zeros, has none.
+//! It is what a user repeats to say that exactly this content can be lost, so it must come from the very
+//! bytes that were recognised. A format that is not listed, and an identifier of zeros, has none.
 //!
 //! Where it lies stands beside the magic that it belongs to ([`Magic`]).
 

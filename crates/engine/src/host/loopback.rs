@@ -17,7 +17,8 @@ const DETACH_WAIT: Duration = Duration::from_secs(5);
 /// Links are not followed: a volume's file is made by us.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
-/// Attaches `file`, made sparse with `size_bytes` when that is given, and gives the device and a descriptor that keeps it the one it is.
+/// Attaches `file`, made sparse with `size_bytes` when that is given, and gives the device and a descriptor
+/// that keeps it the one it is.
 ///
 /// # Errors
 /// The file cannot be made, or the kernel refuses (no direct I/O there, for one).
@@ -39,7 +40,8 @@ pub fn attach_held(
         .map_err(HostError::kernel(format!("attach {} as a loop device", file.display())))
 }
 
-/// Attaches `file`, which may be a block device, so that the device refuses every write; with direct I/O where it can be.
+/// Attaches `file`, which may be a block device, so that the device refuses every write; with direct I/O
+/// where it can be.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -68,7 +70,8 @@ pub fn attach(
     attach_held(file, size_bytes, sector_bytes, direct_io).map(|(device, _)| device)
 }
 
-/// Detaches every device over `file` (also when the file was removed) and waits until they are free; none is fine.
+/// Detaches every device over `file` (also when the file was removed) and waits until they are free; none is
+/// fine.
 ///
 /// # Errors
 /// A device stays in use, or the kernel refuses.
@@ -86,7 +89,8 @@ pub fn detach_backing(file: &Path, backing: BackingFile) -> Result<(), HostError
     wait(file, || loopdev::detach_backing((backing.device, backing.inode)))
 }
 
-/// As [`detach`], of the file with these numbers alone, which was attached as `file`; whether another file of that name keeps its devices.
+/// As [`detach`], of the file with these numbers alone, which was attached as `file`; whether another file of
+/// that name keeps its devices.
 ///
 /// # Errors
 /// As there.

@@ -1,7 +1,7 @@
 //! Mounts: what is mounted, mounting and unmounting.
 //!
-//! /proc/self/mountinfo, as proc_pid_mountinfo(5) has it: id, parent, major:minor, root, mount point, options, optional
-//! fields, `-`, type, source, super options; blanks in paths are octal escapes.
+//! /proc/self/mountinfo, as proc_pid_mountinfo(5) has it: id, parent, major:minor, root, mount point,
+//! options, optional fields, `-`, type, source, super options; blanks in paths are octal escapes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -35,8 +35,8 @@ pub struct MountEntry {
     pub options: Vec<String>,
 }
 
-/// Number of the mount that an open file is on, where the kernel tells (5.8 and later), otherwise the device number, which also differs
-/// between btrfs' subvolumes.
+/// Number of the mount that an open file is on, where the kernel tells (5.8 and later), otherwise the device
+/// number, which also differs between btrfs' subvolumes.
 ///
 /// # Errors
 /// What `statx` says.
@@ -111,13 +111,13 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Mounts a device: `nosuid`, `nodev` and `noexec`, at a directory whose parent only this user may enter. What is on a volume may be
-/// anybody's, and so may the mode of its root directory.
+/// Mounts a device: `nosuid`, `nodev` and `noexec`, at a directory whose parent only this user may enter.
+/// What is on a volume may be anybody's, and so may the mode of its root directory.
 ///
 /// # Errors
 /// What mount(2) refuses; [`FailureKind::Missing`](fsage_model::protocol::FailureKind) for a file system the
-/// kernel does not have; a parent that others may enter, or a link in place of the directory; a superblock that names other
-/// devices ([`companion`]).
+/// kernel does not have; a parent that others may enter, or a link in place of the directory; a superblock
+/// that names other devices ([`companion`]).
 pub fn mount(device: &Path, point: &Path, file_system: &str, options: &[String]) -> Result<(), HostError> {
     let directory = private_point(point)?;
     companion::check(device, file_system)?;

@@ -99,7 +99,8 @@ pub fn end(identity: Identity, limit: Duration) -> Result<(), HostError> {
                 killed.extend(kill(pid, || is_started_by(pid, identity))?);
             }
         }
-        // One that was killed has no environment any more while its memory is freed, which may take seconds, but its descriptor tells.
+        // One that was killed has no environment any more while its memory is freed, which may take seconds,
+        // but its descriptor tells.
         killed.retain(|one| !one.is_gone());
         // Two looks round that find nothing: one could miss what is forked behind its back.
         quiet = if killed.is_empty() { quiet + 1 } else { 0 };
@@ -129,8 +130,8 @@ impl Killed {
     }
 }
 
-/// Kills a process if it is the one that is meant, which `is_meant` tells once the descriptor is open: the number may be another's by
-/// then. `None`: it is another, or gone.
+/// Kills a process if it is the one that is meant, which `is_meant` tells once the descriptor is open: the
+/// number may be another's by then. `None`: it is another, or gone.
 ///
 /// # Errors
 /// It cannot be told whether it is there, for lack of descriptors and the like.
@@ -154,7 +155,8 @@ fn kill(pid: u32, is_meant: impl FnOnce() -> bool) -> Result<Option<Killed>, Hos
     Ok(Some(killed))
 }
 
-/// Whether root or this user started a process: its real user is one of them, also where it runs with another's rights.
+/// Whether root or this user started a process: its real user is one of them, also where it runs with
+/// another's rights.
 #[must_use]
 pub fn is_ours(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -7,8 +7,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::HostError;
 
-/// Has every thread of this process, and whatever they start, run on the last of the processors that it may use; which
-/// one that is.
+/// Has every thread of this process, and whatever they start, run on the last of the processors that it may
+/// use; which one that is.
 ///
 /// # Errors
 /// The kernel refuses, or /proc cannot be read.

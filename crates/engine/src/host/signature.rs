@@ -2,9 +2,9 @@
 //!
 //! Only tells whether somebody's data may be there; it never decides that a volume is empty for good.
 //!
-//! The first [`HEAD_BYTES`] and the last [`TAIL_BYTES`] are inspected, all of them and nothing between. Without a
-//! signature is only what is zeros there: what cannot be read is [`UNREADABLE`], and anything else that no format
-//! explains is [`UNKNOWN`].
+//! The first [`HEAD_BYTES`] and the last [`TAIL_BYTES`] are inspected, all of them and nothing between.
+//! Without a signature is only what is zeros there: what cannot be read is [`UNREADABLE`], and anything else
+//! that no format explains is [`UNKNOWN`].
 //!
 //! Offsets and magics from `linux/magic.h` and the formats' own documents.
 
@@ -32,7 +32,8 @@ pub const UNKNOWN: &str = "unknown data";
 /// [`unfinished_mark`], and nothing else is known of it.
 pub const UNFINISHED: &str = "fsage-unfinished";
 
-/// Bytes of the mark: whatever others write into a first block, boot code, a partition table or a superblock, destroys it.
+/// Bytes of the mark: whatever others write into a first block, boot code, a partition table or a superblock,
+/// destroys it.
 pub const UNFINISHED_BYTES: usize = 4096;
 
 /// The 16 bytes of [`UNFINISHED`], 256 times.
@@ -48,7 +49,8 @@ pub fn unfinished_mark() -> [u8; UNFINISHED_BYTES] {
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// `ext4`, `gpt`, `LVM2`, …, [`UNREADABLE`], [`UNFINISHED`], [`UNKNOWN`]; empty when there are only zeros.
+    /// `ext4`, `gpt`, `LVM2`, …, [`UNREADABLE`], [`UNFINISHED`], [`UNKNOWN`]; empty when there are only
+    /// zeros.
     pub name: String,
     /// Label (ext*, xfs, btrfs), empty when there is none.
     pub label: String,
@@ -56,7 +58,8 @@ pub struct Signature {
     pub uuid: String,
 }
 
-/// Recognised before file systems: anyone who puts one of these over a file system may leave that one's magic where it was.
+/// Recognised before file systems: anyone who puts one of these over a file system may leave that one's magic
+/// where it was.
 #[rustfmt::skip]
 const BELOW: &[(&str, Magic)] = &[
     ("LUKS", Magic::new(0, b"LUKS\xba\xbe", 168, Text)),
@@ -216,7 +219,8 @@ pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
     Signature { name: name.to_owned(), label, uuid }
 }
 
-/// Reads what [`identify`] needs: the beginning and the end, or [`UNREADABLE`] where the volume does not give them.
+/// Reads what [`identify`] needs: the beginning and the end, or [`UNREADABLE`] where the volume does not give
+/// them.
 #[must_use]
 pub fn of_file(file: &File, size_bytes: u64) -> Signature {
     let (head_bytes, tail_bytes) = (size_bytes.min(HEAD_BYTES as u64), size_bytes.min(TAIL_BYTES as u64));

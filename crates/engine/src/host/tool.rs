@@ -21,8 +21,9 @@ use fsage_model::protocol::ToolOutput;
 /// Output kept of each stream, from its end.
 const TAIL_BYTES: usize = 64 << 10;
 
-/// How long what a program leaves in its group may take to get a session of its own. `daemon(3)` ends the program first and only
-/// then, in its child, calls setsid(2): who killed the group between the two would kill a FUSE server that has just mounted.
+/// How long what a program leaves in its group may take to get a session of its own. `daemon(3)` ends the
+/// program first and only then, in its child, calls setsid(2): who killed the group between the two would
+/// kill a FUSE server that has just mounted.
 const DAEMONS_LEAVE: Duration = Duration::from_millis(500);
 
 /// Folders searched after those of `PATH`: administrators' programs are often not in a user's `PATH`.
@@ -104,10 +105,12 @@ fn let_daemons_leave(group: Pid) {
     }
 }
 
-/// Programs of ours: they lie beside this one, or where cargo puts them for a test, and may be nowhere in `PATH`.
+/// Programs of ours: they lie beside this one, or where cargo puts them for a test, and may be nowhere in
+/// `PATH`.
 const OURS: &str = "fsage-";
 
-/// Where the programs that come with `executable` are: beside it; for a test, which cargo puts in a folder `deps`, one folder up, too.
+/// Where the programs that come with `executable` are: beside it; for a test, which cargo puts in a folder
+/// `deps`, one folder up, too.
 #[must_use]
 pub fn own_folders(executable: &Path) -> Vec<PathBuf> {
     let Some(folder) = executable.parent() else { return Vec::new() };
@@ -115,8 +118,8 @@ pub fn own_folders(executable: &Path) -> Vec<PathBuf> {
     [Some(folder), above].into_iter().flatten().map(Path::to_owned).collect()
 }
 
-/// The full path of a program: as given when it has a slash, else from `PATH` and the system's folders; one of ours first from
-/// beside this program, so that all are of one version.
+/// The full path of a program: as given when it has a slash, else from `PATH` and the system's folders; one
+/// of ours first from beside this program, so that all are of one version.
 #[must_use]
 pub fn look_up(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
@@ -146,8 +149,8 @@ pub fn run(children: &Children, argv: &[String], limit: Option<Duration>) -> Res
     run_marked(children, argv, limit, true)
 }
 
-/// As [`run`], where what the program leaves in the background, in a session of its own, is to outlive this agent: it does not
-/// carry the agent's identity.
+/// As [`run`], where what the program leaves in the background, in a session of its own, is to outlive this
+/// agent: it does not carry the agent's identity.
 ///
 /// # Errors
 /// As [`run`].

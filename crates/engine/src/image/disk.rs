@@ -79,7 +79,8 @@ impl Disk {
             }
             Err(refused) => return Err(error()(refused)),
         };
-        // The same file, whatever the path leads to now. Two descriptors cannot both be exclusive; one is enough.
+        // The same file, whatever the path leads to now. Two descriptors cannot both be exclusive; one is
+        // enough.
         let again = descriptor_path(direct.as_fd());
         let plain = OpenOptions::new().read(true).write(write).open(again).map_err(error())?;
         let size_bytes = if is_device {

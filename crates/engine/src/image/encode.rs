@@ -1,8 +1,9 @@
 //! What a chunk holds, and how: the used blocks of one stretch of the volume.
 //!
-//! Plain payload: `length of the table: u32 LE`, the table, then the raw blocks one after the other. The table is records that
-//! cover the stretch from its beginning; what it does not reach is not in use. A record begins with a number
-//! (7 bits a byte, least significant first, the top bit says that more follows): `(count − 1) × 8 + kind`, count in blocks.
+//! Plain payload: `length of the table: u32 LE`, the table, then the raw blocks one after the other. The
+//! table is records that cover the stretch from its beginning; what it does not reach is not in use. A record
+//! begins with a number (7 bits a byte, least significant first, the top bit says that more follows):
+//! `(count − 1) × 8 + kind`, count in blocks.
 //!
 //! | kind | blocks | followed by |
 //! | --- | --- | --- |
@@ -13,8 +14,8 @@
 //! | 4 | data of the same file and version as the last record of kind 3 to 6 | block of the file |
 //! | 5, 6 | as 3 and 4, but one block that ends early | …, its length in bytes less 1 (number) |
 //!
-//! Content hash: BLAKE3 over, for each run of used blocks, the number of its first block in the volume (u64), its blocks
-//! (u64) and its bytes. It does not depend on how blocks are kept.
+//! Content hash: BLAKE3 over, for each run of used blocks, the number of its first block in the volume (u64),
+//! its blocks (u64) and its bytes. It does not depend on how blocks are kept.
 
 use fsage_content::{Block, recognise};
 use fsage_model::image::BLOCK_BYTES;
@@ -130,8 +131,9 @@ impl Table<'_> {
     }
 }
 
-/// Writes the plain payload for the used `runs` (in order, not empty, not touching) of `stretch` into `plain`, which is cleared.
-/// Costs about one making and one comparing of every block of our data. No allocation once `plain` has grown.
+/// Writes the plain payload for the used `runs` (in order, not empty, not touching) of `stretch` into
+/// `plain`, which is cleared. Costs about one making and one comparing of every block of our data. No
+/// allocation once `plain` has grown.
 pub fn encode(stretch: &[u8], runs: &[Run], plain: &mut Vec<u8>, raw: &mut Vec<Run>) -> Totals {
     plain.clear();
     raw.clear();

@@ -26,10 +26,11 @@
 //! | | 32..64 | BLAKE3 of the index |
 //! | | 64..96 | BLAKE3 of 0..64 and the header's hash |
 //!
-//! The header comes first so that the file says what it is; the index comes last so that an image is written in one pass;
-//! the footer has a fixed length, so that it is found from the end. A chunk stands for a fixed stretch of the volume
-//! ([`Header::span_blocks`] blocks); one without used blocks is left out. The parts follow each other without gaps, in order of the
-//! volume. So every byte is under a hash, no part can be missing, twice, or of another image.
+//! The header comes first so that the file says what it is; the index comes last so that an image is written
+//! in one pass; the footer has a fixed length, so that it is found from the end. A chunk stands for a fixed
+//! stretch of the volume ([`Header::span_blocks`] blocks); one without used blocks is left out. The parts
+//! follow each other without gaps, in order of the volume. So every byte is under a hash, no part can be
+//! missing, twice, or of another image.
 
 use fsage_model::image::Header;
 

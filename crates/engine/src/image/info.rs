@@ -39,8 +39,8 @@ pub fn info(file: &Path) -> Result<ImageSummary, ImageError> {
 /// A run of blocks of the volume: first, and number.
 pub type VolumeRun = (u64, u64);
 
-/// The runs of blocks that an image has, in order of the volume: for tools that compare with reading or writing just those. Every chunk
-/// is decoded and checked, one after the other.
+/// The runs of blocks that an image has, in order of the volume: for tools that compare with reading or
+/// writing just those. Every chunk is decoded and checked, one after the other.
 ///
 /// # Errors
 /// It is no image, or damaged.

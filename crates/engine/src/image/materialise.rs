@@ -1,8 +1,9 @@
 //! Giving the files of a metadata image their data back: self-describing data in the blocks that they have.
 //!
-//! Every mapped, written extent of every regular file is written in place; holes and preallocated space stay as they are, and so does the
-//! layout, unless extents are shared (xfs reflinks): those are copied by the file system. Access and modification times are kept, change
-//! times are not. The file number of the data is the inode's.
+//! Every mapped, written extent of every regular file is written in place; holes and preallocated space stay
+//! as they are, and so does the layout, unless extents are shared (xfs reflinks): those are copied by the
+//! file system. Access and modification times are kept, change times are not. The file number of the data is
+//! the inode's.
 
 use std::fs::{self, File, FileTimes};
 use std::os::fd::AsFd as _;

@@ -1,17 +1,18 @@
 //! Images: the complete state of a volume in one file.
 //!
-//! Every block in use is in the image: blocks of self-describing data as what they say of themselves, all others
-//! as they are, compressed. What is not in use is left out. [`save`] writes an image, [`restore`] writes its blocks to a
-//! volume, [`verify`] checks every byte and every block of it, [`info`] says what it holds. [`format`](mod@format) is
-//! the file, byte by byte; docs/image.md tells users the same.
+//! Every block in use is in the image: blocks of self-describing data as what they say of themselves, all
+//! others as they are, compressed. What is not in use is left out. [`save`] writes an image, [`restore`]
+//! writes its blocks to a volume, [`verify`] checks every byte and every block of it, [`info`] says what it
+//! holds. [`format`](mod@format) is the file, byte by byte; docs/image.md tells users the same.
 //!
-//! - An image comes about whole or not at all ([`fsage_sys::new_file`]), for its owner alone to read. It replaces an older image,
-//!   and nothing else.
+//! - An image comes about whole or not at all ([`fsage_sys::new_file`]), for its owner alone to read. It
+//!   replaces an older image, and nothing else.
 //! - A damaged image is refused before the first write to a volume, naming the part that is damaged.
-//! - A volume that is being restored does not look like a file system: its first 128 KiB, where all that are known have
-//!   their superblock, are wiped first and written last. Meanwhile its first block says that it is ours and unfinished.
-//! - Memory: about three chunks a thread (12 MiB with the smallest), a bit for each block of the volume (at most 64 MiB)
-//!   and 32 bytes a chunk; below 256 MB up to 64 TiB in use.
+//! - A volume that is being restored does not look like a file system: its first 128 KiB, where all that are
+//!   known have their superblock, are wiped first and written last. Meanwhile its first block says that it is
+//!   ours and unfinished.
+//! - Memory: about three chunks a thread (12 MiB with the smallest), a bit for each block of the volume (at
+//!   most 64 MiB) and 32 bytes a chunk; below 256 MB up to 64 TiB in use.
 
 mod disk;
 mod encode;
@@ -55,7 +56,8 @@ impl<F: FnMut(u64, u64, Duration)> Progress for F {
     }
 }
 
-/// Threads to use when `asked` is 0: two for each CPU, because half of them wait for the device, and at most eight.
+/// Threads to use when `asked` is 0: two for each CPU, because half of them wait for the device, and at most
+/// eight.
 fn threads(asked: u32) -> usize {
     match usize::try_from(asked).unwrap_or(0) {
         0 => std::thread::available_parallelism().map_or(2, usize::from).saturating_mul(2).clamp(2, 8),

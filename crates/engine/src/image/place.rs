@@ -1,4 +1,5 @@
-//! Where an image may come: nothing that is there may be lost to it but an older image, and a frozen file system cannot take it.
+//! Where an image may come: nothing that is there may be lost to it but an older image, and a frozen file
+//! system cannot take it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -9,8 +10,8 @@ use super::ImageError;
 use super::format::MAGIC;
 use crate::host::mount;
 
-/// Whether an image of `volume` may take the place of what is at `file`: of nothing, of an empty file, or of an image. Links are
-/// not followed, because the image would replace the link.
+/// Whether an image of `volume` may take the place of what is at `file`: of nothing, of an empty file, or of
+/// an image. Links are not followed, because the image would replace the link.
 ///
 /// # Errors
 /// [`ImageError::Place`] when something else is there, [`ImageError::File`] when it cannot be inspected.
@@ -34,8 +35,8 @@ pub fn check_place(file: &Path, volume: &Path) -> Result<(), ImageError> {
     if start.is_empty() || start == MAGIC { Ok(()) } else { taken("it is no image") }
 }
 
-/// Whether an image of the frozen file system at `point` can be written to `file`: not into itself, where the kernel lets every
-/// write wait until it is thawed, out of reach of signals. Opens nothing.
+/// Whether an image of the frozen file system at `point` can be written to `file`: not into itself, where the
+/// kernel lets every write wait until it is thawed, out of reach of signals. Opens nothing.
 ///
 /// # Errors
 /// [`ImageError::Inside`] when it cannot, [`ImageError::File`] when one of the two is not there.

@@ -17,8 +17,8 @@ use super::format::{
 use super::{ImageError, as_u64, as_usize, go_on};
 use crate::load::Control;
 
-/// Entries of the index that are read at once. Each piece is checked before the next is read: memory grows with what the file
-/// really holds, not with a length that a sparse file only claims.
+/// Entries of the index that are read at once. Each piece is checked before the next is read: memory grows
+/// with what the file really holds, not with a length that a sparse file only claims.
 const PIECE_ENTRIES: u64 = 1 << 15;
 
 /// An image whose header, index and footer are right.
@@ -163,8 +163,8 @@ impl Image {
         Ok(())
     }
 
-    /// Does `each` for every chunk, on `threads` threads; what it returns goes to `collect` on the calling thread, in no order.
-    /// Ends at the first error.
+    /// Does `each` for every chunk, on `threads` threads; what it returns goes to `collect` on the calling
+    /// thread, in no order. Ends at the first error.
     pub(super) fn each<T: Send>(
         &self,
         threads: usize,

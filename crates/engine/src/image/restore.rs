@@ -1,14 +1,17 @@
 //! Writing an image to a volume.
 //!
-//! 1. Everything that can be refused is refused before the first write: the image's header, index and footer, the check of every
-//!    chunk, the size of the volume; a device is opened alone, so that it is not mounted, swap or part of something.
-//! 2. The first 128 KiB are wiped, with the mark of an unfinished restore ([`signature::UNFINISHED`]) in their first block, and synced:
-//!    from here on the volume does not look like a file system, and says whose it is.
-//! 3. Everything behind them is discarded where it can be (a file gets a hole), so that a flash device knows what is free.
-//! 4. Chunks are decoded, checked against their content hash and written, in parallel. Blocks of data are made again and written like
-//!    all others: zeros too. Blocks that the image does not have are not written.
-//! 5. After a sync the first 128 KiB are written all but the first block, and synced; last the first block, in the mark's place
-//!    (zeros where the image has none), and synced.
+//! 1. Everything that can be refused is refused before the first write: the image's header, index and footer,
+//!    the check of every chunk, the size of the volume; a device is opened alone, so that it is not mounted,
+//!    swap or part of something.
+//! 2. The first 128 KiB are wiped, with the mark of an unfinished restore ([`signature::UNFINISHED`]) in
+//!    their first block, and synced: from here on the volume does not look like a file system, and says whose
+//!    it is.
+//! 3. Everything behind them is discarded where it can be (a file gets a hole), so that a flash device knows
+//!    what is free.
+//! 4. Chunks are decoded, checked against their content hash and written, in parallel. Blocks of data are
+//!    made again and written like all others: zeros too. Blocks that the image does not have are not written.
+//! 5. After a sync the first 128 KiB are written all but the first block, and synced; last the first block,
+//!    in the mark's place (zeros where the image has none), and synced.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -57,7 +60,8 @@ pub struct RestoreOptions {
 /// Restores a volume.
 ///
 /// # Errors
-/// See [`ImageError`]. Before the first write nothing has changed; after it the volume has the mark of an unfinished restore.
+/// See [`ImageError`]. Before the first write nothing has changed; after it the volume has the mark of an
+/// unfinished restore.
 pub fn restore(
     options: &RestoreOptions,
     control: &Control,

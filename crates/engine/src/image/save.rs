@@ -1,9 +1,10 @@
 //! Writing an image.
 //!
-//! Threads take stretches of the volume in order; each reads the used blocks of one (gaps under 64 KiB are read along), tells
-//! self-describing blocks from others, compresses and hashes. The calling thread puts the chunks into the file in order of the
-//! volume: two images of the same content are the same but for their descriptions. A thread takes room for its result before it
-//! takes a stretch, so that the chunk that is waited for always has its room, and no more than two chunks a thread wait.
+//! Threads take stretches of the volume in order; each reads the used blocks of one (gaps under 64 KiB are
+//! read along), tells self-describing blocks from others, compresses and hashes. The calling thread puts the
+//! chunks into the file in order of the volume: two images of the same content are the same but for their
+//! descriptions. A thread takes room for its result before it takes a stretch, so that the chunk that is
+//! waited for always has its room, and no more than two chunks a thread wait.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,8 +37,8 @@ const GAP_BLOCKS: u32 = 16;
 pub struct SaveOptions {
     /// The volume: a block device, or a file that holds one. Not mounted, unless `frozen`.
     pub device: PathBuf,
-    /// Where its file system is mounted read-only from a device that cannot be written, or frozen, to tell which blocks are
-    /// in use. Nothing: all are.
+    /// Where its file system is mounted read-only from a device that cannot be written, or frozen, to tell
+    /// which blocks are in use. Nothing: all are.
     pub point: Option<PathBuf>,
     /// The volume is mounted and frozen: checked before and after.
     pub frozen: bool,
@@ -447,7 +448,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Identifies the content of an image: BLAKE3 over first block and content hash of every chunk, then the volume's size.
+/// Identifies the content of an image: BLAKE3 over first block and content hash of every chunk, then the
+/// volume's size.
 #[derive(Default)]
 pub(super) struct Digest {
     hasher: blake3::Hasher,

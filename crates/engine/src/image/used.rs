@@ -1,8 +1,9 @@
 //! Which blocks of a volume are in use, by the word of the file system on it.
 //!
-//! Everything counts as used that is not known to be free: the map begins full, and free stretches are taken out where they cover whole
-//! units. ext2/3/4 and xfs tell their free space by `FS_IOC_GETFSMAP`, btrfs by its trees. Of any other file system nothing
-//! is known. The file system must not change meanwhile: mounted read-only from a device that cannot be written, or frozen.
+//! Everything counts as used that is not known to be free: the map begins full, and free stretches are taken
+//! out where they cover whole units. ext2/3/4 and xfs tell their free space by `FS_IOC_GETFSMAP`, btrfs by
+//! its trees. Of any other file system nothing is known. The file system must not change meanwhile: mounted
+//! read-only from a device that cannot be written, or frozen.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -20,7 +21,8 @@ use crate::layout::has_btrfs_trees;
 /// Where btrfs keeps its superblock and the copies; they may lie in what its trees call free.
 const BTRFS_SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 
-/// A bit for each unit of the volume: one block, and more on volumes above 2 TiB (the map takes 64 MiB at most).
+/// A bit for each unit of the volume: one block, and more on volumes above 2 TiB (the map takes 64 MiB at
+/// most).
 #[derive(Debug)]
 pub(super) struct UsedMap {
     /// Blocks in a unit; a power of two.
@@ -140,8 +142,8 @@ pub(super) fn of_mounted(device: &Path, point: &Path, blocks: u64) -> Result<Use
     }
 }
 
-/// Share in use (0..=1) of each of `cells` stretches of equal length of the volume of `bytes` bytes on which `directory` is. What its file
-/// system changes meanwhile may show or not.
+/// Share in use (0..=1) of each of `cells` stretches of equal length of the volume of `bytes` bytes on which
+/// `directory` is. What its file system changes meanwhile may show or not.
 ///
 /// # Errors
 /// As the map of an image: the kernel does not tell, or there are several devices.

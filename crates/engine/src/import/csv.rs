@@ -1,7 +1,7 @@
 //! Plain CSV: one operation a line.
 //!
-//! Columns as [`HEADING`] names them; a field with a comma or a quotation mark is in quotation marks, which are doubled inside. `docs/traces.md`
-//! says which operation uses which column.
+//! Columns as [`HEADING`] names them; a field with a comma or a quotation mark is in quotation marks, which
+//! are doubled inside. `docs/traces.md` says which operation uses which column.
 
 use crate::csv::HEADING;
 

@@ -1,7 +1,8 @@
 //! Iologs of `fio` (`--write_iolog`), versions 2 and 3.
 //!
-//! After the heading each line is `FILE ACTION` or `FILE ACTION OFFSET LENGTH`, in version 3 with a time in microseconds before it. Files are there before
-//! the job begins, for fio lays them out first. Version 2 has no times but the waits between operations.
+//! After the heading each line is `FILE ACTION` or `FILE ACTION OFFSET LENGTH`, in version 3 with a time in
+//! microseconds before it. Files are there before the job begins, for fio lays them out first. Version 2 has
+//! no times but the waits between operations.
 
 use super::map::{Mapper, OpenFlags, Target};
 

@@ -22,7 +22,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Opens a file. With `allow_truncated` a last line without an end is given out as what it is, else it is an error.
+    /// Opens a file. With `allow_truncated` a last line without an end is given out as what it is, else it is
+    /// an error.
     pub fn open(path: &Path, allow_truncated: bool) -> Result<Self, ImportError> {
         let file = input::open_or_pipe(path)
             .map_err(|source| ImportError::Read { path: path.to_owned(), source })?;

@@ -1,11 +1,12 @@
 //! From paths and byte ranges to numbers and whole blocks.
 //!
-//! The mapper follows the tree that the recording works on and gives out rows of a trace. In the first reading it gives out
-//! none, but finds what must have been there before ([`Need`]); the second one is told. Both take the same way through the same lines, so that
-//! numbers agree: everything that was there before is numbered by when it is first met.
+//! The mapper follows the tree that the recording works on and gives out rows of a trace. In the first
+//! reading it gives out none, but finds what must have been there before ([`Need`]); the second one is told.
+//! Both take the same way through the same lines, so that numbers agree: everything that was there before is
+//! numbered by when it is first met.
 //!
-//! What is not known at first: how large a file is that was there before. It is as large as what is read of it or written inside it, or as a
-//! `stat` says, until the recording itself settles its size.
+//! What is not known at first: how large a file is that was there before. It is as large as what is read of
+//! it or written inside it, or as a `stat` says, until the recording itself settles its size.
 
 mod name;
 mod range;

@@ -1,8 +1,9 @@
 //! Output of `strace -f -ttt`, with or without `-y` and `-T`.
 //!
-//! Calls that were interrupted by others (`<unfinished ...>`, `<... resumed>`) are put together and count from their start. Descriptors, their
-//! positions, duplicates and the working directory are followed for each process; what a process inherits is known when `%process` was traced
-//! too (`clone`, `fork`), else a new process is taken for a child of the one before it. With `-y` a descriptor that was open before the
+//! Calls that were interrupted by others (`<unfinished ...>`, `<... resumed>`) are put together and count
+//! from their start. Descriptors, their positions, duplicates and the working directory are followed for each
+//! process; what a process inherits is known when `%process` was traced too (`clone`, `fork`), else a new
+//! process is taken for a child of the one before it. With `-y` a descriptor that was open before the
 //! recording is known by its annotation.
 
 mod call;

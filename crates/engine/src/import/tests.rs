@@ -306,7 +306,8 @@ fn sizes_left(rows: &[Record], directories: &[crate::tree::Directory]) -> Vec<u6
 
 #[test]
 fn what_strace_wrote_ends_in_the_tree_that_was_there() {
-    // A perl script with two children, once with -y, -T and %process, once without. It left files of these sizes.
+    // A perl script with two children, once with -y, -T and %process, once without. It left files of these
+    // sizes.
     let left = [14, 300, 1286, 5100, 14_000];
     let full = include_str!("../../tests/data/import/strace-full.txt");
     let plain = include_str!("../../tests/data/import/strace-plain.txt");

@@ -1,13 +1,14 @@
 //! The free-space map of a mounted file system.
 //!
-//! ext2/3/4 and xfs tell it in one pass (`FS_IOC_GETFSMAP`), btrfs through its trees ([`fsage_sys::btrfs`] says what counts as free there). Of
-//! anything else every file is mapped, and what no file claims counts as free. Nothing is written out before: data that has no place
-//! yet counts as free, so that anyone who wants the figures to agree with `statfs` syncs first. Even then they differ by what ext4's
-//! allocator has set aside for files in memory (used here, free there; gone after unmounting) and by what xfs keeps for its own trees (free
-//! here, used there): the caveat tells by how much.
+//! ext2/3/4 and xfs tell it in one pass (`FS_IOC_GETFSMAP`), btrfs through its trees ([`fsage_sys::btrfs`]
+//! says what counts as free there). Of anything else every file is mapped, and what no file claims counts as
+//! free. Nothing is written out before: data that has no place yet counts as free, so that anyone who wants
+//! the figures to agree with `statfs` syncs first. Even then they differ by what ext4's allocator has set
+//! aside for files in memory (used here, free there; gone after unmounting) and by what xfs keeps for its own
+//! trees (free here, used there): the caveat tells by how much.
 //!
-//! Free extents that touch each other are one, also across block groups (btrfs excepted: no file extent crosses them there), as
-//! e2freefrag counts.
+//! Free extents that touch each other are one, also across block groups (btrfs excepted: no file extent
+//! crosses them there), as e2freefrag counts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,7 +30,8 @@ use crate::filesystem;
 /// Free space of the file system that `dir` is on.
 ///
 /// # Errors
-/// When `dir` cannot be opened, the kernel refuses the map (btrfs wants root) or the file system maps no file.
+/// When `dir` cannot be opened, the kernel refuses the map (btrfs wants root) or the file system maps no
+/// file.
 pub fn free_space(dir: &Path) -> Result<FreeSpace, LayoutError> {
     let open_error = |source| LayoutError::Open { path: dir.to_owned(), source };
     let directory = File::open(dir).map_err(open_error)?;
@@ -109,7 +111,8 @@ fn from_btrfs(fd: BorrowedFd<'_>) -> Result<FreeSpace, fsage_sys::Error> {
     Ok(sizes.finish(FreeSpaceMethod::BtrfsTree, caveat))
 }
 
-/// Sizes of extents, counted: memory grows with the number of different sizes (at most about √(2 × blocks of the volume)), not of extents.
+/// Sizes of extents, counted: memory grows with the number of different sizes (at most about √(2 × blocks of
+/// the volume)), not of extents.
 struct Sizes {
     block_bytes: u64,
     /// How often each size below [`Sizes::DENSE`] blocks came.
@@ -218,7 +221,8 @@ fn unescape(text: &str) -> PathBuf {
     PathBuf::from(text)
 }
 
-/// Size of the volume of the file system that a descriptor is on: that of the device, else what `statfs` says.
+/// Size of the volume of the file system that a descriptor is on: that of the device, else what `statfs`
+/// says.
 pub(crate) fn volume_bytes(fd: BorrowedFd<'_>) -> u64 {
     let told = fstatvfs(fd).map_or(0, |volume| volume.f_blocks.saturating_mul(volume.f_frsize));
     device_bytes(fd).unwrap_or(0).max(told)
@@ -232,7 +236,8 @@ fn device_bytes(directory: BorrowedFd<'_>) -> Option<u64> {
     sectors.checked_mul(512)
 }
 
-/// A bit for each unit of the volume. At most 64 MiB of bits: on larger volumes (2 TiB with 4 KiB blocks) the unit is larger than a block.
+/// A bit for each unit of the volume. At most 64 MiB of bits: on larger volumes (2 TiB with 4 KiB blocks) the
+/// unit is larger than a block.
 struct UsedMap {
     unit_bytes: u64,
     units: u64,

@@ -1,8 +1,9 @@
 //! Where each file of a tree lies, in the order in which a reader of the whole tree meets them.
 //!
-//! One thread walks, so that the order is that of the directories (as `grep -r` and the grep measure read). Places are byte offsets on the
-//! volume; on btrfs its own addresses are translated to those of the device, as far as they lie there in one piece. Data without a place
-//! (inline, not written out yet) is left out. Memory: 100 bytes a file and 16 an extent.
+//! One thread walks, so that the order is that of the directories (as `grep -r` and the grep measure read).
+//! Places are byte offsets on the volume; on btrfs its own addresses are translated to those of the device,
+//! as far as they lie there in one piece. Data without a place (inline, not written out yet) is left out.
+//! Memory: 100 bytes a file and 16 an extent.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;

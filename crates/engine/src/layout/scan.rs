@@ -1,11 +1,12 @@
 //! How the files of a tree lie on the volume.
 //!
-//! The layout score follows Smith & Seltzer 1997 ("File system aging"), §4: the share of blocks that directly follow their
-//! predecessor. Extents that the kernel lists apart although they follow each other both in the file and on the volume are one
-//! (ext4 splits at 32,768 blocks and where written meets unwritten space).
+//! The layout score follows Smith & Seltzer 1997 ("File system aging"), §4: the share of blocks that directly
+//! follow their predecessor. Extents that the kernel lists apart although they follow each other both in the
+//! file and on the volume are one (ext4 splits at 32,768 blocks and where written meets unwritten space).
 //!
-//! Limits: a file changed while it is inspected counts as it was at some moment. Encoded (compressed) extents tell no length on the volume, so
-//! they are never merged, and the score leaves out the step from one to the next. On btrfs places are those of its logical address space.
+//! Limits: a file changed while it is inspected counts as it was at some moment. Encoded (compressed) extents
+//! tell no length on the volume, so they are never merged, and the score leaves out the step from one to the
+//! next. On btrfs places are those of its logical address space.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +23,8 @@ use super::walk::{OpenDir, OpenFile, Visitor, walk_only};
 pub struct ScanOptions {
     /// Threads; 0 takes one for each CPU.
     pub threads: usize,
-    /// Whether to stay on the file system of the starting directory. Subvolumes of the same mount belong to it.
+    /// Whether to stay on the file system of the starting directory. Subvolumes of the same mount belong to
+    /// it.
     pub one_file_system: bool,
 }
 
@@ -42,12 +44,13 @@ impl ScanOptions {
     }
 }
 
-/// Maps all regular files below `root` (a directory, or a symbolic link to one). Nothing is written out before: data that has no place yet
-/// counts as delayed. Memory stays below 100 MB for any number of files, but for 40 bytes for each file that
-/// has further links not met so far.
+/// Maps all regular files below `root` (a directory, or a symbolic link to one). Nothing is written out
+/// before: data that has no place yet counts as delayed. Memory stays below 100 MB for any number of files,
+/// but for 40 bytes for each file that has further links not met so far.
 ///
 /// # Errors
-/// When `root` cannot be opened or no thread can be started. Files that cannot be inspected are counted in the result.
+/// When `root` cannot be opened or no thread can be started. Files that cannot be inspected are counted in
+/// the result.
 pub fn scan(root: &Path, options: &ScanOptions) -> Result<LayoutSummary, LayoutError> {
     survey(root, options, None, Survey::default)
 }
@@ -60,7 +63,8 @@ pub fn scan_in_detail(root: &Path, options: &ScanOptions) -> Result<LayoutSummar
     survey(root, options, None, Survey::in_detail)
 }
 
-/// Layout of what the threads of a load made below `root`, and of nothing else that is there; `detail` as in [`scan_in_detail`].
+/// Layout of what the threads of a load made below `root`, and of nothing else that is there; `detail` as in
+/// [`scan_in_detail`].
 ///
 /// # Errors
 /// As [`scan`].
@@ -155,9 +159,9 @@ impl Visitor for Survey {
 /// Unit of `st_blocks`, whatever the block size (stat(2)).
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// All extents of a file. First those up to its size, for which nothing must be looked for beyond; what may lie there
-/// (space taken ahead) is asked for only when the extents seen are less than the file holds, or where their lengths
-/// say nothing about that.
+/// All extents of a file. First those up to its size, for which nothing must be looked for beyond; what may
+/// lie there (space taken ahead) is asked for only when the extents seen are less than the file holds, or
+/// where their lengths say nothing about that.
 pub(super) fn read_extents(
     reader: &mut Reader,
     file: &OpenFile<'_>,

@@ -1,12 +1,13 @@
 //! Walking a tree in parallel and opening each of its regular files once.
 //!
-//! Every thread goes down its own part depth first, with one open directory and one 32 KiB buffer for each level. As long as
-//! other threads lack work it hands over directories and, from large directories, batches of names: the queue between the threads is
-//! bounded, and so is memory, however many files or directories there are. (What grows is the set of inodes that have several links, of which
-//! not all were met yet.) Below [`MAX_DEPTH`] levels only names are kept, so that descriptors do not run out.
+//! Every thread goes down its own part depth first, with one open directory and one 32 KiB buffer for each
+//! level. As long as other threads lack work it hands over directories and, from large directories, batches
+//! of names: the queue between the threads is bounded, and so is memory, however many files or directories
+//! there are. (What grows is the set of inodes that have several links, of which not all were met yet.) Below
+//! [`MAX_DEPTH`] levels only names are kept, so that descriptors do not run out.
 //!
-//! Symbolic links are not followed, special files are not opened, access times stay as they are where the kernel
-//! permits it, and whatever vanishes or changes its kind during the walk was never there.
+//! Symbolic links are not followed, special files are not opened, access times stay as they are where the
+//! kernel permits it, and whatever vanishes or changes its kind during the walk was never there.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
@@ -228,7 +229,8 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Whether this is the first link to the inode that the walk meets. An inode is forgotten when all its links were met.
+    /// Whether this is the first link to the inode that the walk meets. An inode is forgotten when all its
+    /// links were met.
     fn first_link(&self, stat: &Stat) -> bool {
         let mut links = lock(&self.links);
         match links.entry((stat.st_dev, stat.st_ino)) {

@@ -39,7 +39,8 @@ impl AgeWatch {
         }
     }
 
-    /// Whether a target that needs no probe is met when `written_bytes` were written on a volume of `total_bytes`; `None` where it needs one.
+    /// Whether a target that needs no probe is met when `written_bytes` were written on a volume of
+    /// `total_bytes`; `None` where it needs one.
     pub fn is_reached_without_probe(&self, written_bytes: u64, total_bytes: u64) -> Option<bool> {
         let bound = self.target.volume_overwrites.filter(|_| !self.target.needs_probes())?;
         Some(share(written_bytes, total_bytes) >= bound)

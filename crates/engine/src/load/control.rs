@@ -8,8 +8,8 @@ const PAUSE: u32 = 1;
 const STOP: u32 = 2;
 const ABANDON: u32 = 3;
 
-/// What threads outside the load ask of it. Shared by reference or `Arc`; asking never blocks. A stop is final, and can only become
-/// [`Control::abandon`].
+/// What threads outside the load ask of it. Shared by reference or `Arc`; asking never blocks. A stop is
+/// final, and can only become [`Control::abandon`].
 #[derive(Debug, Default)]
 pub struct Control {
     state: AtomicU32,
@@ -32,8 +32,8 @@ impl Control {
         let _ = self.state.compare_exchange(PAUSE, RUN, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Ends the load before the next operation of each thread, paused or not. What its result needs is still done: data that `fast` mode
-    /// reserved space for is written.
+    /// Ends the load before the next operation of each thread, paused or not. What its result needs is still
+    /// done: data that `fast` mode reserved space for is written.
     pub fn stop(&self) {
         self.state.fetch_max(STOP, Ordering::AcqRel);
     }
@@ -68,8 +68,8 @@ impl Control {
         self.state.load(Ordering::Acquire) == PAUSE
     }
 
-    /// Sleeps while a pause is asked, unless the load is `over` anyway; returns whether it continues (else it was
-    /// stopped).
+    /// Sleeps while a pause is asked, unless the load is `over` anyway; returns whether it continues (else it
+    /// was stopped).
     pub(crate) fn wait(&self, over: &dyn Fn() -> bool) -> bool {
         while self.is_paused() && !over() {
             std::thread::sleep(Duration::from_millis(2));

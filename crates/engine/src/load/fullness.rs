@@ -1,12 +1,12 @@
 //! How full the volume is, without asking it at every operation.
 //!
 //! used ≈ live bytes of the model + overhead. The first is kept by the threads (block-rounded, in an atomic
-//! that each adds to every few operations); the second, whatever `statfs` counts beyond, is corrected at every
-//! look. A look is `syncfs` and `statfs`: without writing everything out first, `statfs` is several per cent off
-//! on a busy volume (measured: xfs +7 % by preallocation and inodes waiting to be freed; btrfs frees when a
-//! transaction commits; even ext4 +2 % under two threads). It is made with every thread waiting: at every probe, and
-//! where the mix is steered also whenever 1 % to 20 % of the volume was written, seldom when the last looks
-//! found little to correct.
+//! that each adds to every few operations); the second, whatever `statfs` counts beyond, is corrected at
+//! every look. A look is `syncfs` and `statfs`: without writing everything out first, `statfs` is several per
+//! cent off on a busy volume (measured: xfs +7 % by preallocation and inodes waiting to be freed; btrfs frees
+//! when a transaction commits; even ext4 +2 % under two threads). It is made with every thread waiting: at
+//! every probe, and where the mix is steered also whenever 1 % to 20 % of the volume was written, seldom when
+//! the last looks found little to correct.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -33,8 +33,8 @@ pub fn usage(directory: BorrowedFd<'_>) -> Result<Usage, Errno> {
 /// Blocks that may be kept for what a file needs beside its data, before a volume counts as out of blocks.
 const SLACK_BLOCKS: u64 = 16;
 
-/// Whether a volume has no inode left although it has blocks for `bytes`: why making a file fails with `ENOSPC` then. `false` where inodes are not
-/// counted (btrfs), or the file system cannot be asked.
+/// Whether a volume has no inode left although it has blocks for `bytes`: why making a file fails with
+/// `ENOSPC` then. `false` where inodes are not counted (btrfs), or the file system cannot be asked.
 pub fn lacks_inodes(directory: BorrowedFd<'_>, bytes: u64) -> bool {
     rustix::fs::fstatvfs(directory).is_ok_and(|facts| {
         // xfs counts the inodes that its free blocks could hold: without blocks it has none of either.

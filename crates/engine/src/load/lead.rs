@@ -1,7 +1,7 @@
 //! The thread in charge of a load.
 //!
-//! It hands out phases, and between phases, with every thread waiting and no time counted, probes and keeps up; see
-//! [`super::run`] for how a load is set up.
+//! It hands out phases, and between phases, with every thread waiting and no time counted, probes and keeps
+//! up; see [`super::run`] for how a load is set up.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -280,7 +280,8 @@ impl<'a> Lead<'a> {
         }
     }
 
-    /// Whether the age to stop at is judged by probes, or there is none. Probes that are spaced by what they cost may be minutes apart.
+    /// Whether the age to stop at is judged by probes, or there is none. Probes that are spaced by what they
+    /// cost may be minutes apart.
     fn judged_by_probes(&self) -> bool {
         let regular = self.spec.probe_every > 0 && self.spec.probe_share.is_none();
         regular || self.spec.stop.age.as_ref().is_none_or(AgeTarget::needs_probes)
@@ -302,9 +303,9 @@ impl<'a> Lead<'a> {
         self.tallies.iter().map(|tally| tally.operations).sum()
     }
 
-    /// After how many operations the fullness estimate is to be corrected, by what an operation wrote so far. It
-    /// counts from `until`, what the threads were told last, and not from what they did: one that is finished
-    /// does less than its share, and the next look must be later than the last nevertheless.
+    /// After how many operations the fullness estimate is to be corrected, by what an operation wrote so far.
+    /// It counts from `until`, what the threads were told last, and not from what they did: one that is
+    /// finished does less than its share, and the next look must be later than the last nevertheless.
     fn look_after(&self, until: u64) -> u64 {
         let operations = self.operations();
         let written = self.tallies.iter().map(|tally| tally.bytes_written).sum::<u64>();
@@ -359,7 +360,8 @@ impl<'a> Lead<'a> {
         Ok(reached)
     }
 
-    /// Holds the meter, with all written out that the load left in memory, and says what the disk did since it was read last.
+    /// Holds the meter, with all written out that the load left in memory, and says what the disk did since
+    /// it was read last.
     fn read_meter(&mut self) -> Result<Option<DiskUse>, LoadError> {
         self.sync()?;
         self.meter.stop();
@@ -574,8 +576,8 @@ impl Drop for Lead<'_> {
     }
 }
 
-/// How long a phase lasted, by the thread that was the last to arrive; what held that one was no load. Others say
-/// nothing about pauses: one that had finished was never held.
+/// How long a phase lasted, by the thread that was the last to arrive; what held that one was no load. Others
+/// say nothing about pauses: one that had finished was never held.
 fn leg_ns(arrivals: &[Arrival], start_raw_ns: u64) -> u64 {
     let last = arrivals.iter().max_by_key(|arrival| arrival.raw_ns);
     last.map_or(0, |last| last.raw_ns.saturating_sub(start_raw_ns).saturating_sub(last.paused_ns))

@@ -1,9 +1,10 @@
-//! Ageing towards a profile: how near the volume is, and what share of new files must grow in pieces to come nearer.
+//! Ageing towards a profile: how near the volume is, and what share of new files must grow in pieces to come
+//! nearer.
 //!
-//! Files that grow come out in more than one extent as often as the file system makes them, which only a probe tells. So the
-//! share is set again at each probe: what is wanted, plus a gain on what is missing, plus the sum of what was missing so far for what
-//! the file system does by itself. The gain falls as the files made between two probes rise, so that the
-//! share of the volume's files does not swing.
+//! Files that grow come out in more than one extent as often as the file system makes them, which only a
+//! probe tells. So the share is set again at each probe: what is wanted, plus a gain on what is missing, plus
+//! the sum of what was missing so far for what the file system does by itself. The gain falls as the files
+//! made between two probes rise, so that the share of the volume's files does not swing.
 
 use fsage_model::layout::LayoutSummary;
 use fsage_model::load::Probe;
@@ -91,7 +92,8 @@ impl LikeWatch {
         }
     }
 
-    /// Takes in a probe, after `creates` files made since the load began; the share of new files that is to grow from now on.
+    /// Takes in a probe, after `creates` files made since the load began; the share of new files that is to
+    /// grow from now on.
     pub fn take(&mut self, probe: &Probe, creates: u64) -> Option<f64> {
         let layout: &LayoutSummary = probe.layout.as_ref()?;
         let sizes = layout.detail.as_ref().map_or(&[][..], |detail| &detail.sizes[..]);

@@ -1,11 +1,12 @@
 //! Writing every live file in place at the end of a load in fast mode, several at a time.
 //!
-//! The thread of the load opens the files, writers beside it write them: so one file's data is made while another's is on its way to the
-//! device. Whole blocks go past the page cache, which would otherwise be filled and written back once more: 1 GiB takes half the processor time
-//! (docs/benchmarks.md). The end of a file that is no whole block, small files, and file systems that do not take it go through the cache.
+//! The thread of the load opens the files, writers beside it write them: so one file's data is made while
+//! another's is on its way to the device. Whole blocks go past the page cache, which would otherwise be
+//! filled and written back once more: 1 GiB takes half the processor time (docs/benchmarks.md). The end of a
+//! file that is no whole block, small files, and file systems that do not take it go through the cache.
 //!
-//! Invariant: no block is allocated but where the file system never overwrites in place; only reserved space is written, so that the order of the
-//! writers does not change the layout.
+//! Invariant: no block is allocated but where the file system never overwrites in place; only reserved space
+//! is written, so that the order of the writers does not change the layout.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -50,7 +51,8 @@ impl Manner {
     }
 }
 
-/// Writes the live files of `source`. `go_on` is asked before and after each part, with the bytes written since, and ends it by its error.
+/// Writes the live files of `source`. `go_on` is asked before and after each part, with the bytes written
+/// since, and ends it by its error.
 ///
 /// # Errors
 /// The first that opening, writing or `go_on` says.
@@ -128,7 +130,8 @@ fn write(
         let written = write_range(file, operation, 0..blocks, buffer, go_on);
         fcntl_setfl(file, flags)?;
         at = match written {
-            // Some say it only here, such as devices with larger sectors: then through the cache, from the beginning.
+            // Some say it only here, such as devices with larger sectors: then through the cache, from the
+            // beginning.
             Err(Errno::INVAL) => 0,
             other => other?,
         };

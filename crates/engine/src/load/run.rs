@@ -1,8 +1,9 @@
 //! Runs a load from its specification to its result.
 //!
-//! The calling thread is in charge ([`Lead`]): it hands out phases (work until so many operations), collects latencies
-//! and trace bytes, and between phases, with every thread waiting and no time counted, probes and keeps up. Each
-//! thread gets its fixed share of every phase, so that what each does depends on the seed alone.
+//! The calling thread is in charge ([`Lead`]): it hands out phases (work until so many operations), collects
+//! latencies and trace bytes, and between phases, with every thread waiting and no time counted, probes and
+//! keeps up. Each thread gets its fixed share of every phase, so that what each does depends on the seed
+//! alone.
 
 use std::sync::atomic::AtomicU64;
 
@@ -73,9 +74,9 @@ pub fn run_in(
     Ok(result)
 }
 
-/// Runs the operations of `sources`, one thread each, and gives them back with the result, in which the digest
-/// and the numbers of live files and bytes are still missing. `expected` operations are what progress is told by;
-/// only `spec.stop` and the sources themselves end the load.
+/// Runs the operations of `sources`, one thread each, and gives them back with the result, in which the
+/// digest and the numbers of live files and bytes are still missing. `expected` operations are what progress
+/// is told by; only `spec.stop` and the sources themselves end the load.
 pub(crate) fn run_sources<S: Source>(
     spec: &LoadSpec,
     test_directory: &TestDirectory,

@@ -115,7 +115,8 @@ fn check_age(age: &AgeTarget) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a write mode that the file system cannot do, by trying it on a short-lived file that nobody could have put there.
+/// Refuses a write mode that the file system cannot do, by trying it on a short-lived file that nobody could
+/// have put there.
 pub fn check_write_mode(test_directory: &TestDirectory, mode: WriteMode) -> Result<(), LoadError> {
     let (flags, call) = match mode {
         WriteMode::Buffered => return Ok(()),
@@ -207,8 +208,8 @@ impl TestDirectory {
         usage(self.fd()).map_err(|errno| self.error("statfs", errno))
     }
 
-    /// Use of the volume after a sync, once it stands still: xfs frees unlinked inodes in the background, up to 256
-    /// of each CPU (fs/xfs/xfs_icache.c); `statfs` makes it start but does not wait.
+    /// Use of the volume after a sync, once it stands still: xfs frees unlinked inodes in the background, up
+    /// to 256 of each CPU (fs/xfs/xfs_icache.c); `statfs` makes it start but does not wait.
     pub fn settled_usage(&self) -> Result<Usage, LoadError> {
         let mut seen = self.usage()?;
         if filesystem::facts(self.fd()).is_ok_and(|facts| facts.counts_at_once) {

@@ -1,14 +1,17 @@
 //! When a load is probed, so that probing does not take over the run.
 //!
-//! Where a share of the run is given, a probe is made at the first multiple of `every` operations at which all probes so far and this one fit
-//! into it. What this one will take follows from the last one and the number of files, which is what walking the layout costs by. The first is
-//! always made: it is how the cost is known.
+//! Where a share of the run is given, a probe is made at the first multiple of `every` operations at which
+//! all probes so far and this one fit into it. What this one will take follows from the last one and the
+//! number of files, which is what walking the layout costs by. The first is always made: it is how the cost
+//! is known.
 //!
-//! Invariant: probes take at most the share of load and probes together, as far as the cost follows the files, from the second probe on.
+//! Invariant: probes take at most the share of load and probes together, as far as the cost follows the
+//! files, from the second probe on.
 
 use fsage_model::quantity::{as_f64, share};
 
-/// What a probe takes for each file and an operation takes, where the clock must not decide (a disk in model time), in ns.
+/// What a probe takes for each file and an operation takes, where the clock must not decide (a disk in model
+/// time), in ns.
 const MODEL_FILE_NS: f64 = 8_000.0;
 const MODEL_OPERATION_NS: f64 = 30_000.0;
 

@@ -1,11 +1,12 @@
 //! The evolution of latency: samples of all threads become ticks, intervals between probes, and totals.
 //!
 //! Threads send latencies in batches; everything is kept here, by the thread that runs the load, beside the
-//! operations and not among them. A tick's order statistics come from its sorted samples: clearing and searching a
-//! histogram of 270 KB a kind for every 500 operations would cost more than the operations' other bookkeeping
-//! together. Only a tick of more than 65,536 operations is a histogram. Ticks end at fixed numbers of operations: about 2,000 over a load whose
-//! operations are known; else a tick lasts 500 operations at first and, from the 500th tick on, twice as many
-//! after every further 250, so that memory and report stay bounded however long the load runs.
+//! operations and not among them. A tick's order statistics come from its sorted samples: clearing and
+//! searching a histogram of 270 KB a kind for every 500 operations would cost more than the operations' other
+//! bookkeeping together. Only a tick of more than 65,536 operations is a histogram. Ticks end at fixed
+//! numbers of operations: about 2,000 over a load whose operations are known; else a tick lasts 500
+//! operations at first and, from the 500th tick on, twice as many after every further 250, so that memory and
+//! report stay bounded however long the load runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -87,14 +88,14 @@ impl Evolution {
         }
     }
 
-    /// How many samples a thread should send at once, of `threads` threads: not more than two ticks' worth together
-    /// when ticks are short.
+    /// How many samples a thread should send at once, of `threads` threads: not more than two ticks' worth
+    /// together when ticks are short.
     pub fn batch(&self, threads: u64) -> usize {
         usize::try_from(2 * self.length / threads.max(1)).unwrap_or(BATCH).clamp(64, BATCH)
     }
 
-    /// Takes a batch whose last operation ended at `elapsed_ns`; `done` gets the ticks that it ends. When a tick
-    /// ends amid a batch, its time is set in proportion between the last batch's end and this one's.
+    /// Takes a batch whose last operation ended at `elapsed_ns`; `done` gets the ticks that it ends. When a
+    /// tick ends amid a batch, its time is set in proportion between the last batch's end and this one's.
     pub fn take(&mut self, samples: &[Sample], elapsed_ns: u64, mut done: impl FnMut(Tick)) {
         let (before_ns, length) = (self.elapsed_ns, samples.len());
         let gained_ns = elapsed_ns.saturating_sub(before_ns);

@@ -51,8 +51,9 @@ pub(super) struct Ended {
     pub(super) model_time: bool,
 }
 
-/// A moment of a part, by the volume's clock and by the CPU time of the thread that works on it, which stands still while it waits for
-/// others. A disk in model time is charged for all that it does between two of them, whoever of the kernel asked.
+/// A moment of a part, by the volume's clock and by the CPU time of the thread that works on it, which stands
+/// still while it waits for others. A disk in model time is charged for all that it does between two of them,
+/// whoever of the kernel asked.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moment {
     clock_ns: u64,

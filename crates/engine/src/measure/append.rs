@@ -1,8 +1,9 @@
 //! `append`: the time to append to old files, synced.
 //!
-//! The files are chosen by the seed and the names alone. Files of ours stay verifiable: the append begins at their last
-//! block boundary and rewrites the partial block there, as a load's does; any other file grows at its end.
-//! Finding the files and reading what their data says of itself comes before the clock and is dropped from the caches.
+//! The files are chosen by the seed and the names alone. Files of ours stay verifiable: the append begins at
+//! their last block boundary and rewrites the partial block there, as a load's does; any other file grows at
+//! its end. Finding the files and reading what their data says of itself comes before the clock and is
+//! dropped from the caches.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -1,9 +1,10 @@
 //! `cold-random-read`: the time of 4 KiB reads at random places of old files, cold, through the page cache.
 //!
-//! Every whole or partial 4 KiB block of the old files is as likely as any other, so large files are read more often, as
-//! their share of the volume says. A file is opened for each read and closed after it: opening (names and inodes, cold
-//! too until they were met once) and reading are timed apart. Blocks are drawn with repetition; one that was read before
-//! comes from memory, which happens with about reads ÷ (2 × blocks) of them.
+//! Every whole or partial 4 KiB block of the old files is as likely as any other, so large files are read
+//! more often, as their share of the volume says. A file is opened for each read and closed after it: opening
+//! (names and inodes, cold too until they were met once) and reading are timed apart. Blocks are drawn with
+//! repetition; one that was read before comes from memory, which happens with about reads ÷ (2 × blocks) of
+//! them.
 
 use fsage_model::measure::{ColdRandomReadSpec, MeasureMetric};
 use fsage_model::operation::BLOCK_BYTES;

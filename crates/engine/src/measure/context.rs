@@ -93,7 +93,8 @@ impl<'a> Context<'a> {
     }
 
     /// Makes what is measured next cold: writes the file system back and drops the page cache, dentries and
-    /// inodes of the host, pages of the file under a loop device too; a virtual disk comes to rest. Without the right to, a warning says so.
+    /// inodes of the host, pages of the file under a loop device too; a virtual disk comes to rest. Without
+    /// the right to, a warning says so.
     pub fn cool(&mut self) -> Result<(), MeasureError> {
         self.sync()?;
         if let Err(error) = cache::drop_caches() {
@@ -253,8 +254,8 @@ pub fn make_folder(directory: &Anchor) -> Result<OwnedFd, MeasureError> {
     }
 }
 
-/// Removes a folder that [`make_folder`] made with what is in it, and syncs. Whatever has its name by now, nothing but the folder itself
-/// is emptied, and nothing but an empty folder removed; a missing one is fine.
+/// Removes a folder that [`make_folder`] made with what is in it, and syncs. Whatever has its name by now,
+/// nothing but the folder itself is emptied, and nothing but an empty folder removed; a missing one is fine.
 fn remove_made(directory: &Anchor, folder: BorrowedFd<'_>) -> Result<(), MeasureError> {
     let path = directory.path().join(FOLDER);
     let failed = |error| MeasureError::io("remove", &path)(error);
@@ -279,8 +280,8 @@ pub struct HeldFolder {
 }
 
 impl HeldFolder {
-    /// Makes it below a directory. `shared`: other users may be able to rename what is in the directory, so that it must be seen that
-    /// the folder is ours, and one that nobody else can put a link in.
+    /// Makes it below a directory. `shared`: other users may be able to rename what is in the directory, so
+    /// that it must be seen that the folder is ours, and one that nobody else can put a link in.
     ///
     /// # Errors
     /// As [`make_folder`]; another user put something in its place.
@@ -294,7 +295,8 @@ impl HeldFolder {
         Ok(Self { directory, folder })
     }
 
-    /// Its path for programs that this process starts, while it is held: that of the descriptor, whatever has the name now.
+    /// Its path for programs that this process starts, while it is held: that of the descriptor, whatever has
+    /// the name now.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         // What ends in `/.` is the folder itself for who looks whether it is a link, as fio does.

@@ -1,9 +1,9 @@
-//! `create`: the time to make new files in the free space that age left, `syncfs` at the end included, per byte
-//! (what Conway et al. 2019 call write ageing).
+//! `create`: the time to make new files in the free space that age left, `syncfs` at the end included, per
+//! byte (what Conway et al. 2019 call write ageing).
 //!
-//! The files go into one new directory, which is removed afterwards, outside the clock. They hold self-describing data. With
-//! the same seed and `files` the same files are made everywhere. When the space ends before the files do, the measure
-//! says so and counts what was written.
+//! The files go into one new directory, which is removed afterwards, outside the clock. They hold
+//! self-describing data. With the same seed and `files` the same files are made everywhere. When the space
+//! ends before the files do, the measure says so and counts what was written.
 
 use std::os::fd::OwnedFd;
 

@@ -1,8 +1,9 @@
-//! `delete`: the time to remove old directories with what is in them, as `rm -r` does, `syncfs` at the end included.
+//! `delete`: the time to remove old directories with what is in them, as `rm -r` does, `syncfs` at the end
+//! included.
 //!
-//! Directories are drawn by the seed until about the wanted share of the old files is covered; one that would take
-//! twice what is left to take is passed over. Where no directory fits, single files are drawn. **It destroys what it
-//! measures**: it belongs last, or before a restore.
+//! Directories are drawn by the seed until about the wanted share of the old files is covered; one that would
+//! take twice what is left to take is passed over. Where no directory fits, single files are drawn. **It
+//! destroys what it measures**: it belongs last, or before a restore.
 
 use std::collections::BTreeSet;
 

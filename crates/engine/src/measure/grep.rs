@@ -1,9 +1,9 @@
-//! `grep`: the time to read every byte of every file, cold, directory by directory in the order in which they are
-//! listed, with one thread (the grep test of Conway et al. 2017 and 2019).
+//! `grep`: the time to read every byte of every file, cold, directory by directory in the order in which they
+//! are listed, with one thread (the grep test of Conway et al. 2017 and 2019).
 //!
-//! Divided by what `du` shows (allocated bytes), so that trees of different size compare. Files are opened, read to
-//! their end with large reads and closed again; finding them is part of the time. A file with several names is read
-//! once for each, as grep does.
+//! Divided by what `du` shows (allocated bytes), so that trees of different size compare. Files are opened,
+//! read to their end with large reads and closed again; finding them is part of the time. A file with several
+//! names is read once for each, as grep does.
 
 use fsage_model::measure::{GrepSpec, MeasureMetric};
 use fsage_model::quantity::as_f64;

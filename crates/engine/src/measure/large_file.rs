@@ -1,8 +1,8 @@
-//! `large-file`: the time to write one large file into the free space that age left (`fsync` included), and to read it
-//! back cold.
+//! `large-file`: the time to write one large file into the free space that age left (`fsync` included), and
+//! to read it back cold.
 //!
-//! What the allocator finds for it shows twice: in the write, and in the read of the pieces it was put into. The file is
-//! removed afterwards, outside the clock.
+//! What the allocator finds for it shows twice: in the write, and in the read of the pieces it was put into.
+//! The file is removed afterwards, outside the clock.
 
 use fsage_model::measure::{LargeFileSpec, MeasureMetric};
 use fsage_model::quantity::{as_f64, share};

@@ -1,10 +1,10 @@
 //! Walking a tree in the order in which its directories list their names, with one thread.
 //!
-//! A sub-directory is entered where it is listed, so that what it holds comes before its later siblings, as with
-//! `grep -r` and `find`. Names are kept of the directories between the root and the place of the walk (about
-//! 30 bytes a name, and one descriptor a level: trees deeper than the limit of open files are not seen whole).
-//! Symbolic links are not followed, other file systems are not entered, and `lost+found` below the root is left out:
-//! it belongs to the file system, not to the tree.
+//! A sub-directory is entered where it is listed, so that what it holds comes before its later siblings, as
+//! with `grep -r` and `find`. Names are kept of the directories between the root and the place of the walk
+//! (about 30 bytes a name, and one descriptor a level: trees deeper than the limit of open files are not seen
+//! whole). Symbolic links are not followed, other file systems are not entered, and `lost+found` below the
+//! root is left out: it belongs to the file system, not to the tree.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;

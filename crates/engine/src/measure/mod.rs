@@ -1,10 +1,10 @@
 //! Measures of an aged file system, one file per measure.
 //!
-//! A measure runs on a mounted file system while nothing else does. Unless it says otherwise it begins cold: the
-//! lab has just unmounted and mounted the volume, and what a measure reads beforehand (to find old files) is dropped from
-//! the caches again before its clock starts. Everything random follows from the seed and from the names of the tree,
-//! never from the order in which the file system lists them (`old`), so that an aged tree and its copy are asked the
-//! same. Docs: `docs/measures.md`.
+//! A measure runs on a mounted file system while nothing else does. Unless it says otherwise it begins cold:
+//! the lab has just unmounted and mounted the volume, and what a measure reads beforehand (to find old files)
+//! is dropped from the caches again before its clock starts. Everything random follows from the seed and from
+//! the names of the tree, never from the order in which the file system lists them (`old`), so that an aged
+//! tree and its copy are asked the same. Docs: `docs/measures.md`.
 
 mod append;
 mod cold_random_read;
@@ -59,8 +59,8 @@ pub struct Order {
 /// Measures.
 ///
 /// # Errors
-/// A parameter out of range, nothing there to measure, a failed system call, or a stop from outside. That requests cannot be
-/// traced is a warning.
+/// A parameter out of range, nothing there to measure, a failed system call, or a stop from outside. That
+/// requests cannot be traced is a warning.
 pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<MeasureResult, MeasureError> {
     let directory = &order.directory;
     let reads = order.measure.effect() == Effect::Nothing;

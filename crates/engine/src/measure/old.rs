@@ -1,7 +1,9 @@
-//! The old files: what was below the directory before the measure, in an order that follows from the names alone.
+//! The old files: what was below the directory before the measure, in an order that follows from the names
+//! alone.
 //!
-//! `readdir` lists an aged tree and its copy in different orders; choices by a seed are made from this order, so that
-//! the same logical files are chosen on both. A file with several names counts once, under the first of them.
+//! `readdir` lists an aged tree and its copy in different orders; choices by a seed are made from this order,
+//! so that the same logical files are chosen on both. A file with several names counts once, under the first
+//! of them.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! `walk`: the time to list every directory and inspect every inode, cold, without reading data, as `find` and `du` do.
+//! `walk`: the time to list every directory and inspect every inode, cold, without reading data, as `find`
+//! and `du` do.
 //!
 //! One `statx` a name with everything that `ls -l` shows; one thread, readdir order.
 

@@ -1,8 +1,9 @@
 //! When a recorded operation is to start, and how late it did.
 //!
-//! Times count from one moment for all threads: the first operation that any of them asks for. A thread sleeps until its next
-//! operation is due (timer slack 1 ns, so that the kernel does not add its usual 50 µs) and never spins: what is left of lateness is the
-//! kernel's wake-up and the operations before that took longer than when they were recorded. Time in a pause is not taken out.
+//! Times count from one moment for all threads: the first operation that any of them asks for. A thread
+//! sleeps until its next operation is due (timer slack 1 ns, so that the kernel does not add its usual 50 µs)
+//! and never spins: what is left of lateness is the kernel's wake-up and the operations before that took
+//! longer than when they were recorded. Time in a pause is not taken out.
 
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
@@ -34,7 +35,8 @@ impl Pace {
         }
     }
 
-    /// Waits for what was recorded at `start_ns`, at most for `patience`; whether it is due, and then how late.
+    /// Waits for what was recorded at `start_ns`, at most for `patience`; whether it is due, and then how
+    /// late.
     pub fn wait(&self, start_ns: u64, patience: Duration) -> Option<u64> {
         let zero = *self.zero_raw_ns.get_or_init(raw_ns);
         let after = as_f64(start_ns.saturating_sub(self.from_ns)) / self.speed;

@@ -1,10 +1,11 @@
 //! Goes on with a replay that was killed.
 //!
-//! The state file says for each thread how many records are done, and a thread is at most one operation ahead of it. So the models
-//! are brought there by reading the trace, the one operation that may have been under way is undone or taken as done (names are never used twice, so
-//! that an inspection of the names and the size tells), and then the directory must have exactly the shape of the models. Where it has not, as after a crash of
-//! the host, or the host was started again, the replay starts over: what it had made is removed, but only
-//! what has names and content of a replay.
+//! The state file says for each thread how many records are done, and a thread is at most one operation ahead
+//! of it. So the models are brought there by reading the trace, the one operation that may have been under
+//! way is undone or taken as done (names are never used twice, so that an inspection of the names and the
+//! size tells), and then the directory must have exactly the shape of the models. Where it has not, as after
+//! a crash of the host, or the host was started again, the replay starts over: what it had made is removed,
+//! but only what has names and content of a replay.
 
 use std::ffi::{CStr, OsStr};
 use std::fs;
@@ -161,9 +162,9 @@ pub fn used_tops(root: &Anchor, threads: usize) -> Vec<PathBuf> {
     (0_u32..).take(threads).map(top_name).filter(used).collect()
 }
 
-/// What tells each thread's tree from every other directory, as the state file keeps it: a hash of inode number and birth time; nothing where
-/// there is no tree, or a file system that does not tell when it was made. The device number has no part: it changes when a volume is
-/// mounted again.
+/// What tells each thread's tree from every other directory, as the state file keeps it: a hash of inode
+/// number and birth time; nothing where there is no tree, or a file system that does not tell when it was
+/// made. The device number has no part: it changes when a volume is mounted again.
 pub fn identities(root: &Anchor, threads: usize) -> Vec<Option<String>> {
     (0_u32..).take(threads).map(|thread| identity(root, &top_name(thread))).collect()
 }
@@ -185,8 +186,9 @@ pub fn stranger(root: &Anchor, kept: &[Option<String>]) -> Option<PathBuf> {
     used_tops(root, kept.len()).into_iter().find(|top| !is_kept(top)).map(|top| root.path().join(top))
 }
 
-/// Removes the threads' trees, after a look that everything in them is a replay's: nothing is removed when one thing is not. `kept` are the
-/// identities that the replay noted: another tree is somebody else's, such as a load's, whatever it looks like.
+/// Removes the threads' trees, after a look that everything in them is a replay's: nothing is removed when
+/// one thing is not. `kept` are the identities that the replay noted: another tree is somebody else's, such
+/// as a load's, whatever it looks like.
 pub fn remove_trees(root: &Anchor, kept: &[Option<String>]) -> Result<(), ReplayError> {
     if let Some(path) = stranger(root, kept) {
         return Err(ReplayError::Stranger { path });
@@ -246,7 +248,8 @@ fn is_ours(directory: &OwnedFd, name: &CStr, block: &mut [u8], path: &Path) -> R
     file.map(|file| file.is_some()).map_err(|error| Stranger::Unseen(path.to_owned(), error))
 }
 
-/// Opens a regular file whose first block is one of ours, or has not been written; `None` where it is something else.
+/// Opens a regular file whose first block is one of ours, or has not been written; `None` where it is
+/// something else.
 fn open_ours(
     directory: &OwnedFd,
     name: impl Arg,

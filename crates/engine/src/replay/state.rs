@@ -1,9 +1,10 @@
 //! How far a replay is, in a file, so that one that was killed can be resumed.
 //!
-//! Bytes 0..4096: one line of JSON ([`Header`]), then blanks. From 4096 on 64 bytes per thread, of which the first eight are the number of its
-//! records that are done (little endian). A thread writes its number after every operation, into the page cache: a killed process leaves it
-//! true to within the one operation that was under way. After a crash of the host it may be anything, which is why the
-//! header names the boot, and why the tree is compared with the model before anything continues ([`super::resume`]).
+//! Bytes 0..4096: one line of JSON ([`Header`]), then blanks. From 4096 on 64 bytes per thread, of which the
+//! first eight are the number of its records that are done (little endian). A thread writes its number after
+//! every operation, into the page cache: a killed process leaves it true to within the one operation that was
+//! under way. After a crash of the host it may be anything, which is why the header names the boot, and why
+//! the tree is compared with the model before anything continues ([`super::resume`]).
 
 use std::fs::File;
 use std::io;
@@ -43,7 +44,8 @@ pub struct Header {
     directory: PathBuf,
     /// Boot of the host.
     boot_id: String,
-    /// Identity of each thread's tree, from [`super::resume::identities`]; empty in files from before this was kept.
+    /// Identity of each thread's tree, from [`super::resume::identities`]; empty in files from before this
+    /// was kept.
     #[serde(default)]
     trees: Vec<Option<String>>,
 }
@@ -125,8 +127,8 @@ impl State {
         Ok(Self { path: path.to_owned(), file: Arc::new(new.commit()?) })
     }
 
-    /// Reads a file; nothing where there is none, an error where it is something else. What it says can make a replay remove
-    /// files, so root reads only a file that nobody else could have written.
+    /// Reads a file; nothing where there is none, an error where it is something else. What it says can make
+    /// a replay remove files, so root reads only a file that nobody else could have written.
     pub fn read(path: &Path) -> io::Result<Option<Kept>> {
         let Some(file) = new_file::open_existing(path)? else { return Ok(None) };
         let facts = file.metadata()?;

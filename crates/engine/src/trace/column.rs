@@ -1,8 +1,9 @@
 //! The columns of a trace: names, types, encodings, and how they come from a record and go back.
 //!
-//! Columns of which earlier rows of a file say most are null there ([`super::follow`]). Numbers that rise (sequence, start) are delta-encoded; the others are bit-packed by the same encoding
-//! with a delta of about their spread, which beats plain numbers under zstd. Columns of few values (thread,
-//! kind, errno, accesses, version) use a dictionary.
+//! Columns of which earlier rows of a file say most are null there ([`super::follow`]). Numbers that rise
+//! (sequence, start) are delta-encoded; the others are bit-packed by the same encoding with a delta of about
+//! their spread, which beats plain numbers under zstd. Columns of few values (thread, kind, errno, accesses,
+//! version) use a dictionary.
 
 use fsage_model::operation::{Operation, OperationKind, Outcome, Place};
 use parquet::basic::{Compression, Encoding, ZstdLevel};

@@ -1,5 +1,6 @@
-//! What the rows of a file say of the next one: its first name, its size and the version of its data. The writer leaves out what
-//! follows, the reader puts it back; both keep one of these, over all rows in their order.
+//! What the rows of a file say of the next one: its first name, its size and the version of its data. The
+//! writer leaves out what follows, the reader puts it back; both keep one of these, over all rows in their
+//! order.
 //!
 //! Memory: about 60 bytes a live file.
 

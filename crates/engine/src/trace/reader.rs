@@ -21,7 +21,8 @@ use crate::tree::Directory;
 /// Largest row group accepted: the writer makes them of 65,536 rows and a little.
 const GROUP_LIMIT: usize = 1 << 22;
 
-/// Largest directory number accepted, all threads' added up too (tables are as long as the largest); most levels of directories.
+/// Largest directory number accepted, all threads' added up too (tables are as long as the largest); most
+/// levels of directories.
 const DIRECTORY_LIMIT: u32 = 1 << 24;
 const DEPTH_LIMIT: u32 = 4096;
 
@@ -98,7 +99,8 @@ impl Reader {
         &self.preamble
     }
 
-    /// What the threads' trees came to on the way, each thread's in its order; none in traces of the formats 1 and 2.
+    /// What the threads' trees came to on the way, each thread's in its order; none in traces of the formats
+    /// 1 and 2.
     #[must_use]
     pub fn checkpoints(&self) -> &[Checkpoint] {
         &self.checkpoints
@@ -228,8 +230,8 @@ fn check_threads(threads: u32, trees: usize) -> Result<(), String> {
     Err(format!("it says {threads} threads and {trees} trees of directories"))
 }
 
-/// Refuses numbers that no load gives (tables are as long as the largest), parents that are not there before their
-/// children (trees are walked upwards) and trees too deep to be walked.
+/// Refuses numbers that no load gives (tables are as long as the largest), parents that are not there before
+/// their children (trees are walked upwards) and trees too deep to be walked.
 fn check_tree(directories: &[Directory]) -> Result<(), String> {
     let mut depths = HashMap::from([(0, 0_u32)]);
     for directory in directories {
@@ -246,7 +248,8 @@ fn check_tree(directories: &[Directory]) -> Result<(), String> {
     Ok(())
 }
 
-/// The largest directory number of each thread. Each tree has a table of that length, so their sum is bounded.
+/// The largest directory number of each thread. Each tree has a table of that length, so their sum is
+/// bounded.
 #[derive(Debug, Default)]
 struct DirectoryNumbers {
     largest: Vec<u32>,

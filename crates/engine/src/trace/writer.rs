@@ -26,8 +26,9 @@ const BATCH_ROWS: usize = 1024;
 /// Batches of each thread that may be under way.
 const BATCHES: usize = 16;
 
-/// Nanoseconds of the load after which a batch is handed over though it is not full, so that the rows of threads of unequal pace lie
-/// near each other in the file: a replay with the recorded times must not look far ahead.
+/// Nanoseconds of the load after which a batch is handed over though it is not full, so that the rows of
+/// threads of unequal pace lie near each other in the file: a replay with the recorded times must not look
+/// far ahead.
 const BATCH_NS: u64 = 200_000_000;
 
 /// A thread's end: the way of batches to the writer and of empty ones back.
@@ -124,7 +125,8 @@ impl Batches {
     }
 }
 
-/// Writes a trace to anything, row group after row group. Memory: one row group, and about 60 bytes a live file.
+/// Writes a trace to anything, row group after row group. Memory: one row group, and about 60 bytes a live
+/// file.
 pub struct TraceWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     rows: Vec<Record>,

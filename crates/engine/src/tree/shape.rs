@@ -1,5 +1,5 @@
-//! The shape of a tree: names, kinds, sizes, link counts and symbolic links, without contents. Computed from a
-//! model and from a real directory alike, so that a test can prove that they agree.
+//! The shape of a tree: names, kinds, sizes, link counts and symbolic links, without contents. Computed from
+//! a model and from a real directory alike, so that a test can prove that they agree.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -67,8 +67,8 @@ impl Shape {
     }
 }
 
-/// The shape of what is below `directory`. Entries of that directory itself that are no thread's top directory
-/// (`lost+found`, say) are left out.
+/// The shape of what is below `directory`. Entries of that directory itself that are no thread's top
+/// directory (`lost+found`, say) are left out.
 ///
 /// # Errors
 /// Something could not be listed or inspected.

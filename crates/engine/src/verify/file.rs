@@ -19,7 +19,8 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 const UNWRITTEN: &str =
     "space is reserved but nothing written: a load in fast mode ended before its data was in place";
 
-/// Reads a file and adds what it holds to `found`. `name` is its path as findings tell it, `is_ours` whether a load makes such a path.
+/// Reads a file and adds what it holds to `found`. `name` is its path as findings tell it, `is_ours` whether
+/// a load makes such a path.
 pub fn check_file(
     file: Result<File, Errno>,
     name: &str,
@@ -86,7 +87,8 @@ struct Check<'a> {
     /// The identity that the first block of ours named.
     identity: Option<u64>,
     blocks: u64,
-    /// Blocks not ours before that: (kind, offset, what). At most as many as findings are kept; the rest is in `found`.
+    /// Blocks not ours before that: (kind, offset, what). At most as many as findings are kept; the rest is
+    /// in `found`.
     pending: Vec<(&'static str, u64, String)>,
     name: &'a str,
     found: VerifyResult,

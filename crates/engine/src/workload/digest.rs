@@ -1,11 +1,13 @@
-//! The digest of a thread's logical tree: the same for a workload's model and for that of a replay, so that both can be compared.
+//! The digest of a thread's logical tree: the same for a workload's model and for that of a replay, so that
+//! both can be compared.
 
 use fsage_model::digest::Digest;
 
 use super::{HardLink, LiveFile, Symlink};
 use crate::tree::Directory;
 
-/// A digest under way. Things are distinguished by their first number; the order they are added in does not matter.
+/// A digest under way. Things are distinguished by their first number; the order they are added in does not
+/// matter.
 pub struct TreeDigest {
     thread: u64,
     digest: Digest,

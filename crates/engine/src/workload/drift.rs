@@ -1,24 +1,26 @@
 //! A random mix of operations over a set of file slots (Petrovič 2017 §4.4), one thread's part.
 //!
-//! Each step draws a kind from the weights, then the slot it works on. Slots are kept by what they hold, so that a
-//! draw always finds an object where there is one; a kind that has none (a create with every slot live) is drawn
-//! again, which leaves the proportions of the others as they are, however rare those are. The thesis and fs-drift count
-//! such draws as misses instead: near half of theirs.
+//! Each step draws a kind from the weights, then the slot it works on. Slots are kept by what they hold, so
+//! that a draw always finds an object where there is one; a kind that has none (a create with every slot
+//! live) is drawn again, which leaves the proportions of the others as they are, however rare those are. The
+//! thesis and fs-drift count such draws as misses instead: near half of theirs.
 //!
 //! Choices that the sources leave open:
-//! - `truncate` cuts to an even choice of all smaller sizes, 0 included; empty files are only appended to, renamed,
-//!   linked and deleted.
-//! - Hard links and symbolic links belong to the file they were made for: a `delete` of it takes its newest link first
-//!   and the file itself last. At most half the slots' number of links exists at a time.
-//! - `mkdir` makes leaf directories until there are twice as many as at the start (at least 16 more); `rmdir` removes empty ones.
-//! - With non-even choice, the drawn slot number stands for the nearest slot (on the ring of slots) that can do what is
-//!   asked; slots beside a gap are therefore drawn more often.
+//! - `truncate` cuts to an even choice of all smaller sizes, 0 included; empty files are only appended to,
+//!   renamed, linked and deleted.
+//! - Hard links and symbolic links belong to the file they were made for: a `delete` of it takes its newest
+//!   link first and the file itself last. At most half the slots' number of links exists at a time.
+//! - `mkdir` makes leaf directories until there are twice as many as at the start (at least 16 more); `rmdir`
+//!   removes empty ones.
+//! - With non-even choice, the drawn slot number stands for the nearest slot (on the ring of slots) that can
+//!   do what is asked; slots beside a gap are therefore drawn more often.
 //!
-//! With a profile (`like`), files are made in the sizes it has, and an append gives a file more of the size it was meant
-//! to have; the share of files that come about like this is steered by what the volume's layout is measured to be.
+//! With a profile (`like`), files are made in the sizes it has, and an append gives a file more of the size
+//! it was meant to have; the share of files that come about like this is steered by what the volume's layout
+//! is measured to be.
 //!
-//! Memory: 48 bytes a slot, and 16 where links have a weight. A step costs no allocation, but for one in which only
-//! very rare kinds have an object.
+//! Memory: 48 bytes a slot, and 16 where links have a weight. A step costs no allocation, but for one in
+//! which only very rare kinds have an object.
 
 mod account;
 mod attached;
@@ -179,7 +181,8 @@ impl Drift {
         self.draw_possible()
     }
 
-    /// A kind that has an object, in the proportion of the weights among those; none is possible where there is none.
+    /// A kind that has an object, in the proportion of the weights among those; none is possible where there
+    /// is none.
     #[cold]
     fn draw_possible(&mut self) -> Option<OperationKind> {
         let possible = |kind: &OperationKind| self.has_weight(*kind) && self.is_possible(*kind);

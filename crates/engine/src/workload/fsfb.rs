@@ -1,12 +1,13 @@
 //! `fsfb`: the free-space fragmentation benchmark of Conway et al. 2019 (§5).
 //!
-//! Small files are put into random directories until the volume is as full as asked: they are made out of directory
-//! order, so the layout is aged before the first round. Then, round by round, a share of the bytes is deleted, file by
-//! file at random, and as many bytes are written as new files into one new directory at a random place.
+//! Small files are put into random directories until the volume is as full as asked: they are made out of
+//! directory order, so the layout is aged before the first round. Then, round by round, a share of the bytes
+//! is deleted, file by file at random, and as many bytes are written as new files into one new directory at a
+//! random place.
 //!
-//! What the paper leaves open: how full the volume is, is what `statfs` says, its own trees included; each round writes
-//! what it deleted, more or less by what the volume is off its target, at most by half. A file that does not fit is
-//! not made, and after 16 of them in a row the filling, or the round, ends as it is.
+//! What the paper leaves open: how full the volume is, is what `statfs` says, its own trees included; each
+//! round writes what it deleted, more or less by what the volume is off its target, at most by half. A file
+//! that does not fit is not made, and after 16 of them in a row the filling, or the round, ends as it is.
 
 use fsage_model::operation::{Operation, OperationKind, Outcome};
 use fsage_model::quantity::{as_f64, to_u64};
@@ -103,7 +104,8 @@ impl Fsfb {
         self.phase = Phase::Delete { left: to_u64(share).max(1) };
     }
 
-    /// What a round has to write: what it deleted, and its thread's part of what the volume is off its target.
+    /// What a round has to write: what it deleted, and its thread's part of what the volume is off its
+    /// target.
     fn due(&self, feedback: &Feedback) -> u64 {
         let deleted = as_f64(self.deleted);
         // The volume is as much emptier as this round deleted: not what it is off.

@@ -1,15 +1,16 @@
-//! `git`: clones of a repository that are brought forward commit by commit, on a volume that fills (Conway et al. 2019, §5, after
-//! the git benchmark of Conway et al. 2017).
+//! `git`: clones of a repository that are brought forward commit by commit, on a volume that fills (Conway et
+//! al. 2019, §5, after the git benchmark of Conway et al. 2017).
 //!
-//! The volume is filled to a share with clones of the first commit. Then the clones take turns: each step pulls one more
-//! commit into one of them. A pull that finds no room ends its step, and that clone is deleted; the step's
-//! [`Part::makes_room`]. A step is a round.
+//! The volume is filled to a share with clones of the first commit. Then the clones take turns: each step
+//! pulls one more commit into one of them. A pull that finds no room ends its step, and that clone is
+//! deleted; the step's [`Part::makes_room`]. A step is a round.
 //!
-//! What a pull does was seen with `strace` on git 2.39: the new objects come first, each made under a name of its own in
-//! one of 256 directories and renamed; then the files of the work tree, each deleted and made again; then the index and the
-//! reference, written beside the old ones and renamed over them. Left out: that a rename replaces the old one at once
-//! (here it is deleted right after), the log of the reference, and `fsync`, which git does not do for loose objects.
-//! Every `gc_every` commits a clone's objects become one pack, of the size of all that went into it.
+//! What a pull does was seen with `strace` on git 2.39: the new objects come first, each made under a name of
+//! its own in one of 256 directories and renamed; then the files of the work tree, each deleted and made
+//! again; then the index and the reference, written beside the old ones and renamed over them. Left out: that
+//! a rename replaces the old one at once (here it is deleted right after), the log of the reference, and
+//! `fsync`, which git does not do for loose objects. Every `gc_every` commits a clone's objects become one
+//! pack, of the size of all that went into it.
 
 mod repository;
 

@@ -1,16 +1,17 @@
-//! `histogram`: files are made and deleted until sizes, depths and ages are those of given histograms, after Geriatrix (Kadekodi,
-//! Nagarajan, Ganger & Gibson 2018, "Geriatrix: Aging what you see and what you don't see", ATC '18). Its profile files are read as
-//! they are; unlike it, every file is really written.
+//! `histogram`: files are made and deleted until sizes, depths and ages are those of given histograms, after
+//! Geriatrix (Kadekodi, Nagarajan, Ganger & Gibson 2018, "Geriatrix: Aging what you see and what you don't
+//! see", ATC '18). Its profile files are read as they are; unlike it, every file is really written.
 //!
-//! While there is room below the target a file is made, else one is deleted. The rows of a new file's size and depth are drawn from
-//! the histograms, but not rows that have too many already; a file that goes is any of the age row with most too
-//! many. Age is relative to the time since the first file, as in the paper: so ages come near their histogram only after the
-//! volume has been written many times, and how often, the histogram decides: a youngest row up to a share `a` of the time with
-//! a share `f` of the files needs `2 f / a` times as many operations as there are files.
+//! While there is room below the target a file is made, else one is deleted. The rows of a new file's size
+//! and depth are drawn from the histograms, but not rows that have too many already; a file that goes is any
+//! of the age row with most too many. Age is relative to the time since the first file, as in the paper: so
+//! ages come near their histogram only after the volume has been written many times, and how often, the
+//! histogram decides: a youngest row up to a share `a` of the time with a share `f` of the files needs
+//! `2 f / a` times as many operations as there are files.
 //!
-//! A histogram with ever more files towards the oldest rows cannot be met, because no file is made old; it ends after its rounds
-//! then. Each round writes a share of the files' bytes again. Files that find no room, 16 in a row with a file deleted after
-//! each, end it where nothing is left to delete.
+//! A histogram with ever more files towards the oldest rows cannot be met, because no file is made old; it
+//! ends after its rounds then. Each round writes a share of the files' bytes again. Files that find no room,
+//! 16 in a row with a file deleted after each, end it where nothing is left to delete.
 
 mod age;
 mod rows;
@@ -117,7 +118,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Validates a description and makes one thread's workload of it. Every thread has the directories that are asked for.
+    /// Validates a description and makes one thread's workload of it. Every thread has the directories that
+    /// are asked for.
     ///
     /// # Errors
     /// The description is invalid.
@@ -225,8 +227,9 @@ impl Histogram {
     }
 }
 
-/// The directories that a histogram of depths asks for, and for each of its rows the first one and their number. Each is below one of
-/// the level above, drawn at random; levels that are not in the histogram have one.
+/// The directories that a histogram of depths asks for, and for each of its rows the first one and their
+/// number. Each is below one of the level above, drawn at random; levels that are not in the histogram have
+/// one.
 fn tree(depths: &[Row<(u32, u32)>], random: &mut Random) -> (Vec<Directory>, Vec<(u32, u32)>) {
     let mut all = Vec::new();
     let mut homes = Vec::new();

@@ -1,7 +1,7 @@
 //! How a tree of files changed from state to state, and trees that follow it.
 //!
-//! A history is data: it is made or checked once, and then any number of [`Checkout`]s go through it. Directories and paths
-//! are numbers of the history, not of the tree on disk. Memory: 24 bytes a change.
+//! A history is data: it is made or checked once, and then any number of [`Checkout`]s go through it.
+//! Directories and paths are numbers of the history, not of the tree on disk. Memory: 24 bytes a change.
 
 mod checkout;
 mod synthetic;
@@ -96,8 +96,8 @@ impl History {
         self.homes[index(path)]
     }
 
-    /// Ends a state whose changes were pushed: in the order in which git goes about them, what is removed first, then
-    /// path by path.
+    /// Ends a state whose changes were pushed: in the order in which git goes about them, what is removed
+    /// first, then path by path.
     fn end_state(&mut self, files: u64) {
         let begin = self.states.last().map_or(0, |state| state.0);
         let homes = &self.homes;

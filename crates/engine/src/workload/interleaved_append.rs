@@ -1,13 +1,14 @@
-//! `interleaved-append`: how TBBT (Zhu, Chen & Chiueh 2005, "TBBT: Scalable and Accurate Trace Replay for File Server
-//! Evaluation", FAST '05) ages a file system before it replays a trace.
+//! `interleaved-append`: how TBBT (Zhu, Chen & Chiueh 2005, "TBBT: Scalable and Accurate Trace Replay for
+//! File Server Evaluation", FAST '05) ages a file system before it replays a trace.
 //!
-//! The files of a set grow in turn, an append each, until each has its size; so their blocks lie between those of the others,
-//! and the size of the set says how finely. Then the next set begins. The oldest files that are done are deleted to hold
-//! the volume's use, one at a time and only as many as the next append needs.
+//! The files of a set grow in turn, an append each, until each has its size; so their blocks lie between
+//! those of the others, and the size of the set says how finely. Then the next set begins. The oldest files
+//! that are done are deleted to hold the volume's use, one at a time and only as many as the next append
+//! needs.
 //!
-//! A file is made by its first append. An append that finds no room although the target says there is, deletes the
-//! oldest file; where nothing is left to delete, the file stays as it is. Cost: about a hash look-up and an insertion an
-//! operation; memory of a file as in the population.
+//! A file is made by its first append. An append that finds no room although the target says there is,
+//! deletes the oldest file; where nothing is left to delete, the file stays as it is. Cost: about a hash
+//! look-up and an insertion an operation; memory of a file as in the population.
 
 use std::collections::VecDeque;
 

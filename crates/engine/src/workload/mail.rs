@@ -1,13 +1,15 @@
-//! `mail`: a mail server's boxes in the form of Maildir (D. J. Bernstein, "Using maildir format", cr.yp.to/proto/maildir.html).
+//! `mail`: a mail server's boxes in the form of Maildir (D. J. Bernstein, "Using maildir format",
+//! cr.yp.to/proto/maildir.html).
 //!
-//! Each box is a directory with `tmp`, `new` and `cur`. A delivery writes the message into `tmp`, syncs it and renames it into `new`;
-//! anyone who has seen it renames it into `cur`. Boxes are chosen by Zipf's law, messages of a box alike. When the volume is
-//! fuller than asked, the oldest message of all boxes is deleted, as a server does that keeps mail for a time; as long as
-//! it is more than 1 % emptier, messages are only delivered.
+//! Each box is a directory with `tmp`, `new` and `cur`. A delivery writes the message into `tmp`, syncs it
+//! and renames it into `new`; anyone who has seen it renames it into `cur`. Boxes are chosen by Zipf's law,
+//! messages of a box alike. When the volume is fuller than asked, the oldest message of all boxes is deleted,
+//! as a server does that keeps mail for a time; as long as it is more than 1 % emptier, messages are only
+//! delivered.
 //!
-//! Limits: the directory is not synced after the rename, for which there is no operation. A message whose delivery failed
-//! halfway stays in `tmp` and counts as one of the box. Cost: about three hash look-ups an operation; memory: about 200
-//! bytes a message.
+//! Limits: the directory is not synced after the rename, for which there is no operation. A message whose
+//! delivery failed halfway stays in `tmp` and counts as one of the box. Cost: about three hash look-ups an
+//! operation; memory: about 200 bytes a message.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -240,7 +242,8 @@ fn mix(weights: &MailWeights) -> Result<Mix, WorkloadError> {
     })
 }
 
-/// Shares of the choices up to each of `count` things, of which number n (from 1) has a weight of 1 / n^`skew`.
+/// Shares of the choices up to each of `count` things, of which number n (from 1) has a weight of 1 /
+/// n^`skew`.
 fn zipf(count: u32, skew: f64) -> Vec<f64> {
     let mut sum = 0.0;
     let mut upto: Vec<f64> = (1..=count)

@@ -1,12 +1,13 @@
-//! `mobile`: how Ji et al. 2016 ("An Empirical Study of File-System Fragmentation in Mobile Storage Systems", HotStorage
-//! '16) age the storage of a telephone.
+//! `mobile`: how Ji et al. 2016 ("An Empirical Study of File-System Fragmentation in Mobile Storage Systems",
+//! HotStorage '16) age the storage of a telephone.
 //!
-//! Files of at least 100 MB and of at most 100 kB are made in turn until the volume is full; then 5 % of the bytes are
-//! deleted, file by file at random. What is free afterwards are large holes and the small ones between them. With
-//! `cycles` the volume is filled again and so on, each deletion beginning a round.
+//! Files of at least 100 MB and of at most 100 kB are made in turn until the volume is full; then 5 % of the
+//! bytes are deleted, file by file at random. What is free afterwards are large holes and the small ones
+//! between them. With `cycles` the volume is filled again and so on, each deletion beginning a round.
 //!
-//! What the paper leaves open: the last file before the target is cut to what is missing; after 16 files in a row that did
-//! not fit, the filling ends as it is. A deletion ends with the file that passes its share, which may be a large one.
+//! What the paper leaves open: the last file before the target is cut to what is missing; after 16 files in a
+//! row that did not fit, the filling ends as it is. A deletion ends with the file that passes its share,
+//! which may be a large one.
 
 use fsage_model::operation::{Operation, OperationKind, Outcome};
 use fsage_model::quantity::{as_f64, to_u64};

@@ -5,14 +5,14 @@
 //! on how threads interleave.
 //!
 //! What an operation may assume and must leave:
-//! - Calls alternate: [`Workload::next`], the operation, [`Workload::completed`]. The model changes in `completed`,
-//!   and only on success; so an operation that fails halfway must leave names and sizes as they were (a failed
-//!   create leaves no file, a failed append the old size). Blocks that it wrote may stay: their version is one
-//!   that no later check takes for wrong.
+//! - Calls alternate: [`Workload::next`], the operation, [`Workload::completed`]. The model changes in
+//!   `completed`, and only on success; so an operation that fails halfway must leave names and sizes as they
+//!   were (a failed create leaves no file, a failed append the old size). Blocks that it wrote may stay:
+//!   their version is one that no later check takes for wrong.
 //! - Data is made of whole blocks of the content crate: `append` writes from the last block boundary
-//!   (`offset = size & !4095`, `length` counts from there); random writes and overwrites cover whole blocks, and an
-//!   access that reaches beyond `size` is cut there. Every block carries the version of the operation that
-//!   wrote it last, at most [`LiveFile::version`] and at least 1.
+//!   (`offset = size & !4095`, `length` counts from there); random writes and overwrites cover whole blocks,
+//!   and an access that reaches beyond `size` is cut there. Every block carries the version of the operation
+//!   that wrote it last, at most [`LiveFile::version`] and at least 1.
 //! - `delete` unlinks `place`, which may be a file, one of its hard links or a symbolic link to it.
 
 mod digest;
@@ -58,7 +58,8 @@ pub struct Feedback {
     pub used_share: f64,
     /// Size of the volume in bytes.
     pub total_bytes: u64,
-    /// With a profile: share of the files made that are to grow in pieces (0..=1). Changes only while the load stands.
+    /// With a profile: share of the files made that are to grow in pieces (0..=1). Changes only while the
+    /// load stands.
     pub grow_share: f64,
 }
 
@@ -68,9 +69,9 @@ pub trait Workload: Send {
     /// operation). Cost matters: called once an operation, must not allocate.
     fn next(&mut self, feedback: &Feedback) -> Option<Operation>;
 
-    /// A delete of a random live file, for upkeep (`Maintain`, and getting out of a full volume); nothing when
-    /// no file is left. Its outcome comes through [`Workload::completed`] as any other's. It is not counted
-    /// as an operation of the load.
+    /// A delete of a random live file, for upkeep (`Maintain`, and getting out of a full volume); nothing
+    /// when no file is left. Its outcome comes through [`Workload::completed`] as any other's. It is not
+    /// counted as an operation of the load.
     fn release(&mut self) -> Option<Operation> {
         None
     }
@@ -78,7 +79,8 @@ pub trait Workload: Send {
     /// Tells how the operation went; the model changes only on success.
     fn completed(&mut self, operation: &Operation, outcome: &Outcome);
 
-    /// Whether the operation last given is upkeep: a `delete` that only makes room, counted apart from the mix.
+    /// Whether the operation last given is upkeep: a `delete` that only makes room, counted apart from the
+    /// mix.
     fn is_upkeep(&self) -> bool {
         false
     }
@@ -89,8 +91,9 @@ pub trait Workload: Send {
         false
     }
 
-    /// Which part of the work the next operation belongs to. It changes only in a [`Workload::next`] that gives nothing,
-    /// which is then no miss: anyone who drives the workload may write everything out and inspect the volume there.
+    /// Which part of the work the next operation belongs to. It changes only in a [`Workload::next`] that
+    /// gives nothing, which is then no miss: anyone who drives the workload may write everything out and
+    /// inspect the volume there.
     fn part(&self) -> Part {
         Part::default()
     }
@@ -152,7 +155,8 @@ pub struct Symlink {
     pub target: Place,
 }
 
-/// Makes the registry: enum dispatch for the hot loop. `drift` keeps a leaner model of its own, the others have a population.
+/// Makes the registry: enum dispatch for the hot loop. `drift` keeps a leaner model of its own, the others
+/// have a population.
 macro_rules! workloads {
     ($($Name:ident),+ $(,)?) => {
         /// Any workload.
@@ -162,8 +166,8 @@ macro_rules! workloads {
             $(#[doc = concat!("[`", stringify!($Name), "`].")] $Name(Box<$Name>),)+
         }
 
-        /// Turns a description into the workload of thread `thread` (0-based) of `threads`. Same arguments, same
-        /// operations.
+        /// Turns a description into the workload of thread `thread` (0-based) of `threads`. Same arguments,
+        /// same operations.
         ///
         /// # Errors
         /// The description is invalid; the error names the key and its limit.
@@ -211,7 +215,8 @@ macro_rules! workloads {
 // Every workload beside `drift`, a name each.
 workloads!(Fsfb, Mobile, InterleavedAppend, Mail, Histogram, Git, Snapshots);
 
-/// What is not asked once an operation: `drift` keeps a leaner model of its own, the others have a population.
+/// What is not asked once an operation: `drift` keeps a leaner model of its own, the others have a
+/// population.
 macro_rules! tree {
     ($self:ident, $drift:ident => $own:expr, $population:ident => $call:expr) => {
         match $self {
@@ -225,8 +230,8 @@ macro_rules! tree {
 }
 
 impl AnyWorkload {
-    /// Directories to make before the first operation, parents first, without the thread's top directory (number
-    /// 0), which must be made too.
+    /// Directories to make before the first operation, parents first, without the thread's top directory
+    /// (number 0), which must be made too.
     #[must_use]
     pub fn initial_directories(&self) -> Vec<Directory> {
         tree!(self, drift => drift.initial_directories(), files => files.initial_directories())

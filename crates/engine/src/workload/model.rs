@@ -1,5 +1,5 @@
-//! What a thread's tree must look like after some operations: the model of a replay, and of the workloads that keep no
-//! leaner one of their own.
+//! What a thread's tree must look like after some operations: the model of a replay, and of the workloads
+//! that keep no leaner one of their own.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,8 @@ impl Model {
         all
     }
 
-    /// Path of what an operation works on, below the load's directory: what is made by one that makes a directory or a link.
+    /// Path of what an operation works on, below the load's directory: what is made by one that makes a
+    /// directory or a link.
     pub fn path_of(&self, operation: &Operation) -> String {
         use OperationKind as K;
         let mut path = Vec::new();
@@ -190,7 +191,8 @@ impl Model {
         }
     }
 
-    /// Follows a write that failed: blocks of its version may be there, as after the load's own (`Drift::failed`).
+    /// Follows a write that failed: blocks of its version may be there, as after the load's own
+    /// (`Drift::failed`).
     pub fn fail(&mut self, operation: &Operation) {
         use OperationKind as K;
         if matches!(operation.kind, K::Append | K::RandomWrite | K::Overwrite)

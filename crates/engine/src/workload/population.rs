@@ -1,7 +1,7 @@
 //! The files and directories of one thread, for workloads whose files need no slots.
 //!
-//! It numbers what is made, remembers which object the operation under way is about, and follows its outcome in a
-//! [`Model`]. Memory: about 120 bytes a live file.
+//! It numbers what is made, remembers which object the operation under way is about, and follows its outcome
+//! in a [`Model`]. Memory: about 120 bytes a live file.
 
 use fsage_model::load::WriteMode;
 use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
@@ -67,7 +67,8 @@ impl Population {
         }
     }
 
-    /// Without [`Population::delete_any`], and [`Population::any_directory`] is one of the first: the workload has lists of its own.
+    /// Without [`Population::delete_any`], and [`Population::any_directory`] is one of the first: the
+    /// workload has lists of its own.
     pub fn without_list(self) -> Self {
         Self { listed: false, ..self }
     }

@@ -4,8 +4,8 @@ use fsage_model::quantity::as_f64;
 
 use super::Feedback;
 
-/// One thread's part of the way to the target. [`Feedback`] is refreshed only now and then: what the thread itself wrote
-/// since then is added. With several threads each takes an equal part.
+/// One thread's part of the way to the target. [`Feedback`] is refreshed only now and then: what the thread
+/// itself wrote since then is added. With several threads each takes an equal part.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
     target: f64,

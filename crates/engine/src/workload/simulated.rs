@@ -1,4 +1,5 @@
-//! A volume for the tests of workloads: it has room for so many bytes, and panics when an operation is invalid.
+//! A volume for the tests of workloads: it has room for so many bytes, and panics when an operation is
+//! invalid.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
-//! `snapshots`: how Smith & Seltzer 1997 ("File System Aging – Increasing the Relevance of File System Benchmarks",
-//! SIGMETRICS '97) age a file system: the differences between consecutive snapshots of a real one, done again.
+//! `snapshots`: how Smith & Seltzer 1997 ("File System Aging – Increasing the Relevance of File System
+//! Benchmarks", SIGMETRICS '97) age a file system: the differences between consecutive snapshots of a real
+//! one, done again.
 //!
-//! Each listing is a round. What is added, changed and removed from one to the next says nothing about the order, so
-//! it is drawn from the seed; a changed file is deleted and made again. What lived and died between two listings is not in
-//! them, as the paper says of its own.
+//! Each listing is a round. What is added, changed and removed from one to the next says nothing about the
+//! order, so it is drawn from the seed; a changed file is deleted and made again. What lived and died between
+//! two listings is not in them, as the paper says of its own.
 //!
 //! A file that does not fit is left out until it is next written. Each thread has a tree of its own.
 

@@ -98,8 +98,8 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever the description and whatever fails, the workload's tree is that of the model, and an operation
-    /// finds its object as long as any is possible.
+    /// Whatever the description and whatever fails, the workload's tree is that of the model, and an
+    /// operation finds its object as long as any is possible.
     #[test]
     fn the_tree_is_that_of_a_simple_model(
         spec in any_spec(),

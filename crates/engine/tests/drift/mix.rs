@@ -85,8 +85,8 @@ fn creates_are_favoured_until_filled() {
     assert!((4_900..5_600).contains(&workload.files()), "{}", workload.files());
 }
 
-/// A user works on one set of files for a while: with a resting centre nearly all reads hit the files near slot 0, with
-/// an even choice all alike.
+/// A user works on one set of files for a while: with a resting centre nearly all reads hit the files near
+/// slot 0, with an even choice all alike.
 #[test]
 fn choices_differ_in_what_they_touch() {
     let touched = |choice: ChoiceSpec| {

@@ -17,8 +17,8 @@ struct Volume {
     fixed: u64,
     a_file: u64,
     /// Inspects `statfs` come every so many operations and see what was so many looks ago. In between the
-    /// estimate follows what the workloads hold themselves, as the executor's does (`load/fullness.rs`): only what
-    /// comes on top of that, metadata here, is known late.
+    /// estimate follows what the workloads hold themselves, as the executor's does (`load/fullness.rs`): only
+    /// what comes on top of that, metadata here, is known late.
     look_every: u32,
     lag: usize,
 }

@@ -87,8 +87,8 @@ fn sees_requests(result: &MeasureResult) -> bool {
     true
 }
 
-/// What every measure must keep to, on one volume: a tree and its copy are asked the same; the tree is as it was
-/// unless the measure says otherwise; the data stays what it says it is; nothing of the trace is left.
+/// What every measure must keep to, on one volume: a tree and its copy are asked the same; the tree is as it
+/// was unless the measure says otherwise; the data stays what it says it is; nothing of the trace is left.
 fn contract(kind: &str) {
     let Some(volume) = Volume::new(kind) else { return };
     let (old, other) = (volume.folder("old"), volume.folder("other"));
@@ -172,8 +172,8 @@ fn every_measure_keeps_its_contract_on_btrfs() {
     contract(KINDS[2]);
 }
 
-/// Takes all free space with files of 64 KiB (space only, no data), gives every second of them back, and takes what
-/// is in large pieces (what the file system had reserved for itself, for one).
+/// Takes all free space with files of 64 KiB (space only, no data), gives every second of them back, and
+/// takes what is in large pieces (what the file system had reserved for itself, for one).
 fn shatter(volume: &Volume) {
     let filler = volume.folder("filler");
     let take = |number: u32| {

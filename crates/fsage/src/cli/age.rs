@@ -87,8 +87,8 @@ pub struct AgeArgs {
     )]
     pub until_full: bool,
     /// Stop at a measured age; may be repeated, then all must be met: extents_per_file=N,
-    /// fragmented_share=0..1, free_extent_median=SIZE, volume_overwrites=N, converged=0..1, near=true (to the profile
-    /// that the workload is `like`)
+    /// fragmented_share=0..1, free_extent_median=SIZE, volume_overwrites=N, converged=0..1, near=true (to the
+    /// profile that the workload is `like`)
     #[arg(
         long,
         value_name = "AGE=VALUE",
@@ -96,8 +96,9 @@ pub struct AgeArgs {
     )]
     pub until: Vec<String>,
 
-    /// Stop the load every N operations and inspect free space and latencies, whatever that takes; 0: only at the end
-    /// [default: 0; with --until 20000 where it needs the layout or the free space, as far as probes take no more than 5 % of the run]
+    /// Stop the load every N operations and inspect free space and latencies, whatever that takes; 0: only at
+    /// the end [default: 0; with --until 20000 where it needs the layout or the free space, as far as probes
+    /// take no more than 5 % of the run]
     #[arg(long, value_name = "N", help_heading = "What to record")]
     pub probe_every: Option<u64>,
     /// Record every operation with its result and latency as Parquet

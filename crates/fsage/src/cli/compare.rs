@@ -34,7 +34,8 @@ pub struct CompareArgs {
     /// Compare only metrics of this name; `*` stands for any text (may be repeated)
     #[arg(long, value_name = "GLOB")]
     pub metric: Vec<String>,
-    /// Exit with 6 when a metric's ratio B / A passes a limit, such as 'latency.read > 1.10' (may be repeated)
+    /// Exit with 6 when a metric's ratio B / A passes a limit, such as 'latency.read > 1.10' (may be
+    /// repeated)
     #[arg(long, value_name = "EXPR")]
     pub fail_if: Vec<String>,
     /// Also write the comparison as one HTML file

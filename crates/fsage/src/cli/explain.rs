@@ -1,4 +1,5 @@
-//! `fsage explain`: why a tree is slow to read, and suggested fixes; of a directory now, or of a store's trials when they ended.
+//! `fsage explain`: why a tree is slow to read, and suggested fixes; of a directory now, or of a store's
+//! trials when they ended.
 
 mod store;
 

@@ -136,7 +136,8 @@ pub struct RestoreArgs {
     /// A block device, or a file, which is made when it is not there
     #[arg(value_name = "VOLUME")]
     pub volume: PathBuf,
-    /// Allow what PATH has to be lost: the volume's path once more; `PATH=UUID` also the file system of that UUID on it
+    /// Allow what PATH has to be lost: the volume's path once more; `PATH=UUID` also the file system of that
+    /// UUID on it
     #[arg(long, value_name = "PATH[=UUID]")]
     pub erase: Vec<String>,
     /// Do not discard the volume first

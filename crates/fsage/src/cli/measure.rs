@@ -105,8 +105,8 @@ fn spec(name: &str, set: &[String]) -> Result<MeasureSpec, Problem> {
     })
 }
 
-/// What is taken is leased in a store of its own, which `fsage clean` finds should this be killed. The directory is given without links,
-/// for the mount table, and as it was named.
+/// What is taken is leased in a store of its own, which `fsage clean` finds should this be killed. The
+/// directory is given without links, for the mount table, and as it was named.
 fn measured(
     args: &MeasureArgs,
     measure_spec: MeasureSpec,
@@ -182,8 +182,8 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
     if !whole || !entry.source.is_absolute() {
         return Err(refused("it is not a whole file system of a device"));
     }
-    // `mount -o loop` makes loop devices that go when nobody has them open any more: it must not go in between.
-    // The agent holds it too, so that what is mounted is what was unmounted.
+    // `mount -o loop` makes loop devices that go when nobody has them open any more: it must not go in
+    // between. The agent holds it too, so that what is mounted is what was unmounted.
     let held = std::fs::File::open(&entry.source);
     let held = held.map_err(|error| refused("its device cannot be opened").because(&error))?;
     let identity = fsage_engine::host::block::identity(&held, &entry.source)

@@ -42,7 +42,8 @@ pub struct ReplayArgs {
     /// An existing directory of a mounted file system
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// `max`: one operation after the other; `recorded`: each at its time; `xN`: at N times the recorded speed
+    /// `max`: one operation after the other; `recorded`: each at its time; `xN`: at N times the recorded
+    /// speed
     #[arg(long, value_name = "SPEED", default_value = "max", value_parser = speed)]
     pub speed: Speed,
     /// Compare digests at the trace's checkpoints, and check every byte at the end

@@ -43,12 +43,12 @@ pub struct RunArgs {
     /// device (as root; the exit code stays 0)
     #[arg(long)]
     pub dry_run: bool,
-    /// Run the commands that the study brings itself (`[driver]`), as root, and use the files and folders that it names outside
-    /// its own folder: only of an author you trust
+    /// Run the commands that the study brings itself (`[driver]`), as root, and use the files and folders
+    /// that it names outside its own folder: only of an author you trust
     #[arg(long)]
     pub allow_commands: bool,
-    /// Allow this block device, named by the study, to be erased; `PATH=UUID` also the file system of that UUID on it;
-    /// may be repeated
+    /// Allow this block device, named by the study, to be erased; `PATH=UUID` also the file system of that
+    /// UUID on it; may be repeated
     #[arg(long, value_name = "PATH[=UUID]")]
     pub erase: Vec<String>,
 }

@@ -23,8 +23,9 @@ pub fn ask<C: Call>(call: C) -> Result<C::Reply, Problem> {
     Ok(Target::local()?.call(call)?)
 }
 
-/// As [`ask`], for a load: SIGINT and SIGTERM stop it with a result, SIGUSR1 pauses, SIGUSR2 resumes. A second SIGINT or SIGTERM ends the
-/// program; where the data must still be written in place (`writes_at_end`) it gives that up, with a result, and the third ends the program.
+/// As [`ask`], for a load: SIGINT and SIGTERM stop it with a result, SIGUSR1 pauses, SIGUSR2 resumes. A
+/// second SIGINT or SIGTERM ends the program; where the data must still be written in place (`writes_at_end`)
+/// it gives that up, with a result, and the third ends the program.
 ///
 /// # Errors
 /// As [`ask`].

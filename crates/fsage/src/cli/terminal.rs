@@ -1,5 +1,6 @@
 //! Where output goes: results to standard output, everything else to standard error, each with colour only
-//! when its reader wants it. Whatever is written here passes [`escape`]: text from elsewhere cannot command a terminal.
+//! when its reader wants it. Whatever is written here passes [`escape`]: text from elsewhere cannot command a
+//! terminal.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -58,7 +59,8 @@ impl Terminal {
         }
     }
 
-    /// Writes a result to standard output: lines of text, each of which its maker has put together with [`escape::line`].
+    /// Writes a result to standard output: lines of text, each of which its maker has put together with
+    /// [`escape::line`].
     ///
     /// # Errors
     /// When it cannot be written; a closed pipe ends the program quietly.

@@ -87,8 +87,8 @@ fn significant(value: f64) -> String {
     text
 }
 
-/// Rows of cells in aligned columns, the first column left, the others right; no trailing blanks. A row is one line whatever its
-/// cells hold ([`escape`]).
+/// Rows of cells in aligned columns, the first column left, the others right; no trailing blanks. A row is
+/// one line whatever its cells hold ([`escape`]).
 #[must_use]
 pub fn table(rows: &[Vec<String>], indent: usize) -> String {
     let cell = |cell: &String| escape::line(cell).into_owned();

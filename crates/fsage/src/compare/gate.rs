@@ -1,8 +1,9 @@
 //! Gates for continuous integration: `latency.read.mean_ns > 1.10`.
 //!
-//! A gate fires when the measured ratio B ÷ A passes its limit *and* the row has evidence of a difference: noise
-//! alone stops no one, and neither does a proven change within the limit. A pattern passes over what got better; only a
-//! metric named in full is taken at its word. A gate on rows that could prove nothing says so.
+//! A gate fires when the measured ratio B ÷ A passes its limit *and* the row has evidence of a difference:
+//! noise alone stops no one, and neither does a proven change within the limit. A pattern passes over what
+//! got better; only a metric named in full is taken at its word. A gate on rows that could prove nothing says
+//! so.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! Whether two stores, or two selections of trials, differ, metric by metric.
 //!
-//! The sampling unit is the trial. Trials of the same cell and repeat are compared pair by pair where there are two
-//! such pairs, else sides are within each cell. Ratios (B ÷ A) are compared on the log scale, shares as differences. A row says that there is a
-//! difference only when its p, adjusted for the number of rows, and its interval agree on it; everything else
-//! is "no evidence", with the width that says what could have been seen.
+//! The sampling unit is the trial. Trials of the same cell and repeat are compared pair by pair where there
+//! are two such pairs, else sides are within each cell. Ratios (B ÷ A) are compared on the log scale, shares
+//! as differences. A row says that there is a difference only when its p, adjusted for the number of rows,
+//! and its interval agree on it; everything else is "no evidence", with the width that says what could have
+//! been seen.
 
 pub mod gate;
 mod page;
@@ -27,8 +28,8 @@ pub use page::page;
 pub use row::{Finding, Row, Scale};
 pub use side::{Side, load};
 
-/// Version of what `fsage compare --json` prints. 1: first; 2: effects, ranks and far-out trials are those of cells, and
-/// gates say whether they could be tested.
+/// Version of what `fsage compare --json` prints. 1: first; 2: effects, ranks and far-out trials are those of
+/// cells, and gates say whether they could be tested.
 pub const COMPARE_VERSION: u32 = 2;
 
 /// Why there is nothing to compare.

@@ -260,7 +260,8 @@ fn values_without_spread_say_what_was_seen_and_what_is_needed() {
     assert!(rows[0].words.ends_with("6 pairs cannot prove it among so many rows"), "{}", rows[0].words);
     // 0.05 / 3 rows: 2 · 0.5⁷ = 0.0156.
     assert_eq!(rows[0].more_repeats, Some(1));
-    // 2 / C(6, 3) = 0.1 and 2 / C(8, 4) = 0.03; within two cells 2 / C(4, 2)² = 0.06 and 2 / C(6, 3)² = 0.005.
+    // 2 / C(6, 3) = 0.1 and 2 / C(8, 4) = 0.03; within two cells 2 / C(4, 2)² = 0.06 and 2 / C(6, 3)² =
+    // 0.005.
     let sides = judged(&[metric(values(&[&[3.0; 3]]), unpaired(values(&[&[6.0; 3]])))]);
     assert_eq!(sides[0].words, "more by 100 % without any spread; 3 and 3 trials cannot prove it");
     assert_eq!(sides[0].more_repeats, Some(1));
@@ -326,8 +327,8 @@ fn words_follow_unit_and_direction() {
     assert!(shorter.starts_with("shorter by 1.00 ms [") && !shorter.contains('-'), "{shorter}");
 }
 
-/// Three repeats, each kept in an image of the store `of` and restored for `cells` values of a factor behind it: a latency of
-/// before, and one of after it.
+/// Three repeats, each kept in an image of the store `of` and restored for `cells` values of a factor behind
+/// it: a latency of before, and one of after it.
 fn restored(of: &str, slower: f64, cells: u32) -> Side {
     let mut side = Side { label: of.to_owned(), ..Side::default() };
     for cell in 0..cells {

@@ -1,7 +1,8 @@
 //! Values of one metric by cell, and the tests on them.
 //!
-//! Trials of different cells (file systems, sizes) are never mixed: pairs lie in one cell, and sides without pairs are
-//! compared within each cell, every cell weighing the same. Only sides that share no cell are compared as wholes.
+//! Trials of different cells (file systems, sizes) are never mixed: pairs lie in one cell, and sides without
+//! pairs are compared within each cell, every cell weighing the same. Only sides that share no cell are
+//! compared as wholes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,8 +137,8 @@ impl Sample {
         (of(|stratum| &stratum.a), of(|stratum| &stratum.b))
     }
 
-    /// The t test of b − a. From [`BCA_UNITS`] values a side on its interval is drawn, save over several cells
-    /// without pairs. Values without spread have no degrees of freedom.
+    /// The t test of b − a. From [`BCA_UNITS`] values a side on its interval is drawn, save over several
+    /// cells without pairs. Values without spread have no degrees of freedom.
     pub(super) fn test(&self, bootstrap: &Bootstrap) -> Option<TTest> {
         let average = |values: &[f64]| mean(values).unwrap_or(f64::NAN);
         let confidence = bootstrap.confidence;
@@ -159,8 +160,9 @@ impl Sample {
         Some(TTest { interval: drawn.unwrap_or(found.interval), ..found })
     }
 
-    /// Welch's test within cells, averaged over them (Welch 1938; freedom by Satterthwaite 1946). When a cell has one
-    /// value of a side, all cells and sides share one spread (analysis of variance, Fisher 1925). `None` without any.
+    /// Welch's test within cells, averaged over them (Welch 1938; freedom by Satterthwaite 1946). When a cell
+    /// has one value of a side, all cells and sides share one spread (analysis of variance, Fisher 1925).
+    /// `None` without any.
     fn stratified(&self, confidence: f64) -> Option<TTest> {
         let groups: Vec<&Vec<f64>> =
             self.strata.iter().flat_map(|stratum| [&stratum.a, &stratum.b]).collect();
@@ -196,8 +198,9 @@ impl Sample {
         Some(TTest { estimate, interval, p, freedom })
     }
 
-    /// Values without any spread: p is the chance that signs or sides fall so, and 1 where nothing differs or cells
-    /// disagree on the direction. `None` with one trial per side, or a cell and side: nothing is then known of spread.
+    /// Values without any spread: p is the chance that signs or sides fall so, and 1 where nothing differs or
+    /// cells disagree on the direction. `None` with one trial per side, or a cell and side: nothing is then
+    /// known of spread.
     fn alike(&self) -> Option<TTest> {
         let lone = self.sizes().iter().all(|(a, b)| a.max(b) < &2);
         if self.n_a().min(self.n_b()) < 2 || (lone && !self.paired) {
@@ -220,8 +223,8 @@ impl Sample {
     }
 }
 
-/// Two-sided p when every pair has the same sign, or every trial of B lies on the same side of all of A in its cell,
-/// with `more` repeats beyond the `sizes` of the cells: no smaller one is possible without spread.
+/// Two-sided p when every pair has the same sign, or every trial of B lies on the same side of all of A in
+/// its cell, with `more` repeats beyond the `sizes` of the cells: no smaller one is possible without spread.
 pub(super) fn smallest_p(paired: bool, sizes: &[(usize, usize)], more: usize) -> f64 {
     let p = if paired {
         2.0 * sizes.iter().map(|(_, b)| 0.5_f64.powf(count(b + more))).product::<f64>()

@@ -1,8 +1,10 @@
-//! Virtual disks with a name, for anything: `fsage disk up NAME` gives a block device that stays until `fsage disk down NAME`.
+//! Virtual disks with a name, for anything: `fsage disk up NAME` gives a block device that stays until
+//! `fsage disk down NAME`.
 //!
-//! A disk has a folder of its own below /run/fsage/disks, which is also the folder of its lease journal, so that `fsage clean` finds it like
-//! a store. `disk.json` is written last: a disk that has one was brought up whole, and as long as its server lives it is no rest
-//! of a killed run and is left alone. Anything else there is released by the next `up`, `down` or `clean`.
+//! A disk has a folder of its own below /run/fsage/disks, which is also the folder of its lease journal, so
+//! that `fsage clean` finds it like a store. `disk.json` is written last: a disk that has one was brought up
+//! whole, and as long as its server lives it is no rest of a killed run and is left alone. Anything else
+//! there is released by the next `up`, `down` or `clean`.
 
 mod error;
 mod record;
@@ -41,7 +43,8 @@ pub struct NamedDisk {
 pub enum DiskState {
     /// Served.
     Up(DiskRecord),
-    /// Its server is gone, or it was never brought up whole; `fsage disk down` or `fsage clean` removes what is left.
+    /// Its server is gone, or it was never brought up whole; `fsage disk down` or `fsage clean` removes what
+    /// is left.
     Dead(Option<DiskRecord>),
 }
 
@@ -49,7 +52,8 @@ impl NamedDisk {
     /// The disk of this name.
     ///
     /// # Errors
-    /// The name cannot be one: letters, digits, `-`, `_` and `.`, the first a letter or digit, at most [`LONGEST_NAME`](crate::lease::disk::LONGEST_NAME).
+    /// The name cannot be one: letters, digits, `-`, `_` and `.`, the first a letter or digit, at most
+    /// [`LONGEST_NAME`](crate::lease::disk::LONGEST_NAME).
     pub fn new(name: &str) -> Result<Self, DiskError> {
         if !is_name(name) {
             return Err(DiskError::Name { name: name.to_owned() });
@@ -172,8 +176,8 @@ impl NamedDisk {
         let agent = journal.attach(&session)?;
         let outcome = give_back(&mut session, &mut journal, &self.name);
         drop(session);
-        // While there is a lease, so that `clean` finds what is left of the folder; and before the lock is let go of: another of this name
-        // may be brought up the moment it is.
+        // While there is a lease, so that `clean` finds what is left of the folder; and before the lock is
+        // let go of: another of this name may be brought up the moment it is.
         if outcome.is_ok() {
             self.remove_folder();
         }
@@ -181,7 +185,8 @@ impl NamedDisk {
         outcome
     }
 
-    /// Refuses a disk that something is mounted from, or that is part of something: it is not to be pulled away or changed below it.
+    /// Refuses a disk that something is mounted from, or that is part of something: it is not to be pulled
+    /// away or changed below it.
     ///
     /// # Errors
     /// It is in use, or not up.
@@ -202,8 +207,8 @@ impl NamedDisk {
         Err(DiskError::InUse { name: self.name.clone(), device: record.device, users: users.join(", ") })
     }
 
-    /// Refuses an open device that is not the disk's any more: who detaches it frees its name for any other file. What is open cannot
-    /// become another's afterwards.
+    /// Refuses an open device that is not the disk's any more: who detaches it frees its name for any other
+    /// file. What is open cannot become another's afterwards.
     ///
     /// # Errors
     /// [`DiskError::Lost`].

@@ -70,7 +70,8 @@ fn read(mut medium: Medium, layout: &[Extents]) -> Vec<u64> {
         .collect()
 }
 
-/// Writes everything first where the medium's reads depend on how it was written (flash: unmapped pages are not read at all); gives the clock.
+/// Writes everything first where the medium's reads depend on how it was written (flash: unmapped pages are
+/// not read at all); gives the clock.
 fn fill(medium: &mut Medium, layout: &[Extents]) -> u64 {
     if !medium.reads_follow_writes() {
         return 0;
@@ -98,8 +99,9 @@ fn requests(operation: Operation, extents: &[(u64, u64)]) -> impl Iterator<Item 
     })
 }
 
-/// Share of files with extents (but the first) that begin where the one before them ends: files read one after the other lie next to each other
-/// (inter-file fragmentation: Conway et al. 2017, §2). 1 for a single file.
+/// Share of files with extents (but the first) that begin where the one before them ends: files read one
+/// after the other lie next to each other (inter-file fragmentation: Conway et al. 2017, §2). 1 for a single
+/// file.
 pub(super) fn inter_file_score(files: &[&PlacedFile]) -> f64 {
     let lie = |file: &&PlacedFile| {
         let (start, _) = file.extents.first()?;

@@ -1,10 +1,12 @@
-//! Why a tree is slow to read: which files and directories cost most beyond what they must, where they lie, and
-//! suggested fixes.
+//! Why a tree is slow to read: which files and directories cost most beyond what they must, where they lie,
+//! and suggested fixes.
 //!
-//! **How it is estimated.** Every file is read in the order of its directories, piece by piece in requests of 128 KiB (the kernel's read-ahead),
-//! one at a time, by the model of a medium ([`fsage_disk::media`]). So is a copy, in which every file lies behind the one before it,
-//! and the same tree with each file in one piece at the place where it begins. What a file takes beyond its copy is its *extra* time. Inodes and directories are
-//! left out on all sides, and so is the host's CPU: the figures say what the places of the data cost on that medium.
+//! **How it is estimated.** Every file is read in the order of its directories, piece by piece in requests of
+//! 128 KiB (the kernel's read-ahead), one at a time, by the model of a medium ([`fsage_disk::media`]). So is
+//! a copy, in which every file lies behind the one before it, and the same tree with each file in one piece
+//! at the place where it begins. What a file takes beyond its copy is its *extra* time. Inodes and
+//! directories are left out on all sides, and so is the host's CPU: the figures say what the places of the
+//! data cost on that medium.
 
 mod cost;
 

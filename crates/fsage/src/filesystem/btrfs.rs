@@ -1,8 +1,8 @@
 //! btrfs on one device, made by mkfs.btrfs.
 //!
 //! - Only profiles that one device can hold are offered.
-//! - The smallest volume is what mkfs.btrfs 6.2 itself demands: 109 MiB, or 16 MiB when data and metadata are mixed,
-//!   more when data is kept twice.
+//! - The smallest volume is what mkfs.btrfs 6.2 itself demands: 109 MiB, or 16 MiB when data and metadata are
+//!   mixed, more when data is kept twice.
 
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
@@ -131,8 +131,8 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// Mount options as the kernel's documentation has them (btrfs(5)), without those that name other devices or files, read another
-/// superblock, or skip repairs.
+/// Mount options as the kernel's documentation has them (btrfs(5)), without those that name other devices or
+/// files, read another superblock, or skip repairs.
 #[rustfmt::skip]
 const MOUNT_OPTIONS: &[&str] = &[
     "acl", "noacl", "autodefrag", "noautodefrag", "barrier",

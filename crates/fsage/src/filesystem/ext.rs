@@ -201,8 +201,8 @@ pub static PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// Mount options as the kernel's documentation has them (`admin-guide/ext4.rst`, `filesystems/ext2.rst`), without those that name other devices or files, read another
-/// superblock, or skip repairs.
+/// Mount options as the kernel's documentation has them (`admin-guide/ext4.rst`, `filesystems/ext2.rst`),
+/// without those that name other devices or files, read another superblock, or skip repairs.
 #[rustfmt::skip]
 const MOUNT_OPTIONS: &[&str] = &[
     "acl", "noacl", "auto_da_alloc", "noauto_da_alloc", "barrier",
@@ -263,8 +263,8 @@ impl Driver for Ext {
         if journalled {
             mount.push(steady::COMMIT);
         }
-        // Otherwise extents become valid when a write has ended, in a worker of its own, and how many there are when the next is
-        // allocated is a race.
+        // Otherwise extents become valid when a write has ended, in a worker of its own, and how many there
+        // are when the next is allocated is a race.
         if self.name() == "ext4" {
             mount.push("dioread_lock");
         }

@@ -1,9 +1,9 @@
 //! File systems: how each is made, mounted and checked.
 //!
-//! A built-in driver is a file here that implements [`Driver`], with one table of typed mkfs parameters, and its
-//! line in [`DRIVERS`]. Any other file system is described in the study's TOML ([`described`]). Either way a
-//! study's `[file_system]` resolves to a [`FileSystem`]: a checked value that needs neither driver nor study
-//! any more, and touches nothing until it is given a session.
+//! A built-in driver is a file here that implements [`Driver`], with one table of typed mkfs parameters, and
+//! its line in [`DRIVERS`]. Any other file system is described in the study's TOML ([`described`]). Either
+//! way a study's `[file_system]` resolves to a [`FileSystem`]: a checked value that needs neither driver nor
+//! study any more, and touches nothing until it is given a session.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -55,10 +55,11 @@ pub trait Driver: Sync + Debug {
     fn default_mount_options(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Names of the mount options that a study may give: those known to concern nothing but the volume and its speed.
+    /// Names of the mount options that a study may give: those known to concern nothing but the volume and
+    /// its speed.
     fn mount_options(&self) -> &'static [&'static str];
-    /// What `values` need besides so that what it asks of a disk follows from what is asked of it, and not from clocks and
-    /// chance, on a kernel of this release; `seed` takes the place of chance. See [`steady`].
+    /// What `values` need besides so that what it asks of a disk follows from what is asked of it, and not
+    /// from clocks and chance, on a kernel of this release; `seed` takes the place of chance. See [`steady`].
     fn steady(&self, values: &Values, seed: u64, kernel: Kernel) -> Additions {
         let _ = (values, seed, kernel);
         Additions::mounted(&["noatime"])
@@ -323,8 +324,8 @@ impl FileSystem {
         &self.kind
     }
 
-    /// The same with what its driver adds for trials on a disk in model time ([`steady`]). What a study describes itself stays as
-    /// it is.
+    /// The same with what its driver adds for trials on a disk in model time ([`steady`]). What a study
+    /// describes itself stays as it is.
     #[must_use]
     pub fn steady(&self, seed: u64, kernel: Kernel) -> Self {
         let Some(built_in) = self.built_in.clone() else { return self.clone() };
@@ -461,7 +462,8 @@ impl FileSystem {
         lines
     }
 
-    /// What is done to a mount that a command made, as a shell would read it; other mounts have these options from the start.
+    /// What is done to a mount that a command made, as a shell would read it; other mounts have these options
+    /// from the start.
     #[must_use]
     pub fn restrict_line(&self, point: &Path) -> Option<String> {
         let line = || format!("mount -o remount,bind,{RESTRICTED} {}", point.display());
@@ -541,7 +543,8 @@ impl FileSystem {
     /// Checks it, unmounted, and changes nothing.
     ///
     /// # Errors
-    /// The program is missing or does not end in time, or the agent is lost. Damage is a result, not an error.
+    /// The program is missing or does not end in time, or the agent is lost. Damage is a result, not an
+    /// error.
     pub fn check(&self, session: &mut Session, device: &Path) -> Result<CheckResult, FileSystemError> {
         let Some(fsck) = self.fsck(device) else {
             let summary = format!("not checked: {} has no check command", self.kind);

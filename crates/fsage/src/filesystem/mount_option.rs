@@ -1,9 +1,10 @@
 //! Mount options: which are taken. What they mean is the kernel's to say.
 //!
-//! A built-in driver takes the options that it lists ([`Driver::mount_options`]) and those of every file system (`GENERAL`),
-//! with values that are no paths: an option can make the kernel write to a device that nobody named, so one that is not known
-//! to be harmless is refused. Of a described driver nothing is known: refused is what would do something else than mount
-//! the volume for writing, what only mount(8) understands, and what [`fsage_sys::mount::objection`] names.
+//! A built-in driver takes the options that it lists ([`Driver::mount_options`]) and those of every file
+//! system (`GENERAL`), with values that are no paths: an option can make the kernel write to a device that
+//! nobody named, so one that is not known to be harmless is refused. Of a described driver nothing is known:
+//! refused is what would do something else than mount the volume for writing, what only mount(8) understands,
+//! and what [`fsage_sys::mount::objection`] names.
 
 use super::{Driver, FileSystemError, built_in};
 

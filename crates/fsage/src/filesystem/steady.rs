@@ -1,9 +1,10 @@
 //! What a file system needs so that two trials with one seed ask the same of their disks.
 //!
-//! On a virtual disk in model time the processor's speed counts for nothing, but it settles how many operations fall between
-//! two ticks of the kernel's timers, and with them what is written when. There the timers are put off, chance is replaced
-//! by the trial's seed, and times of access are not kept: one that is as old as the last change is written, and whether it is
-//! depends on the kernel's tick. Whatever the study says itself stands: it comes after, and the last word counts.
+//! On a virtual disk in model time the processor's speed counts for nothing, but it settles how many
+//! operations fall between two ticks of the kernel's timers, and with them what is written when. There the
+//! timers are put off, chance is replaced by the trial's seed, and times of access are not kept: one that is
+//! as old as the last change is written, and whether it is depends on the kernel's tick. Whatever the study
+//! says itself stands: it comes after, and the last word counts.
 
 use super::parameter::Value;
 

@@ -189,8 +189,8 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// Mount options as the kernel's documentation has them (`admin-guide/xfs.rst`), without those that name other devices or files, read another
-/// superblock, or skip repairs.
+/// Mount options as the kernel's documentation has them (`admin-guide/xfs.rst`), without those that name
+/// other devices or files, read another superblock, or skip repairs.
 #[rustfmt::skip]
 const MOUNT_OPTIONS: &[&str] = &[
     "allocsize", "attr2", "noattr2", "barrier", "nobarrier",

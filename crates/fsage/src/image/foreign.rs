@@ -1,8 +1,9 @@
 //! Images of others: made from ours, and ours from them, by the file systems' own tools.
 //!
-//! Those hold metadata only. What is imported from one has files whose blocks were never written; materialising writes self-describing data
-//! into the blocks that the files have, in place. Not on btrfs: its metadata holds a checksum of every block of data, so data that is
-//! written would have to go elsewhere, and the layout that the image was taken for would be another.
+//! Those hold metadata only. What is imported from one has files whose blocks were never written;
+//! materialising writes self-describing data into the blocks that the files have, in place. Not on btrfs: its
+//! metadata holds a checksum of every block of data, so data that is written would have to go elsewhere, and
+//! the layout that the image was taken for would be another.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -141,7 +142,8 @@ pub fn import(
 pub struct Export {
     /// Ours.
     pub file: PathBuf,
-    /// The image of others, which must not be there. A folder with a volume of the full size, sparse, lies beside it meanwhile.
+    /// The image of others, which must not be there. A folder with a volume of the full size, sparse, lies
+    /// beside it meanwhile.
     pub target: PathBuf,
     /// Its format; nothing: that of the file system.
     pub format: Option<Format>,
@@ -190,8 +192,8 @@ pub fn export(
     hold.give_back(session, journal, outcome)
 }
 
-/// A folder beside a file for what is made on the way. Programs that follow links write into it, so nobody may know its name
-/// before it is there.
+/// A folder beside a file for what is made on the way. Programs that follow links write into it, so nobody
+/// may know its name before it is there.
 fn place_beside(file: &Path) -> Result<PathBuf, ImageError> {
     let (folder, name) = Folder::of(file).map_err(ImageError::path(file))?;
     new_file::check_owner(&folder).map_err(ImageError::path(file))?;

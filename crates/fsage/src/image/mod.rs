@@ -1,9 +1,10 @@
-//! Images from the lab's side: what has to be taken from the host to save or restore one, leased before it is taken.
+//! Images from the lab's side: what has to be taken from the host to save or restore one, leased before it is
+//! taken.
 //!
-//! The agent reads and writes (`fsage_engine::image`). To know which blocks of a volume are in use it needs the file system
-//! mounted without a byte being written: [`save`] attaches a read-only loop device over the volume and mounts that, so
-//! that the kernel itself refuses a file system whose log it would have to replay. [`restore`] goes through the safety rules of
-//! [`crate::volume`].
+//! The agent reads and writes (`fsage_engine::image`). To know which blocks of a volume are in use it needs
+//! the file system mounted without a byte being written: [`save`] attaches a read-only loop device over the
+//! volume and mounts that, so that the kernel itself refuses a file system whose log it would have to replay.
+//! [`restore`] goes through the safety rules of [`crate::volume`].
 
 mod error;
 mod foreign;

@@ -36,7 +36,8 @@ pub struct Restored {
     pub made: bool,
 }
 
-/// Restores a volume: a device by the rules of [`volume::safety`], a file that exists only when `--erase` names it.
+/// Restores a volume: a device by the rules of [`volume::safety`], a file that exists only when `--erase`
+/// names it.
 ///
 /// # Errors
 /// See [`ImageError`]. What is refused is refused before the first write; a file that was made is removed.

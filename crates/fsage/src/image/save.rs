@@ -26,7 +26,8 @@ pub struct Save {
     pub all_blocks: bool,
     /// Where the volume is mounted and frozen; nothing: it is not mounted.
     pub frozen: Option<PathBuf>,
-    /// Where its file system may be mounted read-only for the time of the save: an absolute path where nothing is.
+    /// Where its file system may be mounted read-only for the time of the save: an absolute path where
+    /// nothing is.
     pub point: PathBuf,
     /// Of zstd, 1 to 19.
     pub level: i32,

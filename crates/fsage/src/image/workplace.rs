@@ -1,5 +1,6 @@
-//! Where `fsage image` keeps its lease journal and mount points: a folder of its own for each image, below /run or where this user
-//! may write ([`runtime`]), because it works without a store. `fsage clean` finds it like a store.
+//! Where `fsage image` keeps its lease journal and mount points: a folder of its own for each image, below
+//! /run or where this user may write ([`runtime`]), because it works without a store. `fsage clean` finds it
+//! like a store.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

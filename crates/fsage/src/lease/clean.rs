@@ -138,8 +138,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Whether all that [`clean_stores`] would clean was taken by this user, who can release what an ordinary user could take. Nothing
-/// at all is nobody's.
+/// Whether all that [`clean_stores`] would clean was taken by this user, who can release what an ordinary
+/// user could take. Nothing at all is nobody's.
 ///
 /// # Errors
 /// The directory for journals can be changed by others.
@@ -149,8 +149,8 @@ pub fn are_own(stores: &[PathBuf]) -> Result<bool, LeaseError> {
     Ok(!own.is_empty() && stores.iter().all(known))
 }
 
-/// `fsage clean [STORE…]`: cleans each store, or with none every store that has open leases on this host, but for disks that are up.
-/// Agents are started only where there is something to release.
+/// `fsage clean [STORE…]`: cleans each store, or with none every store that has open leases on this host, but
+/// for disks that are up. Agents are started only where there is something to release.
 ///
 /// # Errors
 /// No agent can be started, or the directory for journals can be changed by others.

@@ -1,4 +1,5 @@
-//! Virtual disks with a name, as far as leases are concerned: where their folders are, and whether a journal is that of one which is up.
+//! Virtual disks with a name, as far as leases are concerned: where their folders are, and whether a journal
+//! is that of one which is up.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,8 @@ pub(crate) const SERVED: &str = "served";
 /// Longest name: the path of a socket holds 107 bytes.
 pub const LONGEST_NAME: usize = 32;
 
-/// Whether a disk can have this name: letters, digits, `-`, `_` and `.`, the first a letter or digit, at most [`LONGEST_NAME`].
+/// Whether a disk can have this name: letters, digits, `-`, `_` and `.`, the first a letter or digit, at most
+/// [`LONGEST_NAME`].
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -48,7 +50,8 @@ pub(crate) fn holds(journal_folder: &Path) -> Option<String> {
     alive.then(|| format!("the disk `{name}`, which is up; `fsage disk down {name}` takes it down"))
 }
 
-/// Removes what is left of a disk when everything that its journal has was released; other journals' folders stay.
+/// Removes what is left of a disk when everything that its journal has was released; other journals' folders
+/// stay.
 pub(crate) fn forget(journal_folder: &Path) {
     if journal_folder.parent().is_some_and(|parent| folder().canonicalize().is_ok_and(|own| own == parent)) {
         // What is left is found empty by the next.

@@ -1,9 +1,11 @@
-//! The journal of a store: one [`LeaseRecord`] a line, fsynced line by line, in a [directory](super::state) that only this user can change.
+//! The journal of a store: one [`LeaseRecord`] a line, fsynced line by line, in a [directory](super::state)
+//! that only this user can change.
 //!
-//! What lies in the store itself is never believed: a store may have come from anywhere. A torn last line is the mark of a crash while
-//! it was written: its lease was not taken yet (or its release will be done again), so it is cut off, both when the journal is opened and
-//! when a write fails (a full disk): the next line must not be glued to it. Any other line that cannot be read, or that no fsage
-//! can have written, is skipped and reported. A journal without outstanding leases goes when it is closed.
+//! What lies in the store itself is never believed: a store may have come from anywhere. A torn last line is
+//! the mark of a crash while it was written: its lease was not taken yet (or its release will be done again),
+//! so it is cut off, both when the journal is opened and when a write fails (a full disk): the next line must
+//! not be glued to it. Any other line that cannot be read, or that no fsage can have written, is skipped and
+//! reported. A journal without outstanding leases goes when it is closed.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -67,7 +69,8 @@ impl Journal {
     /// Opens (or makes) the journal of `store`, an existing folder, and locks it until it is dropped.
     ///
     /// # Errors
-    /// Another process has it open; the folder is missing; the directory for journals can be changed by others; reading or writing fails.
+    /// Another process has it open; the folder is missing; the directory for journals can be changed by
+    /// others; reading or writing fails.
     pub fn open(store: &Path) -> Result<Self, LeaseError> {
         let store = store
             .canonicalize()
@@ -168,14 +171,16 @@ impl Journal {
     /// Writes down that `lease` is about to be taken. Take it only when this has returned.
     ///
     /// # Errors
-    /// The journal cannot be written (then nothing may be taken); a file that exists, or a mount point
-    /// where something is mounted, that no outstanding lease of this journal covers; something that fsage never takes.
+    /// The journal cannot be written (then nothing may be taken); a file that exists, or a mount point where
+    /// something is mounted, that no outstanding lease of this journal covers; something that fsage never
+    /// takes.
     pub fn take(&mut self, lease: Lease) -> Result<LeaseId, LeaseError> {
         self.record(lease, None)
     }
 
-    /// Makes the file or directory of `lease`, empty and for its user alone, so that it can be told from every later one of its name. A
-    /// directory that is there already is its user's, unless a lease of this journal made it: then it is `None`, and stays.
+    /// Makes the file or directory of `lease`, empty and for its user alone, so that it can be told from
+    /// every later one of its name. A directory that is there already is its user's, unless a lease of this
+    /// journal made it: then it is `None`, and stays.
     ///
     /// # Errors
     /// As [`Journal::take`]; it cannot be made.
@@ -392,7 +397,8 @@ impl Journal {
 /// How long a lock outlives the process that took it.
 const LOCK_OUTLIVES: Duration = Duration::from_secs(1);
 
-/// Whether the process that wrote a journal last still runs; one that nobody wrote to yet is not known to be anybody's.
+/// Whether the process that wrote a journal last still runs; one that nobody wrote to yet is not known to be
+/// anybody's.
 fn is_worked_on(mut file: &File) -> bool {
     let mut bytes = Vec::new();
     let read = file.read_to_end(&mut bytes);

@@ -7,8 +7,9 @@
 //!   taken behind its back by a tool that still runs.
 //! - Release goes in reverse order; each step is harmless when the thing is already gone, so that cleaning
 //!   can itself be killed and done again.
-//! - Journals lie outside of stores, where only this user and root can write (`state`), and a lease is acted upon only when it is one that
-//!   fsage takes ([`record::Lease::check`]): a store, or a folder that somebody made again, names nothing.
+//! - Journals lie outside of stores, where only this user and root can write (`state`), and a lease is acted
+//!   upon only when it is one that fsage takes ([`record::Lease::check`]): a store, or a folder that somebody
+//!   made again, names nothing.
 //! - A journal is locked by the process that has it open; `clean` refuses a store that is in use.
 
 mod clean;

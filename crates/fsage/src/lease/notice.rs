@@ -1,8 +1,10 @@
-//! What killed labs left, noticed whenever fsage starts: nobody should have to know that there is something to clean.
+//! What killed labs left, noticed whenever fsage starts: nobody should have to know that there is something
+//! to clean.
 //!
-//! It costs one look into the directory for journals. Their locks are not touched, so that no lab that starts at this moment is told that
-//! its store is in use: the journal says which process wrote it. Settings are put back at once, which disturbs nobody, when every process
-//! of the dead lab is gone; everything else waits for `fsage clean` or the next run of the store.
+//! It costs one look into the directory for journals. Their locks are not touched, so that no lab that starts
+//! at this moment is told that its store is in use: the journal says which process wrote it. Settings are put
+//! back at once, which disturbs nobody, when every process of the dead lab is gone; everything else waits for
+//! `fsage clean` or the next run of the store.
 
 use std::path::PathBuf;
 

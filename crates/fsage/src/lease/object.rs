@@ -1,12 +1,14 @@
-//! Making what is leased, a file or a directory, so that it can never be mistaken for a later one of the same name.
+//! Making what is leased, a file or a directory, so that it can never be mistaken for a later one of the same
+//! name.
 //!
 //! 1. The lease is written down with a name that nobody can guess ([`Made::staged`]).
 //! 2. The file or directory is made under that name, which must be free.
 //! 3. Device, inode and birth time are written down with the lease.
 //! 4. It gets its name, which must be free too (`RENAME_NOREPLACE`).
 //!
-//! Whenever that is cut off, what is there is known: before 3 only the name that nobody can guess can be ours, after it only what has
-//! the identity, whatever its name. So a lease without an identity removes nothing that has the name the user knows.
+//! Whenever that is cut off, what is there is known: before 3 only the name that nobody can guess can be
+//! ours, after it only what has the identity, whatever its name. So a lease without an identity removes
+//! nothing that has the name the user knows.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind, Result};

@@ -1,12 +1,14 @@
 //! Directories that are trusted because only this user and root can change what they hold.
 //!
-//! A directory is reached through descriptors, one component after the other (`openat` with `O_NOFOLLOW`), and each component is
-//! checked on its descriptor: it belongs to root or to the user, and nobody else may write into it, but for directories of root with
-//! the sticky bit (/tmp), where nobody can replace what belongs to others. A symbolic link counts only when it belongs to root or to
-//! the user; its target is checked in the same way. The last component belongs to the user. What is opened later goes through the
+//! A directory is reached through descriptors, one component after the other (`openat` with `O_NOFOLLOW`),
+//! and each component is checked on its descriptor: it belongs to root or to the user, and nobody else may
+//! write into it, but for directories of root with the sticky bit (/tmp), where nobody can replace what
+//! belongs to others. A symbolic link counts only when it belongs to root or to the user; its target is
+//! checked in the same way. The last component belongs to the user. What is opened later goes through the
 //! descriptor, so that nobody can put another directory in its place.
 //!
-//! Limit: who writes by an access control list is seen as far as the mode's group bits show it, which is the list's mask.
+//! Limit: who writes by an access control list is seen as far as the mode's group bits show it, which is the
+//! list's mask.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

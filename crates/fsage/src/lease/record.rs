@@ -1,7 +1,8 @@
-//! What a lease is, and what a journal says: one JSON record a line, fsynced before the thing is taken; a `released` record follows
-//! when it is released.
+//! What a lease is, and what a journal says: one JSON record a line, fsynced before the thing is taken; a
+//! `released` record follows when it is released.
 //!
-//! A lease that fsage itself could not have taken is none ([`Lease::check`]): it is neither written nor acted upon.
+//! A lease that fsage itself could not have taken is none ([`Lease::check`]): it is neither written nor acted
+//! upon.
 
 #![allow(missing_docs, reason = "fields of leases are described on the variant")]
 
@@ -22,7 +23,8 @@ pub enum Lease {
     File { path: PathBuf },
     /// A directory we made; removed on release when empty.
     Directory { path: PathBuf },
-    /// Loop devices over this backing file, which `backing` tells from a later one of its name; detached on release.
+    /// Loop devices over this backing file, which `backing` tells from a later one of its name; detached on
+    /// release.
     Loop {
         file: PathBuf,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,7 +36,8 @@ pub enum Lease {
     Setting { path: PathBuf, old: String, new: String },
     /// A process we started; `start_ticks` (field 22 of /proc/PID/stat) tells it from a later one.
     Process { pid: u32, start_ticks: u64 },
-    /// A virtual disk of ours, by its folder: its server is ended, its mount and the folder are removed on release.
+    /// A virtual disk of ours, by its folder: its server is ended, its mount and the folder are removed on
+    /// release.
     Disk { directory: PathBuf },
     /// A trace instance of ours in tracefs, by name; removed on release.
     TraceInstance { name: String },
@@ -92,7 +95,8 @@ impl Lease {
     }
 }
 
-/// Absolute and without `.` and `..`: a cleaning process has another working directory, and what is checked is what is meant.
+/// Absolute and without `.` and `..`: a cleaning process has another working directory, and what is checked
+/// is what is meant.
 fn plain(path: &Path) -> Result<(), String> {
     let mut components = path.components();
     let rooted = components.next() == Some(Component::RootDir);
@@ -164,7 +168,8 @@ pub enum LeaseState {
     Released,
 }
 
-/// The line of a journal that says whose it is; another one follows whenever another process continues with it.
+/// The line of a journal that says whose it is; another one follows whenever another process continues with
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opened {

@@ -1,8 +1,9 @@
 //! Folders for what lasts as long as this boot: places for mounts of work without a store, and virtual disks.
 //!
-//! `$FSAGE_RUNTIME_DIR` alone, where it is set; else `/run/fsage` for root, and for other users `$XDG_RUNTIME_DIR/fsage` or, without a
-//! session of their own, `fsage-UID` in the folder for temporary files. Anybody may make something of that last name: each counts
-//! only while it is [trusted](super::place). Root believes no variable of a session.
+//! `$FSAGE_RUNTIME_DIR` alone, where it is set; else `/run/fsage` for root, and for other users
+//! `$XDG_RUNTIME_DIR/fsage` or, without a session of their own, `fsage-UID` in the folder for temporary
+//! files. Anybody may make something of that last name: each counts only while it is [trusted](super::place).
+//! Root believes no variable of a session.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,8 @@ pub(crate) fn shared() -> PathBuf {
     real(&folder)
 }
 
-/// A path without links, also where its end is not there yet: servers, mounts and loop devices are known by the kernel's spelling.
+/// A path without links, also where its end is not there yet: servers, mounts and loop devices are known by
+/// the kernel's spelling.
 pub(crate) fn real(path: &Path) -> PathBuf {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Ok(path), ..) => path,

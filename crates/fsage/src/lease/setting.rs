@@ -1,8 +1,9 @@
 //! The settings of the host that fsage changes, all of them.
 //!
-//! Two labs may change one setting. Each has a lease with the value it set and the value from before both; anyone who releases first leaves,
-//! or puts, the other's value there, and the last one puts the old value back. A lock of the host is held meanwhile. A value that is
-//! no lab's is somebody else's later change, and stays.
+//! Two labs may change one setting. Each has a lease with the value it set and the value from before both;
+//! anyone who releases first leaves, or puts, the other's value there, and the last one puts the old value
+//! back. A lock of the host is held meanwhile. A value that is no lab's is somebody else's later change, and
+//! stays.
 //!
 //! One table, asked before a setting is taken and before it is released: what is not in it is not written.
 
@@ -27,7 +28,8 @@ enum Syntax {
     Name,
 }
 
-/// Settings of the whole host, besides the timers of file systems ([`fsage_model::filesystem`]), which are numbers.
+/// Settings of the whole host, besides the timers of file systems ([`fsage_model::filesystem`]), which are
+/// numbers.
 const HOST: &[(&str, Syntax)] = &[
     ("/sys/devices/virtual/workqueue/cpumask", Syntax::Mask),
     ("/proc/sys/vm/dirty_writeback_centisecs", Syntax::Number),
@@ -54,7 +56,8 @@ pub(crate) enum Outcome {
 
 /// Changes a setting to what `value` makes of what it is; `None` where this host does not have it.
 ///
-/// While other labs hold the setting, what it was before the first of them is what the last one puts back, in whatever order they end.
+/// While other labs hold the setting, what it was before the first of them is what the last one puts back, in
+/// whatever order they end.
 ///
 /// # Errors
 /// It cannot be leased, or the agent is lost.
@@ -164,7 +167,8 @@ mod tests {
         }))
     }
 
-    /// What the host's setting is after two labs have taken it, after the first of them to end, and after the last.
+    /// What the host's setting is after two labs have taken it, after the first of them to end, and after the
+    /// last.
     fn ends(values: [&str; 2], first: usize) -> [String; 3] {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         // Each run of this test has a device of its own, which nobody else has a lease on.

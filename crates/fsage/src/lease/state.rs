@@ -1,10 +1,12 @@
 //! Where journals are kept: a directory of this user's own, outside of stores, that survives a reboot.
 //!
-//! `$FSAGE_STATE_DIR` alone, where it is set, else `state` in `$FSAGE_RUNTIME_DIR`; else `/var/lib/fsage` for root. Other users have
-//! `$XDG_STATE_HOME/fsage` or `~/.local/state/fsage`, and without a home `fsage-UID/state` in the folder for temporary files. Root believes
-//! none of the variables of a session. Whatever it is, it counts only while it is [trusted](super::place).
+//! `$FSAGE_STATE_DIR` alone, where it is set, else `state` in `$FSAGE_RUNTIME_DIR`; else `/var/lib/fsage` for
+//! root. Other users have `$XDG_STATE_HOME/fsage` or `~/.local/state/fsage`, and without a home
+//! `fsage-UID/state` in the folder for temporary files. Root believes none of the variables of a session.
+//! Whatever it is, it counts only while it is [trusted](super::place).
 //!
-//! One journal a store, `HASH.jsonl` by the store's path: the list of the journals is the list of stores with open leases.
+//! One journal a store, `HASH.jsonl` by the store's path: the list of the journals is the list of stores with
+//! open leases.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -60,8 +62,8 @@ pub(super) fn make() -> Result<Trusted, LeaseError> {
     Err(last)
 }
 
-/// Those that are there. Of several that are possible one that others can change does not count: nothing is kept in it, nothing in it is
-/// believed.
+/// Those that are there. Of several that are possible one that others can change does not count: nothing is
+/// kept in it, nothing in it is believed.
 ///
 /// # Errors
 /// The only one is there and cannot be trusted.

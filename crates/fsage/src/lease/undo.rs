@@ -12,7 +12,8 @@ use crate::target::{Session, TargetError};
 /// How long a process may take to leave a system call after it was killed.
 const END_PROCESS: Duration = Duration::from_secs(30);
 
-/// Gives back what a lease of `journal` names, and writes that down. Gone already is fine, and a lease that was released too.
+/// Gives back what a lease of `journal` names, and writes that down. Gone already is fine, and a lease that
+/// was released too.
 ///
 /// # Errors
 /// It cannot be undone, the agent is lost, or the journal cannot be written; then it is still leased.

@@ -1,4 +1,5 @@
-//! The measure `fio`: a job of fio in a folder of its own, which is removed afterwards with whatever fio left in it.
+//! The measure `fio`: a job of fio in a folder of its own, which is removed afterwards with whatever fio left
+//! in it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -84,8 +85,8 @@ fn in_folder(
     Ok(used.map_or_else(|| result(&found, wall_ns), |used| on_disk(result(&found, wall_ns), used)))
 }
 
-/// The result on a virtual disk. fio knows the wall's time alone, which is nobody's on a disk in model time: there only what it did and
-/// what that took by the disk's clock is told.
+/// The result on a virtual disk. fio knows the wall's time alone, which is nobody's on a disk in model time:
+/// there only what it did and what that took by the disk's clock is told.
 fn on_disk(found: MeasureResult, used: DiskUse) -> MeasureResult {
     let mut metrics = if used.time == DiskTime::Real {
         found.metrics

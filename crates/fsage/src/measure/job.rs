@@ -1,9 +1,10 @@
 //! fio's job files: `[section]` lines and `key=value` or `key` lines, comments from `#` or `;` on.
 //!
-//! A job is turned into arguments for fio, with where it works set by us. Each key becomes a word `--key=value`, and among
-//! those words fio has some that write files, run programs or begin another job. A study must not be able to do that, so only
-//! keys that are known to stay within the measured directory pass, each by its full name, with values of few characters: fio
-//! takes beginnings of words and splits file names from values, and we need not know how.
+//! A job is turned into arguments for fio, with where it works set by us. Each key becomes a word
+//! `--key=value`, and among those words fio has some that write files, run programs or begin another job. A
+//! study must not be able to do that, so only keys that are known to stay within the measured directory pass,
+//! each by its full name, with values of few characters: fio takes beginnings of words and splits file names
+//! from values, and we need not know how.
 
 use std::path::Path;
 
@@ -254,8 +255,8 @@ impl Job {
         Ok(Self { text: text.to_owned(), sections })
     }
 
-    /// The job as arguments, at work in `directory`, its files removed at the end, with `{files}` and `{size}` filled in
-    /// for `space` bytes.
+    /// The job as arguments, at work in `directory`, its files removed at the end, with `{files}` and
+    /// `{size}` filled in for `space` bytes.
     #[must_use]
     pub fn words(&self, directory: &str, space: u64, length: Length, seed: u64) -> Vec<String> {
         // What comes from us is said in each section: what stands last in one counts.
@@ -310,7 +311,8 @@ impl JobLine<'_> {
         Ok(section.to_owned())
     }
 
-    /// The word `key=value` of a line. There is always a value: fio would take the next word for a missing one.
+    /// The word `key=value` of a line. There is always a value: fio would take the next word for a missing
+    /// one.
     fn word(&self, line: &str) -> Result<String, JobError> {
         let (key, value) =
             line.split_once('=').map_or((line, None), |(key, value)| (key.trim(), Some(value)));

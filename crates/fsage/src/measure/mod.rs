@@ -1,7 +1,7 @@
 //! Measures from the lab's side: one call that leases what a measure takes, asks the agent, or runs fio.
 //!
-//! Everything but `fio` is a request to the agent ([`fsage_engine::measure`]). The trace instance that shows the block
-//! requests is leased before it is made.
+//! Everything but `fio` is a request to the agent ([`fsage_engine::measure`]). The trace instance that shows
+//! the block requests is leased before it is made.
 
 mod fio;
 mod job;
@@ -107,7 +107,8 @@ impl Explain for MeasureError {
 /// Measures. The file system should have been mounted just now, so that it is cold; see docs/measures.md.
 ///
 /// # Errors
-/// The agent or fio fails it, or nothing can be leased. That block requests cannot be seen is a warning in the result.
+/// The agent or fio fails it, or nothing can be leased. That block requests cannot be seen is a warning in
+/// the result.
 pub fn measure(
     session: &mut Session,
     journal: &mut Journal,

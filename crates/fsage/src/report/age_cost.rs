@@ -1,8 +1,8 @@
-//! Ageing slowdown: each measure on the aged file system against a copy of the same tree without age, and against
-//! a file system fresh from mkfs.
+//! Ageing slowdown: each measure on the aged file system against a copy of the same tree without age, and
+//! against a file system fresh from mkfs.
 //!
-//! A study tells the states apart by the factor `state`; the copy is the fair comparison, because it holds the same
-//! bytes in the same use of the volume, so that all that differs is where they lie.
+//! A study tells the states apart by the factor `state`; the copy is the fair comparison, because it holds
+//! the same bytes in the same use of the volume, so that all that differs is where they lie.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,8 +43,8 @@ pub struct AgeCost {
     pub file_system: String,
     /// `unaged` or `fresh`.
     pub against: &'static str,
-    /// The medium where it is a factor, and the aged side's factors that the other side has no part in, in words; empty when there are
-    /// none.
+    /// The medium where it is a factor, and the aged side's factors that the other side has no part in, in
+    /// words; empty when there are none.
     pub context: String,
     /// Means over the paired trials.
     pub aged: f64,

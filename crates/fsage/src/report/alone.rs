@@ -7,9 +7,9 @@ const STYLE: &str = include_str!("assets/report.css");
 /// Tables have no buttons here: no script runs.
 const PLAIN: &str = ".table-box .buttons{display:none}";
 
-/// What the head of every page begins with. Whatever a text of a store made of itself, the browser asks no server for anything, sends no
-/// form and takes no other base for links: `scripts` is all that a page with scripts allows beside. `blob:` and `data:` are pictures that
-/// the chart library saves.
+/// What the head of every page begins with. Whatever a text of a store made of itself, the browser asks no
+/// server for anything, sends no form and takes no other base for links: `scripts` is all that a page with
+/// scripts allows beside. `blob:` and `data:` are pictures that the chart library saves.
 pub(super) fn head(title: &str, scripts: &str) -> Markup {
     let policy = format!(
         "default-src 'none'; {scripts}style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; base-uri 'none'"

@@ -73,9 +73,10 @@ struct Comparison<'a> {
     zeros: usize,
 }
 
-/// JSON as it may stand in a `script` element. Within one, HTML takes `<!--` and `<script` for the beginning of something that reaches
-/// beyond the element's end (HTML Living Standard 13.2.5.4, script data states), and old JavaScript took two more characters for line
-/// breaks: each is written as an escape, which JSON reads as the same text. Outside of texts JSON has none of them.
+/// JSON as it may stand in a `script` element. Within one, HTML takes `<!--` and `<script` for the beginning
+/// of something that reaches beyond the element's end (HTML Living Standard 13.2.5.4, script data states),
+/// and old JavaScript took two more characters for line breaks: each is written as an escape, which JSON
+/// reads as the same text. Outside of texts JSON has none of them.
 #[must_use]
 pub fn embedded(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")

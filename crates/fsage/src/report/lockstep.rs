@@ -1,5 +1,5 @@
-//! What volumes that were driven in lock-step cost, for the charts: reading by round, writing by round, and free space
-//! by round (figures 1 to 4 of Conway et al. 2019).
+//! What volumes that were driven in lock-step cost, for the charts: reading by round, writing by round, and
+//! free space by round (figures 1 to 4 of Conway et al. 2019).
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
 //! Where the time on virtual media went: what each part of each trial took, by what the medium did.
 //!
-//! Components are the medium's own counters in nanoseconds, but for those that are sums of others; of an SSD's dies, what they did for the
-//! host and what for garbage collection. Work that a medium does side by
-//! side (dies of an SSD, a cache that is written back while the next request comes) adds up to more than the time that went by.
+//! Components are the medium's own counters in nanoseconds, but for those that are sums of others; of an
+//! SSD's dies, what they did for the host and what for garbage collection. Work that a medium does side by
+//! side (dies of an SSD, a cache that is written back while the next request comes) adds up to more than the
+//! time that went by.
 
 use std::collections::{BTreeMap, BTreeSet};
 

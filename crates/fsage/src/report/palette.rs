@@ -12,8 +12,8 @@ const OTHERS: [Ink; 4] = [
     Ink::new("#5f6b73", "#aab6bf", "hexagon", "dash"),
 ];
 
-/// The ink of a file system; those without one of their own share four by a hash of the name, so that they too look alike in
-/// every report.
+/// The ink of a file system; those without one of their own share four by a hash of the name, so that they
+/// too look alike in every report.
 #[must_use]
 pub fn of(file_system: &str) -> Ink {
     by_name(file_system).and_then(|row| row.ink).unwrap_or_else(|| {

@@ -57,7 +57,8 @@ pub fn latency(ticks: &[Tick], points: usize) -> Option<Latency> {
 
 fn latency_kind(ticks: &[Tick], kind: OperationKind, merged: usize) -> LatencyKind {
     let present = || ticks.iter().filter_map(|tick| tick.latency.get(&kind));
-    // By a disk's own clock what stays in the page cache takes no time: where that is most of them, the mean has the rest.
+    // By a disk's own clock what stays in the page cache takes no time: where that is most of them, the mean
+    // has the rest.
     let by_mean = present().all(|l| l.p50_ns == 0);
     let middle_ns = |l: &LatencySummary| if by_mean { l.mean_ns } else { as_f64(l.p50_ns) };
     let medians: Vec<f64> = present().map(middle_ns).collect();

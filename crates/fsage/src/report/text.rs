@@ -83,7 +83,8 @@ pub fn plain_unit(unit: &str) -> Option<&str> {
     }
 }
 
-/// A value in a metric's unit (`ns`, `s`, `bytes`, `count`, `share`, `1/s`, `bytes/s`, `s/GiB`); what is by a model's clock says so.
+/// A value in a metric's unit (`ns`, `s`, `bytes`, `count`, `share`, `1/s`, `bytes/s`, `s/GiB`); what is by a
+/// model's clock says so.
 #[must_use]
 pub fn in_unit(value: f64, unit: &str) -> String {
     if let Some(plain) = plain_unit(unit) {

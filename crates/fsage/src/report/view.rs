@@ -122,7 +122,8 @@ pub struct DiskPart {
 pub struct Age {
     /// The stage's name.
     pub stage: String,
-    /// That of the trial, with the stage's name where the trial has several; short and unique within the page.
+    /// That of the trial, with the stage's name where the trial has several; short and unique within the
+    /// page.
     pub label: String,
     /// Index in [`View::panels`].
     pub panel: usize,
@@ -381,7 +382,8 @@ fn medium(spec: &Value) -> Option<Medium> {
     Some(Medium { name, model: volume.get("time").and_then(Value::as_str) != Some("real"), spec })
 }
 
-/// What the disk did in each part of a trial; of a copied tree, what its ageing took is shown where it was done.
+/// What the disk did in each part of a trial; of a copied tree, what its ageing took is shown where it was
+/// done.
 fn disk_parts(stages: &[StageRecord], copied: bool) -> Vec<DiskPart> {
     let mut parts = Vec::new();
     let mut add = |what: &str, used: &Option<DiskUse>| {
@@ -495,8 +497,8 @@ fn add_probe_blocks(probes: &[Probe], prefix: &str, evidence: &mut Evidence) {
 }
 
 impl Age {
-    /// Says so when the volume ran out of space well below the use that was asked for: `statfs` counts space that
-    /// data cannot have (metadata block groups and the reserve of btrfs, mostly).
+    /// Says so when the volume ran out of space well below the use that was asked for: `statfs` counts space
+    /// that data cannot have (metadata block groups and the reserve of btrfs, mostly).
     pub fn short_of_target(&self) -> Option<String> {
         // Those found no inode: no question of space.
         let failures = out_of_space(&self.result.failed).saturating_sub(self.result.failed_without_inode);

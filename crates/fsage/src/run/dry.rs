@@ -1,7 +1,7 @@
 //! `--dry-run`: every command and write that a run would make, in order; nothing is taken or written.
 //!
-//! Devices are inspected, and the safety rule that refuses one now is said. That changes nothing of the exit code: what is
-//! mounted now may be unmounted when the run begins.
+//! Devices are inspected, and the safety rule that refuses one now is said. That changes nothing of the exit
+//! code: what is mounted now may be unmounted when the run begins.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -168,8 +168,8 @@ fn first(result: &VerifyResult) -> String {
 }
 
 impl TrialError {
-    /// Whether a signal to end can be behind it. Damage is damage, and a store or journal that cannot be written to
-    /// has to be told.
+    /// Whether a signal to end can be behind it. Damage is damage, and a store or journal that cannot be
+    /// written to has to be told.
     pub(super) const fn may_come_from_a_signal(&self) -> bool {
         match self {
             Self::Volume(_)

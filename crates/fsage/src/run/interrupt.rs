@@ -1,8 +1,9 @@
 //! Signals while a study runs: SIGINT and SIGTERM end it cleanly, SIGUSR1 pauses the load and SIGUSR2 lets
 //! it continue.
 //!
-//! A thread inspects the flags twenty times per second and passes them on to whatever load runs; between loads
-//! the run looks itself. What was asked between loads holds for the next one: it begins paused, or ends at once.
+//! A thread inspects the flags twenty times per second and passes them on to whatever load runs; between
+//! loads the run looks itself. What was asked between loads holds for the next one: it begins paused, or ends
+//! at once.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,8 +60,8 @@ impl Interrupt {
         Some(self.shared.ended_by.load(Ordering::SeqCst)).filter(|s| *s != 0)
     }
 
-    /// Which load signals go to from now on; what was asked before is passed on at once. Call it when the load was
-    /// sent: an agent honours nothing that comes before.
+    /// Which load signals go to from now on; what was asked before is passed on at once. Call it when the
+    /// load was sent: an agent honours nothing that comes before.
     pub(super) fn direct(&self, control: Option<Control>) {
         let ended = self.by().is_some();
         let mut slot = self.shared.control.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +87,8 @@ impl Shared {
             if flags.take(signal) {
                 self.ended_by.store(number, Ordering::SeqCst);
                 self.paused.store(false, Ordering::SeqCst);
-                // A paused load has to continue to be able to end. Its trial is done again: nothing of it needs to be whole.
+                // A paused load has to continue to be able to end. Its trial is done again: nothing of it
+                // needs to be whole.
                 tell(Control::resume);
                 tell(Control::abandon);
             }
@@ -118,8 +120,9 @@ mod tests {
 
     use super::*;
 
-    /// Sends it to the own process and waits until the watcher has seen it: any thread may have to handle it first.
-    /// No child is started for it: between fork and exec that would hold the journals that other tests lock.
+    /// Sends it to the own process and waits until the watcher has seen it: any thread may have to handle it
+    /// first. No child is started for it: between fork and exec that would hold the journals that other tests
+    /// lock.
     fn signal(number: Number, seen: impl Fn() -> bool) {
         kill_process(getpid(), number).unwrap();
         while !seen() {

@@ -141,7 +141,8 @@ fn latency(list: &mut List<'_>, result: &LoadResult) {
     }
 }
 
-/// What ageing took. On a virtual disk in model time the time is the disk's; the wall's is kept beside it under a name of its own.
+/// What ageing took. On a virtual disk in model time the time is the disk's; the wall's is kept beside it
+/// under a name of its own.
 fn cost(list: &mut List<'_>, result: &LoadResult) {
     let wall = as_f64(result.elapsed_ns) / 1e9;
     let model = result.disk.as_ref().filter(|_| is_model(result));

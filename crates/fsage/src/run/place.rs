@@ -1,7 +1,7 @@
 //! Where a trial works: a volume with its file system, mounted or not.
 //!
-//! Taken in the order volume, mount, and released in the reverse one. When a step fails, what is outstanding in
-//! the journal tells what has to be released.
+//! Taken in the order volume, mount, and released in the reverse one. When a step fails, what is outstanding
+//! in the journal tells what has to be released.
 
 use std::path::{Path, PathBuf};
 
@@ -137,8 +137,8 @@ impl Place {
         Ok(self.volume.release(self.acquired, context.session, context.journal)?)
     }
 
-    /// Gives the volume back and takes it again, so that nothing of its history is left below the file system either:
-    /// a loop file starts without blocks.
+    /// Gives the volume back and takes it again, so that nothing of its history is left below the file system
+    /// either: a loop file starts without blocks.
     pub(super) fn renew(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         self.unmount(context)?;
         self.acquired.give_back(context.session, context.journal)?;

@@ -117,7 +117,8 @@ impl StageContext<'_> {
         answer
     }
 
-    /// Layout of the files below `directory`, by one thread and so in reading order, and free space where the file system tells.
+    /// Layout of the files below `directory`, by one thread and so in reading order, and free space where the
+    /// file system tells.
     pub(super) fn look(
         &mut self,
         directory: &Location,

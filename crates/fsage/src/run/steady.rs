@@ -1,9 +1,10 @@
 //! What a trial takes from the host so that its model time can be had again.
 //!
-//! A virtual disk's clock is exact to the sequence of requests; what makes two sequences differ is the kernel: its timers go by the
-//! wall's clock, and its workers race on several processors. While a trial runs whose volume keeps model time, the agent and
-//! all that it starts stay on one processor, workers that are bound to none stay there too, and nothing is written back because
-//! time has passed. Only such trials are held so: where the wall's clock is what is measured, the host stays as it is.
+//! A virtual disk's clock is exact to the sequence of requests; what makes two sequences differ is the
+//! kernel: its timers go by the wall's clock, and its workers race on several processors. While a trial runs
+//! whose volume keeps model time, the agent and all that it starts stay on one processor, workers that are
+//! bound to none stay there too, and nothing is written back because time has passed. Only such trials are
+//! held so: where the wall's clock is what is measured, the host stays as it is.
 //!
 //! Every setting is leased before it is changed. What the host refuses is a warning with the trial.
 
@@ -134,7 +135,8 @@ fn less(context: &mut StageContext<'_>, why: &str) {
     context.warn(Warning { kind: WarningKind::LessSteady, message });
 }
 
-/// A mask of one processor as the kernel writes it: in groups of 32 bits, as wide and as many as those of `like`.
+/// A mask of one processor as the kernel writes it: in groups of 32 bits, as wide and as many as those of
+/// `like`.
 fn mask(like: &str, cpu: u32) -> String {
     let groups: Vec<&str> = like.split(',').collect();
     let mut from = u32::try_from(groups.len()).unwrap_or(1) * 32;

@@ -59,7 +59,8 @@ pub(super) struct Resolved {
     pub(super) file_system: FileSystem,
 }
 
-/// Resolves what a cell says about its volume, and its file system as it is in a trial of this seed; touches nothing.
+/// Resolves what a cell says about its volume, and its file system as it is in a trial of this seed; touches
+/// nothing.
 pub(super) fn resolve(
     cell: &Cell,
     seed: u64,
@@ -99,8 +100,8 @@ impl Lab<'_> {
         let (started, clock) = (time::now_rfc3339(), Instant::now());
         folder.log(&format!("trial {} begins", planned.id));
         let mut collected = Collected::default();
-        // A stage that was interrupted says so itself. When every stage ran, the trial is complete, whatever was asked
-        // while its volume was released.
+        // A stage that was interrupted says so itself. When every stage ran, the trial is complete, whatever
+        // was asked while its volume was released.
         let error = self.attempt(planned, cell, folder, observer, &mut collected).err();
         folder.log(&match &error {
             None => "complete".to_owned(),

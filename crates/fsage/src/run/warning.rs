@@ -114,7 +114,8 @@ fn cpu_bound(stage: &AgeStage, result: &LoadResult) -> Option<Warning> {
     })
 }
 
-/// A load that is never asked to forget, forgets nothing: what is read once more then was dropped by someone else.
+/// A load that is never asked to forget, forgets nothing: what is read once more then was dropped by someone
+/// else.
 fn dropped(stage: &AgeStage, before: HostActivity, after: HostActivity) -> Option<Warning> {
     let drops = after.cache_drops.saturating_sub(before.cache_drops);
     (drops > 0).then(|| {

@@ -1,8 +1,8 @@
 //! A tree as it was at one time: what a directory or a tar file says of it, and the history of several.
 //!
-//! Every name is a file of its own, also where two are hard links of one file. A symbolic link is a file of its target's
-//! length; a sparse file counts with its whole length. Devices, pipes and sockets are left out, and so are directories without a
-//! file.
+//! Every name is a file of its own, also where two are hard links of one file. A symbolic link is a file of
+//! its target's length; a sparse file counts with its whole length. Devices, pipes and sockets are left out,
+//! and so are directories without a file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -34,8 +34,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Whether a file with these facts then and `later` facts now was changed. Times are compared as exactly as both are
-    /// known.
+    /// Whether a file with these facts then and `later` facts now was changed. Times are compared as exactly
+    /// as both are known.
     fn changed(&self, later: &Self) -> bool {
         let finer = self.nanoseconds.zip(later.nanoseconds).is_some_and(|(then, now)| then != now);
         self.size != later.size || self.seconds != later.seconds || finer
@@ -70,8 +70,8 @@ pub fn read(paths: &[PathBuf]) -> Result<RecordedHistory, SourceError> {
     Ok(follow(paths, false)?.unwrap_or_default())
 }
 
-/// The history with names below the one top directory of each tar file, nothing when one of them has several; or with
-/// names as they are.
+/// The history with names below the one top directory of each tar file, nothing when one of them has several;
+/// or with names as they are.
 fn follow(paths: &[PathBuf], below_top: bool) -> Result<Option<RecordedHistory>, SourceError> {
     let mut recorder = Recorder::default();
     let mut before = Listing::new();
@@ -110,8 +110,8 @@ fn list(path: &Path) -> Result<(Listing, Option<usize>), SourceError> {
     tar::read(path)
 }
 
-/// The files below a directory. Other file systems mounted there are left out. Everything is reached from the open directory, without
-/// following links: what is swapped for a link meanwhile leads nowhere else.
+/// The files below a directory. Other file systems mounted there are left out. Everything is reached from the
+/// open directory, without following links: what is swapped for a link meanwhile leads nowhere else.
 fn directory(top: &Path) -> Result<Listing, SourceError> {
     let failed = |inner: &Path, source: io::Error| SourceError::Read { path: top.join(inner), source };
     let anchor = Anchor::at(top).map_err(|error| failed(Path::new(""), error.into()))?;

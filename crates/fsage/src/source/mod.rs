@@ -1,9 +1,9 @@
 //! What a workload names by its path: histories of repositories and trees, and Geriatrix's files.
 //!
-//! Before a workload is checked and sent, each is read here and its content put in the place of the path, so that the record of
-//! a run and the agent have all of it. Twice the same commits, trees or text give the same workload. First a relative path is
-//! made absolute ([`anchor`]), as soon as it is known what it is relative to; the content comes last ([`Contents::embed`]), when
-//! profiles, `--set` and matrix have had their say.
+//! Before a workload is checked and sent, each is read here and its content put in the place of the path, so
+//! that the record of a run and the agent have all of it. Twice the same commits, trees or text give the same
+//! workload. First a relative path is made absolute ([`anchor`]), as soon as it is known what it is relative
+//! to; the content comes last ([`Contents::embed`]), when profiles, `--set` and matrix have had their say.
 
 mod error;
 pub mod listing;
@@ -29,7 +29,8 @@ const KEYS: [&str; 4] = ["history", "sizes", "depths", "ages"];
 /// Most bytes of a history as JSON: what a message to the agent holds, with room for the rest of it.
 const HISTORY_LIMIT: u64 = FRAME_LIMIT as u64 - (1 << 20);
 
-/// Most bytes of the names that are held while a history is read: no message has them, so this bounds only memory.
+/// Most bytes of the names that are held while a history is read: no message has them, so this bounds only
+/// memory.
 const NAMES_LIMIT: u64 = 256 << 20;
 
 /// Largest file that is read as one of Geriatrix's; real ones have some KiB.

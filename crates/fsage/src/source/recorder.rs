@@ -1,8 +1,8 @@
 //! A history as it is read: names in, numbers out.
 //!
-//! A path has one number for ever, also when it is gone in between, and so has a directory. Both are numbered as they first
-//! appear, so the same states give the same numbers. Memory: the names, each once, and 16 bytes a change; what would not fit
-//! into a message, or has too many names, is refused as it comes.
+//! A path has one number for ever, also when it is gone in between, and so has a directory. Both are numbered
+//! as they first appear, so the same states give the same numbers. Memory: the names, each once, and 16 bytes
+//! a change; what would not fit into a message, or has too many names, is refused as it comes.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,8 @@ use fsage_model::workload::{RecordedCommit, RecordedHistory};
 
 use super::{HISTORY_LIMIT, NAMES_LIMIT, SourceError};
 
-/// Numbers of a history's paths and directories. What is in it goes by its name's bytes, parts separated by `/`.
+/// Numbers of a history's paths and directories. What is in it goes by its name's bytes, parts separated by
+/// `/`.
 #[derive(Debug, Default)]
 pub struct Recorder {
     directories: HashMap<Vec<u8>, u32>,
@@ -23,7 +24,8 @@ pub struct Recorder {
     name_bytes: u64,
 }
 
-/// Least bytes of a state, `{"written":[],"removed":[]}` and a comma, less those that the last of each list does not have.
+/// Least bytes of a state, `{"written":[],"removed":[]}` and a comma, less those that the last of each list
+/// does not have.
 const STATE_TEXT: u64 = 26;
 /// Least bytes of a file written, `[0,0]` and a comma.
 const WRITTEN_TEXT: u64 = 6;

@@ -1,8 +1,9 @@
 //! The history of a repository: one state for each commit of its first-parent line.
 //!
-//! A file has the size of its blob: as git stores it, before line ends are changed or large files are put in place of
-//! their pointers. A symbolic link is a file of its target's length, a submodule is left out. A renamed file is one path removed and
-//! another written. A changed mode counts as written, since git replaces that file too.
+//! A file has the size of its blob: as git stores it, before line ends are changed or large files are put in
+//! place of their pointers. A symbolic link is a file of its target's length, a submodule is left out. A
+//! renamed file is one path removed and another written. A changed mode counts as written, since git replaces
+//! that file too.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! Tar files as listings: their headers are read, their contents passed over.
 //!
-//! Formats: POSIX ustar and pax (IEEE 1003.1 pax, "ustar Interchange Format" and "pax Extended Header"), that of old tars, and
-//! GNU's (long names, sparse files; tar manual, "Basic Tar Format"), plain or compressed with gzip or zstd. What ends
-//! before its two empty blocks was cut off and is refused. A member that comes twice counts as the last one, as when it is unpacked.
+//! Formats: POSIX ustar and pax (IEEE 1003.1 pax, "ustar Interchange Format" and "pax Extended Header"), that
+//! of old tars, and GNU's (long names, sparse files; tar manual, "Basic Tar Format"), plain or compressed
+//! with gzip or zstd. What ends before its two empty blocks was cut off and is refused. A member that comes
+//! twice counts as the last one, as when it is unpacked.
 //!
 //! Not read: archives over several volumes.
 
@@ -28,8 +29,9 @@ pub fn list(path: &Path) -> Result<Listing, SourceError> {
     read(path).map(|(listing, _)| listing)
 }
 
-/// What a tar file holds, and how many bytes each of its names begins with for the one directory that all members lie in:
-/// none where names begin with `./`, which is that directory. Nothing where there are several.
+/// What a tar file holds, and how many bytes each of its names begins with for the one directory that all
+/// members lie in: none where names begin with `./`, which is that directory. Nothing where there are
+/// several.
 pub fn read(path: &Path) -> Result<(Listing, Option<usize>), SourceError> {
     let failed = |source| SourceError::Read { path: path.to_owned(), source };
     let file = input::open_or_pipe(path).map_err(failed)?;

@@ -1,9 +1,9 @@
 //! The quantile levels of a bias-corrected and accelerated interval (Efron 1987, "Better bootstrap confidence
 //! intervals", J. Am. Statist. Assoc. 82; Efron & Tibshirani 1993, §14.3, eq. 14.10, 14.14 and 14.15).
 //!
-//! BCa moves the percentile interval's levels by two numbers: the bias, from where the estimate lies among the
-//! replicates, and the acceleration, from leaving units out one at a time. Where either cannot be had there is
-//! no BCa interval, and [`Degenerate`] says why.
+//! BCa moves the percentile interval's levels by two numbers: the bias, from where the estimate lies among
+//! the replicates, and the acceleration, from leaving units out one at a time. Where either cannot be had
+//! there is no BCa interval, and [`Degenerate`] says why.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 

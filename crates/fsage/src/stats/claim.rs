@@ -53,7 +53,8 @@ pub struct Judgement {
     pub unit: String,
     /// Where it must lie for the claim to hold: `above 1`.
     pub condition: String,
-    /// What each value of the factor gave, of a claim that has to hold for each of them ([`ClaimSpec::each`]); `measured` is empty then.
+    /// What each value of the factor gave, of a claim that has to hold for each of them
+    /// ([`ClaimSpec::each`]); `measured` is empty then.
     pub each: Vec<Part>,
 }
 
@@ -70,8 +71,8 @@ pub struct Part {
 
 type Cells = BTreeMap<String, Value>;
 
-/// Judges one claim by the complete trials. `values` are those that the run's matrix gives to the factor for each of whose values it has to
-/// hold; without any it is judged by all trials together.
+/// Judges one claim by the complete trials. `values` are those that the run's matrix gives to the factor for
+/// each of whose values it has to hold; without any it is judged by all trials together.
 #[must_use]
 pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], bootstrap: &Bootstrap) -> Judgement {
     let Some(check) = &claim.check else {
@@ -239,7 +240,8 @@ fn chosen<'a>(trials: &'a [Evidence], cells: &Cells) -> Result<Vec<&'a Evidence>
     if chosen.is_empty() { Err(missing(trials, &[cells])) } else { Ok(chosen) }
 }
 
-/// Pairs of trials that agree in repeat and in every factor that neither side names and that makes a difference to both.
+/// Pairs of trials that agree in repeat and in every factor that neither side names and that makes a
+/// difference to both.
 #[must_use]
 pub fn pairs<'a>(
     trials: &'a [Evidence],

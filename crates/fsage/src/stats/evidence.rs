@@ -1,19 +1,19 @@
 //! What trials say about a metric, and ratios of it between them.
 //!
-//! Trials that differ in other factors are no repeats of each other: what a file system's being full does on ext4
-//! says little of what it does on btrfs, while five repeats on ext4 are alike. So values are grouped by *context*,
-//! the cell of the factors that are not compared, and each context weighs the same:
+//! Trials that differ in other factors are no repeats of each other: what a file system's being full does on
+//! ext4 says little of what it does on btrfs, while five repeats on ext4 are alike. So values are grouped by
+//! *context*, the cell of the factors that are not compared, and each context weighs the same:
 //!
-//! - Three or more contexts: whole contexts are the sampling units, the repeats of one go together (the cluster
-//!   bootstrap: groups with replacement, nothing drawn within, Davison & Hinkley 1997 §3.8). The interval speaks of
-//!   contexts like these.
+//! - Three or more contexts: whole contexts are the sampling units, the repeats of one go together (the
+//!   cluster bootstrap: groups with replacement, nothing drawn within, Davison & Hinkley 1997 §3.8). The
+//!   interval speaks of contexts like these.
 //! - One context: its repeats are the units.
-//! - Two contexts, each repeated: two do not tell how contexts vary. The interval takes them as given, adds the
-//!   variances within them (Welch 1938, freedom by Satterthwaite 1946), and [`Basis::Within`] says so. Not
-//!   each repeated: no interval ([`Basis::FewContexts`]).
-//! - One or two values in all: only the variation *within* each trial is known. The interval comes from blocks of
-//!   neighbouring ticks or probes (see [`super::bootstrap`]), or from the few samples of a metric as they are, and
-//!   [`Basis::Blocks`] says so, because it holds for that one run, not for a run made again.
+//! - Two contexts, each repeated: two do not tell how contexts vary. The interval takes them as given, adds
+//!   the variances within them (Welch 1938, freedom by Satterthwaite 1946), and [`Basis::Within`] says so.
+//!   Not each repeated: no interval ([`Basis::FewContexts`]).
+//! - One or two values in all: only the variation *within* each trial is known. The interval comes from
+//!   blocks of neighbouring ticks or probes (see [`super::bootstrap`]), or from the few samples of a metric
+//!   as they are, and [`Basis::Blocks`] says so, because it holds for that one run, not for a run made again.
 //!
 //! Fewer than eight units give Student's t (see [`super::student`]), more are drawn.
 //!
@@ -59,7 +59,8 @@ pub struct Series {
     pub samples: Vec<f64>,
     /// How it varied within the trial; empty when only its end is known.
     pub blocks: Vec<Unit>,
-    /// Names the run of the stages before an image ([`fsage_model::record::Metric::run`]), which other trials may share.
+    /// Names the run of the stages before an image ([`fsage_model::record::Metric::run`]), which other trials
+    /// may share.
     pub run: Option<String>,
 }
 
@@ -206,8 +207,8 @@ pub fn blocks(values: &[(f64, f64)]) -> Vec<Unit> {
         .collect()
 }
 
-/// The same for a metric's samples: where they are too few for blocks, each stands alone from [`ALONE`] on. Their interval allows for
-/// that they follow each other ([`student::interval_of_series`]).
+/// The same for a metric's samples: where they are too few for blocks, each stands alone from [`ALONE`] on.
+/// Their interval allows for that they follow each other ([`student::interval_of_series`]).
 #[must_use]
 pub fn samples(values: &[f64]) -> Vec<Unit> {
     let units: Vec<(f64, f64)> = values.iter().map(|value| (1.0, *value)).collect();

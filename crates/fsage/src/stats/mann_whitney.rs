@@ -1,8 +1,8 @@
 //! Whether one sample tends to lie above another, by ranks alone (Mann & Whitney 1947, "On a test of whether
 //! one of two random variables is stochastically larger than the other", Ann. Math. Statist. 18).
 //!
-//! Without ties and with at most [`EXACT`] values per side, p comes from counting every arrangement; else from
-//! the normal approximation with the correction for ties and for continuity (Lehmann 1975, §1.2–1.4).
+//! Without ties and with at most [`EXACT`] values per side, p comes from counting every arrangement; else
+//! from the normal approximation with the correction for ties and for continuity (Lehmann 1975, §1.2–1.4).
 
 use statrs::distribution::{ContinuousCDF, Normal};
 

@@ -4,7 +4,8 @@
 //! A value is flagged when it is more than [`DEVIATIONS`] scaled median absolute deviations from the median
 //! (Leys et al. 2013, "Detecting outliers: do not use standard deviation around the mean, use absolute
 //! deviation around the median", J. Exp. Soc. Psychol. 49). Where more than half of the values are alike that
-//! deviation is 0, and Tukey's outer fences (Tukey 1977, §2: three times the spread of the middle half) decide.
+//! deviation is 0, and Tukey's outer fences (Tukey 1977, §2: three times the spread of the middle half)
+//! decide.
 
 use super::quantile::{median, quantile};
 

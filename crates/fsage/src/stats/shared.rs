@@ -1,9 +1,11 @@
 //! Numbers that several trials have from one run of their first stages.
 //!
-//! Trials that continue from one image differ in what comes after it, and all of them have the numbers of the stages before it: the same
-//! numbers, of one run. They are one sample. Counted once for each trial they would make intervals narrow with nothing but copies.
+//! Trials that continue from one image differ in what comes after it, and all of them have the numbers of the
+//! stages before it: the same numbers, of one run. They are one sample. Counted once for each trial they
+//! would make intervals narrow with nothing but copies.
 //!
-//! A factor in which trials of one run differ cannot have made a difference to what the run measured: it tells no contexts apart there.
+//! A factor in which trials of one run differ cannot have made a difference to what the run measured: it
+//! tells no contexts apart there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +29,8 @@ pub fn once<'a>(trials: &[&'a Evidence], metric: &str) -> Vec<&'a Evidence> {
     trials.iter().filter(|trial| run(trial, metric).is_none_or(|run| seen.insert(run))).copied().collect()
 }
 
-/// Of the pairs that have the metric from the same two runs the first; pairs with both sides from one run are left out.
+/// Of the pairs that have the metric from the same two runs the first; pairs with both sides from one run are
+/// left out.
 #[must_use]
 pub fn once_in_pairs<'a>(
     pairs: &[(&'a Evidence, &'a Evidence)],
@@ -44,7 +47,8 @@ pub fn once_in_pairs<'a>(
     kept
 }
 
-/// Paths of the factors that cannot have made a difference to the metric, because trials of one run differ in them.
+/// Paths of the factors that cannot have made a difference to the metric, because trials of one run differ in
+/// them.
 #[must_use]
 pub fn indifferent<'a>(trials: impl IntoIterator<Item = &'a Evidence>, metric: &str) -> BTreeSet<&'a str> {
     let mut first: BTreeMap<&str, &Evidence> = BTreeMap::new();

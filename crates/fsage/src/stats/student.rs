@@ -25,8 +25,9 @@ pub fn interval(values: &[f64], confidence: f64) -> Option<Interval> {
     Some(Interval { low: centre - reach, high: centre + reach })
 }
 
-/// The same for values that follow each other in time: as wide as that of the n (1 - r) / (1 + r) independent values they are worth, with r their
-/// correlation at lag 1 where it is positive (Bayley & Hammersley 1946). From so few values r is itself uncertain.
+/// The same for values that follow each other in time: as wide as that of the n (1 - r) / (1 + r) independent
+/// values they are worth, with r their correlation at lag 1 where it is positive (Bayley & Hammersley 1946).
+/// From so few values r is itself uncertain.
 #[must_use]
 pub fn interval_of_series(values: &[f64], confidence: f64) -> Option<Interval> {
     let plain = interval(values, confidence)?;
@@ -41,9 +42,9 @@ pub fn interval_of_series(values: &[f64], confidence: f64) -> Option<Interval> {
     })
 }
 
-/// Interval of the mean of the groups' means with its degrees of freedom, from the variances within the groups
-/// alone: the groups are taken as given (Welch 1938; freedom by Satterthwaite 1946). `None` when there is no group
-/// or one has fewer than two values.
+/// Interval of the mean of the groups' means with its degrees of freedom, from the variances within the
+/// groups alone: the groups are taken as given (Welch 1938; freedom by Satterthwaite 1946). `None` when there
+/// is no group or one has fewer than two values.
 #[must_use]
 pub fn of_means(groups: &[Vec<f64>], confidence: f64) -> Option<(Interval, f64)> {
     let (mut centre, mut variance, mut weight) = (0.0, 0.0, 0.0);
@@ -65,8 +66,8 @@ pub fn of_means(groups: &[Vec<f64>], confidence: f64) -> Option<(Interval, f64)>
     Some((Interval { low: centre - reach, high: centre + reach }, freedom))
 }
 
-/// Two-sided p of `estimate` being 0, read off its interval (Altman & Bland 2011): exact for a t interval, given
-/// its degrees of freedom, and the normal approximation for a drawn one, by its end nearer to 0.
+/// Two-sided p of `estimate` being 0, read off its interval (Altman & Bland 2011): exact for a t interval,
+/// given its degrees of freedom, and the normal approximation for a drawn one, by its end nearer to 0.
 #[must_use]
 pub fn p_of_interval(
     estimate: f64,

@@ -53,8 +53,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     file.commit()
 }
 
-/// Opens the folder `parts` below `root`, each part made where it is missing and durable then. Links are followed only on the way to
-/// `root`: in a store there are none.
+/// Opens the folder `parts` below `root`, each part made where it is missing and durable then. Links are
+/// followed only on the way to `root`: in a store there are none.
 ///
 /// # Errors
 /// Something else has the name, it cannot be made, or root may not write there ([`StoreError::Foreign`]).

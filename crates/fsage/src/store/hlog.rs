@@ -1,6 +1,6 @@
-//! `latency.hlog`: the HdrHistogram interval log of a trial, one line a kind of operation and probe, tag = the
-//! kind's name (`STAGE.kind` when the trial has several ageing stages, which follow each other in time as loads do, what came in between
-//! left out). Values are nanoseconds. The header is that of
+//! `latency.hlog`: the HdrHistogram interval log of a trial, one line a kind of operation and probe, tag =
+//! the kind's name (`STAGE.kind` when the trial has several ageing stages, which follow each other in time as
+//! loads do, what came in between left out). Values are nanoseconds. The header is that of
 //! [`fsage_engine::latency::interval_log`]. Readable by HdrHistogram's and HistogramLogAnalyzer's own tools.
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -28,7 +28,8 @@ pub fn text(started_s: u64, stages: &[StageRecord]) -> String {
     interval_log(UNIX_EPOCH + Duration::from_secs(started_s), lines.iter().map(String::as_str))
 }
 
-/// A line of one of several loads: `Tag=KIND,START,LENGTH,MAX,HISTOGRAM`, whose start counts from that load's.
+/// A line of one of several loads: `Tag=KIND,START,LENGTH,MAX,HISTOGRAM`, whose start counts from that
+/// load's.
 fn of_stage(line: &str, stage: &str, earlier_s: f64) -> Option<String> {
     let (kind, rest) = line.strip_prefix("Tag=")?.split_once(',')?;
     let (start, rest) = rest.split_once(',')?;

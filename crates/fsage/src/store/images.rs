@@ -1,12 +1,14 @@
-//! Images of aged volumes: `images/<key>.fsage` and beside it `images/<key>.json`, the record of how it was made.
+//! Images of aged volumes: `images/<key>.fsage` and beside it `images/<key>.json`, the record of how it was
+//! made.
 //!
-//! An image is complete when its record is there: the record is written last. The key is the hash of
-//! the `basis`, everything that the state of the volume depends on, so trials that age alike share one image and
-//! no other trial can take it by mistake. Files are whole or absent and never change, so the folder can be copied by
-//! `rsync` from and to other stores.
+//! An image is complete when its record is there: the record is written last. The key is the hash of the
+//! `basis`, everything that the state of the volume depends on, so trials that age alike share one image and
+//! no other trial can take it by mistake. Files are whole or absent and never change, so the folder can be
+//! copied by `rsync` from and to other stores.
 //!
-//! So other versions of fsage may have written there. What belongs to a record that this version cannot judge (one of a newer
-//! version, or one that cannot be read) is somebody's: it is never used here, and only removed by name.
+//! So other versions of fsage may have written there. What belongs to a record that this version cannot judge
+//! (one of a newer version, or one that cannot be read) is somebody's: it is never used here, and only
+//! removed by name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -62,9 +64,9 @@ pub struct ImageRecord {
 }
 
 impl ImageRecord {
-    /// Names the one run of the stages that led to this image. The key does not: the same key made again, here or in another store, is
-    /// another run, while a copy of the image is the same. What an image holds (identities and times of a file system, too) is the same in
-    /// no two runs.
+    /// Names the one run of the stages that led to this image. The key does not: the same key made again,
+    /// here or in another store, is another run, while a copy of the image is the same. What an image holds
+    /// (identities and times of a file system, too) is the same in no two runs.
     #[must_use]
     pub fn run(&self) -> String {
         let own = if self.digest.is_empty() { &self.made } else { &self.digest };
@@ -136,7 +138,8 @@ impl Images {
         self.directory.join(format!("{key}.json"))
     }
 
-    /// The record of a complete image; one that this version cannot judge counts as none, so that the image is made again.
+    /// The record of a complete image; one that this version cannot judge counts as none, so that the image
+    /// is made again.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<ImageRecord> {
         match self.state(key) {
@@ -239,9 +242,9 @@ impl Images {
         }
     }
 
-    /// Removes what no complete image needs: images without a record, records without an image, temporaries of both. Everything of an
-    /// image that this version cannot judge stays, and so does what has no name or beginning that fsage gives its files: that may be
-    /// anybody's, and is told.
+    /// Removes what no complete image needs: images without a record, records without an image, temporaries
+    /// of both. Everything of an image that this version cannot judge stays, and so does what has no name or
+    /// beginning that fsage gives its files: that may be anybody's, and is told.
     ///
     /// # Errors
     /// The folder cannot be read, or a file cannot be removed.

@@ -129,7 +129,8 @@ impl Store {
         read_places(&self.root, id)
     }
 
-    /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet`, `explain.json` and `trace.parquet`.
+    /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet`, `explain.json` and
+    /// `trace.parquet`.
     #[must_use]
     pub fn trial_directory(&self, id: &str) -> PathBuf {
         trial_directory(&self.root, id)

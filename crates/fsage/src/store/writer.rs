@@ -52,7 +52,8 @@ impl Writer {
                         return Err(StoreError::OtherStudy { path: root.to_owned(), difference });
                     }
                 }
-                // Trials are found by their ids, so a plan that cannot be read loses nothing: it is made again.
+                // Trials are found by their ids, so a plan that cannot be read loses nothing: it is made
+                // again.
                 Err(StoreError::Damaged { .. }) => {
                     let aside = path.with_extension("json.damaged");
                     std::fs::rename(&path, &aside).map_err(|e| failed("rename", &path, e))?;
@@ -200,7 +201,8 @@ impl TrialFolder {
         drop(writeln!(self.log, "{} {line}", now_rfc3339()));
     }
 
-    /// Adds bytes to the trace of a stage: `trace.parquet` of the first that has one, `trace-STAGE.parquet` of further ones.
+    /// Adds bytes to the trace of a stage: `trace.parquet` of the first that has one, `trace-STAGE.parquet`
+    /// of further ones.
     ///
     /// # Errors
     /// [`StoreError::Full`] when there is no space.

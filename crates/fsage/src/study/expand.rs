@@ -101,9 +101,9 @@ impl<'a> Layers<'a> {
         Ok(())
     }
 
-    /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside them. Other
-    /// paths only become absolute: what is read there comes last, so that its keys can still be changed. A volume with a
-    /// medium is a disk.
+    /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside
+    /// them. Other paths only become absolute: what is read there comes last, so that its keys can still be
+    /// changed. A volume with a medium is a disk.
     fn embed_profiles(&mut self, base: &Path) -> Result<(), StudyError> {
         imply_disks(&mut self.value);
         let mut problems = Vec::new();

@@ -4,9 +4,9 @@ use fsage_model::protocol::PROTOCOL_VERSION;
 use fsage_model::study::{StageSpec, StudySpec};
 use serde_json::Value;
 
-/// Version of what a load does for one spec and seed. Raise it with every change after which the same spec and seed would
-/// make other operations, other data or other calls, so that trials from before are not kept as if they were the same.
-/// Not for what is only faster, and not for each release: 0007 says why. 1: first.
+/// Version of what a load does for one spec and seed. Raise it with every change after which the same spec
+/// and seed would make other operations, other data or other calls, so that trials from before are not kept
+/// as if they were the same. Not for what is only faster, and not for each release: 0007 says why. 1: first.
 pub const WORKLOAD_VERSION: u32 = 1;
 
 /// What runs trials, for their records.
@@ -19,8 +19,8 @@ pub fn program() -> String {
 /// Version of what goes into [`basis`]; it has the name that ids were first made with.
 const BASIS_VERSION: u32 = 1;
 
-/// Canonical JSON (sorted keys, no spaces) of what affects the result of a cell. Left out: names, texts
-/// and claims, the matrix and presets it came from, options of other file systems, and stages of other states.
+/// Canonical JSON (sorted keys, no spaces) of what affects the result of a cell. Left out: names, texts and
+/// claims, the matrix and presets it came from, options of other file systems, and stages of other states.
 #[must_use]
 pub fn canonical(cell: &StudySpec) -> String {
     canonical_at(cell, WORKLOAD_VERSION)
@@ -30,7 +30,8 @@ fn canonical_at(cell: &StudySpec, workload_version: u32) -> String {
     canonical_text(&basis_at(cell, &cell.stages().collect::<Vec<_>>(), workload_version))
 }
 
-/// Everything that the state of a volume depends on after `stages`, of which the states they run in are no part.
+/// Everything that the state of a volume depends on after `stages`, of which the states they run in are no
+/// part.
 #[must_use]
 pub fn basis(cell: &StudySpec, stages: &[&StageSpec]) -> Value {
     basis_at(cell, stages, WORKLOAD_VERSION)

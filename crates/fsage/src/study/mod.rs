@@ -54,8 +54,9 @@ pub struct Study {
 }
 
 impl Study {
-    /// The commands that this study's `[driver]` tables bring, as a shell would be given them: code that runs as root. None of a study
-    /// whose text is one of those shipped within the program, even with drivers from `--set`, which are the user's own words.
+    /// The commands that this study's `[driver]` tables bring, as a shell would be given them: code that runs
+    /// as root. None of a study whose text is one of those shipped within the program, even with drivers from
+    /// `--set`, which are the user's own words.
     #[must_use]
     pub fn foreign_commands(&self) -> BTreeSet<String> {
         if source::is_shipped(&self.text) {

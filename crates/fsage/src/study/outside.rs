@@ -1,8 +1,9 @@
 //! What a study's text names outside its own folder.
 //!
-//! A study from elsewhere is run as root: without the user's consent it reads nothing that root alone may read, and makes nothing where
-//! the user did not say. So each path that it names lies beneath the study's folder or the store, links resolved, or is given
-//! on the command line. The texts that come with this program need no consent.
+//! A study from elsewhere is run as root: without the user's consent it reads nothing that root alone may
+//! read, and makes nothing where the user did not say. So each path that it names lies beneath the study's
+//! folder or the store, links resolved, or is given on the command line. The texts that come with this
+//! program need no consent.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +13,8 @@ use serde_json::Value;
 use super::{Study, parse_value, source};
 
 impl Study {
-    /// The paths that this study names outside its folder and the store in `store`, and that no `--set` names.
+    /// The paths that this study names outside its folder and the store in `store`, and that no `--set`
+    /// names.
     #[must_use]
     pub fn outside(&self, store: &Path) -> BTreeSet<PathBuf> {
         if source::is_shipped(&self.text) {
@@ -70,7 +72,8 @@ fn places(value: &Value, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The path without links; what is missing at its end stays as it is. Nothing where `..` comes after that, or links lead in a circle.
+/// The path without links; what is missing at its end stays as it is. Nothing where `..` comes after that, or
+/// links lead in a circle.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()?;
     for above in path.ancestors() {

@@ -34,8 +34,8 @@ impl Problem {
     }
 }
 
-/// JSON Schema of a study file, for editors: also the drivers' parameters, which `check` leaves to the drivers
-/// because they say more about a wrong value than a schema can.
+/// JSON Schema of a study file, for editors: also the drivers' parameters, which `check` leaves to the
+/// drivers because they say more about a wrong value than a schema can.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = derived();

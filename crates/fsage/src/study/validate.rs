@@ -21,7 +21,8 @@ use crate::filesystem::{FileSystem, FileSystemError, Registry};
 /// Repeats, at most; more is taken for a mistake.
 const REPEAT_LIMIT: u32 = 10_000;
 
-/// Characters of a name that becomes part of a path: several and an id make one file name, which may have 255 bytes.
+/// Characters of a name that becomes part of a path: several and an id make one file name, which may have 255
+/// bytes.
 const LONGEST_NAME: usize = 60;
 
 /// Collects problems below a path.
@@ -155,8 +156,9 @@ fn sides(test: &ClaimCheck) -> Vec<(&'static str, &BTreeMap<String, Value>)> {
     }
 }
 
-/// A factor value that a claim names must be one somewhere: in the matrix, as it is written or as it is now, or in that of a preset. Where
-/// it is in another one than that which is run, the claim is untested, not wrong.
+/// A factor value that a claim names must be one somewhere: in the matrix, as it is written or as it is now,
+/// or in that of a preset. Where it is in another one than that which is run, the claim is untested, not
+/// wrong.
 fn factor(check: &mut Checker, spec: &StudySpec, written: &Value, at: &str, path: &str, wanted: &Value) {
     let mut place: Vec<String> = at.split('.').map(str::to_owned).collect();
     place.push(path.to_owned());

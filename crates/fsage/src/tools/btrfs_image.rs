@@ -1,4 +1,5 @@
-//! `btrfs-image` (btrfs-progs): metadata of btrfs, there and back. Versions up to 6.2 at least do not tell theirs.
+//! `btrfs-image` (btrfs-progs): metadata of btrfs, there and back. Versions up to 6.2 at least do not tell
+//! theirs.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `fio`: runs jobs. The job comes as arguments (`--name=global …`, as `fio --showcmd` prints it), so nothing has to be
-//! written where it runs; the result is its JSON on standard output.
+//! `fio`: runs jobs. The job comes as arguments (`--name=global …`, as `fio --showcmd` prints it), so nothing
+//! has to be written where it runs; the result is its JSON on standard output.
 
 use std::time::Duration;
 

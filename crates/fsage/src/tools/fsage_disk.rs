@@ -29,7 +29,8 @@ pub struct Up<'a> {
     pub memory_bytes: Option<u64>,
     /// Folder for the file that takes what goes beyond.
     pub spill: Option<&'a Path>,
-    /// Percent of the host's memory above which contents that were not used lately are packed; `None`: the server's own mark.
+    /// Percent of the host's memory above which contents that were not used lately are packed; `None`: the
+    /// server's own mark.
     pub pack_above_percent: Option<u8>,
     /// Serve NBD as well.
     pub nbd: bool,

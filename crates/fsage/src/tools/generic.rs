@@ -1,5 +1,5 @@
-//! Programs of file systems that are described in a study's TOML: name, package and arguments come from there,
-//! and placeholders in braces are replaced.
+//! Programs of file systems that are described in a study's TOML: name, package and arguments come from
+//! there, and placeholders in braces are replaced.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

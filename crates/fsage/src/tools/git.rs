@@ -1,11 +1,13 @@
 //! `git`: the commits of a repository, the files that each changed and their sizes.
 //!
-//! A repository may be a stranger's, so only plumbing is used, which runs nothing that the repository's own settings name (no
-//! hooks, no pager, no file system monitor, no signature check, no filter), and nothing is fetched. The repository is named by
-//! `--git-dir`: then git neither looks further up nor asks whose it is, as it does since 2.35.2 when it finds one by itself.
-//! Neither the user's settings nor the variables `GIT_*` count, so a history does not depend on who reads it.
+//! A repository may be a stranger's, so only plumbing is used, which runs nothing that the repository's own
+//! settings name (no hooks, no pager, no file system monitor, no signature check, no filter), and nothing is
+//! fetched. The repository is named by `--git-dir`: then git neither looks further up nor asks whose it is,
+//! as it does since 2.35.2 when it finds one by itself. Neither the user's settings nor the variables `GIT_*`
+//! count, so a history does not depend on who reads it.
 //!
-//! Formats: git-diff-tree(1) "RAW OUTPUT FORMAT" and git-ls-tree(1), both with `-z`; git-cat-file(1) "BATCH OUTPUT".
+//! Formats: git-diff-tree(1) "RAW OUTPUT FORMAT" and git-ls-tree(1), both with `-z`; git-cat-file(1) "BATCH
+//! OUTPUT".
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -108,7 +110,8 @@ impl Repository {
         }
     }
 
-    /// The commits from the oldest to `commit`, each the first parent of the next. A shallow repository's begin where it does.
+    /// The commits from the oldest to `commit`, each the first parent of the next. A shallow repository's
+    /// begin where it does.
     ///
     /// # Errors
     /// git fails.
@@ -124,7 +127,8 @@ impl Repository {
         self.run(&["ls-tree", "-r", "-z", "--full-tree", commit], None, |output| tree(output, take))
     }
 
-    /// What each commit after the first changed against the one before it in the list; merges too. Renames are not sought.
+    /// What each commit after the first changed against the one before it in the list; merges too. Renames
+    /// are not sought.
     ///
     /// # Errors
     /// git fails.

@@ -1,5 +1,5 @@
-//! Programs that run on the lab's own machine and write more than an agent's reply holds: their output is read while
-//! they run.
+//! Programs that run on the lab's own machine and write more than an agent's reply holds: their output is
+//! read while they run.
 //!
 //! Only what reads the user's own data before a trial begins is run so; what touches a volume is the agent's.
 
@@ -20,8 +20,8 @@ pub type Input = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 const STDERR_LIMIT: u64 = 64 << 10;
 
 impl Invocation {
-    /// Runs it here. `prepare` settles its environment, `input` feeds it from another thread, and `read` takes its
-    /// output to the end or says what is wrong with it.
+    /// Runs it here. `prepare` settles its environment, `input` feeds it from another thread, and `read`
+    /// takes its output to the end or says what is wrong with it.
     ///
     /// # Errors
     /// It is missing, cannot be started, ends with another status than 0, or wrote what `read` cannot use.

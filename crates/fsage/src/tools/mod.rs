@@ -2,7 +2,8 @@
 //! and what packages have them stands in [`fsage_engine::host::program`].
 //!
 //! Nothing else starts a program: an [`Invocation`] is built here and run by the agent, because the program
-//! may live on another machine than the lab. What only reads the lab's own files is run here ([`Invocation::stream`]).
+//! may live on another machine than the lab. What only reads the lab's own files is run here
+//! ([`Invocation::stream`]).
 
 use std::fmt;
 use std::path::Path;
@@ -146,7 +147,8 @@ pub enum ToolError {
     },
 }
 
-/// mkfs.btrfs asks the backing file of every loop device of the host, so one dead FUSE server stops it everywhere.
+/// mkfs.btrfs asks the backing file of every loop device of the host, so one dead FUSE server stops it
+/// everywhere.
 const DEAD_SERVER: &str = "a FUSE server on this host died and its mount is still there; if it was a virtual disk, \
      `fsage clean` or `fsage disk down NAME` releases it";
 
@@ -268,8 +270,8 @@ impl Invocation {
 }
 
 impl Output {
-    /// What it said on stderr, or on stdout when stderr is empty: the first line (some programs explain themselves
-    /// at length after the error) and as many of the last as fit into about 400 characters.
+    /// What it said on stderr, or on stdout when stderr is empty: the first line (some programs explain
+    /// themselves at length after the error) and as many of the last as fit into about 400 characters.
     #[must_use]
     pub fn tail(&self) -> String {
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };

@@ -1,6 +1,7 @@
 //! `xfs_repair` (xfsprogs): here always read-only (`-n`).
 //!
-//! Exit status with `-n`: 0 clean, 1 corruption found, 2 the log must be replayed first (not unmounted cleanly).
+//! Exit status with `-n`: 0 clean, 1 corruption found, 2 the log must be replayed first (not unmounted
+//! cleanly).
 
 use std::time::Duration;
 

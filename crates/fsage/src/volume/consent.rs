@@ -12,7 +12,8 @@ pub struct EraseConsent {
     given_up: GivenUp,
 }
 
-/// Devices whose content was given up by its identifier: that identifier went with the content, and the next trial needs none.
+/// Devices whose content was given up by its identifier: that identifier went with the content, and the next
+/// trial needs none.
 #[derive(Debug, Clone, Default)]
 struct GivenUp(Arc<Mutex<Vec<(PathBuf, DeviceIdentity)>>>);
 

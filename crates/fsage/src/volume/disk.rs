@@ -1,7 +1,8 @@
 //! A virtual disk under a loop device: a medium of choice, in memory.
 //!
-//! The disk's folder lies below the runtime folder, because the path of a Unix socket is short, and is named after the store and the
-//! volume, so that two runs never share one. One lease covers all of it: the server, its mount and the folder.
+//! The disk's folder lies below the runtime folder, because the path of a Unix socket is short, and is named
+//! after the store and the volume, so that two runs never share one. One lease covers all of it: the server,
+//! its mount and the folder.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,12 @@ use crate::lease::record::Lease;
 use crate::lease::runtime;
 use crate::tools::fsage_disk::{self, Up};
 
-/// Largest request that reaches the server in one piece, in KiB: the kernel's FUSE takes no more, and a larger limit would only
-/// split requests unevenly.
+/// Largest request that reaches the server in one piece, in KiB: the kernel's FUSE takes no more, and a
+/// larger limit would only split requests unevenly.
 const REQUEST_KIB: &str = "1024";
 
-/// Memory of the host, in percent, that a trial's disk may fill before it packs what was not used lately: packing costs a trial more
-/// time than its memory is worth.
+/// Memory of the host, in percent, that a trial's disk may fill before it packs what was not used lately:
+/// packing costs a trial more time than its memory is worth.
 const TRIAL_UNPACKED_PERCENT: u8 = 4;
 
 /// A virtual disk, checked, not yet taken.

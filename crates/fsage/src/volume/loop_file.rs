@@ -1,7 +1,8 @@
 //! A sparse file under a loop device.
 //!
-//! The file may grow to its full size while the load runs, and a file system whose device fails for lack of room
-//! is damaged: it is made only where its full size and a margin are free. Others may still use up the room.
+//! The file may grow to its full size while the load runs, and a file system whose device fails for lack of
+//! room is damaged: it is made only where its full size and a margin are free. Others may still use up the
+//! room.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! The device under test: a loop file or a virtual disk made for a trial, or a real device behind the safety rules.
+//! The device under test: a loop file or a virtual disk made for a trial, or a real device behind the safety
+//! rules.
 //!
 //! [`resolve`] touches nothing. [`Volume::acquire`] takes the device, each thing leased before it is taken;
 //! [`Volume::release`] releases everything in reverse order. When an acquisition fails half-way, what it took
@@ -7,8 +8,9 @@
 //! - A real device keeps the last file system that was made on it; its label `fsage` is how a later run, also
 //!   after a crash, recognises it as its own to overwrite ([`safety`]). Described file systems have no label
 //!   that we know of: their devices need the identifier of what is on them, or their own, every time.
-//! - Of a loop file or a real device `queue/wbt_lat_usec` and other queue settings but the scheduler are left alone: the volume is
-//!   measured as the host would use it. A virtual disk is the medium's model: what the kernel would set up for such a medium is set.
+//! - Of a loop file or a real device `queue/wbt_lat_usec` and other queue settings but the scheduler are left
+//!   alone: the volume is measured as the host would use it. A virtual disk is the medium's model: what the
+//!   kernel would set up for such a medium is set.
 
 use std::path::{Path, PathBuf};
 
@@ -236,7 +238,8 @@ impl Volume {
         Ok(Acquired { device: facts.path.clone(), facts, commands: taking.commands, taken: taking.taken })
     }
 
-    /// Gives it back: settings, loop device and file, in reverse order. Every step is tried even after one failed.
+    /// Gives it back: settings, loop device and file, in reverse order. Every step is tried even after one
+    /// failed.
     ///
     /// # Errors
     /// The first step that failed; what was not released stays leased for `fsage clean`.
@@ -274,7 +277,8 @@ impl Volume {
         }
     }
 
-    /// Whether a device would be taken now, by the safety rules. Reads, and asks no agent; a loop file or a virtual disk always would.
+    /// Whether a device would be taken now, by the safety rules. Reads, and asks no agent; a loop file or a
+    /// virtual disk always would.
     ///
     /// # Errors
     /// The rule that refuses it, or why it cannot be inspected.
@@ -346,7 +350,8 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Sets a setting of the queue; one that this kernel does not have, or not for this device, is left alone.
+    /// Sets a setting of the queue; one that this kernel does not have, or not for this device, is left
+    /// alone.
     fn queue_setting(&mut self, device: &Path, setting: &str, value: &str) -> Result<(), VolumeError> {
         let name = device.file_name().unwrap_or_default();
         let path = Path::new("/sys/class/block").join(name).join("queue").join(setting);

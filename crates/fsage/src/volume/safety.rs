@@ -4,21 +4,24 @@
 //! 1. The command line repeats the study's path (`--erase PATH`).
 //! 2. The path is stable: it will name the same device after a reboot. Kernel names (`/dev/sda`,
 //!    `/dev/nvme0n1`, `/dev/loop3`) are not, and need an identifier as well (`--erase PATH=IDENTIFIER`).
-//! 3. An identifier that is given is the device's own (the serial number of a disk, the `PARTUUID` of a partition), or that of what it
-//!    carries (the UUID of the file system or partition table that rule 7 found). A size identifies nothing.
+//! 3. An identifier that is given is the device's own (the serial number of a disk, the `PARTUUID` of a
+//!    partition), or that of what it carries (the UUID of the file system or partition table that rule 7
+//!    found). A size identifies nothing.
 //! 4. It has a size: it is there.
 //! 5. It carries neither the root file system nor the store, and it and its partitions are not mounted.
 //! 6. It is not swap, has no holders (LVM, md, crypt) and no partitions.
-//! 7. Its first 4 MiB and last 1 MiB are zeros, or a file system of fsage's own (labelled `fsage`), or what a restore of an image
-//!    left that did not end (its first block says `fsage-unfinished`); or the identifier given is that of exactly what it carries; or it is
-//!    the device's own and the path names that device, not a place ([`names_the_device`]). Data of a format that we do not know, and
-//!    what cannot be read, count as somebody's.
+//! 7. Its first 4 MiB and last 1 MiB are zeros, or a file system of fsage's own (labelled `fsage`), or what a
+//!    restore of an image left that did not end (its first block says `fsage-unfinished`); or the identifier
+//!    given is that of exactly what it carries; or it is the device's own and the path names that device, not
+//!    a place ([`names_the_device`]). Data of a format that we do not know, and what cannot be read, count as
+//!    somebody's.
 //! 8. It opens with `O_EXCL`: the kernel too says that nobody uses it.
 //!
-//! An identifier goes with the content that it is of: for the rest of the run the same device is known without it
-//! ([`EraseConsent`](super::EraseConsent)), which fulfils rules 2 and 3, not 7.
+//! An identifier goes with the content that it is of: for the rest of the run the same device is known
+//! without it ([`EraseConsent`](super::EraseConsent)), which fulfils rules 2 and 3, not 7.
 //!
-//! Limit: between this decision and mkfs somebody could write to the device. That it still is the same device is checked then.
+//! Limit: between this decision and mkfs somebody could write to the device. That it still is the same device
+//! is checked then.
 
 use std::path::{Path, PathBuf};
 
@@ -214,8 +217,8 @@ fn is_directly_in(folders: &[&str], path: &Path) -> bool {
 
 /// Decides whether the device at `path`, of which `facts` are known, may be overwritten.
 ///
-/// `store_mount` is the mount point of the file system that holds the store; `given_up`: an earlier decision of this run accepted the
-/// same device by an identifier.
+/// `store_mount` is the mount point of the file system that holds the store; `given_up`: an earlier decision
+/// of this run accepted the same device by an identifier.
 ///
 /// # Errors
 /// The first rule that it breaks.

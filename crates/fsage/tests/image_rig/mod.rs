@@ -120,7 +120,8 @@ impl Drop for Rig {
     }
 }
 
-/// A loop device that stands in for a disk, with a link that is a stable path. Its file is in a folder of its own.
+/// A loop device that stands in for a disk, with a link that is a stable path. Its file is in a folder of its
+/// own.
 pub struct Disk {
     pub device: PathBuf,
     pub link: PathBuf,

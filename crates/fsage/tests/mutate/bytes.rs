@@ -25,7 +25,8 @@ const NUMBERS: [i128; 17] = [
     1 << 70,
 ];
 
-/// Names that lead elsewhere, or that a terminal or a page would obey. `OUTSIDE` is replaced by the folder that must not change.
+/// Names that lead elsewhere, or that a terminal or a page would obey. `OUTSIDE` is replaced by the folder
+/// that must not change.
 const NAMES: [&str; 19] = [
     "",
     ".",

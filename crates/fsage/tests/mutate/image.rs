@@ -1,5 +1,5 @@
-//! Images: an accepted one is restored into the file that was named, and nowhere else. Written again by the format's description
-//! (`fsage_engine::image::format`), so that mutants have hashes that agree.
+//! Images: an accepted one is restored into the file that was named, and nowhere else. Written again by the
+//! format's description (`fsage_engine::image::format`), so that mutants have hashes that agree.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -69,7 +69,8 @@ impl Journals {
     }
 }
 
-/// A session that notes the first request that no journal may lead to. It removes files and directories, and does none of the others.
+/// A session that notes the first request that no journal may lead to. It removes files and directories, and
+/// does none of the others.
 fn session(wrong: &Arc<Mutex<Option<String>>>) -> Session {
     let wrong = Arc::clone(wrong);
     Target::scripted(Box::new(move |request, _| {

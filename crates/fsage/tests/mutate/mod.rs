@@ -23,8 +23,8 @@ pub trait Format {
     /// The bytes of a mutant.
     fn mutant(&mut self, dice: &mut Dice) -> Vec<u8>;
 
-    /// Reads it as the commands do, and does what follows: whether it was accepted. What the reader of such a file must never do is an
-    /// error.
+    /// Reads it as the commands do, and does what follows: whether it was accepted. What the reader of such a
+    /// file must never do is an error.
     fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String>;
 }
 

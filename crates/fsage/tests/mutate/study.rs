@@ -1,4 +1,5 @@
-//! Studies: an accepted one is planned, and its dry run writes nothing and says nothing that a terminal would obey.
+//! Studies: an accepted one is planned, and its dry run writes nothing and says nothing that a terminal would
+//! obey.
 
 use std::path::PathBuf;
 

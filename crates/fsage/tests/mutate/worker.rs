@@ -1,4 +1,5 @@
-//! A process that reads mutants, so that one which exhausts memory or hangs ends that process and not the test.
+//! A process that reads mutants, so that one which exhausts memory or hangs ends that process and not the
+//! test.
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};

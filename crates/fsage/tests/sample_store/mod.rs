@@ -1,5 +1,5 @@
-//! A store with made-up numbers, for tests of what reads stores. Nothing in it was measured: the host is called
-//! `made up` and the numbers follow simple formulas.
+//! A store with made-up numbers, for tests of what reads stores. Nothing in it was measured: the host is
+//! called `made up` and the numbers follow simple formulas.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

@@ -1,8 +1,9 @@
-//! What of a test is on the host: mounts, loop devices, processes, settings, control groups, trace instances, files.
+//! What of a test is on the host: mounts, loop devices, processes, settings, control groups, trace instances,
+//! files.
 //!
-//! Others may work on the same host. What has a path below the test's folder, or is a process with that path in its environment, is
-//! ours. A setting has no owner: one that differs is judged only while no other fsage runs, and [`Settings::unjudged`] counts
-//! the times it was not.
+//! Others may work on the same host. What has a path below the test's folder, or is a process with that path
+//! in its environment, is ours. A setting has no owner: one that differs is judged only while no other fsage
+//! runs, and [`Settings::unjudged`] counts the times it was not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,8 +20,8 @@ const HOST: [&str; 5] = [
     "/sys/module/fuse/parameters/enable_uring",
 ];
 
-/// Settings of a loop device that fsage changes and the device keeps for anyone who has it next. `rotational` is not among them: the
-/// kernel sets it, and the read-ahead, whenever a file is attached.
+/// Settings of a loop device that fsage changes and the device keeps for anyone who has it next. `rotational`
+/// is not among them: the kernel sets it, and the read-ahead, whenever a file is attached.
 const QUEUE: [&str; 3] = ["scheduler", "max_sectors_kb", "wbt_lat_usec"];
 
 /// How long another fsage may take until a setting is as it was.

@@ -47,8 +47,8 @@ pub trait Phase {
         }
     }
 
-    /// Whether what was done before is still done, and what is half done is not taken for done; after the recovery. Takes down
-    /// what is meant to stay.
+    /// Whether what was done before is still done, and what is half done is not taken for done; after the
+    /// recovery. Takes down what is meant to stay.
     fn check(&mut self, place: &Place, recovery: Recovery) -> Result<(), String>;
 
     /// Whether a file below the place, by its relative path, is one that stays.

@@ -21,7 +21,8 @@ pub struct Process {
     pub name: String,
 }
 
-/// Living processes, and whether the path `mark` is in their environment. The dead that nobody waited for have none.
+/// Living processes, and whether the path `mark` is in their environment. The dead that nobody waited for
+/// have none.
 fn processes(mark: &Path) -> Vec<(Process, bool)> {
     let mark = mark.to_str().unwrap().as_bytes();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -90,7 +91,8 @@ impl Strike {
         Self(chosen)
     }
 
-    /// Does it, and waits for the end of all but the lab: what was killed but has not ended is still there for anyone who looks.
+    /// Does it, and waits for the end of all but the lab: what was killed but has not ended is still there
+    /// for anyone who looks.
     pub fn at(&self, lab: u32, living: &BTreeSet<Process>) {
         for target in &self.0 {
             let name = match target {

@@ -16,7 +16,8 @@ pub use skip::skip;
 
 use fsage_engine::host::{loopback, mount};
 
-/// Builds the agent and the disk server beside it (testing one package does not build the programs of another) and returns the agent's path.
+/// Builds the agent and the disk server beside it (testing one package does not build the programs of
+/// another) and returns the agent's path.
 pub fn agent() -> &'static Path {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
     AGENT.get_or_init(|| {

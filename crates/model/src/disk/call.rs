@@ -117,12 +117,13 @@ calls! {
 
     /// Everything the server knows about itself and its disk.
     Stat -> ServerStat;
-    /// Bring the medium to rest, in model time: its buffer written, and what follows independent of what was before.
+    /// Bring the medium to rest, in model time: its buffer written, and what follows independent of what was
+    /// before.
     Rest -> ();
     /// Keep the present contents.
     Snapshot -> Kept;
-    /// Let the disk hold again what a snapshot holds. Nothing may be mounted on it: the kernel would not know. A log that was
-    /// kept ends.
+    /// Let the disk hold again what a snapshot holds. Nothing may be mounted on it: the kernel would not
+    /// know. A log that was kept ends.
     Revert {
         /// Its number.
         snapshot: SnapshotId,

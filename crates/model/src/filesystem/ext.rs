@@ -1,4 +1,5 @@
-//! ext2, ext3 and ext4 (`fs/ext4/ext4.h`). The superblock is at 1024; which of the three it is, its features say.
+//! ext2, ext3 and ext4 (`fs/ext4/ext4.h`). The superblock is at 1024; which of the three it is, its features
+//! say.
 
 use super::{
     FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic, MetadataImage,

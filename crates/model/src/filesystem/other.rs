@@ -1,7 +1,7 @@
 //! File systems without a driver: recognised on a volume, or distinguished by the load.
 //!
-//! Offsets from the formats' own headers: `f2fs_fs.h`, `nilfs2_ondisk.h`, `bcachefs_format.h`, `erofs_fs.h`, the FAT, NTFS and
-//! exFAT on-disk formats.
+//! Offsets from the formats' own headers: `f2fs_fs.h`, `nilfs2_ondisk.h`, `bcachefs_format.h`, `erofs_fs.h`,
+//! the FAT, NTFS and exFAT on-disk formats.
 
 use super::{FileSystemFacts, IdentifierForm, Magic};
 

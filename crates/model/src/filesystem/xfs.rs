@@ -22,7 +22,8 @@ pub static XFS: FileSystemFacts = FileSystemFacts {
     },
     clone_options: &["nouuid"],
     metadata_image: Some(MetadataImage::XfsMetadump),
-    // Its log worker, two hours, and what it trims of space set aside ahead, a day; both the largest there are.
+    // Its log worker, two hours, and what it trims of space set aside ahead, a day; both the largest there
+    // are.
     timers: &[
         ("/proc/sys/fs/xfs/xfssyncd_centisecs", "720000"),
         ("/proc/sys/fs/xfs/speculative_prealloc_lifetime", "86400"),

@@ -1,8 +1,9 @@
 //! Distributions of a tree that are finer than powers of two, or that sums do not tell.
 //!
-//! Rows are `(bound, count)` in rising order, and only rows that hold something are there: a row counts what is not
-//! above its bound and above the bound below it. Bounds are [`size_bound`] (four to a power of two: neighbours are at most a
-//! quarter apart) and [`count_bound`] (1, 2, 3, 4, then powers of two). Both keep 0 apart.
+//! Rows are `(bound, count)` in rising order, and only rows that hold something are there: a row counts what
+//! is not above its bound and above the bound below it. Bounds are [`size_bound`] (four to a power of two:
+//! neighbours are at most a quarter apart) and [`count_bound`] (1, 2, 3, 4, then powers of two). Both keep 0
+//! apart.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,8 @@ pub struct TreeDetail {
     pub depths: Vec<(u64, u64)>,
 }
 
-/// The bound of the row that counts `size`: the next of 2^n × (4, 5, 6, 7) / 4; 0 to 8 are bounds of their own.
+/// The bound of the row that counts `size`: the next of 2^n × (4, 5, 6, 7) / 4; 0 to 8 are bounds of their
+/// own.
 #[must_use]
 pub fn size_bound(size: u64) -> u64 {
     if size <= 8 {

@@ -39,12 +39,13 @@ pub struct Requests {
     pub bytes: u64,
     /// Dynamic layout score in 0..=1, 1 is perfect; absent without requests.
     pub layout_score: Option<f64>,
-    /// Share in 0..=1 of the requests, the first left out, that begin where the one before ended; absent below two.
+    /// Share in 0..=1 of the requests, the first left out, that begin where the one before ended; absent
+    /// below two.
     pub sequential_share: Option<f64>,
     /// Mean bytes of a request.
     pub mean_bytes: f64,
-    /// Distances in bytes from the end of one request to the begin of the next, forth or back; sequential ones are not
-    /// in it.
+    /// Distances in bytes from the end of one request to the begin of the next, forth or back; sequential
+    /// ones are not in it.
     pub seeks: SizeHistogram,
     /// Mean time from issue to completion in nanoseconds; absent where it cannot be known.
     pub mean_service_ns: Option<f64>,

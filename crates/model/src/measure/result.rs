@@ -26,8 +26,8 @@ pub struct MeasureResult {
     pub operations: u64,
     /// Block requests meanwhile; absent when they were not asked for or cannot be seen here.
     pub requests: Option<RequestSummary>,
-    /// What the virtual disk did meanwhile; absent on anything else. When it keeps `model` time, every time among `metrics`
-    /// is by the disk's clock and has `model` in its unit.
+    /// What the virtual disk did meanwhile; absent on anything else. When it keeps `model` time, every time
+    /// among `metrics` is by the disk's clock and has `model` in its unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
     /// Named values, the one to compare first.
@@ -41,8 +41,8 @@ pub struct MeasureResult {
 pub struct MeasureMetric {
     /// Unique within the measure; lower case with underscores.
     pub name: String,
-    /// Its unit: `s`, `s/GiB`, `ns`, `B/s`, `B`, `1/s`, or `1` for counts and shares. By a virtual disk's clock: `model s`,
-    /// `model s/GiB`, `model ns`, `B/model s`, `1/model s`.
+    /// Its unit: `s`, `s/GiB`, `ns`, `B/s`, `B`, `1/s`, or `1` for counts and shares. By a virtual disk's
+    /// clock: `model s`, `model s/GiB`, `model ns`, `B/model s`, `1/model s`.
     pub unit: String,
     /// The value.
     pub value: f64,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::size::Bytes;
 use crate::workload::SizeSpec;
 
-/// A measure, distinguished by `kind`. A new one is a variant here, a file beside this one and a line in the registry.
+/// A measure, distinguished by `kind`. A new one is a variant here, a file beside this one and a line in the
+/// registry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum MeasureSpec {
@@ -40,7 +41,8 @@ pub struct GrepSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ColdRandomReadSpec {
-    /// Reads (1 to 100 million); where they go is drawn by size, so that every old block is as likely as any other.
+    /// Reads (1 to 100 million); where they go is drawn by size, so that every old block is as likely as any
+    /// other.
     pub reads: u64,
     /// Let the kernel read ahead of each read.
     pub readahead: bool,

@@ -65,7 +65,8 @@ parameters! {
         queue_patience: 1..=1_000_000, "1";
     }
     choices {
-        /// What a volume is that is not as large as the disk: `scaled` (the whole disk, with fewer or more cylinders) or `outer-edge` (its outermost part).
+        /// What a volume is that is not as large as the disk: `scaled` (the whole disk, with fewer or more
+        /// cylinders) or `outer-edge` (its outermost part).
         placement: Placement;
     }
 }

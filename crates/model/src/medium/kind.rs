@@ -1,7 +1,7 @@
 //! The kinds of media: one file and one line each.
 //!
-//! A kind's file has its `Parameters` and `Overrides` (made by `parameters!`), the `PRESETS`, and whether it `TURNS`. Its model, with
-//! `new`, stands in the virtual disk's crate, under the same name.
+//! A kind's file has its `Parameters` and `Overrides` (made by `parameters!`), the `PRESETS`, and whether it
+//! `TURNS`. Its model, with `new`, stands in the virtual disk's crate, under the same name.
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};

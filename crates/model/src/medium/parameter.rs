@@ -1,8 +1,8 @@
 //! How a medium's parameters are declared: once, with their meaning, unit and range.
 //!
-//! From one table come the typed parameters, the overrides that a study or a flag may give (every one optional), the
-//! JSON schema, the check of ranges and the list that reports show. All numbers are whole: a float that two builds
-//! round differently would end the sameness of times.
+//! From one table come the typed parameters, the overrides that a study or a flag may give (every one
+//! optional), the JSON schema, the check of ranges and the list that reports show. All numbers are whole: a
+//! float that two builds round differently would end the sameness of times.
 
 use serde::Serialize;
 

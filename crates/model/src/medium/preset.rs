@@ -1,4 +1,5 @@
-//! The media that have a name, each after a device that somebody published figures of. They stand with their kind.
+//! The media that have a name, each after a device that somebody published figures of. They stand with their
+//! kind.
 
 use std::sync::LazyLock;
 

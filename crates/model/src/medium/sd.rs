@@ -63,8 +63,8 @@ pub(super) static PRESETS: &[Preset] = &[Preset {
     parameters: kind::Parameters::Sd(SD),
 }];
 
-/// Every time follows from the README's two tables, by least squares over the write rates and by the differences at the
-/// boundaries of reads; the interface is the high-speed mode of the SD specification.
+/// Every time follows from the README's two tables, by least squares over the write rates and by the
+/// differences at the boundaries of reads; the interface is the high-speed mode of the SD specification.
 const SD: Parameters = Parameters {
     unit_bytes: 4 << 20,
     open_units: 2,

@@ -1,8 +1,8 @@
 //! What a study or a flag says about the medium.
 //!
 //! Either a preset's name, or a table: `{ preset = "hdd-7200", rpm = 5400 }`; as a flag the same is written
-//! `hdd-7200,rpm=5400`. Reading one touches nothing and finds every wrong name and value; [`Spec::resolve`] makes the
-//! model for a size.
+//! `hdd-7200,rpm=5400`. Reading one touches nothing and finds every wrong name and value; [`Spec::resolve`]
+//! makes the model for a size.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -288,7 +288,8 @@ impl<'de> Visitor<'de> for NameOrTable {
     }
 }
 
-/// A name, or a table with the keys of every kind of medium: which of them suit the preset is checked when it is read.
+/// A name, or a table with the keys of every kind of medium: which of them suit the preset is checked when it
+/// is read.
 impl JsonSchema for MediumSpec {
     fn schema_name() -> Cow<'static, str> {
         "Medium".into()

@@ -9,9 +9,10 @@ pub const DISTANCE_NEAR: f64 = 0.05;
 /// Difference in the share of files in one extent that counts as near.
 pub const ONE_EXTENT_NEAR: f64 = 0.02;
 
-/// Kolmogorov–Smirnov distance of two lists of rows (upper bound, files, bytes): the greatest difference between the
-/// shares of files not larger than any bound (0..=1). Within a row it is blind: rows are at most a quarter wide. Empty files
-/// count as files of 1 byte, because a load makes none that are smaller. 1 when one side is empty.
+/// Kolmogorov–Smirnov distance of two lists of rows (upper bound, files, bytes): the greatest difference
+/// between the shares of files not larger than any bound (0..=1). Within a row it is blind: rows are at most
+/// a quarter wide. Empty files count as files of 1 byte, because a load makes none that are smaller. 1 when
+/// one side is empty.
 #[must_use]
 pub fn size_distance(one: &[(u64, u64, u64)], other: &[(u64, u64, u64)]) -> f64 {
     use crate::quantity::share;

@@ -1,6 +1,7 @@
 //! Every request as a type that names its reply.
 //!
-//! A request is JSON with its name in `request` (`{"request":"usage","directory":"/"}`), its reply the JSON of [`Call::Reply`] as it is.
+//! A request is JSON with its name in `request` (`{"request":"usage","directory":"/"}`), its reply the JSON
+//! of [`Call::Reply`] as it is.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -109,13 +110,14 @@ calls! {
     RunTool { argv: Vec<String>, timeout_ms: u64 } -> ToolOutput;
     /// The same, where what the program leaves in the background is to outlive the agent.
     StartServer { argv: Vec<String>, timeout_ms: u64 } -> ToolOutput;
-    /// Make a sparse file of `size_bytes` (when given) and attach it as a loop device. The reply is the device.
+    /// Make a sparse file of `size_bytes` (when given) and attach it as a loop device. The reply is the
+    /// device.
     LoopAttach { file: PathBuf, size_bytes: Option<u64>, sector_bytes: u32, direct_io: bool } -> PathBuf;
-    /// Detach every loop device whose backing file is `file`; none is not an error. `backing` is the file that was attached under this
-    /// name: another one of that name keeps its devices, and the reply says why.
+    /// Detach every loop device whose backing file is `file`; none is not an error. `backing` is the file
+    /// that was attached under this name: another one of that name keeps its devices, and the reply says why.
     LoopDetach { file: PathBuf, backing: Option<BackingFile> } -> Option<String>;
-    /// End the virtual disk served from `directory`, killing its server when it does not go, and remove the folder; one
-    /// that is gone is not an error.
+    /// End the virtual disk served from `directory`, killing its server when it does not go, and remove the
+    /// folder; one that is gone is not an error.
     EndDisk { directory: PathBuf } -> ();
     /// What the virtual disk under `directory` says of itself.
     /// The reply is `None` where there is none.
@@ -126,14 +128,15 @@ calls! {
     MakeDirectory { directory: PathBuf } -> ();
     /// Make a directory to work in; one that is there is not an error.
     MakeFolder { directory: Location } -> ();
-    /// Remove a file that the lab made, or an empty directory (one that is not empty stays, as does what is mounted on); a missing one is not
-    /// an error. What has its name and is another is left and the reply says why.
+    /// Remove a file that the lab made, or an empty directory (one that is not empty stays, as does what is
+    /// mounted on); a missing one is not an error. What has its name and is another is left and the reply
+    /// says why.
     RemoveMade { path: PathBuf, directory: bool, made: Made } -> Option<String>;
     /// What is known about a block device, for the safety rules.
     BlockFacts { device: PathBuf } -> super::BlockFacts;
-    /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the agent attaches are held
-    /// without it. Only what is held is mounted, written an image to, or has the settings of its queue changed, and it is compared with
-    /// what it was before each time.
+    /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the
+    /// agent attaches are held without it. Only what is held is mounted, written an image to, or has the
+    /// settings of its queue changed, and it is compared with what it was before each time.
     HoldDevice { device: PathBuf, identity: DeviceIdentity } -> ();
     /// Hold a block device no longer; one that is not held is not an error.
     LetDeviceGo { device: PathBuf } -> ();
@@ -143,10 +146,11 @@ calls! {
     MountAgain { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> } -> ();
     /// Make what another program mounted `nosuid,nodev,noexec`.
     RestrictMount { point: PathBuf } -> ();
-    /// Mount a device that is held, always `nosuid,nodev,noexec`, in a folder that only this user may enter; options as for mount(8) `-o`.
+    /// Mount a device that is held, always `nosuid,nodev,noexec`, in a folder that only this user may enter;
+    /// options as for mount(8) `-o`.
     Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> } -> ();
-    /// Unmount what this agent mounted there, or whatever is where it mounted nothing, waiting some seconds while it is busy; not
-    /// mounted is not an error, something else mounted over it is.
+    /// Unmount what this agent mounted there, or whatever is where it mounted nothing, waiting some seconds
+    /// while it is busy; not mounted is not an error, something else mounted over it is.
     Unmount { point: PathBuf } -> ();
     /// What a sysfs or procfs setting is now.
     Get { path: PathBuf } -> String;
@@ -169,8 +173,8 @@ calls! {
     /// `FITRIM` of the whole file system.
     /// The reply is the bytes trimmed.
     Trim { directory: Location } -> u64;
-    /// Run a load, with `Event::Tick`, `Event::Probe`, `Event::Progress` and chunks. `mount`: the mount point that its
-    /// directory must be below; absent where the directory is the user's own choice.
+    /// Run a load, with `Event::Tick`, `Event::Probe`, `Event::Progress` and chunks. `mount`: the mount point
+    /// that its directory must be below; absent where the directory is the user's own choice.
     Load {
         load: Box<LoadSpec>,
         #[serde(default)]
@@ -183,10 +187,11 @@ calls! {
         #[serde(default)]
         options: ReplayOptions,
     } -> ReplayResult;
-    /// Set a workload up on several volumes: makes the initial directories. One at a time; an earlier one is forgotten.
+    /// Set a workload up on several volumes: makes the initial directories. One at a time; an earlier one is
+    /// forgotten.
     LockstepBegin { lockstep: Box<LockstepSpec> } -> ();
-    /// Go on until round `until` is over: with `Event::Progress`. Nothing stays open afterwards. `Stop` ends it in the
-    /// middle of a round.
+    /// Go on until round `until` is over: with `Event::Progress`. Nothing stays open afterwards. `Stop` ends
+    /// it in the middle of a round.
     LockstepRun { until: u64 } -> LockstepResult;
     /// Compare what is on every volume with what the workload made, and forget the workload.
     LockstepEnd -> ();
@@ -198,24 +203,27 @@ calls! {
         #[serde(default)]
         detail: bool,
     } -> Scanned;
-    /// Where every file below a directory lies, with chunks that have one JSON line (`PlacedFile`) per file. `cells`: stretches of
-    /// equal length that the volume is divided into.
+    /// Where every file below a directory lies, with chunks that have one JSON line (`PlacedFile`) per file.
+    /// `cells`: stretches of equal length that the volume is divided into.
     Places { directory: Location, cells: u64 } -> Placed;
     /// Free space of the file system that holds `directory`.
     FreeSpace { directory: Location } -> layout::FreeSpace;
     /// `statfs` of the file system that holds `directory`.
     Usage { directory: PathBuf } -> super::Usage;
-    /// Check every block of self-describing data below a directory, on its own file system only unless `cross_mounts`.
+    /// Check every block of self-describing data below a directory, on its own file system only unless
+    /// `cross_mounts`.
     Verify {
         directory: Location,
         #[serde(default)]
         cross_mounts: bool,
     } -> VerifyResult;
-    /// Attach a file or block device as a loop device that refuses every write, with direct I/O where it can be.
+    /// Attach a file or block device as a loop device that refuses every write, with direct I/O where it can
+    /// be.
     LoopAttachReadOnly { file: PathBuf, sector_bytes: u32 } -> PathBuf;
-    /// Save a volume as an image: with `Event::Progress` (blocks). `point` is where its file system is mounted
-    /// from a read-only loop device over it, or, with `frozen`, itself; without it, or with `all_blocks`, every block is saved. `level` is zstd's,
-    /// `threads` 0 takes what suits. It has no name until it is complete.
+    /// Save a volume as an image: with `Event::Progress` (blocks). `point` is where its file system is
+    /// mounted from a read-only loop device over it, or, with `frozen`, itself; without it, or with
+    /// `all_blocks`, every block is saved. `level` is zstd's, `threads` 0 takes what suits. It has no name
+    /// until it is complete.
     ImageSave {
         device: PathBuf,
         point: Option<PathBuf>,
@@ -226,8 +234,8 @@ calls! {
         threads: u32,
         facts: BTreeMap<String, String>,
     } -> ImageSummary;
-    /// Write an image to a device or file (made when it is not there), which loses what it has, discarded first with `trim`; with
-    /// `Event::Progress` (blocks).
+    /// Write an image to a device or file (made when it is not there), which loses what it has, discarded
+    /// first with `trim`; with `Event::Progress` (blocks).
     ImageRestore { file: PathBuf, device: PathBuf, trim: bool, threads: u32 } -> ImageSummary;
     /// Check every byte of an image, with `Event::Progress` (blocks).
     ImageVerify { file: PathBuf, threads: u32 } -> ImageSummary;
@@ -235,9 +243,9 @@ calls! {
     ImageMaterialise { directory: PathBuf } -> ();
     /// What an image is of.
     ImageInfo { file: PathBuf } -> ImageSummary;
-    /// Run measures below `directory`: with `Event::Progress`. `device` whose requests
-    /// are seen: absent, what `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`)
-    /// that is made for it and removed; absent, requests are not inspected. `Stop` ends it with a failure.
+    /// Run measures below `directory`: with `Event::Progress`. `device` whose requests are seen: absent, what
+    /// `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`) that is made for
+    /// it and removed; absent, requests are not inspected. `Stop` ends it with a failure.
     Measure {
         measure: MeasureSpec,
         directory: Location,
@@ -245,13 +253,15 @@ calls! {
         seed: u64,
         trace_instance: Option<String>,
     } -> MeasureResult;
-    /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open until it is removed.
-    /// The reply is a path through the descriptor that the agent holds, which nobody can redirect. One that is there is an error.
+    /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open
+    /// until it is removed. The reply is a path through the descriptor that the agent holds, which nobody can
+    /// redirect. One that is there is an error.
     MakeMeasureFolder { directory: Location } -> PathBuf;
-    /// Remove the folder `fsage-measure` below `directory` with what is in it, and sync; a missing one is not an error.
+    /// Remove the folder `fsage-measure` below `directory` with what is in it, and sync; a missing one is not
+    /// an error.
     RemoveMeasureFolder { directory: Location } -> ();
-    /// Copy the logical tree below `from`, in directory order and with one thread, into the empty directory `to`:
-    /// with `Event::Progress`. `Stop` ends it with a failure.
+    /// Copy the logical tree below `from`, in directory order and with one thread, into the empty directory
+    /// `to`: with `Event::Progress`. `Stop` ends it with a failure.
     Copy { from: Location, to: Location } -> Copied;
     /// Remove a trace instance of ours; one that is not there is not an error.
     RemoveTraceInstance { name: String } -> ();
@@ -259,7 +269,8 @@ calls! {
     Pause -> ();
     /// Go on.
     Resume -> ();
-    /// End the running load; its reply comes as usual, stopped by `asked`. In `fast` mode the data is written in place first.
+    /// End the running load; its reply comes as usual, stopped by `asked`. In `fast` mode the data is written
+    /// in place first.
     Stop -> ();
     /// The same without writing the data: the result says `materialised: false`.
     Abandon -> ();

@@ -148,7 +148,8 @@ impl WorkloadError {
     }
 }
 
-/// How to ask for a size that a volume can hold: the largest power of two in a sixteenth of it, so that several files have room.
+/// How to ask for a size that a volume can hold: the largest power of two in a sixteenth of it, so that
+/// several files have room.
 fn smaller(key: &str, volume: Bytes) -> String {
     let fits = (volume.0 / 16).max(4096);
     let fits = Bytes(1 << fits.ilog2());

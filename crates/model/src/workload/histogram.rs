@@ -10,14 +10,15 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistogramSpec {
-    /// How large files are: `[upper bound, weight]` in rising order; sizes are alike within a row. A file of Geriatrix's says
-    /// what sizes there are: each file has one of them.
+    /// How large files are: `[upper bound, weight]` in rising order; sizes are alike within a row. A file of
+    /// Geriatrix's says what sizes there are: each file has one of them.
     pub sizes: HistogramSource<(Bytes, f64)>,
-    /// How deep files lie: `[depth, weight, directories]` in rising order: weight of the files in directories of that depth,
-    /// and how many such directories there are (0 stands for 1). The thread's own directory has depth 0.
+    /// How deep files lie: `[depth, weight, directories]` in rising order: weight of the files in directories
+    /// of that depth, and how many such directories there are (0 stands for 1). The thread's own directory
+    /// has depth 0.
     pub depths: HistogramSource<(u32, f64, u32)>,
-    /// How old files are: `[upper bound, weight]` in rising order. Only the bounds' ratios count: the last one is the whole
-    /// time since the first file, measured in files made and deleted.
+    /// How old files are: `[upper bound, weight]` in rising order. Only the bounds' ratios count: the last
+    /// one is the whole time since the first file, measured in files made and deleted.
     pub ages: HistogramSource<(f64, f64)>,
     /// Share of the volume (above 0, at most 1) that is held.
     pub target: f64,
@@ -25,8 +26,8 @@ pub struct HistogramSpec {
     pub replace: f64,
     /// Rounds after which it ends at the latest, at least 1.
     pub rounds: u64,
-    /// It ends after the round that brings every histogram this near (0..=1): the share of the files that would have to be in
-    /// another row.
+    /// It ends after the round that brings every histogram this near (0..=1): the share of the files that
+    /// would have to be in another row.
     pub accuracy: f64,
 }
 
@@ -57,7 +58,8 @@ impl Parameters for HistogramSpec {
 }
 
 impl Default for HistogramSpec {
-    /// Sizes: the lognormal of Agrawal et al. 2007 by factors of four, cut at 4 MiB. The rest are numbers of our own.
+    /// Sizes: the lognormal of Agrawal et al. 2007 by factors of four, cut at 4 MiB. The rest are numbers of
+    /// our own.
     fn default() -> Self {
         let sizes = [(1, 15.0), (4, 17.0), (16, 22.0), (64, 21.0), (256, 14.0), (1024, 7.5), (4096, 2.8)];
         let sizes = sizes.map(|(kibibytes, weight)| (Bytes(kibibytes << 10), weight)).to_vec();

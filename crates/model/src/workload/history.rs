@@ -22,7 +22,8 @@ pub enum HistorySpec {
 pub struct SyntheticHistory {
     /// Files at the start (1..=10000000).
     pub files: u64,
-    /// Directories at the start (1..=1000000), each below one drawn at random from those before it and the top.
+    /// Directories at the start (1..=1000000), each below one drawn at random from those before it and the
+    /// top.
     pub directories: u64,
     /// How large a new file is.
     pub file_size: SizeSpec,
@@ -32,7 +33,8 @@ pub struct SyntheticHistory {
     pub changes: f64,
     /// Share of the changes (0..=1) that add a file.
     pub added: f64,
-    /// Share of the changes (0..=1, with `added` at most 1) that remove a file; the others write a file again.
+    /// Share of the changes (0..=1, with `added` at most 1) that remove a file; the others write a file
+    /// again.
     pub removed: f64,
     /// Chance (0..=1) that an added file begins a new directory.
     pub new_directory: f64,
@@ -42,14 +44,15 @@ pub struct SyntheticHistory {
     pub churn: f64,
     /// Chance (0..=1) that the next file of a commit is in the directory of the last one.
     pub locality: f64,
-    /// How unequally files are changed (1..=100): with 1 all alike, with 3 an eighth of them gets half of the changes.
+    /// How unequally files are changed (1..=100): with 1 all alike, with 3 an eighth of them gets half of the
+    /// changes.
     pub skew: f64,
 }
 
 /// A history as data. Paths and directories are numbers.
 ///
-/// That of a repository or of listings is made where `fsage` runs: each path gets a number when it first appears, a renamed
-/// file is one path removed and another written.
+/// That of a repository or of listings is made where `fsage` runs: each path gets a number when it first
+/// appears, a renamed file is one path removed and another written.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedHistory {
@@ -77,10 +80,11 @@ pub struct RecordedCommit {
 pub struct GitSpec {
     /// The history that every clone follows.
     pub history: HistorySpec,
-    /// Share of the volume (above 0, at most 1) that is filled with clones of the first commit, as many as fit.
+    /// Share of the volume (above 0, at most 1) that is filled with clones of the first commit, as many as
+    /// fit.
     pub fill: f64,
-    /// Commits that are pulled in all, by one clone after the other; at least 1. It ends earlier when every clone has
-    /// the whole history, or no clone is left.
+    /// Commits that are pulled in all, by one clone after the other; at least 1. It ends earlier when every
+    /// clone has the whole history, or no clone is left.
     pub steps: u64,
     /// Commits of a clone between two that pack its objects; 0: never.
     pub gc_every: u64,

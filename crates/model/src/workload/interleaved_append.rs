@@ -10,8 +10,8 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InterleavedAppendSpec {
-    /// Files that grow in turn (1..=65536), of each thread: the more, the further apart the blocks of a file come to lie.
-    /// With 1 file nothing is interleaved.
+    /// Files that grow in turn (1..=65536), of each thread: the more, the further apart the blocks of a file
+    /// come to lie. With 1 file nothing is interleaved.
     pub set: u64,
     /// Size that a file has when it is done.
     pub file_size: SizeSpec,

@@ -12,7 +12,8 @@ use crate::size::Bytes;
 pub struct MailSpec {
     /// Boxes over all threads, at least 1 a thread and at most 1000000.
     pub boxes: u64,
-    /// How unequal the boxes are (0..=4): box number n is chosen with a weight of 1 / n^`skew` (Zipf). 0: all alike.
+    /// How unequal the boxes are (0..=4): box number n is chosen with a weight of 1 / n^`skew` (Zipf). 0: all
+    /// alike.
     pub skew: f64,
     /// How large a message is.
     pub message_size: SizeSpec,
@@ -20,8 +21,8 @@ pub struct MailSpec {
     pub weights: MailWeights,
     /// Whether a message is synced before it appears in its box, as a server must that acknowledges it.
     pub fsync: bool,
-    /// Share of the volume (above 0, at most 1) that is held: below it messages are only delivered, above it the oldest
-    /// of all boxes are deleted.
+    /// Share of the volume (above 0, at most 1) that is held: below it messages are only delivered, above it
+    /// the oldest of all boxes are deleted.
     pub target: f64,
 }
 

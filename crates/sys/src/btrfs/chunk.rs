@@ -97,8 +97,9 @@ impl Chunk {
         different.max(1)
     }
 
-    /// Device and byte offset of every copy of an address, where each copy lies in one piece; empty for striped profiles, whose
-    /// neighbouring addresses are not neighbours on the device, and outside of the chunk.
+    /// Device and byte offset of every copy of an address, where each copy lies in one piece; empty for
+    /// striped profiles, whose neighbouring addresses are not neighbours on the device, and outside of the
+    /// chunk.
     pub fn copies_of(&self, logical: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         const STRIPED: u64 = RAID0 | RAID10 | RAID5 | RAID6;
         let within = logical.checked_sub(self.logical).filter(|within| *within < self.length);

@@ -1,4 +1,5 @@
-//! Searching a tree (`BTRFS_IOC_TREE_SEARCH_V2`): a stretch of keys in one request, item by item out of the answer.
+//! Searching a tree (`BTRFS_IOC_TREE_SEARCH_V2`): a stretch of keys in one request, item by item out of the
+//! answer.
 
 use std::os::fd::BorrowedFd;
 
@@ -8,7 +9,8 @@ use crate::aligned::AlignedBuffer;
 use crate::bytes::{Writer, le64_at, u32_at, u64_at};
 use crate::ioctl::Request;
 
-/// `struct btrfs_ioctl_search_key` and the buffer's size: `struct btrfs_ioctl_search_args_v2` without its buffer.
+/// `struct btrfs_ioctl_search_key` and the buffer's size: `struct btrfs_ioctl_search_args_v2` without its
+/// buffer.
 #[repr(C)]
 struct Header {
     key: [u64; 13],
@@ -108,14 +110,14 @@ impl<'a> Search<'a> {
         let writer = writer.u64(first.offset).u64(last.offset).u64(0).u64(u64::MAX);
         let writer = writer.u32(first.kind).u32(last.kind).u32(u32::MAX).u32(0);
         writer.u64(0).u64(0).u64(0).u64(0).u64(u64::try_from(BUFFER_BYTES).unwrap_or(0));
-        // SAFETY: the buffer starts with a `btrfs_ioctl_search_args_v2` that was just filled in and has room for the bytes
-        // that it declares; it is aligned to 4096.
+        // SAFETY: the buffer starts with a `btrfs_ioctl_search_args_v2` that was just filled in and has room
+        // for the bytes that it declares; it is aligned to 4096.
         unsafe { BTRFS_IOC_TREE_SEARCH_V2.call(self.fd, self.buffer.as_mut_ptr().cast()) }.map(drop)
     }
 }
 
-/// The items in an answer: a `struct btrfs_ioctl_search_args_v2` whose buffer holds `nr_items` headers, each followed by its body. A `None` ends the
-/// iteration where the bytes end too early.
+/// The items in an answer: a `struct btrfs_ioctl_search_args_v2` whose buffer holds `nr_items` headers, each
+/// followed by its body. A `None` ends the iteration where the bytes end too early.
 pub fn decode(answer: &[u8]) -> impl Iterator<Item = Option<Item<'_>>> {
     let mut left = u32_at(answer, 64).unwrap_or(0);
     let mut rest = answer.get(HEADER_BYTES..).unwrap_or_default();

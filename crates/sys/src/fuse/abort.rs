@@ -9,8 +9,8 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use crate::{Error, Result};
 
-/// The file that ends a connection when it is written to. Everyone who waits gets an error at once, and so does everyone who
-/// asks later.
+/// The file that ends a connection when it is written to. Everyone who waits gets an error at once, and so
+/// does everyone who asks later.
 #[derive(Debug)]
 pub struct Abort {
     file: OwnedFd,
@@ -18,8 +18,8 @@ pub struct Abort {
 }
 
 impl Abort {
-    /// That of what is mounted at `point`. No request is sent: the server need not be alive. Where the control file system is
-    /// mounted nowhere it is reached through a mount that has no place in the tree.
+    /// That of what is mounted at `point`. No request is sent: the server need not be alive. Where the
+    /// control file system is mounted nowhere it is reached through a mount that has no place in the tree.
     ///
     /// # Errors
     /// `ENOENT` when nothing of FUSE is mounted there; `EPERM`.

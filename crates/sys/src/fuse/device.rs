@@ -15,8 +15,8 @@ use crate::aligned::AlignedBuffer;
 use crate::bytes::u32_at;
 use crate::{Error, Result, mount};
 
-/// An open `/dev/fuse`. When the last copy of its descriptor is closed the kernel ends the connection: anyone who waits gets `EIO`
-/// or `ENOTCONN`.
+/// An open `/dev/fuse`. When the last copy of its descriptor is closed the kernel ends the connection: anyone
+/// who waits gets `EIO` or `ENOTCONN`.
 #[derive(Debug)]
 pub struct Device {
     fd: OwnedFd,
@@ -33,7 +33,8 @@ pub enum Received {
     Ended,
 }
 
-/// Room for one request, and for the data of its answer. It is one piece, laid so that the data of a write begins at a page boundary.
+/// Room for one request, and for the data of its answer. It is one piece, laid so that the data of a write
+/// begins at a page boundary.
 #[derive(Debug)]
 pub struct MessageBuffer {
     memory: AlignedBuffer,
@@ -106,8 +107,8 @@ impl Device {
         Ok(Self { fd })
     }
 
-    /// Mounts it at `point` for root alone. The kernel sends its first request at once and lets everyone else wait until
-    /// it is answered.
+    /// Mounts it at `point` for root alone. The kernel sends its first request at once and lets everyone else
+    /// wait until it is answered.
     ///
     /// # Errors
     /// What `mount(2)` gives.
@@ -157,7 +158,8 @@ impl Device {
         }
     }
 
-    /// Answers a request: an error number or 0, and the bytes of the answer. An answer that nobody waits for any more is dropped.
+    /// Answers a request: an error number or 0, and the bytes of the answer. An answer that nobody waits for
+    /// any more is dropped.
     ///
     /// # Errors
     /// `EINVAL` for an answer that the kernel finds senseless.
@@ -169,7 +171,8 @@ impl Device {
         let parts = if body.is_empty() { &parts[..1] } else { &parts[..] };
         loop {
             match rustix::io::writev(&self.fd, parts) {
-                // ENOENT: who asked was interrupted meanwhile. ENODEV: the connection has ended, which the next read says.
+                // ENOENT: who asked was interrupted meanwhile. ENODEV: the connection has ended, which the
+                // next read says.
                 Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(Error::call("write /dev/fuse")(errno)),

@@ -188,8 +188,8 @@ pub const fn directory_entry_bytes(name: &[u8]) -> usize {
     (24 + name.len()).next_multiple_of(8)
 }
 
-/// Puts a directory entry at the start of `bytes`, which has room for [`directory_entry_bytes`]. `next` is the offset
-/// that a listing continues from; `kind` is `DT_…`.
+/// Puts a directory entry at the start of `bytes`, which has room for [`directory_entry_bytes`]. `next` is
+/// the offset that a listing continues from; `kind` is `DT_…`.
 pub fn directory_entry(bytes: &mut [u8], node: u64, next: u64, kind: u32, name: &[u8]) {
     let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
     Writer::new(bytes).u64(node).u64(next).u32(length).u32(kind).bytes(name);

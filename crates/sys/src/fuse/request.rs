@@ -16,7 +16,8 @@ pub struct Header {
     pub node: u64,
 }
 
-/// A request in its three parts. Where the kernel gave them in one piece, [`fixed_bytes`] says where the second one ends.
+/// A request in its three parts. Where the kernel gave them in one piece, [`fixed_bytes`] says where the
+/// second one ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     /// [`HEADER_BYTES`] bytes.

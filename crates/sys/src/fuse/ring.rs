@@ -1,11 +1,13 @@
 //! Requests and answers by io_uring (`Documentation/filesystems/fuse-io-uring.rst`, kernel 6.14).
 //!
-//! The kernel has a queue of requests for each possible CPU. Every entry that we register with a queue is room for one request: the
-//! kernel fills it and says so by a completion; we put the answer into the same room, and one submission hands it back and asks for
-//! the next request. So one system call answers everything that was served and takes everything that waits. Forgotten nodes and
-//! interrupts still come by the device.
+//! The kernel has a queue of requests for each possible CPU. Every entry that we register with a queue is
+//! room for one request: the kernel fills it and says so by a completion; we put the answer into the same
+//! room, and one submission hands it back and asks for the next request. So one system call answers
+//! everything that was served and takes everything that waits. Forgotten nodes and interrupts still come by
+//! the device.
 //!
-//! An entry's memory is either ours, as an [`Entry`], or the kernel's; the move from one to the other is the move of the value.
+//! An entry's memory is either ours, as an [`Entry`], or the kernel's; the move from one to the other is the
+//! move of the value.
 //!
 //! ```text
 //! 0    header of the request (40), then of the answer (16)
@@ -123,8 +125,9 @@ pub fn is_available() -> bool {
 }
 
 impl Ring {
-    /// Registers `depth` entries with each of `queues` queues, with room for `payload_bytes`, of which `touched_bytes` are touched. The
-    /// kernel must have agreed to [`reply::OVER_IO_URING`]; it lets nobody use the mount before every queue has an entry.
+    /// Registers `depth` entries with each of `queues` queues, with room for `payload_bytes`, of which
+    /// `touched_bytes` are touched. The kernel must have agreed to [`reply::OVER_IO_URING`]; it lets nobody
+    /// use the mount before every queue has an entry.
     ///
     /// # Errors
     /// What the kernel says: `EOPNOTSUPP` when it did not agree, `EINVAL` for too small a payload.
@@ -197,8 +200,9 @@ impl Ring {
 
     fn push(&mut self, submission: &Submission) -> Result<()> {
         loop {
-            // SAFETY: an entry's memory stays where it is and is used by nobody else while it is in `held`, which it leaves when its
-            // completion has come; `drop` leaks what never came back. A poll has no memory.
+            // SAFETY: an entry's memory stays where it is and is used by nobody else while it is in `held`,
+            // which it leaves when its completion has come; `drop` leaks what never came back. A poll has no
+            // memory.
             if unsafe { self.uring.push(submission) } {
                 return Ok(());
             }
@@ -221,8 +225,8 @@ impl Ring {
         self.push(&submission)
     }
 
-    /// Sends what was answered, adds the requests that have come to `arrived`, and waits for one if there is none, at most `timeout_ns`. Returns
-    /// early when a signal arrives.
+    /// Sends what was answered, adds the requests that have come to `arrived`, and waits for one if there is
+    /// none, at most `timeout_ns`. Returns early when a signal arrives.
     ///
     /// # Errors
     /// What the kernel says about an entry.
@@ -264,8 +268,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Answers: an error number or 0, and how many bytes of the entry's data are the body. It is sent with the next
-    /// [`Ring::receive`].
+    /// Answers: an error number or 0, and how many bytes of the entry's data are the body. It is sent with
+    /// the next [`Ring::receive`].
     ///
     /// # Errors
     /// What the kernel says when the ring is full and has to be emptied first.

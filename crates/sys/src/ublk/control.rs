@@ -68,8 +68,9 @@ impl Control {
         self.encoded
     }
 
-    /// Makes a device with one queue of `depth` requests of at most `max_transfer_bytes`, and returns its number: `/dev/ublkcN`
-    /// is there, `/dev/ublkbN` not yet. `mark` stays with it, so that it can be known again.
+    /// Makes a device with one queue of `depth` requests of at most `max_transfer_bytes`, and returns its
+    /// number: `/dev/ublkcN` is there, `/dev/ublkbN` not yet. `mark` stays with it, so that it can be known
+    /// again.
     ///
     /// # Errors
     /// `EPERM`, `EACCES`; `ENOSPC` when there are as many devices as the driver allows.
@@ -124,7 +125,8 @@ impl Control {
         self.command(DEL_DEV, device, &mut [], 0)
     }
 
-    /// One command, in a ring of its own: rings belong to a thread, and a device sees a handful of commands in its life.
+    /// One command, in a ring of its own: rings belong to a thread, and a device sees a handful of commands
+    /// in its life.
     fn command(&self, command: Command, device: u32, buffer: &mut [u8], value: u64) -> Result<()> {
         let mut memory = AlignedBuffer::new(buffer.len());
         memory.copy_from_slice(buffer);
@@ -136,7 +138,8 @@ impl Control {
             ..Submission::EMPTY
         };
         let mut uring = Uring::new(4)?;
-        // SAFETY: `memory` is used by nobody else until the completion has come, and never released if none comes.
+        // SAFETY: `memory` is used by nobody else until the completion has come, and never released if none
+        // comes.
         if !unsafe { uring.push(&submission) } {
             return Err(Error::Malformed { call: "io_uring_setup", what: "no room for one submission" });
         }

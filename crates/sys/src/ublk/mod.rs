@@ -1,15 +1,18 @@
-//! ublk: a block device whose requests a process answers (`linux/ublk_cmd.h`, `Documentation/block/ublk.rst`; kernel 6.0 with
-//! `CONFIG_BLK_DEV_UBLK`).
+//! ublk: a block device whose requests a process answers (`linux/ublk_cmd.h`, `Documentation/block/ublk.rst`;
+//! kernel 6.0 with `CONFIG_BLK_DEV_UBLK`).
 //!
-//! [`Control`] makes a device and ends it, by commands to `/dev/ublk-control`; [`Queue`] takes its requests and answers them, by
-//! commands to `/dev/ublkcN`. Every command goes through io_uring. What the kernel reads and writes is described here, as bytes.
+//! [`Control`] makes a device and ends it, by commands to `/dev/ublk-control`; [`Queue`] takes its requests
+//! and answers them, by commands to `/dev/ublkcN`. Every command goes through io_uring. What the kernel reads
+//! and writes is described here, as bytes.
 //!
-//! The order of a device's life: [`Control::add`], [`Control::set_parameters`], [`Queue::new`] in the thread that serves,
-//! [`Control::start`] (which waits for the queue, and asks it for the partition table, so it needs another thread), then
-//! `/dev/ublkbN` is there; [`Control::stop`] (after which the queue says that it has ended), the queue dropped, [`Control::delete`].
+//! The order of a device's life: [`Control::add`], [`Control::set_parameters`], [`Queue::new`] in the thread
+//! that serves, [`Control::start`] (which waits for the queue, and asks it for the partition table, so it
+//! needs another thread), then `/dev/ublkbN` is there; [`Control::stop`] (after which the queue says that it
+//! has ended), the queue dropped, [`Control::delete`].
 //!
-//! Known limit: **not tried on a real driver.** The numbers and layouts are those of the header of Linux 6.1, with the numbers of 6.4 (they carry
-//! direction and size, as those of ioctls do) where the kernel says that it has them.
+//! Known limit: **not tried on a real driver.** The numbers and layouts are those of the header of Linux 6.1,
+//! with the numbers of 6.4 (they carry direction and size, as those of ioctls do) where the kernel says that
+//! it has them.
 
 mod control;
 mod queue;
@@ -40,7 +43,8 @@ pub mod operation {
     pub const WRITE_ZEROES: u32 = 5;
 }
 
-/// `UBLK_IO_F_FUA` in [`Descriptor::op_flags`], which it is tested against as it is (not shifted by the operation's byte).
+/// `UBLK_IO_F_FUA` in [`Descriptor::op_flags`], which it is tested against as it is (not shifted by the
+/// operation's byte).
 pub const FLAG_FUA: u32 = 1 << 13;
 /// `UBLK_IO_F_NOUNMAP`, of a write of zeroes: the range stays allocated.
 pub const FLAG_NO_UNMAP: u32 = 1 << 15;

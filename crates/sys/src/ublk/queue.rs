@@ -1,10 +1,11 @@
 //! Requests and answers through `/dev/ublkcN` (`UBLK_IO_…`, `struct ublksrv_io_cmd`).
 //!
-//! The queue has as many entries as there may be requests under way. A command hands an entry to the kernel; its completion
-//! says that a request is in it: the descriptor in memory that is mapped from the device, the data of a write in the entry's own.
-//! The command that answers a request hands its entry back.
+//! The queue has as many entries as there may be requests under way. A command hands an entry to the kernel;
+//! its completion says that a request is in it: the descriptor in memory that is mapped from the device, the
+//! data of a write in the entry's own. The command that answers a request hands its entry back.
 //!
-//! An entry's memory is either ours, as an [`Entry`], or the kernel's; the move from one to the other is the move of the value.
+//! An entry's memory is either ours, as an [`Entry`], or the kernel's; the move from one to the other is the
+//! move of the value.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
@@ -68,8 +69,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Hands `depth` entries with room for `room_bytes` each to the kernel, of which `touched_bytes` are touched. Depth and room are those of
-    /// [`Control::add`].
+    /// Hands `depth` entries with room for `room_bytes` each to the kernel, of which `touched_bytes` are
+    /// touched. Depth and room are those of [`Control::add`].
     ///
     /// # Errors
     /// `ENOENT` when there is no such device, `EBUSY` when another process serves it.
@@ -117,8 +118,8 @@ impl Queue {
         };
         self.held[usize::from(tag)] = Some(entry);
         loop {
-            // SAFETY: an entry's memory stays where it is and is used by nobody else while it is in `held`, which it leaves when its
-            // completion has come; `drop` leaks what never came back.
+            // SAFETY: an entry's memory stays where it is and is used by nobody else while it is in `held`,
+            // which it leaves when its completion has come; `drop` leaks what never came back.
             if unsafe { self.uring.push(&submission) } {
                 return Ok(());
             }
@@ -126,8 +127,9 @@ impl Queue {
         }
     }
 
-    /// Sends what was answered, adds the requests that have come to `arrived`, and waits for one if there is none, at most `timeout_ns`.
-    /// Returns early when a signal arrives. `false`: the device was stopped, and no more will come.
+    /// Sends what was answered, adds the requests that have come to `arrived`, and waits for one if there is
+    /// none, at most `timeout_ns`. Returns early when a signal arrives. `false`: the device was stopped, and
+    /// no more will come.
     ///
     /// # Errors
     /// What the kernel says about an entry.
@@ -148,8 +150,8 @@ impl Queue {
             // `UBLK_IO_RES_OK`.
             0 => {
                 let place = self.descriptors.place::<Descriptor>(index * size_of::<Descriptor>());
-                // SAFETY: inside the mapping and aligned, as `place` checks; the kernel wrote it before the completion and leaves it
-                // until the request is answered.
+                // SAFETY: inside the mapping and aligned, as `place` checks; the kernel wrote it before the
+                // completion and leaves it until the request is answered.
                 entry.descriptor = unsafe { place.read_volatile() };
                 arrived.push(entry);
                 Ok(())
@@ -167,8 +169,8 @@ impl Queue {
         }
     }
 
-    /// Answers: bytes that were read or written, 0 of everything else, or a negative error number. It is sent with the next
-    /// [`Queue::receive`].
+    /// Answers: bytes that were read or written, 0 of everything else, or a negative error number. It is sent
+    /// with the next [`Queue::receive`].
     ///
     /// # Errors
     /// What the kernel says when the ring is full and has to be emptied first.

@@ -1,5 +1,5 @@
-//! A test that cannot run must not look like one that passed: the harness swallows what a passing test prints.
-//! The tests of every crate use this one file.
+//! A test that cannot run must not look like one that passed: the harness swallows what a passing test
+//! prints. The tests of every crate use this one file.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test may panic and say why it is skipped")]
 
@@ -7,8 +7,8 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::Write as _;
 
-/// Says that this test, or a part of it, cannot run and why: prints it, and appends a line to the file that the environment
-/// variable `FSAGE_SKIPS` names. `make test` counts those lines.
+/// Says that this test, or a part of it, cannot run and why: prints it, and appends a line to the file that
+/// the environment variable `FSAGE_SKIPS` names. `make test` counts those lines.
 pub fn skip(why: impl Display) {
     let program = std::env::current_exe().unwrap();
     let program = program.file_stem().unwrap().to_string_lossy();

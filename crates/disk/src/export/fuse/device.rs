@@ -7,9 +7,11 @@ use super::MAX_TRANSFER_BYTES;
 use super::engine::{Carrier, Reply, Slot, Wait};
 use crate::export::BATCH;
 
-/// Bytes of data that are gathered before they are served: more would only push each other out of the CPU's cache.
+/// Bytes of data that are gathered before they are served: more would only push each other out of the CPU's
+/// cache.
 const GATHER_BYTES: usize = 4 << 20;
-/// Of every slot this much is touched beforehand: what small requests need. Large ones touch the rest when they come.
+/// Of every slot this much is touched beforehand: what small requests need. Large ones touch the rest when
+/// they come.
 const TOUCHED_BYTES: usize = 64 << 10;
 
 impl Slot for MessageBuffer {

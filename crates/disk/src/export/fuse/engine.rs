@@ -1,10 +1,12 @@
 //! Requests from a carrier to the gate, and answers back.
 //!
-//! One thread. What waits is gathered, handed to the gate in one batch and answered; then again. In real time, answers are held until
-//! they are due; what arrives meanwhile waits and becomes the next batch, as it would in a device's queue, but flushes,
-//! discards and zeroes are served when they arrive (see [`crate::export::Gate`]).
+//! One thread. What waits is gathered, handed to the gate in one batch and answered; then again. In real
+//! time, answers are held until they are due; what arrives meanwhile waits and becomes the next batch, as it
+//! would in a device's queue, but flushes, discards and zeroes are served when they arrive (see
+//! [`crate::export::Gate`]).
 //!
-//! No memory is asked for once the loop runs: requests stay in the carrier's slots, which move between lists of fixed capacity.
+//! No memory is asked for once the loop runs: requests stay in the carrier's slots, which move between lists
+//! of fixed capacity.
 
 use fsage_model::disk::DiskTime;
 use fsage_sys::clock;
@@ -61,7 +63,8 @@ pub(super) enum Reply<'a> {
 pub(super) trait Carrier {
     type Slot: Slot;
 
-    /// Adds the requests that wait to `arrived`; waits for one if there is none. May come back with none. `false`: the mount is gone.
+    /// Adds the requests that wait to `arrived`; waits for one if there is none. May come back with none.
+    /// `false`: the mount is gone.
     fn receive(&mut self, arrived: &mut Vec<Self::Slot>, wait: Wait) -> fsage_sys::Result<bool>;
 
     /// Answers, and takes the slot back.
@@ -225,7 +228,8 @@ fn serve<B: Backend, S: Slot>(gate: &Gate<B>, jobs: &mut [Job<S>]) {
 fn transfer<S: Slot>(job: &mut Job<S>) -> Transfer<'_> {
     let length = usize::try_from(job.request.length_bytes).unwrap_or(usize::MAX);
     let data = match job.request.operation {
-        // A length that the slot has no room for fails at the gate: the data is not as long as the request says.
+        // A length that the slot has no room for fails at the gate: the data is not as long as the request
+        // says.
         Operation::Read => Data::In(job.slot.data_mut().get_mut(..length).unwrap_or_default()),
         Operation::Write => Data::Out(job.slot.message().payload),
         Operation::Flush | Operation::Discard | Operation::Zero => Data::None,

@@ -12,7 +12,8 @@ use crate::export::BATCH;
 
 /// As with the device's slots: what small requests need.
 const TOUCHED_BYTES: usize = 64 << 10;
-/// Every queue has at least this many entries: on machines with many CPUs there are more of them in all than a batch is long.
+/// Every queue has at least this many entries: on machines with many CPUs there are more of them in all than
+/// a batch is long.
 const LEAST_DEPTH: u16 = 4;
 
 impl Slot for Entry {
@@ -42,8 +43,8 @@ impl<'a> RingCarrier<'a> {
         Ok(Self { ring, device, scratch: MessageBuffer::new(size) })
     }
 
-    /// Takes what waits at the device: forgotten nodes and interrupts, which need no answer. Anything else would be a request from before the ring
-    /// was there, and there is none. `false`: the mount is gone.
+    /// Takes what waits at the device: forgotten nodes and interrupts, which need no answer. Anything else
+    /// would be a request from before the ring was there, and there is none. `false`: the mount is gone.
     fn drain_device(&mut self) -> fsage_sys::Result<bool> {
         loop {
             match self.device.receive(&mut self.scratch)? {

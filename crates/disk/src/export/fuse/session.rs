@@ -17,7 +17,8 @@ use super::uring_switch::UringSwitch;
 use super::{FILE_NAME, MAX_TRANSFER_BYTES};
 use crate::export::{Backend, Gate, Heartbeat};
 
-/// Requests that wait for us without a process waiting for them: the kernel's default of 12 would be the depth of the disk's queue.
+/// Requests that wait for us without a process waiting for them: the kernel's default of 12 would be the
+/// depth of the disk's queue.
 const MAX_BACKGROUND: u16 = 512;
 /// Largest request in pages.
 const MAX_PAGES: u16 = 256;
@@ -91,9 +92,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Mounts at `point` and agrees with the kernel on what both can do. `record` is where the old value of a kernel setting is noted while it is changed
-    /// (see [`super::restore_switch`]). Nobody who asks for the file gets an answer before
-    /// [`Session::serve`] runs.
+    /// Mounts at `point` and agrees with the kernel on what both can do. `record` is where the old value of a
+    /// kernel setting is noted while it is changed (see [`super::restore_switch`]). Nobody who asks for the
+    /// file gets an answer before [`Session::serve`] runs.
     ///
     /// # Errors
     /// As [`FuseError`]; nothing stays mounted then.

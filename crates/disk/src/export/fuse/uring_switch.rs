@@ -1,8 +1,9 @@
 //! The kernel's switch for FUSE over io_uring, off by default: on while a mount is made, then as it was.
 //!
-//! Servers that start side by side take turns by a lock on the switch itself, or the second would take the first one's setting for the
-//! administrator's. Before it is changed, its old value is written to a record beside the server's other files; anyone who cleans up after
-//! a server that was killed in this moment puts it back ([`restore`]).
+//! Servers that start side by side take turns by a lock on the switch itself, or the second would take the
+//! first one's setting for the administrator's. Before it is changed, its old value is written to a record
+//! beside the server's other files; anyone who cleans up after a server that was killed in this moment puts
+//! it back ([`restore`]).
 
 use std::fs::{self, File};
 use std::io;
@@ -21,7 +22,8 @@ pub(super) struct UringSwitch {
 }
 
 impl UringSwitch {
-    /// Switches it on, if there is one and we may. Otherwise the kernel does not offer io_uring, and that is all.
+    /// Switches it on, if there is one and we may. Otherwise the kernel does not offer io_uring, and that is
+    /// all.
     pub fn on(record: &Path) -> Self {
         Self::try_on(record).unwrap_or(Self { before: None, _lock: None })
     }

@@ -118,7 +118,8 @@ impl Connection {
         }
     }
 
-    /// Takes requests out of the buffer, as many as are whole and fit a batch. `false`: the client wants no more.
+    /// Takes requests out of the buffer, as many as are whole and fit a batch. `false`: the client wants no
+    /// more.
     fn gather(&mut self, batch: &mut Batch) -> io::Result<bool> {
         let mut reply = 0;
         while !batch.is_full() {

@@ -96,8 +96,8 @@ impl Device {
         Path::new(CONTROL_PATH).exists()
     }
 
-    /// Makes a device for the disk behind `gate`, and notes in the file `record` which it is. There is no block device before
-    /// [`Device::publish`].
+    /// Makes a device for the disk behind `gate`, and notes in the file `record` which it is. There is no
+    /// block device before [`Device::publish`].
     ///
     /// # Errors
     /// As [`UblkError`]; no device is left then.
@@ -200,7 +200,8 @@ impl Drop for Device {
     }
 }
 
-/// Removes the device that a process which is dead has noted in `record`, and the note. Nothing to do is fine.
+/// Removes the device that a process which is dead has noted in `record`, and the note. Nothing to do is
+/// fine.
 ///
 /// # Errors
 /// The note cannot be read or removed, or the device stays.
@@ -209,7 +210,8 @@ pub fn remove_left(record: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other?,
     };
-    // A note that was not written to its end is of a device that nobody could use; without the driver there is no device.
+    // A note that was not written to its end is of a device that nobody could use; without the driver there
+    // is no device.
     if let (Ok(noted), Ok(control)) = (serde_json::from_slice::<Record>(&text), Control::open())
         && control.mark(noted.device).is_ok_and(|mark| mark == noted.mark)
     {

@@ -1,7 +1,7 @@
 //! The disk as a block device of its own, `/dev/ublkbN`: no file system and no loop device in between.
 //!
-//! The kernel's ublk driver (6.0 and later, `CONFIG_BLK_DEV_UBLK`; `Documentation/block/ublk.rst`, `linux/ublk_cmd.h`) hands us what
-//! the block layer asks, as it asks it:
+//! The kernel's ublk driver (6.0 and later, `CONFIG_BLK_DEV_UBLK`; `Documentation/block/ublk.rst`,
+//! `linux/ublk_cmd.h`) hands us what the block layer asks, as it asks it:
 //!
 //! | ublk | request |
 //! | --- | --- |
@@ -11,11 +11,12 @@
 //! | `WRITE_ZEROES` | discard, since the disk then reads zeros too; with `NOUNMAP` zero |
 //! | everything else | `EOPNOTSUPP` |
 //!
-//! [`decode`], [`result`] and [`parameters`] say what this means, and touch nothing; [`serve()`] is the loop, over any [`Queue`];
-//! [`Device`] is the driver's side of it.
+//! [`decode`], [`result`] and [`parameters`] say what this means, and touch nothing; [`serve()`] is the loop,
+//! over any [`Queue`]; [`Device`] is the driver's side of it.
 //!
-//! **Known limit: not tried on a real driver.** The kernels at hand have none. What runs in tests is the loop and all that is pure, on a
-//! queue that is simulated; the commands to the driver are checked against its header, and no kernel has seen them.
+//! **Known limit: not tried on a real driver.** The kernels at hand have none. What runs in tests is the loop
+//! and all that is pure, on a queue that is simulated; the commands to the driver are checked against its
+//! header, and no kernel has seen them.
 
 mod device;
 mod request;

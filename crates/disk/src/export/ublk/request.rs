@@ -1,4 +1,5 @@
-//! What the driver's words mean: its descriptors as requests, our results as its numbers, a disk as its parameters.
+//! What the driver's words mean: its descriptors as requests, our results as its numbers, a disk as its
+//! parameters.
 
 use fsage_sys::ublk::{
     ATTRIBUTE_FUA, ATTRIBUTE_ROTATIONAL, ATTRIBUTE_VOLATILE_CACHE, Descriptor, FLAG_FUA, FLAG_NO_UNMAP,
@@ -13,7 +14,8 @@ use crate::request::{IoError, Operation, Request};
 /// The request of a descriptor. Whether the disk has its range is the gate's to say.
 ///
 /// # Errors
-/// `EOPNOTSUPP` for an operation that there is not, `EINVAL` for nothing to read, write, discard or zero, and for a start that no disk has.
+/// `EOPNOTSUPP` for an operation that there is not, `EINVAL` for nothing to read, write, discard or zero, and
+/// for a start that no disk has.
 pub fn decode(descriptor: &Descriptor) -> Result<Request, Errno> {
     let flags = descriptor.op_flags;
     let operation = match flags & 0xFF {
@@ -34,8 +36,8 @@ pub fn decode(descriptor: &Descriptor) -> Result<Request, Errno> {
     Ok(request)
 }
 
-/// What the driver is told of a request that was served: the bytes of a read or write, 0 of everything else, or a negative
-/// error number.
+/// What the driver is told of a request that was served: the bytes of a read or write, 0 of everything else,
+/// or a negative error number.
 #[must_use]
 pub fn result(request: &Request, result: Result<(), IoError>) -> i32 {
     match (result, request.operation) {
@@ -48,7 +50,8 @@ pub fn result(request: &Request, result: Result<(), IoError>) -> i32 {
     }
 }
 
-/// What the driver is told of a disk of `size_bytes` in blocks of `block_bytes`, a power of 2 of at least 512.
+/// What the driver is told of a disk of `size_bytes` in blocks of `block_bytes`, a power of 2 of at
+/// least 512.
 #[must_use]
 pub fn parameters(size_bytes: u64, block_bytes: u32, is_rotational: bool) -> Parameters {
     let shift = u8::try_from(block_bytes.trailing_zeros()).unwrap_or(u8::MAX);

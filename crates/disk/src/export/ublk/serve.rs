@@ -1,8 +1,9 @@
 //! Requests from a queue to the gate, and answers back.
 //!
-//! One thread. What waits is gathered, handed to the gate in one batch and answered; then again. In real time, answers to reads and writes
-//! are held until they are due; those that arrive meanwhile are the next batch, and everything else is served when it arrives (see
-//! [`crate::export::Gate`]). Answers may be given in any order. No memory is asked for once the loop runs.
+//! One thread. What waits is gathered, handed to the gate in one batch and answered; then again. In real
+//! time, answers to reads and writes are held until they are due; those that arrive meanwhile are the next
+//! batch, and everything else is served when it arrives (see [`crate::export::Gate`]). Answers may be given
+//! in any order. No memory is asked for once the loop runs.
 
 use fsage_model::disk::DiskTime;
 use fsage_sys::clock;
@@ -28,8 +29,8 @@ pub trait Queue {
     /// What requests come in.
     type Slot: Slot;
 
-    /// Adds the requests that wait to `arrived`; waits for one if there is none, at most `timeout_ns`. May come back with none. `false`: no more
-    /// will come, and none is unanswered.
+    /// Adds the requests that wait to `arrived`; waits for one if there is none, at most `timeout_ns`. May
+    /// come back with none. `false`: no more will come, and none is unanswered.
     ///
     /// # Errors
     /// The kernel's.

@@ -10,7 +10,8 @@ use super::{
 use crate::export::{Backend, Gate, Heartbeat};
 use crate::request::{Data, IoError, Operation, Request, Transfer};
 
-/// `UBLK_IO_F_FUA`, `UBLK_IO_F_NOUNMAP` and a flag that means nothing to us, `UBLK_IO_F_META` (`linux/ublk_cmd.h`, Linux 6.1).
+/// `UBLK_IO_F_FUA`, `UBLK_IO_F_NOUNMAP` and a flag that means nothing to us, `UBLK_IO_F_META`
+/// (`linux/ublk_cmd.h`, Linux 6.1).
 const FUA: u32 = 0x2000;
 const NO_UNMAP: u32 = 0x8000;
 const META: u32 = 0x800;

@@ -69,7 +69,8 @@ impl<'a> Line<'a> {
         Ok(Self { device, time_ns, action, rwbs, rest: left.trim_matches(' ') })
     }
 
-    /// Offset and length in bytes of `sector + sectors [...]`, and what stands in brackets. A flush has no place.
+    /// Offset and length in bytes of `sector + sectors [...]`, and what stands in brackets. A flush has no
+    /// place.
     pub(super) fn place(&self) -> Result<(u64, u64, &'a str), String> {
         let (place, bracket) = self
             .rest
@@ -117,8 +118,8 @@ impl<'a> Line<'a> {
         Ok(RequestKind { flush_before, action, fua })
     }
 
-    /// A command that is passed through to the device has no place on the disk: `36 (12 00 …) [process]`, when it comes
-    /// back `(12 00 …) [0]`.
+    /// A command that is passed through to the device has no place on the disk: `36 (12 00 …) [process]`,
+    /// when it comes back `(12 00 …) [0]`.
     pub(super) fn is_passed_through(&self) -> bool {
         let Some((before, _)) = self.rest.split_once('(') else { return false };
         let before = before.trim_end_matches(' ');

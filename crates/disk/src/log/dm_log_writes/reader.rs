@@ -8,7 +8,8 @@ use crate::log::stream::{DATA_LIMIT_BYTES, Item, Source};
 use crate::log::{Entry, Geometry, LENGTH_LIMIT, LogError, Mark, error::LogPosition};
 use crate::request::{Operation, Request};
 
-/// A log of dm-log-writes, from its beginning. Its structure is checked as a whole before the first item comes.
+/// A log of dm-log-writes, from its beginning. Its structure is checked as a whole before the first item
+/// comes.
 pub struct Reader<R> {
     file: R,
     geometry: Geometry,

@@ -1,7 +1,7 @@
 //! The items of a chunk as columns: what is alike lies together, which makes it small.
 //!
-//! The payload is nine columns, each with its length (u32) before it: kinds, offsets, lengths, times issued, times done, times
-//! arrived, marks, pieces, data. Every item has one byte of kinds:
+//! The payload is nine columns, each with its length (u32) before it: kinds, offsets, lengths, times issued,
+//! times done, times arrived, marks, pieces, data. Every item has one byte of kinds:
 //!
 //! | bits | what |
 //! | --- | --- |
@@ -11,14 +11,15 @@
 //! | 5..7 | outcome: done 0, medium 1, space 2, range 3 |
 //! | 7 | the data are there (a write only) |
 //!
-//! Numbers are LEB128; differences are modulo 2^64 and zigzag-coded, so that any numbers come back. An offset is the difference
-//! from the end of the entry before; issued and arrived are differences from the entry before; done is a difference from
-//! issued; the first entry of a chunk follows one of zeros. A mark is its time (a difference from the last arrival or
-//! mark), the length of its name, and the name.
+//! Numbers are LEB128; differences are modulo 2^64 and zigzag-coded, so that any numbers come back. An offset
+//! is the difference from the end of the entry before; issued and arrived are differences from the entry
+//! before; done is a difference from issued; the first entry of a chunk follows one of zeros. A mark is its
+//! time (a difference from the last arrival or mark), the length of its name, and the name.
 //!
-//! Data are cut into pieces at the disk's multiples of 4096 bytes. Each piece has one byte of pieces: 0 zeros, 1 as it is (in data), 2 a
-//! block of self-describing data, whole or a prefix and then zeros: in data are its version (u32), file (u64), offset (u64) and length
-//! (u16). So a log with the data of an aged file system is little larger than one without.
+//! Data are cut into pieces at the disk's multiples of 4096 bytes. Each piece has one byte of pieces: 0
+//! zeros, 1 as it is (in data), 2 a block of self-describing data, whole or a prefix and then zeros: in data
+//! are its version (u32), file (u64), offset (u64) and length (u16). So a log with the data of an aged file
+//! system is little larger than one without.
 
 use fsage_content::{BLOCK_BYTES, Block, HEADER_BYTES};
 
@@ -359,8 +360,8 @@ impl Items {
     }
 }
 
-/// Takes the items of an unpacked payload out, one after the other, each with the number of entries before it and its
-/// data. This is what stands behind the hashes of a file.
+/// Takes the items of an unpacked payload out, one after the other, each with the number of entries before it
+/// and its data. This is what stands behind the hashes of a file.
 ///
 /// # Errors
 /// What is wrong with the payload.

@@ -389,7 +389,8 @@ fn what_dm_log_writes_cannot_say_is_left_out_and_counted_or_refused() {
     assert!(dm_log_writes::Writer::new(Cursor::new(Vec::new()), odd).is_err());
 }
 
-/// As a real one looks: a scheduler's events, merges, messages, a command that is passed through, and a summary.
+/// As a real one looks: a scheduler's events, merges, messages, a command that is passed through, and a
+/// summary.
 const BLKPARSE: &str = "\
   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
   8,0    3        2     0.000001829   697  P   R [kjournald]

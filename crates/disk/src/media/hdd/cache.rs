@@ -1,8 +1,9 @@
 //! The disk's buffer: segments of read-ahead, and writes that wait for the platters.
 //!
-//! Both know only places. A segment is a range that was read; the newest may still be growing, because the head continues
-//! reading behind the last demand until the segment is full or the arm is needed elsewhere (its *stream*). Written ranges
-//! are kept merged and in order of place, which is the order they are destaged in.
+//! Both know only places. A segment is a range that was read; the newest may still be growing, because the
+//! head continues reading behind the last demand until the segment is full or the arm is needed elsewhere
+//! (its *stream*). Written ranges are kept merged and in order of place, which is the order they are destaged
+//! in.
 
 use std::collections::BTreeMap;
 
@@ -71,8 +72,8 @@ impl ReadCache {
         })
     }
 
-    /// Whether the stream holds the beginning of the range, or will within `patience` bytes, and can continue to its end
-    /// without having stopped.
+    /// Whether the stream holds the beginning of the range, or will within `patience` bytes, and can continue
+    /// to its end without having stopped.
     pub(super) fn streams(&self, geometry: &Geometry, now_ns: u64, start: u64, patience: u64) -> bool {
         self.stream.as_ref().is_some_and(|stream| {
             let reached = stream.reached(geometry, now_ns);
@@ -83,7 +84,8 @@ impl ReadCache {
         })
     }
 
-    /// The demand grew to `end`: the stream continues behind it, and forgets what the segment has no room for.
+    /// The demand grew to `end`: the stream continues behind it, and forgets what the segment has no room
+    /// for.
     pub(super) fn demand(&mut self, end: u64, size_bytes: u64) {
         let room = self.segment_bytes;
         if let Some(stream) = &mut self.stream {

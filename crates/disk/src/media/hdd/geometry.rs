@@ -1,15 +1,16 @@
 //! Where a byte of the disk is on the platters.
 //!
-//! Zones of equal track size, outermost first; in a zone cylinder by cylinder, in a cylinder surface by surface. Every track is
-//! skewed against the one before by just the time that it takes to switch to it, so that a transfer over a track's
-//! end continues without losing a turn. Two consequences carry the whole model:
+//! Zones of equal track size, outermost first; in a zone cylinder by cylinder, in a cylinder surface by
+//! surface. Every track is skewed against the one before by just the time that it takes to switch to it, so
+//! that a transfer over a track's end continues without losing a turn. Two consequences carry the whole
+//! model:
 //!
-//! - the *stream time* of a byte, the time the head needs from byte 0 to it when nothing interrupts it, also tells the
-//!   byte's angle (modulo one turn);
+//! - the *stream time* of a byte, the time the head needs from byte 0 to it when nothing interrupts it, also
+//!   tells the byte's angle (modulo one turn);
 //! - the time of any contiguous transfer is the difference of two stream times, whatever it crosses.
 //!
-//! Known limits: sectors are as long as bytes (a transfer may begin anywhere), no defects are remapped, and the time
-//! of a turn is a whole number of nanoseconds (7,200 rpm: 8,333,333 ns, off by 4 in 10^8).
+//! Known limits: sectors are as long as bytes (a transfer may begin anywhere), no defects are remapped, and
+//! the time of a turn is a whole number of nanoseconds (7,200 rpm: 8,333,333 ns, off by 4 in 10^8).
 
 use fsage_model::medium::hdd::{Parameters, Placement};
 
@@ -126,7 +127,8 @@ impl Geometry {
         }
     }
 
-    /// The byte that the head has reached after `stream_ns` from byte 0: the inverse of `locate`, rounded down.
+    /// The byte that the head has reached after `stream_ns` from byte 0: the inverse of `locate`, rounded
+    /// down.
     pub(super) fn byte_at(&self, stream_ns: u64) -> u64 {
         let after = self.zones.partition_point(|z| z.start.stream_ns <= stream_ns);
         let Some(zone) = self.zones.get(after.saturating_sub(1)) else { return 0 };
@@ -139,8 +141,8 @@ impl Geometry {
         zone.start.byte + track * zone.track_bytes + scale(angle_ns, zone.track_bytes, self.turn_ns)
     }
 
-    /// How far apart two cylinders are, in cylinders of the nominal disk: neighbours stay neighbours, and from end to
-    /// end is the full stroke whatever the size.
+    /// How far apart two cylinders are, in cylinders of the nominal disk: neighbours stay neighbours, and
+    /// from end to end is the full stroke whatever the size.
     pub(super) fn distance(&self, a: u64, b: u64) -> u64 {
         let distance = a.abs_diff(b);
         if distance <= 1 || self.cylinders == self.stroke_cylinders || self.cylinders <= 2 {
@@ -156,7 +158,8 @@ fn zone_sizes(parameters: &Parameters, cylinders: u64) -> impl Iterator<Item = (
     let (outer, inner) = (parameters.outer_track_bytes, parameters.inner_track_bytes);
     (0..zones).map(move |zone| {
         let size = cylinders * (zone + 1) / zones - cylinders * zone / zones;
-        // A zone's tracks are as long as the innermost of them allows; the last zone has the inner track's size.
+        // A zone's tracks are as long as the innermost of them allows; the last zone has the inner track's
+        // size.
         let track = if zones == 1 { outer } else { outer - scale(outer - inner, zone, zones - 1) };
         (size, track)
     })

@@ -1,10 +1,10 @@
-//! Which of the waiting requests is served next: the one with the shortest positioning time (seek and rotation), within
-//! a bound.
+//! Which of the waiting requests is served next: the one with the shortest positioning time (seek and
+//! rotation), within a bound.
 //!
-//! Shortest positioning time first is what a disk with a command queue can do and a host cannot, because only the disk
-//! knows the angle (Seltzer, Chen, Ousterhout: *Disk scheduling revisited*, USENIX Winter 1990; Worthington, Ganger,
-//! Patt, SIGMETRICS 1994). Unbounded it starves requests far away; here a request that others have passed a given number of
-//! times goes next.
+//! Shortest positioning time first is what a disk with a command queue can do and a host cannot, because only
+//! the disk knows the angle (Seltzer, Chen, Ousterhout: *Disk scheduling revisited*, USENIX Winter 1990;
+//! Worthington, Ganger, Patt, SIGMETRICS 1994). Unbounded it starves requests far away; here a request that
+//! others have passed a given number of times goes next.
 
 use super::geometry::Location;
 use super::mechanism::Mechanism;

@@ -1,13 +1,13 @@
 //! How long the arm takes over a distance.
 //!
-//! Ruemmler and Wilkes (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994, section "Seek time"): short
-//! seeks are bounded by acceleration and grow with the square root of the distance, long ones by the arm's top speed
-//! and grow linearly: `a + b·√d` below a knee, `c + e·d` from it.
+//! Ruemmler and Wilkes (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994, section "Seek
+//! time"): short seeks are bounded by acceleration and grow with the square root of the distance, long ones
+//! by the arm's top speed and grow linearly: `a + b·√d` below a knee, `c + e·d` from it.
 //!
-//! The four constants follow from what data sheets give: the seek to the next track, the full stroke, and the average over
-//! all pairs of cylinders, with the curve unbroken at the knee. The average is the data sheets' own weighting: a
-//! distance of `x` of the stroke has the density `2(1 − x)`. The knee is not published; Ruemmler and Wilkes' HP 97560
-//! (383 of 1,962 cylinders) has it at 19.5 % of the stroke.
+//! The four constants follow from what data sheets give: the seek to the next track, the full stroke, and the
+//! average over all pairs of cylinders, with the curve unbroken at the knee. The average is the data sheets'
+//! own weighting: a distance of `x` of the stroke has the density `2(1 − x)`. The knee is not published;
+//! Ruemmler and Wilkes' HP 97560 (383 of 1,962 cylinders) has it at 19.5 % of the stroke.
 
 use fsage_model::medium::hdd::Parameters;
 

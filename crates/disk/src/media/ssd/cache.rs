@@ -1,7 +1,7 @@
 //! The write buffer: data that was answered but is not on flash yet.
 //!
-//! It holds groups of pages from when they are full until they are programmed, in whatever order the dies get to that; what does
-//! not fill a group yet is kept by the translation.
+//! It holds groups of pages from when they are full until they are programmed, in whatever order the dies get
+//! to that; what does not fill a group yet is kept by the translation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,8 @@
 //! A channel between the controller and its dies: when it is taken.
 //!
-//! Dies ask for it in the order the model inspects them, which is not the order of time: one that will want it in a millisecond
-//! must not keep another from using it now. So it keeps the times that are taken, and gives the first gap that is long enough.
+//! Dies ask for it in the order the model inspects them, which is not the order of time: one that will want
+//! it in a millisecond must not keep another from using it now. So it keeps the times that are taken, and
+//! gives the first gap that is long enough.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// Takes it for so long, not before `from_ns`; gives when that begins. Costs a step for each transfer that is not over.
+    /// Takes it for so long, not before `from_ns`; gives when that begins. Costs a step for each transfer
+    /// that is not over.
     pub(super) fn take(&mut self, from_ns: u64, cost_ns: u64) -> u64 {
         if cost_ns == 0 {
             return from_ns;

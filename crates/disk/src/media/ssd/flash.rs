@@ -1,16 +1,18 @@
 //! The dies and the channels they hang on: what each is asked to do, when it does it, and what all did.
 //!
-//! A die does one thing at a time. Programs, erasures and the reads of collecting wait in its queue, first come, first
-//! served: that keeps a block's erasure before what is programmed into it. The host's reads go before the queue, as soon as the
-//! die is done with what it does. Dies are independent of each other but for their channel, so host writes and collecting continue
-//! in parallel wherever they meet different dies.
+//! A die does one thing at a time. Programs, erasures and the reads of collecting wait in its queue, first
+//! come, first served: that keeps a block's erasure before what is programmed into it. The host's reads go
+//! before the queue, as soon as the die is done with what it does. Dies are independent of each other but for
+//! their channel, so host writes and collecting continue in parallel wherever they meet different dies.
 //!
-//! A die holds data in its page register until the channel has taken it; what the register holds stays there until the die
-//! does something else: reading it again costs only the channel. Data that waits to be programmed is read from the buffer.
+//! A die holds data in its page register until the channel has taken it; what the register holds stays there
+//! until the die does something else: reading it again costs only the channel. Data that waits to be
+//! programmed is read from the buffer.
 //!
-//! `busy_ns`, summed over the dies, is `read_ns + program_ns + erase_ns + bus_ns + wait_ns` without remainder: reading,
-//! programming and erasing the array, moving data over the channel, and waiting for the channel with the register full.
-//! `gc_ns` is the part of it that was done for collecting. Time is counted when a die begins, bytes when the work is decided.
+//! `busy_ns`, summed over the dies, is `read_ns + program_ns + erase_ns + bus_ns + wait_ns` without
+//! remainder: reading, programming and erasing the array, moving data over the channel, and waiting for the
+//! channel with the register full. `gc_ns` is the part of it that was done for collecting. Time is counted
+//! when a die begins, bytes when the work is decided.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -161,7 +163,8 @@ impl Flash {
         }
     }
 
-    /// Asks a die for something, not before `ready_ns`. Of what is programmed, `buffered_bytes` wait in the write buffer.
+    /// Asks a die for something, not before `ready_ns`. Of what is programmed, `buffered_bytes` wait in the
+    /// write buffer.
     pub(super) fn ask(&mut self, die: u32, task: Task, ready_ns: u64, of: For, buffered_bytes: u64) {
         match task {
             Task::Read { bytes, .. } => self.count_read(bytes),
@@ -214,8 +217,8 @@ impl Flash {
         let channels = self.channels.len();
         let channel = number % channels;
         if self.channels[channel].remembered() >= REMEMBERED {
-            // Who asks at one moment for more than was done by then lets the clock stand still: no die goes back behind what
-            // it has been asked to do.
+            // Who asks at one moment for more than was done by then lets the clock stand still: no die goes
+            // back behind what it has been asked to do.
             let dies = self.dies.iter().skip(channel).step_by(channels);
             let floor_ns = dies.map(|die| die.free_ns).min().unwrap_or(0);
             self.channels[channel].forget(floor_ns);
@@ -265,8 +268,8 @@ impl Flash {
         over_ns
     }
 
-    /// The host reads `bytes` of a group of pages; gives when they have left the die, and nothing when the group is not on
-    /// flash yet.
+    /// The host reads `bytes` of a group of pages; gives when they have left the die, and nothing when the
+    /// group is not on flash yet.
     pub(super) fn read(&mut self, die: u32, group: u32, bytes: u64, ready_ns: u64) -> Option<u64> {
         self.advance(ready_ns);
         let number = self.number(die);

@@ -1,11 +1,11 @@
 //! The translation from the host's units to places on flash, and the blocks.
 //!
-//! Page-mapped and log-structured: a write takes the next place of an open block (the *frontier* of its stream) and makes
-//! the old place stale. Host data and collected data have a frontier each, so that what has survived a collection does not
-//! mix with what was just written.
+//! Page-mapped and log-structured: a write takes the next place of an open block (the *frontier* of its
+//! stream) and makes the old place stale. Host data and collected data have a frontier each, so that what has
+//! survived a collection does not mix with what was just written.
 //!
-//! Memory: 4 bytes for each unit of a 16 MiB range that holds data, and 4 bytes for each place of a block that
-//! is not erased: about 8 bytes for 4 KiB written, nothing for what never was.
+//! Memory: 4 bytes for each unit of a 16 MiB range that holds data, and 4 bytes for each place of a block
+//! that is not erased: about 8 bytes for 4 KiB written, nothing for what never was.
 
 use std::collections::BTreeSet;
 
@@ -72,7 +72,8 @@ pub(super) enum Stream {
     Slc = 1,
     /// What collecting moves.
     Collection = 2,
-    /// What lay still until levelling moved it: among data that comes and goes it would be moved again and again.
+    /// What lay still until levelling moved it: among data that comes and goes it would be moved again and
+    /// again.
     Levelling = 3,
 }
 
@@ -179,8 +180,8 @@ impl Ftl {
         self.frontiers[stream as usize] = Some(Frontier { block, taken: 0, programmed: 0 });
     }
 
-    /// Writes a unit to the stream's next place; gives the group that is full with it. A unit that still is in the
-    /// buffer of the same stream stays where it is.
+    /// Writes a unit to the stream's next place; gives the group that is full with it. A unit that still is
+    /// in the buffer of the same stream stays where it is.
     pub(super) fn append(&mut self, stream: Stream, unit: u32) -> Option<Group> {
         let frontier = self.frontiers[stream as usize]?;
         let old = self.map.get(unit);

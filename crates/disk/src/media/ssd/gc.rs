@@ -1,12 +1,14 @@
 //! Garbage collection: which block is emptied next, and how fast.
 //!
-//! Greedy takes the block with the least current data; cost-benefit (Rosenblum and Ousterhout, *The design and implementation of
-//! a log-structured file system*, ACM TOCS 10(1), 1992, section 3.6) the one with the highest `(1 − u) · age / (1 + u)`,
-//! where `u` is the share of current data and the age is counted in blocks filled since.
+//! Greedy takes the block with the least current data; cost-benefit (Rosenblum and Ousterhout, *The design
+//! and implementation of a log-structured file system*, ACM TOCS 10(1), 1992, section 3.6) the one with the
+//! highest `(1 − u) · age / (1 + u)`, where `u` is the share of current data and the age is counted in blocks
+//! filled since.
 //!
-//! It begins when fewer than [`LOW_BLOCKS`] blocks are erased and goes beside the host's writes: when the block has `v` current
-//! units of `n`, every unit the host writes pays for `v / (n − v)` moves, so that the block is empty when its room is
-//! needed. Only when a burst runs ahead of that does a write wait for a whole collection.
+//! It begins when fewer than [`LOW_BLOCKS`] blocks are erased and goes beside the host's writes: when the
+//! block has `v` current units of `n`, every unit the host writes pays for `v / (n − v)` moves, so that the
+//! block is empty when its room is needed. Only when a burst runs ahead of that does a write wait for a whole
+//! collection.
 
 use super::Collection;
 use super::flash::{Flash, For, Task};

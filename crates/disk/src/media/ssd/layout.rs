@@ -1,13 +1,13 @@
 //! How much flash there is for a size, and where a unit of it lies.
 //!
-//! Blocks of all dies that have the same number are written, collected and erased together (a *superblock*, as most
-//! drives do); its pages are filled die by die, so that consecutive data spreads over all of them. In this module's
-//! neighbours "block" means such a superblock.
+//! Blocks of all dies that have the same number are written, collected and erased together (a *superblock*,
+//! as most drives do); its pages are filled die by die, so that consecutive data spreads over all of them. In
+//! this module's neighbours "block" means such a superblock.
 //!
-//! Small disks: the number of blocks follows the size. When fewer than [`BLOCKS`] would be left, blocks get fewer pages
-//! (and erase in proportion), then there are fewer dies, then one plane: otherwise the few blocks that are always open or
-//! free would eat the spare area. Known error: below [`BLOCKS`] × dies × planes × page size (1 GiB for 32 dies with two
-//! planes of 16 KiB) a disk has less parallelism than its preset.
+//! Small disks: the number of blocks follows the size. When fewer than [`BLOCKS`] would be left, blocks get
+//! fewer pages (and erase in proportion), then there are fewer dies, then one plane: otherwise the few blocks
+//! that are always open or free would eat the spare area. Known error: below [`BLOCKS`] × dies × planes ×
+//! page size (1 GiB for 32 dies with two planes of 16 KiB) a disk has less parallelism than its preset.
 
 use fsage_model::medium::ssd::Parameters;
 
@@ -17,8 +17,8 @@ use crate::media::number::scale;
 /// Blocks that a disk has at least, if its size allows.
 const BLOCKS: u64 = 1024;
 
-/// Blocks beyond the capacity that the translation needs to continue: three that are open, five that are free, one to
-/// collect.
+/// Blocks beyond the capacity that the translation needs to continue: three that are open, five that are
+/// free, one to collect.
 pub(super) const RESERVED_BLOCKS: u64 = 9;
 
 /// Sizes of a disk, in units of the mapping.

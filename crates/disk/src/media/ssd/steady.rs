@@ -1,8 +1,10 @@
-//! A drive that has been written over and over before the disk is made: the steady state of uniformly random writes.
+//! A drive that has been written over and over before the disk is made: the steady state of uniformly random
+//! writes.
 //!
-//! Made directly instead of by writing: in that state a block whose age is the share `x` of a block's life holds `e^−Lx`
-//! of its data (see [`theory`](super::theory)), so blocks are filled with that much, oldest first, and every unit of the
-//! host lies somewhere. Costs about 8 bytes of memory for each unit of the whole capacity.
+//! Made directly instead of by writing: in that state a block whose age is the share `x` of a block's life
+//! holds `e^−Lx` of its data (see [`theory`](super::theory)), so blocks are filled with that much, oldest
+//! first, and every unit of the host lies somewhere. Costs about 8 bytes of memory for each unit of the whole
+//! capacity.
 
 use super::ftl::{Ftl, NONE};
 use super::gc::LOW_BLOCKS;
@@ -16,7 +18,8 @@ pub(super) fn fill(ftl: &mut Ftl) {
     let blocks = u64::from(layout.blocks).saturating_sub(count(LOW_BLOCKS)).max(units.div_ceil(per_block));
     let rate = life(as_f64(blocks * per_block) / as_f64(units));
     let mut left = units;
-    // Units in an order that has nothing to do with their numbers: a stride that shares no factor with the count.
+    // Units in an order that has nothing to do with their numbers: a stride that shares no factor with the
+    // count.
     let stride = stride(units);
     let mut unit = 0;
     for block in 0..blocks {

@@ -142,8 +142,8 @@ fn the_buffer_takes_a_burst() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// After any writes and trims the map, the owners and the counts of every block agree, and what is mapped is what was
-    /// written and not trimmed.
+    /// After any writes and trims the map, the owners and the counts of every block agree, and what is mapped
+    /// is what was written and not trimmed.
     #[test]
     fn the_translation_never_loses_a_unit(
         steps in proptest::collection::vec((0_u8..8, 0_u64..3000, 1_u64..300), 1..200),

@@ -1,20 +1,21 @@
 //! What write amplification should be, from theory.
 //!
-//! Uniformly random writes of single units to a full drive, `α = flash / capacity`, blocks of `n` units, greedy collection,
-//! steady state. Hu et al. (*Write amplification analysis in flash-based solid state drives*, SYSTOR 2009) posed the question
-//! with a probabilistic model that is solved numerically. [`greedy`] is the mean-field form of it (after Desnoyers, *Analytic
-//! modeling of SSD write performance*, SYSTOR 2012): in the steady state as many blocks lose their `k`-th current unit as
-//! their `k+1`-st, so the share of blocks with `k` current units is proportional to `1/k`, from `n` down to the `v` at
-//! which greedy collection takes them, and the mean must be what the capacity fills:
+//! Uniformly random writes of single units to a full drive, `α = flash / capacity`, blocks of `n` units,
+//! greedy collection, steady state. Hu et al. (*Write amplification analysis in flash-based solid state
+//! drives*, SYSTOR 2009) posed the question with a probabilistic model that is solved numerically. [`greedy`]
+//! is the mean-field form of it (after Desnoyers, *Analytic modeling of SSD write performance*, SYSTOR 2012):
+//! in the steady state as many blocks lose their `k`-th current unit as their `k+1`-st, so the share of
+//! blocks with `k` current units is proportional to `1/k`, from `n` down to the `v` at which greedy
+//! collection takes them, and the mean must be what the capacity fills:
 //!
 //! ```text
 //! (n − v) / (H(n) − H(v)) = n / α        H: harmonic numbers
 //! A = n / (n − v)
 //! ```
 //!
-//! [`write_amplification`] is its limit for large blocks, which has a closed form (Xiang and Kurkoski, *An improved
-//! analytical expression for write amplification in NAND flash*, ICNC 2012, arXiv:1110.4245; also Desnoyers' for
-//! collection in the order of writing): small blocks let greedy choice do better than this.
+//! [`write_amplification`] is its limit for large blocks, which has a closed form (Xiang and Kurkoski, *An
+//! improved analytical expression for write amplification in NAND flash*, ICNC 2012, arXiv:1110.4245; also
+//! Desnoyers' for collection in the order of writing): small blocks let greedy choice do better than this.
 //!
 //! ```text
 //! A = α / (α + W(−α e^−α))               W: Lambert's function, principal branch

@@ -1,10 +1,10 @@
 //! Wear levelling: dynamic by the choice of the erased block, static by moving data that lies still.
 //!
-//! Dynamic: the host's data goes to the least worn erased block, collected data, which has outlived other data, to the most
-//! worn. That levels only what is rewritten. Static (Chang, Hsieh, Kuo, DAC 2007, in its simplest form): when the most
-//! worn block is more than a threshold ahead of the least worn that holds data, the least worn is collected next
-//! although it may hold nothing stale, into a block of its own; at most every eighth collection, so that it never costs more
-//! than that.
+//! Dynamic: the host's data goes to the least worn erased block, collected data, which has outlived other
+//! data, to the most worn. That levels only what is rewritten. Static (Chang, Hsieh, Kuo, DAC 2007, in its
+//! simplest form): when the most worn block is more than a threshold ahead of the least worn that holds data,
+//! the least worn is collected next although it may hold nothing stale, into a block of its own; at most
+//! every eighth collection, so that it never costs more than that.
 
 use super::ftl::{Block, Ftl, State, Stream};
 use crate::media::number::{as_f64, count, share};

@@ -19,7 +19,8 @@ const IS_DIRECTORY: Reason = "file operation on a directory";
 const NOT_DIRECTORY: Reason = "directory operation on a file";
 
 impl Mapper<'_> {
-    /// The directory that a path's last part is in, and that part; what is missing on the way was there before.
+    /// The directory that a path's last part is in, and that part; what is missing on the way was there
+    /// before.
     fn parent_of(&mut self, path: &[u8], links: u32) -> Result<(u32, Vec<u8>), Reason> {
         let all = parts(path);
         let mut rest = &all[..];

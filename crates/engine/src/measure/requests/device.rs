@@ -20,8 +20,8 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// The disk of `device`, or of what the file system that holds `directory` is mounted from. btrfs gives its files a
-    /// device number of their own, so the mount table is asked, not `stat`.
+    /// The disk of `device`, or of what the file system that holds `directory` is mounted from. btrfs gives
+    /// its files a device number of their own, so the mount table is asked, not `stat`.
     pub fn find(directory: &Path, device: Option<&Path>) -> Result<Self, TraceError> {
         let path = match device {
             Some(device) => device.to_owned(),

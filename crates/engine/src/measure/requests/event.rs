@@ -6,10 +6,10 @@
 //!            grep-4711    [001] .....  1234.567890: block_bio_queue: 253,0 RA 264192 + 256 [grep]
 //! ```
 //!
-//! Kernels before 6.9 have no `none,0,0`, and before 4.11 or so no byte count; both are left aside. The name of a program
-//! may hold anything, but has at most 15 bytes, so it cannot look like an event's name. `rwbs` is that of
-//! `blk_fill_rwbs` in block/blk-core and kernel/trace/blktrace.c: an `F` in front for a flush before, then the kind, then
-//! `F` (FUA), `A` (read-ahead), `S` (sync), `M` (metadata) and others.
+//! Kernels before 6.9 have no `none,0,0`, and before 4.11 or so no byte count; both are left aside. The name
+//! of a program may hold anything, but has at most 15 bytes, so it cannot look like an event's name. `rwbs`
+//! is that of `blk_fill_rwbs` in block/blk-core and kernel/trace/blktrace.c: an `F` in front for a flush
+//! before, then the kind, then `F` (FUA), `A` (read-ahead), `S` (sync), `M` (metadata) and others.
 
 /// What happened to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

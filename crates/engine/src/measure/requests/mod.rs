@@ -1,16 +1,17 @@
 //! Block requests during a measure, by the kernel's block tracepoints.
 //!
-//! A trace instance of our own is made in tracefs (`instances/fsage-…`), so that nobody else's tracing is touched. It
-//! has a filter for the device, and is removed when the trace ends; what a killed agent left, the lab's lease
-//! removes ([`remove_instance`]). Where tracefs is not mounted it is reached through a mount that has no place in the
-//! tree and goes with its descriptor.
+//! A trace instance of our own is made in tracefs (`instances/fsage-…`), so that nobody else's tracing is
+//! touched. It has a filter for the device, and is removed when the trace ends; what a killed agent left, the
+//! lab's lease removes ([`remove_instance`]). Where tracefs is not mounted it is reached through a mount that
+//! has no place in the tree and goes with its descriptor.
 //!
-//! Requests are taken when the device gets them (`block_rq_issue`: after merging and scheduling) and when they are done
-//! (`block_rq_complete`). Devices without a request queue (device-mapper, md) have neither: for them it is
-//! `block_bio_queue`, before any merging. On a file system of several devices only the given one is seen.
+//! Requests are taken when the device gets them (`block_rq_issue`: after merging and scheduling) and when
+//! they are done (`block_rq_complete`). Devices without a request queue (device-mapper, md) have neither: for
+//! them it is `block_bio_queue`, before any merging. On a file system of several devices only the given one
+//! is seen.
 //!
-//! Known error: times are in whole microseconds; events of different CPUs that come within a few microseconds may be
-//! taken in the wrong order. Events that did not fit the buffer are counted and warned of.
+//! Known error: times are in whole microseconds; events of different CPUs that come within a few microseconds
+//! may be taken in the wrong order. Events that did not fit the buffer are counted and warned of.
 
 mod device;
 mod event;
@@ -37,10 +38,12 @@ pub use summary::Collector;
 /// Size of the ring buffer of each CPU: about 80,000 events.
 const BUFFER_KIB: u64 = 8 << 10;
 
-/// Time between two reads of the buffer. The reader must not take part in what is measured more than it has to.
+/// Time between two reads of the buffer. The reader must not take part in what is measured more than it has
+/// to.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether a name is that of an instance of ours: `fsage-` and then small letters, digits and dashes, at most 64.
+/// Whether a name is that of an instance of ours: `fsage-` and then small letters, digits and dashes, at
+/// most 64.
 ///
 /// # Errors
 /// It is not.
@@ -155,7 +158,8 @@ fn read(mut pipe: File, end: &AtomicBool, mut collector: Collector) -> Collector
     }
 }
 
-/// Takes the whole lines of the first `length` bytes; moves the rest to the front and returns how much that is.
+/// Takes the whole lines of the first `length` bytes; moves the rest to the front and returns how much that
+/// is.
 fn take_lines(buffer: &mut [u8], length: usize, collector: &mut Collector) -> usize {
     let Some(last) = buffer[..length].iter().rposition(|byte| *byte == b'\n') else {
         // A line that fills the buffer is none of ours.

@@ -1,9 +1,10 @@
 //! From events to figures.
 //!
 //! The dynamic layout score is that of Conway et al. 2017 ("File Systems Fated for Senescence? Nonsense, Says
-//! Science!", FAST '17, §2): of the blocks requested, the share that directly follow the one requested before. Blocks are of
-//! 4 KiB (a shorter request counts as one), in order of issue; the first one of all is left out, so that a single
-//! sequential stream has 1 however it was cut into requests. It is formed over all requests of a kind, metadata included.
+//! Science!", FAST '17, §2): of the blocks requested, the share that directly follow the one requested
+//! before. Blocks are of 4 KiB (a shorter request counts as one), in order of issue; the first one of all is
+//! left out, so that a single sequential stream has 1 however it was cut into requests. It is formed over all
+//! requests of a kind, metadata included.
 
 use std::collections::HashMap;
 

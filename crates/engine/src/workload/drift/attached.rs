@@ -1,7 +1,8 @@
 //! The names attached to files beyond their first: hard links, and symbolic links made to them.
 //!
-//! They form a list a file, newest first; a delete of the file takes the newest attached name before the file's
-//! own, so a file never loses its first name while it has others. The pool has a fixed size and never allocates.
+//! They form a list a file, newest first; a delete of the file takes the newest attached name before the
+//! file's own, so a file never loses its first name while it has others. The pool has a fixed size and never
+//! allocates.
 
 use fsage_model::operation::Place;
 use fsage_model::quantity::index;

@@ -1,7 +1,7 @@
 //! A set of slot numbers that finds the nearest member of any number in O(log64 n).
 //!
-//! Level 0 has one bit a slot; each bit of a level says whether the 64 bits below it hold any. A million slots
-//! take four levels and 127 KiB.
+//! Level 0 has one bit a slot; each bit of a level says whether the 64 bits below it hold any. A million
+//! slots take four levels and 127 KiB.
 
 /// A set of numbers below a fixed count.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! The directories of one thread: where new names go, which can be removed.
 //!
 //! Invariants: directory 0 is always there; `live` holds every directory, `empty` those but 0 that hold
-//! nothing; a directory knows its position in both. Numbers of removed directories are used again, so tables by
-//! number stay small.
+//! nothing; a directory knows its position in both. Numbers of removed directories are used again, so tables
+//! by number stay small.
 
 use fsage_model::quantity::index;
 

@@ -1,8 +1,8 @@
 //! Files that grow: what breaks a volume's files into pieces as real use does.
 //!
-//! A load that only makes whole files hardly fragments. With a profile, some of the files begin with a part of their size and
-//! are appended to, in turns with others, until they have all of it: sizes keep their distribution, and the share of
-//! files that grow steers how many lie in more than one extent.
+//! A load that only makes whole files hardly fragments. With a profile, some of the files begin with a part
+//! of their size and are appended to, in turns with others, until they have all of it: sizes keep their
+//! distribution, and the share of files that grow steers how many lie in more than one extent.
 
 use fsage_model::operation::BLOCK_BYTES;
 
@@ -40,7 +40,8 @@ impl Grow {
         self.growing.is_empty()
     }
 
-    /// Whether files must be finished before others begin: no more than an eighth of the slots may be unfinished.
+    /// Whether files must be finished before others begin: no more than an eighth of the slots may be
+    /// unfinished.
     pub(super) fn is_full(&self) -> bool {
         let room = usize::try_from(self.slots / 8).unwrap_or(ROOM).clamp(1, ROOM);
         self.growing.len() >= room

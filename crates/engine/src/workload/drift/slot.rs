@@ -1,8 +1,8 @@
 //! The file slots of one thread: which are live, with what.
 //!
-//! Invariants: `order` is a permutation of the slots in three stretches: files with content, empty files, dead slots;
-//! `position` is its inverse. So a random member of each set is one look away, and a slot changes sets by swaps.
-//! 48 bytes a slot, and under half a byte more where the choice is not uniform.
+//! Invariants: `order` is a permutation of the slots in three stretches: files with content, empty files,
+//! dead slots; `position` is its inverse. So a random member of each set is one look away, and a slot changes
+//! sets by swaps. 48 bytes a slot, and under half a byte more where the choice is not uniform.
 
 use fsage_model::operation::{BLOCK_BYTES, Place};
 use fsage_model::quantity::index;

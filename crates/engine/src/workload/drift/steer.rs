@@ -2,13 +2,14 @@
 //!
 //! Use is estimated as the workload's own bytes (its live files in whole blocks, times the threads) plus an
 //! overhead that follows slowly what feedback says beyond that. So the estimate moves at once with what the
-//! workload does, however late the file system accounts for it (delayed allocation, delayed freeing), and
-//! in the long run it agrees with feedback. Within [`BAND`] of the target growing operations turn into deletes, and
-//! shrinking ones into creates, with a chance proportional to the distance; beyond it always.
+//! workload does, however late the file system accounts for it (delayed allocation, delayed freeing), and in
+//! the long run it agrees with feedback. Within [`BAND`] of the target growing operations turn into deletes,
+//! and shrinking ones into creates, with a chance proportional to the distance; beyond it always.
 //!
-//! A volume that is full before the target is reached (reserved blocks, metadata) answers ENOSPC: then deletes make room
-//! at once, more at each answer that comes soon after the last, and a little below the use at which it happened becomes
-//! a ceiling that the target is cut to. The ceiling rises again slowly, since the shortage may have passed.
+//! A volume that is full before the target is reached (reserved blocks, metadata) answers ENOSPC: then
+//! deletes make room at once, more at each answer that comes soon after the last, and a little below the use
+//! at which it happened becomes a ceiling that the target is cut to. The ceiling rises again slowly, since
+//! the shortage may have passed.
 
 use fsage_model::quantity::{as_f64, to_u64};
 
@@ -20,11 +21,13 @@ const BAND: f64 = 0.002;
 /// How far above the target a single create or append may lead, as a share of the volume.
 const MARGIN: f64 = 0.004;
 
-/// Operations over which the overhead follows feedback. Feedback follows the model between two reads of the synced
-/// volume, so it is not noisy; following it slowly left two threads up to 2 % of the volume off for a long time.
+/// Operations over which the overhead follows feedback. Feedback follows the model between two reads of the
+/// synced volume, so it is not noisy; following it slowly left two threads up to 2 % of the volume off for a
+/// long time.
 const FOLLOW_OPERATIONS: f64 = 256.0;
 
-/// Change of its own bytes over [`FOLLOW_OPERATIONS`], as a share of the volume, up to which late feedback is believed.
+/// Change of its own bytes over [`FOLLOW_OPERATIONS`], as a share of the volume, up to which late feedback is
+/// believed.
 const STEADY: f64 = 0.01;
 
 /// Operations after a shortage within which the next one counts as the same.

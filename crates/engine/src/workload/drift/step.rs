@@ -238,8 +238,8 @@ impl Drift {
         self.directories.leave(directory);
     }
 
-    /// The operation failed: the tree stays as it was. A failed write may have left blocks of its version, so no
-    /// later write may be told from it by a version already used.
+    /// The operation failed: the tree stays as it was. A failed write may have left blocks of its version, so
+    /// no later write may be told from it by a version already used.
     pub(super) fn failed(&mut self, operation: &Operation, errno: i32) {
         use OperationKind as K;
         if matches!(operation.kind, K::Append | K::RandomWrite | K::Overwrite) {

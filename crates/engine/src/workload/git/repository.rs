@@ -104,8 +104,8 @@ impl Repository {
         }
     }
 
-    /// The next operation that puts a file in its place; nothing when that is done. A pack is of the size of what goes into
-    /// it, at least `bytes`.
+    /// The next operation that puts a file in its place; nothing when that is done. A pack is of the size of
+    /// what goes into it, at least `bytes`.
     pub fn operation(&mut self, role: Role, bytes: u64, population: &mut Population) -> Option<Operation> {
         let directory = match role {
             Role::Object(fan) => self.fan_out[usize::from(fan)],

@@ -1,8 +1,9 @@
 //! Files by age: which row of the histogram each is in, as time continues.
 //!
-//! Time is counted in files made and deleted, and age is relative: a file's share of the time since the first (Kadekodi et al.
-//! 2018, §3). A file only moves to older rows. Rows are queues with the oldest file in front, so that moving
-//! costs nothing for those that stay; what was deleted in the middle leaves a gap that is cleared when gaps outnumber files.
+//! Time is counted in files made and deleted, and age is relative: a file's share of the time since the first
+//! (Kadekodi et al. 2018, §3). A file only moves to older rows. Rows are queues with the oldest file in
+//! front, so that moving costs nothing for those that stay; what was deleted in the middle leaves a gap that
+//! is cleared when gaps outnumber files.
 
 use std::collections::VecDeque;
 

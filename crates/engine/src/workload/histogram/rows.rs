@@ -1,8 +1,8 @@
 //! Histograms as they are given: checked rows, or the text of a profile file of Geriatrix.
 //!
-//! Such a file has a line with the number of rows, then a row a line with its columns apart by blanks, then whatever
-//! its author wrote below, which is not read. Columns: size in bytes and weight; depth, weight and number of directories;
-//! age and weight.
+//! Such a file has a line with the number of rows, then a row a line with its columns apart by blanks, then
+//! whatever its author wrote below, which is not read. Columns: size in bytes and weight; depth, weight and
+//! number of directories; age and weight.
 
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::size::Bytes;

@@ -90,7 +90,8 @@ impl Checkout {
             .map(|(directory, number)| (*number, self.numbers[index(history.parent(directory))]))
     }
 
-    /// Gives up the change under way; what it made so far and is not in the tree is to be deleted by the caller.
+    /// Gives up the change under way; what it made so far and is not in the tree is to be deleted by the
+    /// caller.
     pub fn abandon(&mut self) -> Option<u64> {
         match std::mem::replace(&mut self.stage, Stage::Begin) {
             Stage::Made(file) | Stage::Renamed(file) => Some(file),

@@ -26,7 +26,8 @@ struct Growing<'a> {
     live: Vec<u32>,
     /// The paths in each directory.
     inside: Vec<Vec<u32>>,
-    /// Of each path ever: its position in `live` and in its directory, its size, the state that changed it last.
+    /// Of each path ever: its position in `live` and in its directory, its size, the state that changed it
+    /// last.
     paths: Vec<(usize, usize, u64, usize)>,
 }
 

@@ -1,7 +1,7 @@
 //! What a trial's own fresh copy says of the copy that is estimated with.
 //!
-//! The estimated copy lies in reading order, which is a bound: a file system that lists its directories in another order than
-//! that in which they were filled (ext4, by hashed names) does not reach it.
+//! The estimated copy lies in reading order, which is a bound: a file system that lists its directories in
+//! another order than that in which they were filled (ext4, by hashed names) does not reach it.
 
 use fsage_model::quantity::as_f64;
 use fsage_model::record::VolumePlaces;
@@ -18,7 +18,8 @@ fn made<'a>(volume: &VolumePlaces, all: &'a [VolumePlaces]) -> Option<&'a Volume
     all.iter().find(|other| other.stage == volume.stage && other.volume == UNAGED)
 }
 
-/// The volumes, each with the time to read the copy that was made; it is noted with them where it is 5 % more than was estimated.
+/// The volumes, each with the time to read the copy that was made; it is noted with them where it is 5 % more
+/// than was estimated.
 #[must_use]
 pub(crate) fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<(VolumePlaces, Option<u64>)> {
     let copies: Vec<Option<u64>> = volumes.iter().map(|volume| copy_ns(volume, &volumes)).collect();

@@ -82,7 +82,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// What a cell is drawn as beside the files of `tree`, and how strongly (0..=1); nothing where it is free.
+    /// What a cell is drawn as beside the files of `tree`, and how strongly (0..=1); nothing where it is
+    /// free.
     pub(super) fn drawn(&self, cell: usize, tree: &Item) -> Option<(CellKind, f64)> {
         let of = |item: &Item| item.cells.get(&cell).copied().unwrap_or(0.0);
         let (own, all) = (of(self.item), of(tree));

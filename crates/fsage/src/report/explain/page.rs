@@ -1,4 +1,5 @@
-//! Explanations as one self-contained page in the report's style, and the parts of it that the report has too.
+//! Explanations as one self-contained page in the report's style, and the parts of it that the report has
+//! too.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +17,8 @@ use crate::report::text::{bytes, grouped, nanoseconds, percent, ratio};
 /// Side of a cell in the drawing's own units.
 const SIDE: usize = 12;
 
-/// Steps of strength that are distinguished in a drawing: cells of one are one path, which is a sixth of the size.
+/// Steps of strength that are distinguished in a drawing: cells of one are one path, which is a sixth of the
+/// size.
 const STEPS: f64 = 10.0;
 
 /// What times on a page are of.

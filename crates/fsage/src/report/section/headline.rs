@@ -50,7 +50,8 @@ fn cards(view: &View) -> Markup {
                             div { dt { "free extents" } dd { (grouped(free.extents)) } }
                         }
                         @if let Some(create) = age.result.latency.get(&fsage_model::operation::OperationKind::Create) {
-                            // By a disk's own clock, what stays in the page cache takes no time: most creates do.
+                            // By a disk's own clock, what stays in the page cache takes no time: most creates
+                            // do.
                             @if trial.is_model() {
                                 div { dt { "mean create" } dd { (trial.latency(create.mean_ns)) } }
                             } @else {

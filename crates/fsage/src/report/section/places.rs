@@ -1,4 +1,5 @@
-//! Where the worst files lie: maps of each cell's volumes, and what reading their files costs because of where they are.
+//! Where the worst files lie: maps of each cell's volumes, and what reading their files costs because of
+//! where they are.
 
 use fsage_model::explanation::{Explanation, Item};
 use fsage_model::quantity::as_f64;

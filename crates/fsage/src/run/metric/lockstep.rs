@@ -1,7 +1,7 @@
 //! Metrics of a `lockstep` stage: each volume's own, and what they cost against each other.
 //!
-//! What belongs to many rounds has one sample a round or a look, of the second half of the run only: by then what the filling
-//! left has been replaced.
+//! What belongs to many rounds has one sample a round or a look, of the second half of the run only: by then
+//! what the filling left has been replaced.
 
 use fsage_model::lockstep::{Round, VolumeRound};
 use fsage_model::measure::{MeasureMetric, model_unit};

@@ -211,7 +211,8 @@ impl Pace {
 /// Characters of a workload that a command line shows.
 const LONGEST_WORKLOAD: usize = 1_500;
 
-/// A workload in one line. A profile or a history stands in the record's spec; here it would only hide the rest.
+/// A workload in one line. A profile or a history stands in the record's spec; here it would only hide the
+/// rest.
 pub(super) fn shown(workload: &WorkloadSpec) -> String {
     let mut text = serde_json::to_string(workload).unwrap_or_default();
     if let Some((end, _)) = text.char_indices().nth(LONGEST_WORKLOAD) {

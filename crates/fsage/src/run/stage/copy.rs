@@ -1,5 +1,5 @@
-//! The `copy` stage: the same tree on a fresh volume, written file by file in directory order. What the copy has
-//! in common with the original is its contents; what it lacks is age.
+//! The `copy` stage: the same tree on a fresh volume, written file by file in directory order. What the copy
+//! has in common with the original is its contents; what it lacks is age.
 
 use std::path::Path;
 
@@ -59,7 +59,8 @@ pub(super) fn fresh(
     context: &mut StageContext<'_>,
 ) -> Result<Place, TrialError> {
     let mut fresh = Place::acquire(spec, name, context)?;
-    // Names hashed as in the original would be read in the very order in which they were copied, as on no other copy.
+    // Names hashed as in the original would be read in the very order in which they were copied, as on no
+    // other copy.
     let seed = context.planned.seed.wrapping_add(1);
     let own = steady::file_system(context.spec, context.file_system, seed);
     fresh.make_as(&own, context)?;

@@ -23,7 +23,8 @@ use crate::store::images::{self, ImageRecord, Images};
 use crate::study::identity;
 use crate::time;
 
-/// The image that this trial's state is to be taken from, when it has an `image` stage and the image is there.
+/// The image that this trial's state is to be taken from, when it has an `image` stage and the image is
+/// there.
 pub(in crate::run) fn find(context: &StageContext<'_>) -> Option<ImageRecord> {
     Images::of(context.root).find(&images::key(&basis(context)?))
 }
@@ -45,8 +46,8 @@ fn position(stages: &[&StageSpec]) -> Option<usize> {
     stages.iter().position(|stage| matches!(stage, StageSpec::Image(_)))
 }
 
-/// Restores the image onto a volume that was just taken, mounts it, and gives the position of the first stage that is
-/// still to be run.
+/// Restores the image onto a volume that was just taken, mounts it, and gives the position of the first stage
+/// that is still to be run.
 pub(in crate::run) fn resume(
     record: &ImageRecord,
     place: &mut Place,

@@ -1,7 +1,8 @@
-//! The `lockstep` stage: one workload on several volumes, and an inspection of all of them every so many rounds.
+//! The `lockstep` stage: one workload on several volumes, and an inspection of all of them every so many
+//! rounds.
 //!
-//! At a look every volume is mounted afresh before each measure; which volume comes first goes round, so that none has an
-//! advantage of its place. The copy is made again for every look and released after it.
+//! At a look every volume is mounted afresh before each measure; which volume comes first goes round, so that
+//! none has an advantage of its place. The copy is made again for every look and released after it.
 
 use std::path::Path;
 
@@ -285,8 +286,8 @@ fn warn_of_cpu(stage: &LockstepStage, rounds: &[Round], context: &mut StageConte
     }
 }
 
-/// What to say where the leader had no room for what its workload's target allows, as where a file system keeps for itself what `statfs`
-/// calls free.
+/// What to say where the leader had no room for what its workload's target allows, as where a file system
+/// keeps for itself what `statfs` calls free.
 fn no_room(
     stage: &LockstepStage,
     rounds: &[Round],

@@ -1,5 +1,6 @@
-//! Where the files of a volume lie when a stage is done with it: inspected after everything is measured, so that no number of
-//! the stage has any of it, and kept beside the record. That a file system does not tell is a warning and no failure.
+//! Where the files of a volume lie when a stage is done with it: inspected after everything is measured, so
+//! that no number of the stage has any of it, and kept beside the record. That a file system does not tell is
+//! a warning and no failure.
 
 use fsage_model::cause::in_one_line;
 use fsage_model::location::Location;
@@ -26,8 +27,8 @@ pub(super) struct Volume<'a> {
 }
 
 impl StageContext<'_> {
-    /// Keeps where the files of a volume lie and what reading them costs: on its own medium where it is a virtual disk, else on
-    /// [`DEFAULT_MEDIUM`].
+    /// Keeps where the files of a volume lie and what reading them costs: on its own medium where it is a
+    /// virtual disk, else on [`DEFAULT_MEDIUM`].
     pub(super) fn explain(&mut self, volume: &Volume<'_>) -> Result<(), TrialError> {
         self.interrupted()?;
         let found = match medium(volume.spec) {

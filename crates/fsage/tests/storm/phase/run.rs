@@ -141,7 +141,8 @@ impl Phase for Run {
         Ok(())
     }
 
-    /// What a trial that was cut off wrote stays with its store; the next run of it, inspected above, leaves nothing of that.
+    /// What a trial that was cut off wrote stays with its store; the next run of it, inspected above, leaves
+    /// nothing of that.
     fn keeps(&self, file: &Path) -> bool {
         file.starts_with(self.store())
             && !file.starts_with(Path::new(&self.store()).join("volumes"))

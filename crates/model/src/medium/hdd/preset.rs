@@ -25,9 +25,10 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
     },
 ];
 
-/// Speeds, surfaces, cylinders, seeks and overhead are the manual's. It gives 732,998 bytes a track on average and internal
-/// rates of 84 to 163 MB/s: the track sizes have that mean and that ratio. Not published and typical: the switch times (the
-/// manual's single-track write seek), the number of zones, the buffer's parts.
+/// Speeds, surfaces, cylinders, seeks and overhead are the manual's. It gives 732,998 bytes a track on
+/// average and internal rates of 84 to 163 MB/s: the track sizes have that mean and that ratio. Not published
+/// and typical: the switch times (the manual's single-track write seek), the number of zones, the buffer's
+/// parts.
 const HDD_7200: Parameters = Parameters {
     rpm: 7_200,
     surfaces: 4,
@@ -52,9 +53,10 @@ const HDD_7200: Parameters = Parameters {
     placement: Placement::Scaled,
 };
 
-/// Speeds, surfaces, cylinders, seeks and overhead are the manual's. It gives 677,557 bytes a track on average; their ratio
-/// from outside to inside is that of the Savvio 10K.1 (753 to 506 Mbit/s, its manual's section 4.1). Not published and
-/// typical: the switch times (the manual's single-track write seek), the number of zones, the buffer's parts.
+/// Speeds, surfaces, cylinders, seeks and overhead are the manual's. It gives 677,557 bytes a track on
+/// average; their ratio from outside to inside is that of the Savvio 10K.1 (753 to 506 Mbit/s, its manual's
+/// section 4.1). Not published and typical: the switch times (the manual's single-track write seek), the
+/// number of zones, the buffer's parts.
 const HDD_10K: Parameters = Parameters {
     rpm: 10_000,
     surfaces: 6,
@@ -79,9 +81,9 @@ const HDD_10K: Parameters = Parameters {
     placement: Placement::Scaled,
 };
 
-/// Speed, seeks and the write settle are the specification's. Track sizes are typical: 70 MB/s outside, as Tom's Hardware
-/// measured for the same class (Samsung HM320HI, *2.5" HDD galore*, 2008), half of it inside; the cylinders follow
-/// from 320 GB on four surfaces. Also typical: overhead, switch times, zones.
+/// Speed, seeks and the write settle are the specification's. Track sizes are typical: 70 MB/s outside, as
+/// Tom's Hardware measured for the same class (Samsung HM320HI, *2.5" HDD galore*, 2008), half of it inside;
+/// the cylinders follow from 320 GB on four surfaces. Also typical: overhead, switch times, zones.
 const HDD_5400: Parameters = Parameters {
     rpm: 5_400,
     surfaces: 4,

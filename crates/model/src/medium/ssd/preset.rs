@@ -31,11 +31,11 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
     },
 ];
 
-/// The class of the SATA drives in the ageing papers. The figures are those of the series ("up to"). Eight channels and the
-/// flash (264 GB for 200 GB) as Tom's Hardware counted them (*SSD DC S3700 review*, 2012); pages of 8 KiB are those of
-/// 25 nm MLC flash. Calibrated: of the 32 % beyond the capacity 28 % are room for data, the rest is taken for parity and bad
-/// blocks; four dies a channel; times, typical of that flash, to the published 500 and 460 MB/s, 75,000 and 36,000 random
-/// requests per second, 50 and 65 µs.
+/// The class of the SATA drives in the ageing papers. The figures are those of the series ("up to"). Eight
+/// channels and the flash (264 GB for 200 GB) as Tom's Hardware counted them (*SSD DC S3700 review*, 2012);
+/// pages of 8 KiB are those of 25 nm MLC flash. Calibrated: of the 32 % beyond the capacity 28 % are room for
+/// data, the rest is taken for parity and bad blocks; four dies a channel; times, typical of that flash, to
+/// the published 500 and 460 MB/s, 75,000 and 36,000 random requests per second, 50 and 65 µs.
 const SSD: Parameters = Parameters {
     channels: 8,
     dies_per_channel: 4,
@@ -62,9 +62,9 @@ const SSD: Parameters = Parameters {
     condition: Condition::Fresh,
 };
 
-/// Capacity beyond 250 GB and the one-bit part (12 GB with the share that is lent) as published; times are typical of
-/// three-bit flash and calibrated to the published 550 and 520 MB/s, 98,000 and 90,000 random requests per second at depth 32,
-/// 10,000 and 42,000 at depth 1.
+/// Capacity beyond 250 GB and the one-bit part (12 GB with the share that is lent) as published; times are
+/// typical of three-bit flash and calibrated to the published 550 and 520 MB/s, 98,000 and 90,000 random
+/// requests per second at depth 32, 10,000 and 42,000 at depth 1.
 const SSD_CONSUMER: Parameters = Parameters {
     channels: 8,
     dies_per_channel: 1,
