@@ -108,7 +108,7 @@ mod tests {
             let text = format!("# not as it came\n{shipped}");
             std::fs::write(&file, text).unwrap();
             let set = set.iter().map(|set| (*set).to_owned()).collect();
-            let mut study = load(&file, &Overrides { profile: None, set }).unwrap();
+            let mut study = load(&file, &Overrides { preset: None, set }).unwrap();
             study.sources.insert(directory.to_owned());
             study.outside(&store)
         };
