@@ -171,7 +171,11 @@ fn what_trials_kept_is_told() {
     ] {
         assert!(run.stderr.contains(&part), "{part}: {}", run.stderr);
     }
-    let page = fsage::report::render(&root, &fsage::report::ReportOptions::default()).unwrap();
+    let page = fsage::report::render(
+        &fsage::store::Reader::open(&root).unwrap(),
+        &fsage::report::ReportOptions::default(),
+    )
+    .unwrap();
     for part in [
         "<section id=\"places\"",
         "data-block=\"3\"",

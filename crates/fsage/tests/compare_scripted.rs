@@ -203,7 +203,7 @@ fn a_repeat_of_itself_shows_no_evidence_in_nineteen_of_twenty_rows() {
     for round in 0..20 {
         let a = store(folder.path(), &format!("a{round}"), 1_000 + 2 * round, 1.0);
         let b = store(folder.path(), &format!("b{round}"), 1_001 + 2 * round, 1.0);
-        let sides = (fsage::compare::load(&a).unwrap(), fsage::compare::load(&b).unwrap());
+        let sides = (fsage::cli::compare::side(&a).unwrap(), fsage::cli::compare::side(&b).unwrap());
         let found = fsage::compare::compare(&sides.0, &sides.1, &fsage::compare::Options::default()).unwrap();
         let noisy: Vec<_> = found.rows.iter().filter(|row| row.p.is_some_and(|p| p < 1.0)).collect();
         assert!(noisy.len() >= 20, "{} rows vary", noisy.len());

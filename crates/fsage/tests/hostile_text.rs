@@ -146,7 +146,11 @@ fn no_value_of_a_trial_reaches_beyond_its_place_in_the_report() {
     }
     let store = folder.path().join("store");
     sample::write_store(&store, &trials);
-    let page = fsage::report::render(&store, &fsage::report::ReportOptions::default()).unwrap();
+    let page = fsage::report::render(
+        &fsage::store::Reader::open(&store).unwrap(),
+        &fsage::report::ReportOptions::default(),
+    )
+    .unwrap();
     let begin = page.find("id=\"data\"").unwrap();
     let island = &page[begin..begin + page[begin..].find("</script>").unwrap()];
     assert!(!island.contains("<!--") && !island.contains("<script"), "the island holds markup");

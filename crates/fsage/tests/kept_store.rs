@@ -10,8 +10,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use fsage::compare::{Options, compare, load};
+use fsage::cli::compare::side;
+use fsage::compare::{Options, compare};
 use fsage::report::{ReportOptions, render};
+use fsage::store::Reader;
 use fsage::store::Store;
 use fsage_model::record::StageRecord;
 use fsage_model::warning::WarningKind;
@@ -35,7 +37,7 @@ fn stores() -> tempfile::TempDir {
 }
 
 fn page(store: &Path) -> String {
-    render(store, &ReportOptions::default()).unwrap()
+    render(&Reader::open(store).unwrap(), &ReportOptions::default()).unwrap()
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn they_are_reported() {
 fn they_are_compared_with_the_same_numbers_as_then() {
     let folder = stores();
     let side =
-        |state: &str| load(&format!("{}:state={state}", folder.path().join("kept").display())).unwrap();
+        |state: &str| side(&format!("{}:state={state}", folder.path().join("kept").display())).unwrap();
     let comparison = compare(&side("aged"), &side("unaged"), &Options::default()).unwrap();
     let found: BTreeMap<&str, (f64, f64)> =
         comparison.rows.iter().map(|row| (row.metric.as_str(), (row.mean_a, row.mean_b))).collect();

@@ -8,7 +8,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fsage::report::{ReportError, ReportOptions, render};
+use fsage::report::{ReportOptions, render};
+use fsage::store::Reader;
+use fsage_model::problem::Explain as _;
+use fsage_model::reading::ReadError;
 use fsage_model::record::{StageRecord, TrialStatus};
 use sample::{Size, write_store, write_trial};
 
@@ -24,7 +27,7 @@ fn own(page: &str) -> String {
 }
 
 fn page(store: &Path) -> String {
-    render(store, &ReportOptions::default()).unwrap()
+    render(&Reader::open(store).unwrap(), &ReportOptions::default()).unwrap()
 }
 
 #[test]
@@ -109,7 +112,11 @@ fn a_store_without_trials_says_so() {
     assert!(page.contains("No trial is complete yet"));
     assert!(page.contains("no trial is complete"), "claims must say why they are not tested");
     fs::remove_dir(folder.path().join("trials")).unwrap();
-    assert!(render(folder.path(), &ReportOptions::default()).unwrap().contains("No trial is complete yet"));
+    assert!(
+        render(&Reader::open(folder.path()).unwrap(), &ReportOptions::default())
+            .unwrap()
+            .contains("No trial is complete yet")
+    );
 }
 
 #[test]
@@ -160,8 +167,8 @@ fn an_unreadable_study_is_no_reason_to_show_nothing() {
 #[test]
 fn a_folder_that_is_no_store_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let error = render(folder.path(), &ReportOptions::default()).unwrap_err();
-    assert!(matches!(error, ReportError::NotAStore { .. }));
+    let error = Reader::open(folder.path()).unwrap_err();
+    assert!(matches!(error, ReadError::NotAStore { .. }));
     assert!(error.hint().is_some());
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use fsage::report::{ReportOptions, render};
+use fsage::store::Reader;
 use sample::{Size, write_store};
 
 fn browser() -> Option<PathBuf> {
@@ -53,7 +54,7 @@ fn write_page(folder: &Path, trials: &[fsage_model::record::TrialRecord]) -> Pat
     let store = folder.join("store");
     write_store(&store, trials);
     let page = folder.join("report.html");
-    fs::write(&page, render(&store, &ReportOptions::default()).unwrap()).unwrap();
+    fs::write(&page, render(&Reader::open(&store).unwrap(), &ReportOptions::default()).unwrap()).unwrap();
     page
 }
 

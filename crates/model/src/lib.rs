@@ -26,6 +26,7 @@ pub mod problem;
 pub mod profile;
 pub mod protocol;
 pub mod quantity;
+pub mod reading;
 pub mod record;
 pub mod replay;
 pub mod size;

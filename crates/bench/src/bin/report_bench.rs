@@ -17,6 +17,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use fsage::report::{ReportOptions, render};
+use fsage::store::Reader;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -43,7 +44,7 @@ fn main() {
 
 fn report(store: &Path) {
     let begun = Instant::now();
-    let page = render(store, &ReportOptions::default()).unwrap();
+    let page = render(&Reader::open(store).unwrap(), &ReportOptions::default()).unwrap();
     let seconds = begun.elapsed().as_secs_f64();
     if let Ok(path) = std::env::var("FSAGE_KEEP_REPORT") {
         std::fs::write(path, &page).unwrap();

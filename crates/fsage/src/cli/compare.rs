@@ -12,8 +12,9 @@ use serde::Serialize;
 use super::terminal::Terminal;
 use super::{report, text};
 use crate::compare::gate::{Fired, Gate, Outcome, outcomes};
-use crate::compare::{Comparison, Finding, Options, compare, load, page};
+use crate::compare::{Comparison, Finding, Options, Selection, Side, compare, page};
 use crate::report::text::{counted, in_unit};
+use crate::store::Store;
 
 const AFTER_HELP: &str = "\
 A side is a store, or STORE:KEY=VALUE,KEY=VALUE for the trials of it that have these factors or settings.
@@ -57,7 +58,7 @@ struct Shown<'a> {
 /// Compares.
 pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let gates: Vec<Gate> = args.fail_if.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-    let (a, b) = (load(&args.a)?, load(&args.b)?);
+    let (a, b) = (side(&args.a)?, side(&args.b)?);
     let comparison = compare(&a, &b, &Options { metrics: args.metric.clone(), ..Options::default() })?;
     let gates = outcomes(&gates, &comparison)?;
     let fired: Vec<&Fired> = gates.iter().flat_map(|gate| &gate.fired).collect();
@@ -79,6 +80,16 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<u8, Problem
         terminal.note(&format!("gate `{gate}` fired: {metric} is at {ratio:.2}"));
     }
     Ok(if fired.is_empty() { EXIT_OK } else { EXIT_GATE })
+}
+
+/// Reads what a side selects.
+///
+/// # Errors
+/// The store cannot be read, a key is none of its, or nothing is selected.
+pub fn side(text: &str) -> Result<Side, Problem> {
+    let selection = Selection::parse(text)?;
+    let (records, notes) = Store::open(selection.path)?.complete_trials();
+    Ok(selection.side(records, notes)?)
 }
 
 fn shown(comparison: &Comparison, terminal: &Terminal) -> String {

@@ -10,7 +10,6 @@ pub mod compare;
 pub mod completions;
 pub mod disk;
 pub mod doctor;
-mod error;
 pub mod explain;
 pub mod histogram;
 pub mod image;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::terminal::Terminal;
 use super::text;
 use crate::report::{ReportOptions, render};
+use crate::store::Reader;
 
 /// Arguments of `fsage report`.
 #[derive(Debug, Args)]
@@ -34,7 +35,7 @@ struct Written<'a> {
 
 /// Writes the report.
 pub(crate) fn run(args: &ReportArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    let page = render(&args.store, &ReportOptions::default())?;
+    let page = render(&Reader::open(&args.store)?, &ReportOptions::default())?;
     let path = args.output.clone().unwrap_or_else(|| args.store.join("report.html"));
     save("report", &path, page.as_bytes())?;
     if terminal.json {

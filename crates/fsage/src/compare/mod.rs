@@ -22,11 +22,10 @@ use serde::Serialize;
 
 use crate::report::text::counted;
 use crate::stats::{Bootstrap, Evidence, shared};
-use crate::store::StoreError;
 
 pub use page::page;
 pub use row::{Finding, Row, Scale};
-pub use side::{Side, load};
+pub use side::{Selection, Side};
 
 /// Version of what `fsage compare --json` prints. 1: first; 2: effects, ranks and far-out trials are those of
 /// cells, and gates say whether they could be tested.
@@ -35,9 +34,6 @@ pub const COMPARE_VERSION: u32 = 2;
 /// Why there is nothing to compare.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// A store cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
     /// What follows the store's path is no list of `key=value`.
     #[error("`{text}` is not `STORE:key=value,key=value`")]
     Selection {
@@ -80,12 +76,11 @@ pub enum CompareError {
 
 impl Explain for CompareError {
     fn exit_code(&self) -> u8 {
-        if let Self::Store(error) = self { error.exit_code() } else { EXIT_USAGE }
+        EXIT_USAGE
     }
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Store(error) => error.hint(),
             Self::Selection { .. } => Some("for example `store/aging:file_system.kind=ext4`".to_owned()),
             Self::UnknownKey { nearest, .. } => nearest
                 .as_ref()

@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsage_model::nearest::nearest;
-use fsage_model::record::{Metric, TrialRecord, TrialStatus, Unread};
+use fsage_model::record::{Metric, TrialRecord, Unread};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use serde_json::Value;
 
 use super::CompareError;
 use crate::stats::{Evidence, Series};
-use crate::store::{Store, read_trial};
 
 /// One side.
 #[derive(Debug, Clone, Default)]
@@ -30,44 +29,56 @@ pub struct Side {
     pub named: BTreeSet<String>,
 }
 
-/// Reads `STORE` or `STORE:key=value,key=value`.
-///
-/// # Errors
-/// The store cannot be read, a key is none of its, or nothing is selected.
-pub fn load(text: &str) -> Result<Side, CompareError> {
-    let (path, wanted) = split(text)?;
-    let store = Store::open(Path::new(path))?;
-    let mut side = Side { label: text.to_owned(), ..Side::default() };
-    let mut records = Vec::new();
-    let ids: BTreeSet<&String> = store.plan().trials.iter().map(|trial| &trial.id).collect();
-    for id in ids {
-        match read_trial::<Unread>(store.root(), id) {
-            Ok(Some(record)) if record.status == TrialStatus::Complete => records.push(record),
-            Ok(Some(_)) => side.notes.push(format!("trial {id} of `{path}` failed and is left out")),
-            Ok(None) => {}
-            Err(reason) => side.notes.push(format!("trial {id} of `{path}` is left out: {reason}")),
+/// What a side selects: a store, or the trials of one that have certain values.
+#[derive(Debug, Clone)]
+pub struct Selection<'a> {
+    /// As given.
+    pub text: &'a str,
+    /// The store.
+    pub path: &'a Path,
+    /// Dotted path → value.
+    wanted: BTreeMap<String, Value>,
+}
+
+impl<'a> Selection<'a> {
+    /// Reads `STORE` or `STORE:key=value,key=value`.
+    ///
+    /// # Errors
+    /// What follows the store is no list of `key=value`.
+    pub fn parse(text: &'a str) -> Result<Self, CompareError> {
+        let (path, wanted) = split(text)?;
+        Ok(Self { text, path: Path::new(path), wanted })
+    }
+
+    /// The side, of all complete trials of the store.
+    ///
+    /// # Errors
+    /// A key is none of the store's, or nothing is selected.
+    pub fn side(self, records: Vec<TrialRecord<Unread>>, notes: Vec<String>) -> Result<Side, CompareError> {
+        let Self { text, path, wanted } = self;
+        let mut side = Side { label: text.to_owned(), notes, ..Side::default() };
+        let trials: Vec<(Evidence, Vec<Warning>)> = records.into_iter().map(evidence).collect();
+        for key in wanted.keys() {
+            if !trials.is_empty() && !trials.iter().any(|(trial, _)| trial.factor(key).is_some()) {
+                let known: BTreeSet<String> = trials.iter().flat_map(|(trial, _)| keys(trial)).collect();
+                let nearest = nearest(key, known.iter().map(String::as_str)).map(str::to_owned);
+                let store = path.display().to_string();
+                return Err(CompareError::UnknownKey { store, key: key.clone(), nearest });
+            }
         }
-    }
-    let trials: Vec<(Evidence, Vec<Warning>)> = records.into_iter().map(evidence).collect();
-    for key in wanted.keys() {
-        if !trials.is_empty() && !trials.iter().any(|(trial, _)| trial.factor(key).is_some()) {
-            let known: BTreeSet<String> = trials.iter().flat_map(|(trial, _)| keys(trial)).collect();
-            let nearest = nearest(key, known.iter().map(String::as_str)).map(str::to_owned);
-            return Err(CompareError::UnknownKey { store: path.to_owned(), key: key.clone(), nearest });
+        let values = values(&trials, &wanted);
+        for (trial, warnings) in trials.into_iter().filter(|(trial, _)| trial.matches(&wanted)) {
+            for warning in warnings {
+                *side.warnings.entry(warning.kind).or_default() += 1;
+            }
+            side.trials.push(trial);
         }
-    }
-    let values = values(&trials, &wanted);
-    for (trial, warnings) in trials.into_iter().filter(|(trial, _)| trial.matches(&wanted)) {
-        for warning in warnings {
-            *side.warnings.entry(warning.kind).or_default() += 1;
+        if side.trials.is_empty() {
+            return Err(CompareError::Empty { selection: text.to_owned(), values });
         }
-        side.trials.push(trial);
+        side.named = wanted.into_keys().collect();
+        Ok(side)
     }
-    if side.trials.is_empty() {
-        return Err(CompareError::Empty { selection: text.to_owned(), values });
-    }
-    side.named = wanted.into_keys().collect();
-    Ok(side)
 }
 
 /// The store's path and what is wanted of it.

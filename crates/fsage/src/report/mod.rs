@@ -21,13 +21,12 @@ mod page;
 mod palette;
 mod section;
 mod series;
-mod source;
 pub(crate) mod table;
 pub(crate) mod text;
 mod view;
 
-use std::path::{Path, PathBuf};
-
+use fsage_model::problem::{EXIT_INTERNAL, Explain};
+use fsage_model::reading::{ReadError, Records};
 use fsage_model::study::{ClaimSpec, StudySpec};
 
 use crate::stats::{Judgement, judge};
@@ -54,20 +53,9 @@ impl Default for ReportOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// The path is no store.
-    #[error("`{}` is not a store: it has no `study.toml` and no `trials` folder", path.display())]
-    NotAStore {
-        /// What was given.
-        path: PathBuf,
-    },
-    /// The folder cannot be read.
-    #[error("cannot read `{}`", path.display())]
-    Read {
-        /// The folder or file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    /// There are no records.
+    #[error(transparent)]
+    Records(#[from] ReadError),
     /// The data of the charts cannot be written as JSON.
     #[error("cannot write the charts' data")]
     Data {
@@ -76,31 +64,28 @@ pub enum ReportError {
     },
 }
 
-impl ReportError {
-    /// The next step for the user.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+impl Explain for ReportError {
+    fn exit_code(&self) -> u8 {
         match self {
-            Self::NotAStore { .. } => {
-                Some("give the folder that `fsage run` printed, such as `store/aging`".to_owned())
-            }
-            Self::Read { .. } => Some("check that the folder belongs to you or run as its owner".to_owned()),
+            Self::Records(error) => error.exit_code(),
+            Self::Data { .. } => EXIT_INTERNAL,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Records(error) => error.hint(),
             Self::Data { .. } => None,
         }
     }
 }
 
-/// The page for a store, as HTML text.
-///
-/// Reads only; takes no lock, so that a report can be made while the study runs.
+/// The page for the records of a study, as HTML text.
 ///
 /// # Errors
-/// When `store` is no store or cannot be read; never because of what is in a trial.
-pub fn render(store: &Path, options: &ReportOptions) -> Result<String, ReportError> {
-    if !store.join("study.toml").is_file() && !store.join("trials").is_dir() {
-        return Err(ReportError::NotAStore { path: store.to_owned() });
-    }
-    let view = view::load(store, options)?;
+/// When the records cannot be read; never because of what is in a trial.
+pub fn render(records: &dyn Records, options: &ReportOptions) -> Result<String, ReportError> {
+    let view = view::load(records, options)?;
     let differences = difference::all(&view);
     let judge = |spec: &StudySpec| -> Vec<Judgement> {
         let values = |each: &Option<String>| each.as_ref().and_then(|path| spec.matrix.get(path));

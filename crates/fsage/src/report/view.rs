@@ -1,7 +1,6 @@
 //! What the page shows of a store, with nothing kept that it does not show.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use fsage_model::disk::DiskUse;
 use fsage_model::explanation::Explanation;
@@ -12,12 +11,12 @@ use fsage_model::lockstep::Round;
 use fsage_model::metric;
 use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, share};
+use fsage_model::reading::{Note, Records, StudyFacts};
 use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
 use fsage_model::warning::Warning;
 use serde_json::Value;
 
 use super::series::{self, FreeMap, Latency};
-use super::source::{self, Note, Study};
 use super::{ReportError, ReportOptions, factor, palette, text};
 use crate::report::explain::noted;
 use crate::stats::evidence::{self, Series, Trend, blocks};
@@ -34,7 +33,7 @@ const ALL_COLUMNS: usize = 6_000;
 /// A store, ready to be shown. Two of them make a comparison.
 #[derive(Debug)]
 pub struct View {
-    pub study: Study,
+    pub study: StudyFacts,
     /// Complete trials, by panel, file system and repeat.
     pub trials: Vec<Trial>,
     pub failed: Vec<FailedTrial>,
@@ -174,14 +173,14 @@ struct Limits {
     columns: usize,
 }
 
-/// Reads and digests a store.
+/// Reads and digests the records of a study.
 ///
 /// # Errors
 /// As [`super::render`].
-pub fn load(store: &Path, options: &ReportOptions) -> Result<View, ReportError> {
+pub fn load(records: &dyn Records, options: &ReportOptions) -> Result<View, ReportError> {
     let mut notes = Vec::new();
-    let study = source::study(store, &mut notes);
-    let on_disk = source::trial_ids(store)?;
+    let study = records.study(&mut notes);
+    let on_disk = records.trial_ids()?;
     let (ids, stale): (Vec<String>, Vec<String>) =
         on_disk.into_iter().partition(|id| study.planned.is_empty() || study.planned.contains(id));
     if !stale.is_empty() {
@@ -211,25 +210,25 @@ pub fn load(store: &Path, options: &ReportOptions) -> Result<View, ReportError> 
     };
     let mut read = Vec::new();
     for id in &ids {
-        match source::trial(store, id) {
+        match records.trial(id) {
             Ok(trial) if trial.status == TrialStatus::Failed => view.failed.push(failed(trial)),
             Ok(trial) => read.push(digest(trial, &limits)),
             Err(note) => view.notes.push(note),
         }
     }
     arrange(&mut view, read);
-    add_places(&mut view, store);
+    add_places(&mut view, records);
     Ok(view)
 }
 
 /// Reads where files lay, of one trial of each cell: that of the first repeat that kept it.
-fn add_places(view: &mut View, store: &Path) {
+fn add_places(view: &mut View, records: &dyn Records) {
     let mut seen: Vec<&BTreeMap<String, Value>> = Vec::new();
     for trial in &view.trials {
         if seen.contains(&&trial.factors) {
             continue;
         }
-        let record = match source::places(store, &trial.id) {
+        let record = match records.places(&trial.id) {
             Ok(Some(record)) => record,
             Ok(None) => continue,
             Err(note) => {
@@ -639,7 +638,7 @@ mod tests {
     #[test]
     fn labels_name_the_stage_only_where_there_are_several() {
         let mut view = View {
-            study: Study::default(),
+            study: StudyFacts::default(),
             trials: Vec::new(),
             failed: Vec::new(),
             notes: Vec::new(),

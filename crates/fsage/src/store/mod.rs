@@ -10,6 +10,7 @@ mod hlog;
 pub mod images;
 mod lock;
 mod probes;
+mod reading;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -17,8 +18,9 @@ use std::path::{Path, PathBuf};
 
 pub use error::StoreError;
 pub use file::NewFile;
-use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord};
+use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord, TrialStatus, Unread};
 use fsage_sys::input::{self, RECORD_LIMIT};
+pub use reading::Reader;
 use serde::de::DeserializeOwned;
 pub use writer::{TrialFolder, Writer};
 
@@ -127,6 +129,24 @@ impl Store {
     /// Why it cannot be read, in words.
     pub fn places(&self, id: &str) -> Result<Option<PlacesRecord>, String> {
         read_places(&self.root, id)
+    }
+
+    /// The complete trials of the plan without their stages, so that long runs take little memory; and a sentence for each that is
+    /// left out.
+    #[must_use]
+    pub fn complete_trials(&self) -> (Vec<TrialRecord<Unread>>, Vec<String>) {
+        let (mut records, mut notes) = (Vec::new(), Vec::new());
+        let path = self.root().display();
+        let ids: BTreeSet<&String> = self.plan().trials.iter().map(|trial| &trial.id).collect();
+        for id in ids {
+            match read_trial::<Unread>(self.root(), id) {
+                Ok(Some(record)) if record.status == TrialStatus::Complete => records.push(record),
+                Ok(Some(_)) => notes.push(format!("trial {id} of `{path}` failed and is left out")),
+                Ok(None) => {}
+                Err(reason) => notes.push(format!("trial {id} of `{path}` is left out: {reason}")),
+            }
+        }
+        (records, notes)
     }
 
     /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet`, `explain.json` and

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use fsage::plan::plan;
 use fsage::report::{ReportOptions, render};
+use fsage::store::Reader;
 use fsage::store::Store;
 use fsage::study::{Overrides, load};
 use serde_json::Value;
@@ -86,7 +87,10 @@ impl Format for Records {
         let mut shown = Ok(accepted);
         self.number += 1;
         if accepted && self.number.is_multiple_of(PAGES) {
-            let page = render(&root, &ReportOptions::default()).unwrap_or_default();
+            let page = Reader::open(&root).map_or_else(
+                |_| String::new(),
+                |records| render(&records, &ReportOptions::default()).unwrap_or_default(),
+            );
             // What a name says must not be what the page does.
             if page.contains("<script>hostile()") || page.contains("<!--<script>") {
                 shown = Err("the page has a name of the record as markup".to_owned());
