@@ -14,3 +14,6 @@ pub use alias::Alias;
 pub use normal::{exponential, inverse_normal, logarithm, normal_share};
 pub use random::Random;
 pub use size::{AGRAWAL_MU, AGRAWAL_SIGMA, Sizes};
+
+#[cfg(test)]
+mod profile_tests;

@@ -12,7 +12,6 @@ pub mod distribution;
 pub mod executor;
 pub mod export;
 mod filesystem;
-pub mod fit;
 pub mod frame;
 pub mod host;
 pub mod image;

@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
-pub mod compare;
 pub mod disk;
 pub mod doctor;
 pub mod explain;
@@ -14,10 +13,8 @@ pub mod lease;
 pub mod measure;
 pub mod plan;
 pub mod profile;
-pub mod report;
 pub mod run;
 pub mod source;
-pub mod stats;
 pub mod store;
 pub mod study;
 pub mod target;

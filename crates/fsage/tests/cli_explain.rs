@@ -171,9 +171,9 @@ fn what_trials_kept_is_told() {
     ] {
         assert!(run.stderr.contains(&part), "{part}: {}", run.stderr);
     }
-    let page = fsage::report::render(
+    let page = fsage_analysis::report::render(
         &fsage::store::Reader::open(&root).unwrap(),
-        &fsage::report::ReportOptions::default(),
+        &fsage_analysis::report::ReportOptions::default(),
     )
     .unwrap();
     for part in [

@@ -204,10 +204,16 @@ fn a_repeat_of_itself_shows_no_evidence_in_nineteen_of_twenty_rows() {
         let a = store(folder.path(), &format!("a{round}"), 1_000 + 2 * round, 1.0);
         let b = store(folder.path(), &format!("b{round}"), 1_001 + 2 * round, 1.0);
         let sides = (fsage::cli::compare::side(&a).unwrap(), fsage::cli::compare::side(&b).unwrap());
-        let found = fsage::compare::compare(&sides.0, &sides.1, &fsage::compare::Options::default()).unwrap();
+        let found = fsage_analysis::compare::compare(
+            &sides.0,
+            &sides.1,
+            &fsage_analysis::compare::Options::default(),
+        )
+        .unwrap();
         let noisy: Vec<_> = found.rows.iter().filter(|row| row.p.is_some_and(|p| p < 1.0)).collect();
         assert!(noisy.len() >= 20, "{} rows vary", noisy.len());
-        let differing = noisy.iter().filter(|row| row.finding != fsage::compare::Finding::NoEvidence).count();
+        let differing =
+            noisy.iter().filter(|row| row.finding != fsage_analysis::compare::Finding::NoEvidence).count();
         assert!(differing <= noisy.len() / 20 + 2, "{differing} of {} rows in round {round}", noisy.len());
         tested += noisy.len();
         called += differing;

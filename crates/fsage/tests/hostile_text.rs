@@ -146,9 +146,9 @@ fn no_value_of_a_trial_reaches_beyond_its_place_in_the_report() {
     }
     let store = folder.path().join("store");
     sample::write_store(&store, &trials);
-    let page = fsage::report::render(
+    let page = fsage_analysis::report::render(
         &fsage::store::Reader::open(&store).unwrap(),
-        &fsage::report::ReportOptions::default(),
+        &fsage_analysis::report::ReportOptions::default(),
     )
     .unwrap();
     let begin = page.find("id=\"data\"").unwrap();

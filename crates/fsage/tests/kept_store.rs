@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fsage::cli::compare::side;
-use fsage::compare::{Options, compare};
-use fsage::report::{ReportOptions, render};
 use fsage::store::Reader;
 use fsage::store::Store;
+use fsage_analysis::compare::{Options, compare};
+use fsage_analysis::report::{ReportOptions, render};
 use fsage_model::record::StageRecord;
 use fsage_model::warning::WarningKind;
 

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fsage::report::{ReportOptions, render};
 use fsage::store::Reader;
+use fsage_analysis::report::{ReportOptions, render};
 use fsage_model::problem::Explain as _;
 use fsage_model::reading::ReadError;
 use fsage_model::record::{StageRecord, TrialStatus};

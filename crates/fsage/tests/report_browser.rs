@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fsage::report::{ReportOptions, render};
 use fsage::store::Reader;
+use fsage_analysis::report::{ReportOptions, render};
 use sample::{Size, write_store};
 
 fn browser() -> Option<PathBuf> {

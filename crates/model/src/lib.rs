@@ -12,6 +12,7 @@ pub mod escape;
 pub mod explanation;
 pub mod fault;
 pub mod filesystem;
+pub mod fit;
 pub mod image;
 pub mod layout;
 pub mod load;

@@ -11,8 +11,8 @@
 
 use std::time::Instant;
 
-use fsage::stats::Bootstrap;
-use fsage::stats::quantile::{mean, median};
+use fsage_analysis::stats::Bootstrap;
+use fsage_analysis::stats::quantile::{mean, median};
 
 const METRICS: u32 = 50;
 const TRIALS: u32 = 30;

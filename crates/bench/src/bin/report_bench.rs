@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use fsage::report::{ReportOptions, render};
 use fsage::store::Reader;
+use fsage_analysis::report::{ReportOptions, render};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

@@ -28,7 +28,7 @@ use super::tick::{Evolution, Sample};
 use super::worker::{Arrival, Command, Failure, Message, Shared, Tally, progress_share, share_of};
 use super::{LoadError, LoadSink};
 use crate::disk::Meter;
-use crate::fit::Fit;
+use fsage_model::fit::Fit;
 
 fn like_watch(spec: &LoadSpec, volume_bytes: u64) -> Option<LikeWatch> {
     let profile = &spec.workload.drift()?.like.as_ref()?.profile;

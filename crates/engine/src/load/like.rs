@@ -11,7 +11,7 @@ use fsage_model::load::Probe;
 use fsage_model::profile::{DISTANCE_NEAR, ONE_EXTENT_NEAR, USED_NEAR, size_distance};
 use fsage_model::quantity::{as_f64, share};
 
-use crate::fit::Fit;
+use fsage_model::fit::Fit;
 
 /// Largest gain on what is missing.
 const GAIN: f64 = 8.0;

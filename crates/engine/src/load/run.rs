@@ -25,10 +25,10 @@ use super::{Control, LoadError, LoadSink};
 use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};
 use crate::filesystem;
-use crate::fit::derived;
 use crate::trace::{Batches, Feed, Preamble};
 use crate::tree::Directory;
 use crate::workload::{AnyWorkload, ResolveContext, resolve};
+use fsage_model::fit::derived;
 
 /// Runs a load: makes the initial directories (untimed), starts the threads, probes, and returns when a
 /// stop condition is met. Blocks the calling thread, which the sink is called from.

@@ -11,10 +11,10 @@ use serde::Serialize;
 
 use super::terminal::Terminal;
 use super::{report, text};
-use crate::compare::gate::{Fired, Gate, Outcome, outcomes};
-use crate::compare::{Comparison, Finding, Options, Selection, Side, compare, page};
-use crate::report::text::{counted, in_unit};
 use crate::store::Store;
+use fsage_analysis::compare::gate::{Fired, Gate, Outcome, outcomes};
+use fsage_analysis::compare::{Comparison, Finding, Options, Selection, Side, compare, page};
+use fsage_analysis::report::text::{counted, in_unit};
 
 const AFTER_HELP: &str = "\
 A side is a store, or STORE:KEY=VALUE,KEY=VALUE for the trials of it that have these factors or settings.

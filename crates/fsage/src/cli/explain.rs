@@ -18,9 +18,9 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{report, text, verify};
 use crate::explain::{DEFAULT_MEDIUM, ExplainError, explain};
-use crate::report::explain::{Map, in_short, page};
-use crate::report::text::nanoseconds;
 use crate::target::Target;
+use fsage_analysis::report::explain::{Map, in_short, page};
+use fsage_analysis::report::text::nanoseconds;
 
 /// Maps drawn on a terminal.
 const MAPS: usize = 1;

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::terminal::Terminal;
 use super::text;
-use crate::report::{ReportOptions, render};
 use crate::store::Reader;
+use fsage_analysis::report::{ReportOptions, render};
 
 /// Arguments of `fsage report`.
 #[derive(Debug, Args)]

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fsage_engine::fit::Fit;
 use fsage_engine::load::{self, NoSink};
+use fsage_model::fit::Fit;
 use fsage_model::load::LoadSpec;
 use fsage_model::workload::WorkloadSpec;
 use serde_json::{Value, json};

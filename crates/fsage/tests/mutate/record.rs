@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use fsage::plan::plan;
-use fsage::report::{ReportOptions, render};
 use fsage::store::Reader;
 use fsage::store::Store;
 use fsage::study::{Overrides, load};
+use fsage_analysis::report::{ReportOptions, render};
 use serde_json::Value;
 
 use super::test_directory::TestDirectory;

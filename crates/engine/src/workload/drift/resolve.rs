@@ -15,9 +15,9 @@ use super::grow::Grow;
 use super::slot::SlotTable;
 use super::steer::Steer;
 use crate::distribution::{Alias, Random, Sizes};
-use crate::fit::derived;
 use crate::tree::Directory;
 use crate::workload::ResolveContext;
+use fsage_model::fit::derived;
 
 /// Threads a load may have.
 const MAX_THREADS: u32 = 64;

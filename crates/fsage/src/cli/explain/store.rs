@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::{ExplainArgs, save, show};
 use crate::cli::terminal::Terminal;
-use crate::report::explain::{Titled, noted, pages};
-use crate::report::text::counted;
 use crate::run::label;
 use crate::store::Store;
+use fsage_analysis::report::explain::{Titled, noted, pages};
+use fsage_analysis::report::text::counted;
 
 /// Ids that a hint lists.
 const LISTED: usize = 6;

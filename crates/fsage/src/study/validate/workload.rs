@@ -1,7 +1,7 @@
 //! Limits of a workload's parameters.
 
-use fsage_engine::fit::derived;
 use fsage_engine::workload::{ResolveContext, resolve};
+use fsage_model::fit::derived;
 use fsage_model::load::WriteMode;
 use fsage_model::operation::ACCESSES_LIMIT;
 use fsage_model::size::Bytes;

@@ -4,7 +4,8 @@ mod copy;
 mod map;
 mod page;
 
-pub(crate) use copy::noted;
+pub use copy::noted;
 pub use map::Map;
+pub use page::in_short;
 pub use page::{Titled, page, pages};
-pub(crate) use page::{in_short, legend, map, suggested_fixes, worst_table};
+pub(crate) use page::{legend, map, suggested_fixes, worst_table};

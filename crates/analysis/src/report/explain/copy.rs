@@ -21,7 +21,7 @@ fn made<'a>(volume: &VolumePlaces, all: &'a [VolumePlaces]) -> Option<&'a Volume
 /// The volumes, each with the time to read the copy that was made; it is noted with them where it is 5 % more
 /// than was estimated.
 #[must_use]
-pub(crate) fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<(VolumePlaces, Option<u64>)> {
+pub fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<(VolumePlaces, Option<u64>)> {
     let copies: Vec<Option<u64>> = volumes.iter().map(|volume| copy_ns(volume, &volumes)).collect();
     let note = |volume: &VolumePlaces| {
         let tree = &made(volume, &volumes)?.explanation.tree;
@@ -43,32 +43,45 @@ pub(crate) fn noted(mut volumes: Vec<VolumePlaces>) -> Vec<(VolumePlaces, Option
 
 #[cfg(test)]
 mod tests {
-    use fsage_engine::layout::PlacedFile;
+    use std::collections::BTreeMap;
+
+    use fsage_model::explanation::{Explanation, Item};
 
     use super::*;
-    use crate::explain::estimate;
 
-    /// Two files with free space between them.
-    fn volume(stage: &str, name: &str, apart: u64) -> VolumePlaces {
-        let file =
-            |path: &str, at| PlacedFile { path: path.to_owned(), size: 8192, extents: vec![(at, 8192)] };
-        let files = [file("a", 0), file("b", 8192 + apart)];
-        let explanation = estimate(&files, 1 << 30, &"hdd-7200".parse().unwrap(), 5).unwrap();
+    /// A volume whose tree takes so long to read, and would take 10 ms in a copy.
+    fn volume(stage: &str, name: &str, now_ms: u64) -> VolumePlaces {
+        let tree = Item {
+            path: ".".to_owned(),
+            files: 2,
+            bytes: 16_384,
+            extents: 2,
+            now_ns: now_ms * 1_000_000,
+            defragmented_ns: now_ms * 1_000_000,
+            copied_ns: 10_000_000,
+            cells: BTreeMap::new(),
+        };
+        let explanation = Explanation {
+            medium: "hdd-7200".to_owned(),
+            volume_bytes: 1 << 30,
+            tree,
+            directories: Vec::new(),
+            files: Vec::new(),
+            inter_file_score: 0.0,
+            used: Vec::new(),
+            notes: Vec::new(),
+        };
         VolumePlaces { stage: stage.to_owned(), volume: name.to_owned(), explanation }
     }
 
     #[test]
     fn a_copy_that_was_made_is_told_where_it_is_no_bound() {
-        let all = vec![
-            volume("one", "full", 900 << 20),
-            volume("one", UNAGED, 400 << 20),
-            volume("two", "", 400 << 20),
-        ];
+        let all = vec![volume("one", "full", 30), volume("one", UNAGED, 20), volume("two", "", 20)];
         assert_eq!(copy_ns(&all[0], &all), Some(all[1].explanation.tree.now_ns));
         assert_eq!((copy_ns(&all[1], &all), copy_ns(&all[2], &all)), (copy_ns(&all[0], &all), None));
         let notes: Vec<usize> = noted(all).iter().map(|(volume, _)| volume.explanation.notes.len()).collect();
         assert_eq!(notes, [1, 1, 0]);
-        let near = noted(vec![volume("one", "full", 900 << 20), volume("one", UNAGED, 0)]);
+        let near = noted(vec![volume("one", "full", 30), volume("one", UNAGED, 10)]);
         assert!(near.iter().all(|(volume, _)| volume.explanation.notes.is_empty()));
     }
 }

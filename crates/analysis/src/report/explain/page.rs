@@ -84,7 +84,7 @@ fn parts(prefix: &str, explanation: &Explanation, copy_ns: Option<u64>) -> Marku
 }
 
 /// One sentence.
-pub(crate) fn in_short(explanation: &Explanation) -> String {
+pub fn in_short(explanation: &Explanation) -> String {
     let tree = &explanation.tree;
     format!(
         "{} files, {}, in {} pieces: on {} reading them takes {}, of a fresh copy {} ({}). {} of the files lie directly behind the one that is read before them.",

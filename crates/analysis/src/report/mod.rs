@@ -22,7 +22,7 @@ mod palette;
 mod section;
 mod series;
 pub(crate) mod table;
-pub(crate) mod text;
+pub mod text;
 mod view;
 
 use fsage_model::problem::{EXIT_INTERNAL, Explain};

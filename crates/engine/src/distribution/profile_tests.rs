@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use fsage_model::fit::{Fit, derived};
 use fsage_model::layout::size_bound;
+use fsage_model::profile::*;
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::workload::{DerivedKey, DriftSpec, LikeSpec, SizeSpec, UtilisationSpec};
 
-use super::*;
-use crate::distribution::{Random, Sizes};
+use super::{Random, Sizes};
 
-pub(crate) fn profile() -> Profile {
+fn profile() -> Profile {
     Profile {
         profile_version: PROFILE_VERSION,
         source: Source { file_system: "ext4".to_owned(), volume_bytes: 1 << 30, used_bytes: 3 << 28 },
@@ -110,6 +111,6 @@ fn given_keys_win_over_derived_ones() {
     assert_eq!(derived.slots, 77);
     assert!(matches!(derived.file_size, SizeSpec::Table { .. }));
     assert_eq!(derived.utilisation, Some(UtilisationSpec::Hold { target: 0.75 }));
-    assert_eq!(super::derived(&derived, 5 << 30, 1), derived, "what is derived stays");
-    assert_eq!(super::derived(&DriftSpec::default(), 1 << 30, 1), DriftSpec::default());
+    assert_eq!(derived(&derived, 5 << 30, 1), derived, "what is derived stays");
+    assert_eq!(derived(&DriftSpec::default(), 1 << 30, 1), DriftSpec::default());
 }

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use fsage_model::operation::OperationKind;
-use fsage_model::quantity::{as_f64, share, to_u64};
-use fsage_model::size::Bytes;
-use fsage_model::workload::{DerivedKey, DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec};
+use crate::operation::OperationKind;
+use crate::quantity::{as_f64, share, to_u64};
+use crate::size::Bytes;
+use crate::workload::{DerivedKey, DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec};
 
-use fsage_model::profile::Profile;
+use crate::profile::Profile;
 
 /// Largest file, as a divisor of the volume.
 const LARGEST: u64 = 64;
@@ -97,7 +97,7 @@ fn whole_blocks((_, files, bytes): &(u64, u64, u64)) -> f64 {
     if mean <= 0.0 { 0.0 } else { (mean / as_f64(BLOCK_BYTES)).ceil() * as_f64(BLOCK_BYTES) }
 }
 
-/// The bound of the row below the one with this bound ([`fsage_model::layout::size_bound`]).
+/// The bound of the row below the one with this bound ([`crate::layout::size_bound`]).
 fn row_below(bound: u64) -> u64 {
     if bound <= 8 { bound - 1 } else { bound - (1 << ((bound - 1).ilog2() - 2)) }
 }

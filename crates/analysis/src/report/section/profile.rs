@@ -1,6 +1,6 @@
 //! The volume beside the tree that it was to become like.
 
-use fsage_engine::fit::Fit;
+use fsage_model::fit::Fit;
 use fsage_model::load::LoadResult;
 use fsage_model::profile::{DISTANCE_NEAR, ONE_EXTENT_NEAR, Profile, USED_NEAR, rows, size_distance};
 use fsage_model::quantity::{as_f64, share, sum};

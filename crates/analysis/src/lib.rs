@@ -1,0 +1,7 @@
+//! From records to answers: statistics, claims, comparisons and pages. Sees only the vocabulary (`fsage_model`).
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod report;
+pub mod stats;
