@@ -84,6 +84,15 @@ impl Disk {
         kill_process(pid, signal).unwrap();
     }
 
+    /// Whether each of the server's threads is stopped (`proc_pid_stat(5)`: state `T`).
+    fn stands_still(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.ready.pid)).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
+    }
+
     fn is_alive(&self) -> bool {
         is_alive(&ProcessRecord { pid: self.ready.pid, start_ticks: self.ready.start_ticks })
     }
@@ -422,6 +431,8 @@ fn a_server_that_stands_still_can_be_cleaned_up() {
     let mut disk = Disk::up(64 * MIB);
     let device = disk.attach();
     disk.kill(Signal::STOP);
+    // The signal reaches one thread after the other.
+    within("every thread's standing still", || disk.stands_still());
     let mut reader = Command::new("dd")
         .arg(format!("if={}", device.display()))
         .args(["of=/dev/null", "bs=4096", "count=1", "iflag=direct"])
