@@ -86,9 +86,9 @@ impl Disk {
 
     /// Whether each of the server's threads is stopped (`proc_pid_stat(5)`: state `T`).
     fn stands_still(&self) -> bool {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.ready.pid)).unwrap();
+        let threads = fs::read_dir(format!("/proc/{}/task", self.ready.pid)).unwrap();
         threads.flatten().all(|thread| {
-            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap();
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
             stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
         })
     }

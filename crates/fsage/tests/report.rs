@@ -17,8 +17,8 @@ use sample::{Size, write_store, write_trial};
 
 /// The two parts of the chart library, as they stand in the page.
 const LIBRARY: [&str; 2] = [
-    include_str!("../src/report/assets/plotly/plotly-cartesian.min.js"),
-    include_str!("../src/report/assets/plotly/plotly-gl3d.min.js"),
+    include_str!("../../analysis/src/report/assets/plotly/plotly-cartesian.min.js"),
+    include_str!("../../analysis/src/report/assets/plotly/plotly-gl3d.min.js"),
 ];
 
 /// The page without the chart library, which is large and not ours.
@@ -92,7 +92,7 @@ fn the_chart_library_is_as_published() {
 fn the_page_carries_the_licence_of_the_chart_library() {
     let folder = tempfile::tempdir().unwrap();
     write_store(folder.path(), &[]);
-    let licence = include_str!("../src/report/assets/plotly/LICENSE");
+    let licence = include_str!("../../analysis/src/report/assets/plotly/LICENSE");
     assert!(licence.starts_with("MIT License") && !licence.contains("--"));
     assert!(page(folder.path()).contains(licence));
 }
