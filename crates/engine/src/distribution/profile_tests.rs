@@ -107,10 +107,10 @@ fn given_keys_win_over_derived_ones() {
     let given = BTreeSet::from([DerivedKey::Slots]);
     let like = LikeSpec { profile: profile(), given };
     let spec = DriftSpec { slots: 77, like: Some(Box::new(like)), ..DriftSpec::default() };
-    let derived = derived(&spec, 1 << 30, 2);
-    assert_eq!(derived.slots, 77);
-    assert!(matches!(derived.file_size, SizeSpec::Table { .. }));
-    assert_eq!(derived.utilisation, Some(UtilisationSpec::Hold { target: 0.75 }));
-    assert_eq!(derived(&derived, 5 << 30, 1), derived, "what is derived stays");
+    let once = derived(&spec, 1 << 30, 2);
+    assert_eq!(once.slots, 77);
+    assert!(matches!(once.file_size, SizeSpec::Table { .. }));
+    assert_eq!(once.utilisation, Some(UtilisationSpec::Hold { target: 0.75 }));
+    assert_eq!(derived(&once, 5 << 30, 1), once, "what is derived stays");
     assert_eq!(derived(&DriftSpec::default(), 1 << 30, 1), DriftSpec::default());
 }
