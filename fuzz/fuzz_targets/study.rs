@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use fsage::study::{Overrides, parse};
+use fsage_lab::study::{Overrides, parse};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Err(error) = parse(Path::new("study.toml"), text.to_owned(), &Overrides::default()) {

@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 
-use fsage::source::{SourceError, tar};
+use fsage_lab::source::{SourceError, tar};
 
 const BLOCK: usize = 512;
 

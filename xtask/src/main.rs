@@ -89,7 +89,7 @@ fn study(file: &Path) -> io::Result<()> {
 fn completions(directory: &Path) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut fsage::cli::command(), "fsage", directory)?;
+        clap_complete::generate_to(shell, &mut fsage::command(), "fsage", directory)?;
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
 
 /// The command with global flags spread to every subcommand.
 fn built() -> clap::Command {
-    let mut command = fsage::cli::command();
+    let mut command = fsage::command();
     command.build();
     command
 }

@@ -31,7 +31,7 @@ const ELSEWHERE: [(&str, &str); 1] =
 /// # Errors
 /// A key has no example, or a study is not TOML.
 pub fn page() -> Result<String, String> {
-    let schema = fsage::study::schema();
+    let schema = fsage_lab::study::schema();
     let mut page = Page {
         root: &schema,
         examples: Examples::new(&schema)?,

@@ -162,7 +162,7 @@ pub(super) fn inline(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fsage::study::{Overrides, load};
+    use fsage_lab::study::{Overrides, load};
 
     #[test]
     fn every_study_is_accepted() {

@@ -9,15 +9,15 @@
     reason = "a benchmark talks and stops at the first fault"
 )]
 
-#[path = "../../../fsage/tests/sample/mod.rs"]
+#[path = "../../../cli/tests/sample/mod.rs"]
 mod sample;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use fsage::store::Reader;
 use fsage_analysis::report::{ReportOptions, render};
+use fsage_lab::store::Reader;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

@@ -1,0 +1,120 @@
+//! `fsage disk up`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fsage_disk::media::Resolve as _;
+use fsage_model::disk::DiskTime;
+use fsage_model::medium::MediumSpec;
+use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::size::Bytes;
+use fsage_model::study::DiskOptions;
+
+use crate::terminal::Terminal;
+use fsage_lab::disk::NamedDisk;
+
+/// Arguments of `fsage disk up`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The disk is empty and lies in memory: only what is written takes room, and data that fsage wrote almost none. It stays until
+`fsage disk down NAME` or the next boot.
+
+In model time a request costs nothing and what the medium would have taken is counted (`fsage disk stat`); in real time replies
+come when the medium would have given them.
+
+Examples:
+  sudo fsage disk up old --size 500GiB --medium hdd-7200
+  sudo mkfs.ext4 $(sudo fsage disk up worn --size 64GiB --medium ssd --json | jq -r .device)
+  sudo fsage disk up slow --size 8GiB --medium hdd-5400,rpm=4200 --time real --log")]
+pub struct UpArgs {
+    /// Its name: letters, digits, `-`, `_` and `.`
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Size, up to 16TiB
+    #[arg(long, value_name = "SIZE")]
+    pub size: String,
+    /// Medium: a preset, or a preset and what is changed of it (`fsage disk media` lists them)
+    #[arg(long, value_name = "MEDIUM", default_value = "ram")]
+    pub medium: String,
+    /// How it keeps time
+    #[arg(long, value_name = "TIME", value_enum, default_value_t)]
+    pub time: TimeChoice,
+    /// Keep every request for `fsage disk log`
+    #[arg(long)]
+    pub log: bool,
+    /// Most memory for what is not self-describing data; beyond it, it goes to the spill file, or writes fail
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Folder for a file, made and removed, that takes what goes beyond `--memory`
+    #[arg(long, value_name = "DIR")]
+    pub spill: Option<PathBuf>,
+    /// Logical block size
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    pub block_bytes: u32,
+    /// Serve NBD on a Unix socket as well
+    #[arg(long)]
+    pub nbd: bool,
+    /// Faults, as JSON (`fsage disk fault set --help`)
+    #[arg(long, value_name = "JSON")]
+    pub faults: Option<String>,
+    /// I/O scheduler of the device [default: left alone]
+    #[arg(long, value_name = "NAME")]
+    pub scheduler: Option<String>,
+}
+
+/// How a disk keeps time.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum TimeChoice {
+    /// Counted only
+    #[default]
+    Model,
+    /// Replies are delayed
+    Real,
+}
+
+pub(super) fn run(args: &UpArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let disk = NamedDisk::new(&args.name)?;
+    let options = options(args)?;
+    crate::require_root("bringing a disk up")?;
+    let record = disk.up(options)?;
+    if terminal.json {
+        terminal.json(&record)?;
+    } else {
+        terminal.result(&format!("{}\n", record.device.display()))?;
+    }
+    Ok(EXIT_OK)
+}
+
+fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
+    let usage = |flag: &str, error: &dyn std::error::Error| {
+        Problem::new(EXIT_USAGE, format!("`{flag}` is invalid")).because(error)
+    };
+    let size: Bytes = args
+        .size
+        .parse()
+        .map_err(|error| usage(&format!("--size {}", args.size), &error).hint("write it as 500GiB"))?;
+    let memory = args.memory.as_deref().map(str::parse).transpose();
+    let memory = memory.map_err(|error| usage("--memory", &error).hint("write it as 4GiB"))?;
+    let medium: MediumSpec = args.medium.parse()?;
+    medium.resolve(size.0)?;
+    if let Some(faults) = &args.faults {
+        super::snapshot::faults(faults, size.0)?;
+    }
+    let spill = args.spill.as_ref().map(std::path::absolute).transpose();
+    Ok(DiskOptions {
+        size,
+        medium: medium.to_string(),
+        rotational: medium.preset().is_rotational(),
+        block_bytes: args.block_bytes,
+        time: match args.time {
+            TimeChoice::Model => DiskTime::Model,
+            TimeChoice::Real => DiskTime::Real,
+        },
+        log: args.log,
+        memory,
+        spill: spill.map_err(|error| usage("--spill", &error))?,
+        nbd: args.nbd,
+        faults: args.faults.clone(),
+        scheduler: args.scheduler.clone(),
+    })
+}

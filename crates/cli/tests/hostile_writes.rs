@@ -1,0 +1,550 @@
+//! What root writes goes where it was named, however another user prepared the place.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
+mod cli_support;
+mod image_rig;
+
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cli_support::{FSAGE, Run, root};
+use fsage_engine::disk::Clock;
+use fsage_engine::executor::{Executor, ExecutorOptions};
+use fsage_lab::lease::Journal;
+use fsage_lab::lease::record::Lease;
+use fsage_model::load::WriteMode;
+use fsage_model::operation::{Operation, OperationKind, Place};
+use image_rig::Rig;
+
+/// Nobody in particular.
+const USER: u32 = 65534;
+
+const SECRET: &[u8] = b"root's own";
+
+/// A folder that all may write to, with the sticky bit as `/tmp` has it, and a file of root's elsewhere.
+struct Shared {
+    rig: Rig,
+}
+
+impl Shared {
+    fn new() -> Self {
+        let rig = Rig::new();
+        std::fs::write(rig.path("victim"), SECRET).unwrap();
+        std::fs::set_permissions(rig.path("victim"), PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::create_dir(rig.path("shared")).unwrap();
+        std::fs::set_permissions(rig.path("shared"), PermissionsExt::from_mode(0o1777)).unwrap();
+        Self { rig }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.rig.path("shared").join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Another user's link to the victim.
+    fn plant(&self, name: &str) {
+        plant(&self.rig.path("victim"), &self.path(name));
+    }
+
+    fn assert_unharmed(&self, what: &str) {
+        let victim = self.rig.path("victim");
+        assert_eq!(std::fs::read(&victim).unwrap(), SECRET, "{what}: root's file was written to");
+        let found = victim.metadata().unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o600), "{what}");
+    }
+}
+
+fn plant(target: &Path, link: &Path) {
+    symlink(target, link).unwrap();
+    lchown(link, Some(USER), Some(USER)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o777
+}
+
+/// A trace of a few operations.
+fn trace(rig: &Rig) -> String {
+    let (csv, trace) = (rig.text("recorded.csv"), rig.text("recorded.parquet"));
+    std::fs::write(
+        &csv,
+        "time_s,operation,path,offset,length,target\n0,create,/a/b,,,\n1,append,/a/b,0,4096,\n",
+    )
+    .unwrap();
+    let run = rig.fsage(&["trace", "import", "--from", "csv", &csv, "-o", &trace]);
+    assert_eq!(run.code, 0, "{run:?}");
+    trace
+}
+
+#[test]
+fn an_image_is_not_written_through_a_planted_link_and_only_its_owner_reads_it() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    shared.rig.make("volume", "64M", &["mkfs.ext4", "-q"]);
+    let volume = shared.rig.text("volume");
+    shared.plant("image.partial");
+    let run = shared.rig.fsage(&["image", "save", &volume, &shared.text("image")]);
+    shared.assert_unharmed("image.partial");
+    assert_eq!(run.code, 0, "a planted name must not hinder either: {run:?}");
+    assert_eq!(mode(&shared.path("image")), 0o600, "an image holds what only owners may read");
+    shared.plant("other");
+    let run = shared.rig.fsage(&["image", "save", &volume, &shared.text("other")]);
+    shared.assert_unharmed("other");
+    assert!(run.code == 2 && run.stderr.contains("no ordinary file"), "{run:?}");
+    let run = shared.rig.fsage(&["image", "restore", &shared.text("image"), &shared.text("restored")]);
+    assert_eq!((run.code, mode(&shared.path("restored"))), (0, 0o600), "{run:?}");
+    shared.rig.assert_nothing_left();
+}
+
+#[test]
+fn no_output_goes_through_a_planted_link() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let trace = trace(&shared.rig);
+    let (csv, tree) = (shared.rig.text("recorded.csv"), shared.rig.path("tree"));
+    std::fs::create_dir(&tree).unwrap();
+    std::fs::write(tree.join("file"), "x").unwrap();
+    let tree = tree.to_str().unwrap();
+    shared.plant("out");
+    let out = shared.text("out");
+    for arguments in [
+        &["trace", "export", "--to", "csv", &trace, "-o", &out][..],
+        &["trace", "import", "--from", "csv", &csv, "-o", &out],
+        &["profile", tree, "-o", &out],
+        &["explain", tree, "-o", &out],
+        &["age", tree, "--operations", "5", "--trace", &out],
+        &["replay", &trace, tree, "--state", &out],
+    ] {
+        let run = shared.rig.fsage(arguments);
+        shared.assert_unharmed(arguments[0]);
+        assert!(run.code != 0 && run.stderr.contains("out"), "{arguments:?}: {run:?}");
+        assert!(shared.path("out").symlink_metadata().unwrap().is_symlink(), "{arguments:?}");
+    }
+    // Nor in place of a device: a file there would be no device for anybody any more.
+    let device = shared.path("device");
+    shared.rig.run(&["mknod", device.to_str().unwrap(), "c", "1", "3"]);
+    let run = shared.rig.fsage(&["profile", tree, "-o", device.to_str().unwrap()]);
+    assert!(run.code == 2 && run.stderr.contains("device"), "{run:?}");
+    assert!(device.metadata().unwrap().file_type().is_char_device());
+    // Nor through a link to a folder on the way.
+    let inner = shared.rig.path("inner");
+    std::fs::create_dir(&inner).unwrap();
+    plant(&inner, &shared.path("way"));
+    let run = shared.rig.fsage(&["trace", "export", "--to", "csv", &trace, "-o", &shared.text("way/out")]);
+    assert!(run.code == 4 && run.stderr.contains("is a link that user 65534 made"), "{run:?}");
+    assert!(!inner.join("out").exists());
+    // A link of root's own is a way as any other.
+    symlink(&inner, shared.rig.path("own")).unwrap();
+    let own = shared.rig.text("own/out");
+    assert_eq!(shared.rig.fsage(&["trace", "export", "--to", "csv", &trace, "-o", &own]).code, 0);
+    assert!(inner.join("out").is_file());
+}
+
+/// Begins a run in a store: writes plan, study and log, then finds no agent.
+fn run_without_agent(store: &Path, set: impl FnOnce(&mut Command)) -> Run {
+    let mut command = Command::new(FSAGE);
+    command.args(["run", "digest", "--quick", "--quiet", "--store"]).arg(store);
+    command.env("FSAGE_AGENT", "/bin/false").env_remove("SUDO_UID");
+    set(&mut command);
+    Run::of(&mut command)
+}
+
+/// The folders of the trials in a store.
+fn trials(store: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(store.join("trials")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn a_store_is_not_written_through_planted_links() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let store = shared.path("store");
+    std::fs::create_dir(&store).unwrap();
+    std::fs::set_permissions(&store, PermissionsExt::from_mode(0o1777)).unwrap();
+    for name in ["study.toml.partial", "plan.json.partial"] {
+        plant(&shared.rig.path("victim"), &store.join(name));
+    }
+    run_without_agent(&store, |_| {});
+    shared.assert_unharmed("plan.json.partial");
+    assert!(store.join("plan.json").is_file());
+    let trial = trials(&store).pop().expect("a trial was begun");
+    std::fs::remove_file(trial.join("log.txt")).unwrap();
+    plant(&shared.rig.path("victim"), &trial.join("log.txt"));
+    for other in trials(&store).iter().filter(|other| **other != trial) {
+        std::fs::remove_dir_all(other).unwrap();
+    }
+    run_without_agent(&store, |_| {});
+    shared.assert_unharmed("log.txt");
+    // A folder of the store that is elsewhere.
+    let outside = shared.rig.path("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("trial.json"), SECRET).unwrap();
+    std::fs::remove_dir_all(&trial).unwrap();
+    plant(&outside, &trial);
+    let run = run_without_agent(&store, |_| {});
+    assert_eq!(std::fs::read(outside.join("trial.json")).unwrap(), SECRET, "{run:?}");
+    assert!(!outside.join("log.txt").exists(), "{run:?}");
+    // A folder that volumes are made in.
+    plant(&outside, &store.join("volumes"));
+    let run = run_without_agent(&store, |_| {});
+    assert!(run.code != 0 && run.stderr.contains("it is a link, and a store has none"), "{run:?}");
+    std::fs::remove_file(store.join("volumes")).unwrap();
+    std::fs::remove_file(store.join("lock")).unwrap();
+    plant(&shared.rig.path("victim"), &store.join("lock"));
+    let run = run_without_agent(&store, |_| {});
+    shared.assert_unharmed("lock");
+    assert!(run.code != 0 && run.stderr.contains("lock"), "{run:?}");
+}
+
+#[test]
+fn root_does_not_write_into_the_store_of_another_user_unless_told() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let store = shared.path("store");
+    let own = || {
+        std::fs::create_dir(&store).unwrap();
+        chown(&store, Some(USER), Some(USER)).unwrap();
+    };
+    own();
+    let run = run_without_agent(&store, |_| {});
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.stderr.contains("belongs to user 65534, and root would write there"), "{run:?}");
+    assert!(run.stderr.contains("hint:") && run.stderr.contains("--allow-foreign-owner"), "{run:?}");
+    assert_eq!(std::fs::read_dir(&store).unwrap().count(), 0);
+    // A folder of root's below it is no better: the other user can put another in its place.
+    let inner = store.join("mine");
+    std::fs::create_dir(&inner).unwrap();
+    assert_eq!(run_without_agent(&inner, |_| {}).code, 2);
+    std::fs::remove_dir(&inner).unwrap();
+    for tell in [
+        (|command: &mut Command| {
+            command.arg("--allow-foreign-owner");
+        }) as fn(&mut Command),
+        // Below sudo the caller's own folders are as good as root's.
+        |command| {
+            command.env("SUDO_UID", USER.to_string());
+        },
+    ] {
+        run_without_agent(&store, tell);
+        assert!(store.join("plan.json").is_file());
+        std::fs::remove_dir_all(&store).unwrap();
+        own();
+    }
+    // Of another than who called sudo.
+    let other = |command: &mut Command| {
+        command.env("SUDO_UID", "1");
+    };
+    assert_eq!(run_without_agent(&store, other).code, 2);
+}
+
+#[test]
+fn root_does_not_write_a_file_where_all_may_replace_it() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let trace = trace(&shared.rig);
+    let folder = shared.path("open");
+    std::fs::create_dir(&folder).unwrap();
+    let out = shared.text("open/out");
+    let export = ["trace", "export", "--to", "csv", &trace, "-o", &out];
+    for (owner, mode, why) in [
+        (USER, 0o755, "belongs to user 65534"),
+        (0, 0o777, "may be written to by all users"),
+        (0, 0o2775, "may be written to by group 65534"),
+    ] {
+        chown(&folder, Some(owner), Some(USER)).unwrap();
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(mode)).unwrap();
+        let run = shared.rig.fsage(&export);
+        assert!(run.code == 2 && run.stderr.contains(why), "{run:?}");
+        assert!(!Path::new(&out).exists());
+    }
+    assert_eq!(shared.rig.fsage(&[&export[..], &["--allow-foreign-owner"]].concat()).code, 0);
+    assert!(Path::new(&out).is_file());
+}
+
+/// Restores the image over a volume that is there; how it ended.
+fn restore_over(shared: &Shared, volume: &str, more: &[&str]) -> Run {
+    let image = shared.rig.text("image");
+    shared.rig.fsage(&[&["image", "restore", &image, volume, "--erase", volume], more].concat())
+}
+
+#[test]
+fn a_volume_is_not_restored_over_a_link_or_another_users_file() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    for name in ["volume", "precious"] {
+        shared.rig.make(name, "64M", &["mkfs.ext4", "-q", "-L", name]);
+    }
+    shared.rig.save("volume", "image");
+    let precious = shared.rig.path("precious");
+    let before = std::fs::read(&precious).unwrap();
+    plant(&precious, &shared.path("planted"));
+    symlink(&precious, shared.path("own")).unwrap();
+    for (name, length) in [("theirs", 64 << 20), ("empty", 0)] {
+        std::fs::File::create(shared.path(name)).unwrap().set_len(length).unwrap();
+        chown(shared.path(name), Some(USER), None).unwrap();
+    }
+    let theirs = "belongs to user 65534, and root would write there";
+    for (name, why, hint) in [
+        ("planted", "which is not written to", "name an ordinary file itself"),
+        ("own", "which is not written to", "name an ordinary file itself"),
+        ("theirs", theirs, "--allow-foreign-owner"),
+        ("empty", theirs, "--allow-foreign-owner"),
+    ] {
+        let run = restore_over(&shared, &shared.text(name), &[]);
+        assert!(std::fs::read(&precious).unwrap() == before, "{name}: root's volume was written to: {run:?}");
+        assert!(run.code == 2 && run.stderr.contains(why) && run.stderr.contains(hint), "{name}: {run:?}");
+    }
+    assert_eq!(shared.path("empty").metadata().unwrap().len(), 0, "a refused file was made larger");
+    assert!(std::fs::read(shared.path("theirs")).unwrap().iter().all(|byte| *byte == 0));
+    // A second name is another's way to the same bytes.
+    std::fs::hard_link(&precious, shared.path("second")).unwrap();
+    let run = restore_over(&shared, &shared.text("second"), &[]);
+    assert!(run.code == 2 && std::fs::read(&precious).unwrap() == before, "{run:?}");
+    std::fs::remove_file(shared.path("second")).unwrap();
+    let run = restore_over(&shared, &shared.text("theirs"), &["--allow-foreign-owner"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(restore_over(&shared, &shared.rig.text("precious"), &[]).code, 0);
+    assert!(std::fs::read(&precious).unwrap() != before, "what is root's own is restored over");
+    shared.rig.assert_nothing_left();
+}
+
+#[test]
+fn a_restore_that_fails_leaves_an_empty_file_empty() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.make("volume", "64M", &["mkfs.ext4", "-q"]);
+    rig.save("volume", "image");
+    let point = rig.path("point");
+    rig.run(&["mount", "-t", "tmpfs", "-o", "size=256k", "none", point.to_str().unwrap()]);
+    let volume = point.join("volume");
+    std::fs::File::create(&volume).unwrap();
+    let volume_text = volume.to_str().unwrap();
+    let run = rig.fsage(&["image", "restore", &rig.text("image"), volume_text, "--erase", volume_text]);
+    assert!(run.code != 0 && run.stderr.contains("No space left"), "{run:?}");
+    assert_eq!(volume.metadata().unwrap().len(), 0, "{run:?}");
+}
+
+#[test]
+fn what_is_leased_is_not_made_through_a_planted_link_or_in_another_users_folder() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let inner = shared.rig.path("inner");
+    std::fs::create_dir(&inner).unwrap();
+    plant(&inner, &shared.path("way"));
+    std::fs::create_dir(shared.path("theirs")).unwrap();
+    chown(shared.path("theirs"), Some(USER), Some(USER)).unwrap();
+    let mut journal = Journal::open(&shared.rig.path("run")).unwrap();
+    for name in ["way", "theirs"] {
+        let made = journal.make(Lease::Directory { path: shared.path(name).join("mounts/point") });
+        assert!(made.is_err(), "{name}");
+        assert_eq!(shared.path(name).read_dir().unwrap().count(), 0, "{name}: something was made there");
+    }
+    let own = shared.path("mounts/below/point");
+    let ids = journal.make(Lease::Directory { path: own.clone() }).unwrap();
+    assert_eq!((mode(&own), mode(own.parent().unwrap())), (0o700, 0o700));
+    assert!(ids.is_some_and(|id| journal.release(id).is_ok()));
+}
+
+#[test]
+fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("t00");
+    std::fs::create_dir(&top).unwrap();
+    let open = std::fs::File::open(folder.path()).unwrap();
+    let (done, doing) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let options =
+            ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
+        let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
+        let place = Place { directory: 0, name: 1 };
+        let (kind, file, version, accesses) = (OperationKind::Create, 1, 1, 1);
+        let made = Operation {
+            kind,
+            file,
+            place,
+            target: place,
+            offset: 0,
+            length: 4096,
+            size: 0,
+            version,
+            accesses,
+        };
+        assert_eq!(executor.execute(&made).outcome.errno, 0);
+        let file = top.read_dir().unwrap().next().unwrap().unwrap().path();
+        std::fs::remove_file(&file).unwrap();
+        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+        for kind in [
+            OperationKind::Append,
+            OperationKind::Overwrite,
+            OperationKind::Read,
+            OperationKind::Truncate,
+            OperationKind::Fsync,
+        ] {
+            let operation = Operation { kind, size: 4096, ..made };
+            done.send((kind, executor.execute(&operation).outcome.errno)).unwrap();
+        }
+    });
+    for _ in 0..5 {
+        let (kind, errno) = doing.recv_timeout(Duration::from_secs(20)).expect("it waits for the FIFO");
+        assert_ne!(errno, 0, "{kind:?}");
+    }
+}
+
+#[test]
+fn root_changes_no_directory_of_another_user_and_none_behind_a_planted_link() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let (trace, inner, theirs) = (trace(&shared.rig), shared.rig.path("inner"), shared.path("theirs"));
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(inner.join("file"), "x").unwrap();
+    plant(&inner, &shared.path("way"));
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::write(theirs.join("file"), "x").unwrap();
+    chown(&theirs, Some(USER), Some(USER)).unwrap();
+    let changing = |directory: &str| {
+        let words = [
+            &["age", directory, "--operations", "5"][..],
+            &["replay", &trace, directory, "--state", &shared.rig.text("state")],
+            &["measure", "create", directory, "--no-requests", "--set", "files=4"],
+            &["measure", "append", directory, "--no-requests", "--yes-change-files"],
+            &["measure", "fio", directory, "--no-requests"],
+        ];
+        words.map(|words| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    };
+    let run = |words: &[String], more: &[&str]| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        shared.rig.fsage(&[&words[..], more].concat())
+    };
+    for words in changing(&shared.text("way")) {
+        let run = run(&words, &[]);
+        assert_eq!(inner.read_dir().unwrap().count(), 1, "{words:?}: {run:?}");
+        assert!(run.code != 0 && run.stderr.contains("is a link that user 65534 made"), "{words:?}: {run:?}");
+    }
+    for words in changing(theirs.to_str().unwrap()) {
+        let run = run(&words, &[]);
+        assert_eq!(theirs.read_dir().unwrap().count(), 1, "{words:?}: {run:?}");
+        let said =
+            run.stderr.contains("belongs to user 65534") && run.stderr.contains("--allow-foreign-owner");
+        assert!(run.code == 2 && said, "{words:?}: {run:?}");
+    }
+    // What only looks may look everywhere, and root does what it is told.
+    for directory in [shared.text("way"), shared.text("theirs")] {
+        let run = shared.rig.fsage(&["scan", &directory]);
+        assert_eq!(run.code, 0, "{run:?}");
+    }
+    for words in &changing(theirs.to_str().unwrap())[..3] {
+        let run = run(words, &["--allow-foreign-owner"]);
+        assert_eq!(run.code, 0, "{words:?}: {run:?}");
+        let _ = std::fs::remove_dir_all(theirs.join("t00"));
+    }
+    // A link of root's own is a way as any other.
+    symlink(&inner, shared.rig.path("own")).unwrap();
+    let run = shared.rig.fsage(&["age", &shared.rig.text("own"), "--operations", "5"]);
+    assert_eq!(run.code, 0, "{run:?}");
+}
+
+/// A fio before which another user puts a folder of his in the place of the one that was made for it.
+const SWAPPED_FIO: &str = r#"#!/bin/sh
+case "$*" in *--directory=*) ;; *) echo fio-3.33; exit ;; esac
+for word; do case "$word" in --directory=*) to="${word#--directory=}" ;; esac; done
+mv "$MEASURED/fsage-measure" "$MEASURED/away" && mv "$MEASURED/theirs" "$MEASURED/fsage-measure" || exit 9
+echo overwritten > "$to/x.0.0"
+ls "$MEASURED/away" > "$MEASURED/../seen"
+echo '{"fio version":"fio-3.33","jobs":[{"jobname":"x","error":0,"write":{"total_ios":2,"io_bytes":8192,"bw":8,"runtime":1000,"clat_ns":{"mean":5.0}}}]}'
+"#;
+
+#[test]
+fn fio_works_in_the_folder_that_was_made_for_it_whatever_has_its_name() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let (measured, tools) = (shared.path("measured"), shared.rig.path("tools"));
+    std::fs::create_dir_all(measured.join("theirs")).unwrap();
+    plant(&shared.rig.path("victim"), &measured.join("theirs/x.0.0"));
+    for path in [&measured, &measured.join("theirs")] {
+        chown(path, Some(USER), Some(USER)).unwrap();
+    }
+    std::fs::create_dir(&tools).unwrap();
+    std::fs::write(tools.join("fio"), SWAPPED_FIO).unwrap();
+    std::fs::set_permissions(tools.join("fio"), PermissionsExt::from_mode(0o755)).unwrap();
+    let words = ["measure", "fio", measured.to_str().unwrap(), "--no-requests", "--allow-foreign-owner"];
+    let mut command = shared.rig.command(&words);
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let run = Run::of(command.env("PATH", path).env("MEASURED", &measured));
+    shared.assert_unharmed("fio");
+    let seen = std::fs::read_to_string(shared.path("seen"));
+    assert_eq!(seen.ok().as_deref(), Some("x.0.0\n"), "{run:?}");
+    assert!(measured.join("fsage-measure/x.0.0").is_symlink(), "what is another's is not removed: {run:?}");
+    assert_eq!(measured.join("away").read_dir().unwrap().count(), 0, "what was written is removed: {run:?}");
+    assert!(run.code != 0 && run.stderr.contains("cannot remove"), "{run:?}");
+}
+
+#[test]
+fn a_replay_neither_waits_for_nor_believes_a_state_file_of_another_user() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let (trace, tree) = (trace(&shared.rig), shared.rig.path("tree"));
+    std::fs::create_dir(&tree).unwrap();
+    let aged = shared.rig.fsage(&["age", tree.to_str().unwrap(), "--operations", "20"]);
+    assert_eq!(aged.code, 0, "{aged:?}");
+    let files = || std::fs::read_dir(tree.join("t00")).unwrap().count();
+    let before = files();
+    // Well formed, of a user who wants the load's tree removed.
+    std::fs::write(shared.path("state"), format!("{:<4160}", "{\"format\":1}")).unwrap();
+    chown(shared.path("state"), Some(USER), Some(USER)).unwrap();
+    // Root's own, but anybody may write it.
+    std::fs::write(shared.path("open"), format!("{:<4160}", "{\"format\":1}")).unwrap();
+    std::fs::set_permissions(shared.path("open"), PermissionsExt::from_mode(0o666)).unwrap();
+    shared.rig.run(&["mkfifo", &shared.text("pipe")]);
+    shared.plant("link");
+    let tree = tree.to_str().unwrap();
+    for (name, why) in [
+        ("state", "belongs to user 65534"),
+        ("open", "another user could have written it"),
+        ("pipe", "not written to"),
+        ("link", "not written to"),
+    ] {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60", FSAGE, "replay", &trace, tree, "--resume", "--state"]);
+        let run = Run::of(command.arg(shared.path(name)).env_remove("SUDO_UID"));
+        assert!(run.code > 0 && run.stderr.contains(why), "{name}: {run:?}");
+        assert_eq!(files(), before, "{name}: {run:?}");
+    }
+    shared.assert_unharmed("link");
+    // The default place of the state, in a directory of root's own.
+    shared.rig.run(&["mkfifo", &format!("{tree}/.fsage-replay")]);
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60", FSAGE, "replay", &trace, tree]).env_remove("SUDO_UID");
+    let run = Run::of(&mut command);
+    assert!(run.code > 0 && run.stderr.contains("not written to"), "{run:?}");
+    assert_eq!(files(), before, "{run:?}");
+}

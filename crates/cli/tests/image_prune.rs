@@ -1,0 +1,144 @@
+//! `fsage image prune` removes what is of no use to anybody, and nothing else.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic and say why")]
+
+mod cli_support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cli_support::{FSAGE, Run, fsage, root};
+use serde_json::{Value, json};
+
+const OWN: &str = "0000000000000001";
+const OTHER: &str = "0000000000000002";
+const CUT: &str = "0000000000000003";
+const NEWER: &str = "000000000000000a";
+const NAMELESS: &str = "000000000000000b";
+
+/// A store with images that need no volume.
+struct Store {
+    folder: tempfile::TempDir,
+}
+
+impl Store {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let study =
+            fsage_lab::study::load(Path::new("digest"), &fsage_lab::study::Overrides::default()).unwrap();
+        let plan = fsage_lab::plan::plan(&study);
+        drop(fsage_lab::store::Store::create(folder.path(), &plan, &study.text).unwrap());
+        std::fs::create_dir(folder.path().join("images")).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path().join("images").join(name)
+    }
+
+    /// Five bytes of an image and its record, with what `record` has instead.
+    fn image(&self, key: &str, record: Value) {
+        std::fs::write(self.file(&format!("{key}.fsage")), b"fsage").unwrap();
+        let mut whole = json!({
+            "version": 2, "key": key, "basis": {"kernel": kernel(), "seed": 1}, "made": "2026-01-01T00:00:00Z",
+            "file_bytes": 5, "used_bytes": 10, "volume_bytes": 20, "stages": [], "warnings": [],
+        });
+        for (name, value) in record.as_object().unwrap() {
+            whole[name] = value.clone();
+        }
+        std::fs::write(self.file(&format!("{key}.json")), whole.to_string()).unwrap();
+    }
+
+    /// Keys of the images that are there.
+    fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        for entry in std::fs::read_dir(self.path().join("images")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            keys.extend(name.strip_suffix(".fsage").map(str::to_owned));
+        }
+        keys.sort();
+        keys
+    }
+}
+
+fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().trim().to_owned()
+}
+
+/// One image of each kind.
+fn store() -> Store {
+    let store = Store::new();
+    store.image(OWN, json!({}));
+    store.image(OTHER, json!({"basis": {"kernel": "2.6.32"}}));
+    store.image(NEWER, json!({"version": fsage_model::record::STORE_VERSION + 1}));
+    store.image(NAMELESS, json!({"basis": {"kernel": ""}}));
+    store.image(CUT, json!({"file_bytes": 6}));
+    store
+}
+
+#[test]
+fn what_a_newer_fsage_wrote_is_kept_and_named() {
+    let store = store();
+    let path = store.path().to_str().unwrap();
+    let run = fsage(&["image", "prune", path]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.starts_with("1 image removed"), "{run:?}");
+    assert!(run.stderr.contains(&format!("{NEWER} is kept: a newer fsage wrote it")), "{run:?}");
+    assert!(
+        run.stderr.contains(&format!("{NAMELESS} is kept: its record does not tell the kernel")),
+        "{run:?}"
+    );
+    assert_eq!(store.keys(), [OWN, NEWER, NAMELESS]);
+    assert!(store.file(&format!("{NEWER}.json")).exists());
+    let again = fsage(&["image", "prune", path, "--json"]).result();
+    assert_eq!((&again["removed"], &again["freed_bytes"]), (&json!(0), &json!(0)));
+    let kept: Vec<&str> =
+        again["kept"].as_array().unwrap().iter().map(|image| image["key"].as_str().unwrap()).collect();
+    assert_eq!(kept, [NEWER, NAMELESS]);
+    let all = fsage(&["image", "prune", path, "--all", "--json"]).result();
+    assert_eq!((&all["removed"], &all["kept"]), (&json!(3), &json!([])));
+    assert_eq!(std::fs::read_dir(store.path().join("images")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_kernel_whose_name_cannot_be_read_costs_no_image() {
+    if !root() {
+        return;
+    }
+    let store = store();
+    let empty = store.path().join("empty");
+    std::fs::write(&empty, b"").unwrap();
+    // In a mount namespace of its own.
+    let script = "mount --bind \"$1\" /proc/sys/kernel/osrelease && shift && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh", empty.to_str().unwrap(), FSAGE, "image", "prune"]);
+    let run = Run::of(command.arg(store.path()));
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(store.keys().contains(&OWN.to_owned()), "{run:?}");
+}
+
+#[test]
+fn only_files_of_images_in_a_real_store_are_removed() {
+    let store = store();
+    let path = store.path().to_str().unwrap();
+    std::fs::write(store.file("holiday.jpg"), "mine").unwrap();
+    std::fs::write(store.file("00000000000000ff.fsage"), "mine too").unwrap();
+    std::fs::write(store.file("00000000000000fe.fsage"), "fsageIMG and a half").unwrap();
+    let run = fsage(&["image", "prune", path]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stderr.contains("holiday.jpg is kept"), "{run:?}");
+    assert!(run.stderr.contains("00000000000000ff.fsage is kept"), "{run:?}");
+    assert!(store.file("holiday.jpg").exists() && store.file("00000000000000ff.fsage").exists());
+    assert!(!store.file("00000000000000fe.fsage").exists(), "a half of an image: {run:?}");
+    // A folder that only has the name of a plan in it.
+    let other = Store { folder: tempfile::tempdir().unwrap() };
+    std::fs::create_dir(other.path().join("images")).unwrap();
+    std::fs::write(other.path().join("plan.json"), "{}").unwrap();
+    std::fs::write(other.file("0123456789abcdef.fsage"), "fsageIMG").unwrap();
+    let run = fsage(&["image", "prune", other.path().to_str().unwrap()]);
+    assert!(run.code != 0 && other.file("0123456789abcdef.fsage").exists(), "{run:?}");
+}

@@ -1,0 +1,296 @@
+//! The report of made-up stores: whole, empty, half run, damaged.
+
+#![allow(clippy::unwrap_used, reason = "a test stops at the first fault")]
+
+mod sample;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use fsage_analysis::report::{ReportOptions, render};
+use fsage_lab::store::Reader;
+use fsage_model::problem::Explain as _;
+use fsage_model::reading::ReadError;
+use fsage_model::record::{StageRecord, TrialStatus};
+use sample::{Size, write_store, write_trial};
+
+/// The two parts of the chart library, as they stand in the page.
+const LIBRARY: [&str; 2] = [
+    include_str!("../../analysis/src/report/assets/plotly/plotly-cartesian.min.js"),
+    include_str!("../../analysis/src/report/assets/plotly/plotly-gl3d.min.js"),
+];
+
+/// The page without the chart library, which is large and not ours.
+fn own(page: &str) -> String {
+    LIBRARY.iter().fold(page.to_owned(), |page, part| page.replacen(part, "", 1))
+}
+
+fn page(store: &Path) -> String {
+    render(&Reader::open(store).unwrap(), &ReportOptions::default()).unwrap()
+}
+
+#[test]
+fn a_whole_store_shows_every_section() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::trials(Size::QUICK));
+    let page = page(folder.path());
+    if let Ok(path) = std::env::var("FSAGE_KEEP_REPORT") {
+        fs::write(path, &page).unwrap();
+    }
+    for id in ["summary", "claims", "latency", "operations", "free-space", "extents", "layout", "differences"]
+    {
+        assert!(page.contains(&format!("<section id=\"{id}\"")), "{id} is missing");
+    }
+    for id in ["cost", "warnings", "setup", "trials", "glossary"] {
+        assert!(page.contains(&format!("<section id=\"{id}\"")), "{id} is missing");
+    }
+    let own = own(&page);
+    for verdict in ["verdict holds", "verdict does-not", "verdict not-tested"] {
+        assert!(own.contains(verdict), "{verdict}");
+    }
+    assert!(!own.contains("This run is incomplete"));
+    assert!(page.len() < 5 << 20, "{} bytes", page.len());
+}
+
+#[test]
+fn nothing_is_loaded_from_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::trials(Size::QUICK));
+    let own = own(&page(folder.path()));
+    for forbidden in
+        ["src=\"http", "href=\"http", "url(http", "@import", "src=\"//", "cdn.", "<iframe", "MathJax"]
+    {
+        assert!(!own.contains(forbidden), "{forbidden}");
+    }
+    for part in LIBRARY {
+        assert_eq!(page(folder.path()).matches(part).count(), 1, "each part must be inlined once");
+    }
+}
+
+#[test]
+fn the_chart_library_is_as_published() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/assets/plotly");
+    let output = Command::new("sha256sum")
+        .args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let named = fs::read_to_string(format!("{folder}/SHA256SUMS")).unwrap();
+    for name in ["LICENSE", "plotly-cartesian.min.js", "plotly-gl3d.min.js"] {
+        assert!(named.contains(name), "SHA256SUMS does not name {name}");
+    }
+    for (part, name) in LIBRARY.iter().zip(["cartesian", "gl3d"]) {
+        assert!(part.starts_with(&format!("/**\n* plotly.js ({name} - minified) v4.1.1\n")), "{name}");
+        // Either would end the script element early or hide its end from the parser.
+        assert!(!part.contains("</script") && !part.contains("<!--"), "{name}");
+    }
+}
+
+#[test]
+fn the_page_carries_the_licence_of_the_chart_library() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &[]);
+    let licence = include_str!("../../analysis/src/report/assets/plotly/LICENSE");
+    assert!(licence.starts_with("MIT License") && !licence.contains("--"));
+    assert!(page(folder.path()).contains(licence));
+}
+
+#[test]
+fn the_same_store_gives_the_same_page() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::trials(Size { ticks: 60, ..Size::QUICK }));
+    assert!(page(folder.path()) == page(folder.path()));
+}
+
+#[test]
+fn a_store_without_trials_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &[]);
+    let page = page(folder.path());
+    assert!(page.contains("No trial is complete yet"));
+    assert!(page.contains("no trial is complete"), "claims must say why they are not tested");
+    fs::remove_dir(folder.path().join("trials")).unwrap();
+    assert!(
+        render(&Reader::open(folder.path()).unwrap(), &ReportOptions::default())
+            .unwrap()
+            .contains("No trial is complete yet")
+    );
+}
+
+#[test]
+fn one_trial_is_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &[sample::trial("ext4", 0.8, 0, Size::QUICK)]);
+    let page = page(folder.path());
+    assert!(page.contains("1 trial complete on ext4"));
+    assert!(!page.contains("<section id=\"differences\""));
+}
+
+#[test]
+fn damage_is_told_and_the_rest_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trials = sample::trials(Size { ticks: 40, ..Size::QUICK });
+    let failed = trials.last_mut().unwrap();
+    failed.status = TrialStatus::Failed;
+    failed.error = "mount of /dev/loop7 failed: EINVAL <script>alert(1)</script>".to_owned();
+    write_store(folder.path(), &trials);
+    let path = folder.path().join("trials").join(&trials[0].id).join("trial.json");
+    let text = fs::read(&path).unwrap();
+    fs::write(&path, &text[..text.len() / 2]).unwrap();
+    fs::create_dir(folder.path().join("trials/feedfeedfeedfeed")).unwrap();
+    let mut newer = trials[1].clone();
+    newer.version = 99;
+    newer.id = "0123456701234567".to_owned();
+    write_trial(folder.path(), &newer);
+    fs::write(folder.path().join("plan.json"), "{").unwrap();
+    let page = own(&page(folder.path()));
+    assert!(page.contains("This run is incomplete: 4 complete"));
+    assert!(page.contains("its record was left out: it ends after"));
+    assert!(page.contains("it was begun and not finished"));
+    assert!(page.contains("it has store version 99"));
+    assert!(page.contains("the plan is damaged"));
+    assert!(page.contains("&lt;script&gt;alert(1)"), "errors must be escaped");
+}
+
+#[test]
+fn an_unreadable_study_is_no_reason_to_show_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &[sample::trial("xfs", 0.8, 0, Size::QUICK)]);
+    fs::write(folder.path().join("study.toml"), "name = 3").unwrap();
+    let page = page(folder.path());
+    assert!(page.contains("the study cannot be understood"));
+    assert!(page.contains("<section id=\"latency\""));
+}
+
+#[test]
+fn a_folder_that_is_no_store_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Reader::open(folder.path()).unwrap_err();
+    assert!(matches!(error, ReadError::NotAStore { .. }));
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn three_repeats_draw_trials() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = Size { ticks: 40, repeats: 3, ..Size::QUICK };
+    write_store(folder.path(), &sample::trials(size));
+    let page = own(&page(folder.path()));
+    assert!(page.contains("over trials"));
+    assert!(page.contains("repeat 3"));
+}
+
+#[test]
+fn many_comparisons_are_counted_and_corrected_for() {
+    let folder = tempfile::tempdir().unwrap();
+    write_store(folder.path(), &sample::trials(Size { ticks: 40, repeats: 3, ..Size::QUICK }));
+    let page = own(&page(folder.path()));
+    assert!(page.contains(" comparisons made: "), "the headline says how many were made");
+    assert!(page.contains("false discovery rate 5"));
+    assert!(page.contains("\"survives\":true") && page.contains("\"survives\":false"));
+}
+
+#[test]
+fn zeros_are_counted_beside_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trials = sample::trials(Size { ticks: 40, repeats: 3, ..Size::QUICK });
+    for metric in &mut trials[0].metrics {
+        if metric.name == "free.extents" || metric.name == "latency.create.mean_ns" {
+            metric.samples = vec![0.0];
+        }
+    }
+    write_store(folder.path(), &trials);
+    let page = own(&page(folder.path()));
+    assert!(table(&page, "claim-table").contains("with a zero left out"));
+    assert!(table(&page, "difference-table").contains("with a zero left out"));
+}
+
+#[test]
+fn trials_on_different_tools_and_kernels_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trials = sample::trials(Size { ticks: 40, ..Size::QUICK });
+    write_store(folder.path(), &trials);
+    assert!(!page(folder.path()).contains("Not all trials ran on the same"));
+    trials[2].host.kernel = "6.19.1-other".to_owned();
+    trials[2].host.tools.insert("mkfs.btrfs".to_owned(), "mkfs.btrfs, part of btrfs-progs v6.14".to_owned());
+    write_store(folder.path(), &trials);
+    let page = own(&page(folder.path()));
+    assert!(page.contains("Not all trials ran on the same: </b>kernel, mkfs.btrfs differ"));
+    assert!(page.contains("btrfs-progs v6.2 (") && page.contains("btrfs-progs v6.14 (btrfs · "));
+}
+
+#[test]
+fn a_volume_that_is_full_below_its_target_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut full = sample::trial("btrfs", 0.95, 0, Size { ticks: 40, ..Size::QUICK });
+    write_store(folder.path(), std::slice::from_ref(&full));
+    assert!(!page(folder.path()).contains("found no space although"));
+    #[allow(clippy::infallible_destructuring_match, irrefutable_let_patterns, reason = "more kinds may come")]
+    if let StageRecord::Age { probes, .. } = &mut full.stages[0] {
+        for probe in probes {
+            probe.used_bytes = probe.used_bytes.min(890_000_000);
+        }
+    }
+    write_store(folder.path(), &[full]);
+    let page = page(folder.path());
+    assert!(page.contains("12 operations found no space although use never passed 89"));
+}
+
+#[test]
+fn without_a_free_space_map_the_page_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trial = sample::trial("fuse.sample", 0.8, 0, Size { ticks: 40, ..Size::QUICK });
+    #[allow(irrefutable_let_patterns, reason = "more kinds may come")]
+    if let StageRecord::Age { probes, result, .. } = &mut trial.stages[0] {
+        result.free_space = None;
+        for probe in probes {
+            probe.free_space = None;
+        }
+    }
+    write_store(folder.path(), &[trial]);
+    let page = page(folder.path());
+    assert!(
+        page.contains("<section id=\"free-space\"") && page.contains("No map of free space for fuse.sample")
+    );
+}
+
+/// The rows of one table, for snapshots.
+fn table(page: &str, id: &str) -> String {
+    let begin = page.find(&format!("id=\"{id}\"")).unwrap();
+    let begin = begin + page[begin..].find("<table>").unwrap();
+    let end = begin + page[begin..].find("</table>").unwrap();
+    page[begin..end].replace("<tr", "\n<tr").replace("<td", "\n  <td").replace("<th ", "\n  <th ")
+}
+
+/// Numbers become `N`, so that the snapshot holds the markup and not the made-up values.
+fn masked(markup: &str) -> String {
+    let mut text = String::new();
+    let mut number = false;
+    let mut letters = markup.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let groups = letter == ',' && letters.peek().is_some_and(char::is_ascii_digit);
+        let part =
+            letter.is_ascii_digit() || (number && (groups || matches!(letter, '.' | '\u{202f}' | 'e' | '-')));
+        if part && !number {
+            text.push('N');
+        }
+        if !part {
+            text.push(letter);
+        }
+        number = part;
+    }
+    text
+}
+
+#[test]
+fn tables_keep_their_markup() {
+    let folder = tempfile::tempdir().unwrap();
+    let trials = [sample::trial("ext4", 0.8, 0, Size::QUICK), sample::trial("xfs", 0.8, 0, Size::QUICK)];
+    write_store(folder.path(), &trials);
+    let page = own(&page(folder.path()));
+    for id in ["claim-table", "layout-table", "cost-table", "digest-table"] {
+        insta::assert_snapshot!(id, masked(&table(&page, id)));
+    }
+}

@@ -1,0 +1,209 @@
+//! Volumes driven in lock-step, on virtual disks and on loop files.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod lab;
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fsage_lab::store::Store;
+use fsage_model::lockstep::Round;
+use fsage_model::quantity::share;
+use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus};
+use fsage_model::warning::WarningKind;
+use lab::Lab;
+use support::{can_mount, can_serve_disks};
+
+const STUDY: &str = include_str!("data/lockstep.toml");
+
+/// Of every volume of every trial it is known where its files lay, and `fsage explain` tells.
+fn places_are_kept(lab: &Lab, trials: &[TrialRecord]) {
+    let store = Store::open(&lab.store()).unwrap();
+    for trial in trials {
+        let which = &trial.factors["file_system.kind"];
+        assert!(
+            trial.warnings.iter().all(|warning| warning.kind != WarningKind::Places),
+            "{:?}",
+            trial.warnings
+        );
+        let record = store.places(&trial.id).unwrap().unwrap();
+        let names: Vec<&str> = record.volumes.iter().map(|kept| kept.volume.as_str()).collect();
+        assert_eq!(names, ["full", "empty", "unaged"]);
+        let found: Vec<_> = record.volumes.iter().map(|kept| &kept.explanation).collect();
+        // The same files on each, and all of a volume is told.
+        assert!(found.iter().all(|other| other.tree.files == found[0].tree.files), "{which}");
+        assert!(found.iter().all(|found| found.medium == "hdd-7200" && found.used.len() == 1024), "{which}");
+        assert!(found.iter().all(|found| found.files.len() <= 20 && found.notes.is_empty()), "{which}");
+        assert!(found[0].volume_bytes < found[1].volume_bytes, "{which}");
+        assert!(
+            found[2].inter_file_score > found[0].inter_file_score,
+            "{which}: the copy is no better, {} and {}",
+            found[2].inter_file_score,
+            found[0].inter_file_score
+        );
+    }
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    let output = explain.arg("explain").arg(lab.store()).arg("--json").output().unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(shown["volumes"].as_array().unwrap().len(), 9, "{shown}");
+}
+
+fn samples<'a>(trial: &'a TrialRecord, name: &str) -> &'a [f64] {
+    &trial.metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("{name}")).samples
+}
+
+fn stage(trial: &TrialRecord) -> (&[String], &[Round], &[Look]) {
+    match &trial.stages[0] {
+        StageRecord::Lockstep { volumes, rounds, looks, .. } => (volumes, rounds, looks),
+        other => panic!("{}", other.name()),
+    }
+}
+
+#[test]
+fn a_full_and_an_empty_volume_go_through_the_same_states() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let lab = Lab::new(STUDY);
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 3);
+    for trial in &trials {
+        let which = &trial.factors["file_system.kind"];
+        assert_eq!((trial.status, trial.check.as_str()), (TrialStatus::Complete, "clean"), "{which}");
+        let (volumes, rounds, looks) = stage(trial);
+        assert_eq!(volumes, ["full", "empty", "unaged"]);
+        assert_eq!(rounds.iter().map(|round| round.round).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert_eq!(looks.iter().map(|look| look.round).collect::<Vec<_>>(), [0, 2, 4]);
+        for round in rounds {
+            let [full, empty] = &round.volumes[..] else { panic!("{} volumes", round.volumes.len()) };
+            assert_eq!(full.write.bytes_written, empty.write.bytes_written, "{which}");
+            assert_eq!(full.write.operations - full.write.failed, empty.write.operations, "{which}");
+            assert!(full.write.elapsed_ns > 0 && empty.write.elapsed_ns > 0 && full.model_time, "{which}");
+            let used = share(full.used_bytes, full.total_bytes);
+            assert!((0.585..0.615).contains(&used), "{which}: round {} left {used}", round.round);
+        }
+        for look in looks {
+            // The same files on every volume: what grep read.
+            let bytes: Vec<u64> =
+                look.volumes.iter().map(|volume| volume.layout.file_histogram.total_bytes()).collect();
+            assert!(bytes[0] > 0 && bytes.iter().all(|other| *other == bytes[0]), "{which}: {bytes:?}");
+            assert!(look.volumes.iter().all(|volume| volume.measures[0].name == "grep"), "{which}");
+        }
+        for name in [
+            "full_over_empty.grep",
+            "empty_over_unaged.grep",
+            "full_over_unaged.grep",
+            "use_over_fullness.grep",
+        ] {
+            assert_eq!(samples(trial, name).len(), 2, "{which}: {name}");
+        }
+        assert_eq!(samples(trial, "full_over_empty.write").len(), 2);
+        assert!(
+            samples(trial, "full_over_unaged.grep")[1] > 1.0,
+            "{which}: use costs nothing on a hard disk?"
+        );
+    }
+    places_are_kept(&lab, &trials);
+    let page = lab.report();
+    for words in [
+        "lockstep-read-chart",
+        "lockstep-write-chart",
+        "lockstep-free-chart",
+        "full ÷ empty",
+        "as long again when full",
+        "Where the worst files lie",
+        "xfs · empty",
+        "The worst directory: ",
+        "another one would lie no better",
+        "<path class=\"own\"",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn clones_of_a_repository_are_pulled_on_both_volumes() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let lab = Lab::new(STUDY);
+    let git = "stage.lockstep.workload={ kind = \"git\", fill = 0.75, steps = 40, history = { kind = \"synthetic\", files = 600, directories = 50, commits = 60, changes = 40, added = 0.6 } }";
+    let (code, stderr) =
+        lab.run(&[git, "stage.lockstep.every=20", "matrix.\"file_system.kind\"=[\"ext4\", \"xfs\"]"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 2);
+    for trial in &trials {
+        let which = &trial.factors["file_system.kind"];
+        assert_eq!((trial.status, trial.check.as_str()), (TrialStatus::Complete, "clean"), "{which}");
+        let (_, rounds, looks) = stage(trial);
+        assert_eq!(looks.iter().map(|look| look.round).collect::<Vec<_>>(), [0, 20, 40]);
+        assert_eq!(rounds.len(), 41);
+        let filled = &rounds[0].volumes[0];
+        assert!((0.6..0.76).contains(&share(filled.used_bytes, filled.total_bytes)), "{which}: {filled:?}");
+        // What did not fit on the full volume was left out on the empty one.
+        for round in rounds {
+            let [full, empty] = &round.volumes[..] else { panic!("{} volumes", round.volumes.len()) };
+            assert_eq!(full.write.operations - full.write.failed, empty.write.operations, "{which}");
+        }
+        assert!(
+            samples(trial, "empty_over_unaged.grep")[0] > 1.0,
+            "{which}: pulls cost nothing on a hard disk?"
+        );
+    }
+}
+
+#[test]
+fn loop_files_are_timed_by_the_wall_and_a_kill_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let lab = Lab::new(STUDY);
+    let set = ["volume={ kind = \"loop\", size = \"320MiB\" }", "matrix.\"file_system.kind\"=[\"ext4\"]"];
+    let mut victim = lab.command(&set).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    // Killed when both volumes are mounted, which is when the log says what runs on them.
+    let started = Instant::now();
+    let mounted = || {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let own = lab.store().display().to_string();
+        mounts.lines().filter(|line| line.contains(&own)).count() >= 2
+    };
+    while !mounted() {
+        assert!(started.elapsed() < Duration::from_secs(60), "two volumes were never mounted");
+        std::thread::yield_now();
+    }
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let (code, stderr) = lab.run(&set);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    let (_, rounds, _) = stage(&trials[0]);
+    assert!(rounds.iter().flat_map(|round| &round.volumes).all(|volume| !volume.model_time));
+    assert!(samples(&trials[0], "full.write").iter().all(|cost| *cost > 0.0));
+}
+
+#[test]
+fn followers_that_cannot_follow_are_refused_before_anything_is_begun() {
+    let lab = Lab::new(STUDY);
+    for (set, words) in [
+        ("stage.lockstep.followers.empty.size=\"64MiB\"", "smaller than the volume that is followed"),
+        ("stage.lockstep.leader=\"empty\"", "two volumes are called `empty`"),
+        ("stage.lockstep.every=0", "every"),
+        ("stage.lockstep.measures=[{ kind = \"delete\" }]", "changes what it measures"),
+        ("stage.lockstep.rounds=9", "9 rounds are more than the workload's 4"),
+        ("volume={ kind = \"device\", path = \"/dev/disk/by-id/x\" }", "a device cannot be two volumes"),
+        ("stage.lockstep.workload.target=1.5", "target"),
+    ] {
+        let (code, stderr) = lab.run(&[set]);
+        assert_eq!(code, Some(2), "{set}: {stderr}");
+        assert!(stderr.contains(words), "{set}: {stderr}");
+    }
+    assert!(!lab.store().exists());
+}

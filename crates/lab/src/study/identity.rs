@@ -1,0 +1,138 @@
+//! What makes a trial the same trial: the canonical text of everything that affects its result.
+
+use fsage_model::protocol::PROTOCOL_VERSION;
+use fsage_model::study::{StageSpec, StudySpec};
+use serde_json::Value;
+
+/// Version of what a load does for one spec and seed. Raise it with every change after which the same spec
+/// and seed would make other operations, other data or other calls, so that trials from before are not kept
+/// as if they were the same. Not for what is only faster, and not for each release: 0007 says why. 1: first.
+pub const WORKLOAD_VERSION: u32 = 1;
+
+/// What runs trials, for their records.
+#[must_use]
+pub fn program() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("fsage {version}, protocol {PROTOCOL_VERSION}, workload {WORKLOAD_VERSION}")
+}
+
+/// Version of what goes into [`basis`]; it has the name that ids were first made with.
+const BASIS_VERSION: u32 = 1;
+
+/// Canonical JSON (sorted keys, no spaces) of what affects the result of a cell. Left out: names, texts and
+/// claims, the matrix and presets it came from, options of other file systems, and stages of other states.
+#[must_use]
+pub fn canonical(cell: &StudySpec) -> String {
+    canonical_at(cell, WORKLOAD_VERSION)
+}
+
+fn canonical_at(cell: &StudySpec, workload_version: u32) -> String {
+    canonical_text(&basis_at(cell, &cell.stages().collect::<Vec<_>>(), workload_version))
+}
+
+/// Everything that the state of a volume depends on after `stages`, of which the states they run in are no
+/// part.
+#[must_use]
+pub fn basis(cell: &StudySpec, stages: &[&StageSpec]) -> Value {
+    basis_at(cell, stages, WORKLOAD_VERSION)
+}
+
+fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> Value {
+    let kind = &cell.file_system.kind;
+    let stages: Vec<Value> = stages
+        .iter()
+        .map(|stage| {
+            let mut value = serde_json::to_value(stage).unwrap_or_default();
+            value.as_object_mut().map(|map| map.remove("when"));
+            value
+        })
+        .collect();
+    let mut value = serde_json::json!({
+        "store_version": BASIS_VERSION,
+        "seed": cell.seed,
+        "target": cell.target,
+        "volume": cell.volume,
+        "file_system": kind,
+        "options": cell.file_system.options.get(kind).cloned().unwrap_or_default(),
+        "driver": cell.driver.get(kind),
+        "stage": stages,
+    });
+    // The first version had no such key: its trials keep their ids.
+    if workload_version > 1
+        && let Value::Object(map) = &mut value
+    {
+        map.insert("workload_version".to_owned(), workload_version.into());
+    }
+    value
+}
+
+/// JSON with sorted keys and no spaces: the same values have the same text.
+#[must_use]
+pub fn canonical_text(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, &mut text);
+    text
+}
+
+/// Hex characters of a trial's id.
+pub const TRIAL_ID_LENGTH: usize = 16;
+
+/// Id of a trial: the first 16 hex characters of BLAKE3 over cell, repeat and seed.
+#[must_use]
+pub fn trial_id(cell: &StudySpec, repeat: u32, seed: u64) -> String {
+    let text = format!("{}\n{repeat}\n{seed}", canonical(cell));
+    blake3::hash(text.as_bytes()).to_hex()[..TRIAL_ID_LENGTH].to_owned()
+}
+
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            text.push('{');
+            for (n, key) in keys.into_iter().enumerate() {
+                if n > 0 {
+                    text.push(',');
+                }
+                text.push_str(&Value::String(key.clone()).to_string());
+                text.push(':');
+                write(&map[key], text);
+            }
+            text.push('}');
+        }
+        Value::Array(list) => {
+            text.push('[');
+            for (n, value) in list.iter().enumerate() {
+                if n > 0 {
+                    text.push(',');
+                }
+                write(value, text);
+            }
+            text.push(']');
+        }
+        plain => text.push_str(&plain.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{Overrides, load};
+
+    #[test]
+    fn another_workload_version_is_another_trial_and_the_first_keeps_its_ids() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tiny.toml");
+        std::fs::write(&file, include_str!("../../../cli/tests/data/tiny.toml")).unwrap();
+        let study = load(&file, &Overrides::default()).unwrap();
+        let spec = &study.cells[0].spec;
+        assert_eq!(canonical(spec), canonical_at(spec, WORKLOAD_VERSION));
+        let (first, second) = (canonical_at(spec, 1), canonical_at(spec, 2));
+        assert!(!first.contains("workload_version"), "{first}");
+        assert!(second.ends_with(r#","workload_version":2}"#), "{second}");
+        assert_eq!(
+            program(),
+            format!("fsage {}, protocol {PROTOCOL_VERSION}, workload 1", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}
