@@ -70,7 +70,7 @@ fn nothing_is_loaded_from_elsewhere() {
 
 #[test]
 fn the_chart_library_is_as_published() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/assets/plotly");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../analysis/src/report/assets/plotly");
     let output = Command::new("sha256sum")
         .args(["--check", "--strict", "SHA256SUMS"])
         .current_dir(folder)
