@@ -219,7 +219,7 @@ fn what_is_saved_is_whole_and_no_formula() {
     with_script(&page, SAVE);
     let output = open(&browser, folder.path(), &page, &["--window-size=1400,12000", "--dump-dom"]);
     let dom = String::from_utf8_lossy(&output.stdout);
-    assert!(dom.contains("data-picture=\"data:image/png\""), "{:?}", console(&output));
+    assert!(dom.contains("data-picture=\"data:image/png;\""), "{:?}", console(&output));
     assert!(dom.contains("data-forbidden=\"0 forbidden\""), "{:?}", console(&output));
     let table = "'%3D1%2B1%2C-5%2C%2B3.5e2%2C'-x%2C'%40a%2C'%09b%2C%22c%0Dd%22%2C%22e%22%22f%22%2C1.5%2C%0A";
     assert!(dom.contains(&format!("data-table=\"{table}\"")), "{:?}", console(&output));

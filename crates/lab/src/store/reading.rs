@@ -65,11 +65,9 @@ impl Records for Reader {
         }
         if study.spec.is_none() {
             match study_text(&self.root) {
-                Ok(text) => match toml::from_str(&text) {
+                Ok(text) => match crate::study::kept(&text) {
                     Ok(spec) => study.spec = Some(spec),
-                    Err(error) => {
-                        note("study.toml", format!("the study cannot be understood: {}", error.message()))
-                    }
+                    Err(error) => note("study.toml", format!("the study cannot be understood: {error}")),
                 },
                 Err(error) => note("study.toml", format!("the study cannot be read: {error}")),
             }

@@ -292,7 +292,7 @@ fn no_preset(file: &Path, name: &str, presets: &Map<String, Value>) -> StudyErro
 }
 
 /// Adds the kind of every volume that has a medium and no kind.
-fn imply_disks(value: &mut Value) {
+pub(super) fn imply_disks(value: &mut Value) {
     let imply = |volume: &mut Value| {
         if let Some(table) = volume.as_object_mut().filter(|table| table.contains_key("medium")) {
             table.entry("kind").or_insert_with(|| Value::from("disk"));

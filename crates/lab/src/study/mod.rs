@@ -101,6 +101,17 @@ pub fn parse(file: &Path, text: String, overrides: &Overrides) -> Result<Study, 
     Ok(Study { path: file.to_owned(), text, overrides: overrides.clone(), spec, cells, sources })
 }
 
+/// A study's text as a store keeps it: without overrides, presets and what it names in other files.
+///
+/// # Errors
+/// Why it is no study, as text.
+pub fn kept(text: &str) -> Result<StudySpec, String> {
+    let mut value =
+        document::Document::parse(Path::new("study.toml"), text).map_err(|error| error.to_string())?.value;
+    expand::imply_disks(&mut value);
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}
+
 /// What `fsage study check` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StudyCheck {
