@@ -21,7 +21,7 @@ use super::context::{Context, per_second, seconds, seconds_per_gib};
 use super::create::{CHUNK_BYTES, FIRST_FILE};
 use super::listing::Unseen;
 use super::old::{OldFile, OldFiles};
-use super::{MeasureError, check_share, part_of};
+use super::{Measure, MeasureError, check_share, part_of};
 
 /// A file and what is written to it.
 struct Append<'a> {
@@ -33,50 +33,55 @@ struct Append<'a> {
     end: u64,
 }
 
-pub(super) fn run(spec: &AppendSpec, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
-    check_share("append", "file_share", spec.file_share, 1.0, "above 0 and at most 1")?;
-    if spec.size.0 == 0 || spec.size.0 > 1 << 30 {
-        let (value, limit) = (spec.size.to_string(), "1 byte to 1GiB");
-        return Err(MeasureError::Range { measure: "append", key: "size", value, limit });
-    }
-    let old = OldFiles::find(context.anchor)?;
-    context.warn_unseen(&old.unseen);
-    if old.files.is_empty() {
-        return Err(MeasureError::Nothing { path: context.directory.to_owned(), what: "there are no files" });
-    }
-    let wanted = part_of(old.files.len() as u64, spec.file_share).clamp(1, spec.max_files.max(1));
-    let chosen = old.choose(usize::try_from(wanted).unwrap_or(usize::MAX), &mut context.random(3));
-    let appends: Vec<Append<'_>> =
-        chosen.into_iter().map(|file| prepare(file, spec.size.0, context)).collect();
-    let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
-    let mut failed = Unseen::default();
-    context.cool()?;
-    context.start();
-    for (n, append) in (0_u64..).zip(&appends) {
-        match append.run(spec.fsync, &mut buffer, context) {
-            Ok(()) => {
-                context.count.files += 1;
-                context.count.operations += 1;
-                context.count.bytes += spec.size.0;
-            }
-            Err(errno) if is_out_of_space(errno.raw_os_error()) => {
-                let path = context.below(&append.file.path);
-                return Err(MeasureError::system("append to", &path)(errno));
-            }
-            Err(errno) => failed.add(&append.file.path, errno),
+impl Measure for AppendSpec {
+    fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
+        check_share("append", "file_share", self.file_share, 1.0, "above 0 and at most 1")?;
+        if self.size.0 == 0 || self.size.0 > 1 << 30 {
+            let (value, limit) = (self.size.to_string(), "1 byte to 1GiB");
+            return Err(MeasureError::Range { measure: "append", key: "size", value, limit });
         }
-        context.step(Some(share(n, appends.len() as u64)), "appending")?;
+        let old = OldFiles::find(context.anchor)?;
+        context.warn_unseen(&old.unseen);
+        if old.files.is_empty() {
+            return Err(MeasureError::Nothing {
+                path: context.directory.to_owned(),
+                what: "there are no files",
+            });
+        }
+        let wanted = part_of(old.files.len() as u64, self.file_share).clamp(1, self.max_files.max(1));
+        let chosen = old.choose(usize::try_from(wanted).unwrap_or(usize::MAX), &mut context.random(3));
+        let appends: Vec<Append<'_>> =
+            chosen.into_iter().map(|file| prepare(file, self.size.0, context)).collect();
+        let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
+        let mut failed = Unseen::default();
+        context.cool()?;
+        context.start();
+        for (n, append) in (0_u64..).zip(&appends) {
+            match append.run(self.fsync, &mut buffer, context) {
+                Ok(()) => {
+                    context.count.files += 1;
+                    context.count.operations += 1;
+                    context.count.bytes += self.size.0;
+                }
+                Err(errno) if is_out_of_space(errno.raw_os_error()) => {
+                    let path = context.below(&append.file.path);
+                    return Err(MeasureError::system("append to", &path)(errno));
+                }
+                Err(errno) => failed.add(&append.file.path, errno),
+            }
+            context.step(Some(share(n, appends.len() as u64)), "appending")?;
+        }
+        context.sync()?;
+        context.stop();
+        context.warn_unseen(&failed);
+        let (ns, bytes, files) = (context.elapsed_ns(), context.count.bytes, context.count.files);
+        Ok(vec![
+            MeasureMetric::cost("time_per_append", "ns", share(ns, files)),
+            MeasureMetric::cost("time_per_gib", "s/GiB", seconds_per_gib(ns, bytes)),
+            MeasureMetric::cost("time", "s", seconds(ns)),
+            MeasureMetric::gain("throughput", "B/s", per_second(bytes, ns)),
+        ])
     }
-    context.sync()?;
-    context.stop();
-    context.warn_unseen(&failed);
-    let (ns, bytes, files) = (context.elapsed_ns(), context.count.bytes, context.count.files);
-    Ok(vec![
-        MeasureMetric::cost("time_per_append", "ns", share(ns, files)),
-        MeasureMetric::cost("time_per_gib", "s/GiB", seconds_per_gib(ns, bytes)),
-        MeasureMetric::cost("time", "s", seconds(ns)),
-        MeasureMetric::gain("throughput", "B/s", per_second(bytes, ns)),
-    ])
 }
 
 /// Settles what is appended: data of the file's own identity where its last block is ours.

@@ -13,55 +13,54 @@ use fsage_sys::aligned::AlignedBuffer;
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::{Errno, pread, retry_on_intr};
 
-use super::MeasureError;
 use super::context::{Context, per_second, seconds};
 use super::listing::Unseen;
 use super::old::{OldFile, OldFiles};
+use super::{Measure, MeasureError};
 
-pub(super) fn run(
-    spec: &ColdRandomReadSpec,
-    context: &mut Context<'_>,
-) -> Result<Vec<MeasureMetric>, MeasureError> {
-    if spec.reads == 0 || spec.reads > 100_000_000 {
-        let (value, limit) = (spec.reads.to_string(), "1 to 100000000");
-        return Err(MeasureError::Range { measure: "cold-random-read", key: "reads", value, limit });
-    }
-    let old = OldFiles::find(context.anchor)?;
-    context.warn_unseen(&old.unseen);
-    let places = Places::of(&old.files);
-    if places.blocks() == 0 {
-        let path = context.directory.to_owned();
-        return Err(MeasureError::Nothing { path, what: "there are no files with data" });
-    }
-    let mut random = context.random(2);
-    let mut timing = Timing::default();
-    let mut failed = Unseen::default();
-    let mut buffer = AlignedBuffer::new(4096);
-    context.cool()?;
-    context.start();
-    for n in 0..spec.reads {
-        let (file, offset) = places.place(random.below(places.blocks()));
-        match read_block(file, offset, spec.readahead, context, &mut buffer, &mut timing) {
-            Ok(bytes) => context.count.bytes += bytes,
-            Err(errno) => failed.add(&file.path, errno),
+impl Measure for ColdRandomReadSpec {
+    fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
+        if self.reads == 0 || self.reads > 100_000_000 {
+            let (value, limit) = (self.reads.to_string(), "1 to 100000000");
+            return Err(MeasureError::Range { measure: "cold-random-read", key: "reads", value, limit });
         }
-        context.count.operations += 1;
-        context.step(Some(share(n, spec.reads)), "reading")?;
+        let old = OldFiles::find(context.anchor)?;
+        context.warn_unseen(&old.unseen);
+        let places = Places::of(&old.files);
+        if places.blocks() == 0 {
+            let path = context.directory.to_owned();
+            return Err(MeasureError::Nothing { path, what: "there are no files with data" });
+        }
+        let mut random = context.random(2);
+        let mut timing = Timing::default();
+        let mut failed = Unseen::default();
+        let mut buffer = AlignedBuffer::new(4096);
+        context.cool()?;
+        context.start();
+        for n in 0..self.reads {
+            let (file, offset) = places.place(random.below(places.blocks()));
+            match read_block(file, offset, self.readahead, context, &mut buffer, &mut timing) {
+                Ok(bytes) => context.count.bytes += bytes,
+                Err(errno) => failed.add(&file.path, errno),
+            }
+            context.count.operations += 1;
+            context.step(Some(share(n, self.reads)), "reading")?;
+        }
+        context.stop();
+        context.warn_unseen(&failed);
+        context.count.files = places.files.len() as u64;
+        let (ns, reads) = (context.elapsed_ns(), context.count.operations);
+        timing.reads.sort_unstable();
+        Ok(vec![
+            MeasureMetric::cost("time_per_read", "ns", share(ns, reads)),
+            MeasureMetric::cost("time", "s", seconds(ns)),
+            MeasureMetric::cost("mean_open", "ns", share(timing.open_ns, reads)),
+            MeasureMetric::cost("mean_read", "ns", share(timing.reads.iter().sum(), reads)),
+            MeasureMetric::cost("median_read", "ns", as_f64(timing.quantile(50))),
+            MeasureMetric::cost("p99_read", "ns", as_f64(timing.quantile(99))),
+            MeasureMetric::gain("reads_per_second", "1/s", per_second(reads, ns)),
+        ])
     }
-    context.stop();
-    context.warn_unseen(&failed);
-    context.count.files = places.files.len() as u64;
-    let (ns, reads) = (context.elapsed_ns(), context.count.operations);
-    timing.reads.sort_unstable();
-    Ok(vec![
-        MeasureMetric::cost("time_per_read", "ns", share(ns, reads)),
-        MeasureMetric::cost("time", "s", seconds(ns)),
-        MeasureMetric::cost("mean_open", "ns", share(timing.open_ns, reads)),
-        MeasureMetric::cost("mean_read", "ns", share(timing.reads.iter().sum(), reads)),
-        MeasureMetric::cost("median_read", "ns", as_f64(timing.quantile(50))),
-        MeasureMetric::cost("p99_read", "ns", as_f64(timing.quantile(99))),
-        MeasureMetric::gain("reads_per_second", "1/s", per_second(reads, ns)),
-    ])
 }
 
 /// Latencies in nanoseconds. Memory: 8 bytes a read.

@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, retry_on_intr, write};
 
 use super::context::{Context, TestDirectory, per_second, seconds, seconds_per_gib};
-use super::{MeasureError, check_share, part_of};
+use super::{Measure, MeasureError, check_share, part_of};
 use crate::distribution::{Random, Sizes};
 use crate::tree::write_file_name;
 
@@ -27,30 +27,33 @@ pub(super) const CHUNK_BYTES: usize = 1 << 20;
 /// which is far below.
 pub(super) const FIRST_FILE: u64 = 0xffff << 48;
 
-pub(super) fn run(spec: &CreateSpec, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
-    let sizes = Sizes::resolve(&spec.file_size, "file_size", 0)?;
-    check_share("create", "free_share", spec.free_share, 0.9, "above 0 and at most 0.9")?;
-    let mut random = context.random(1);
-    let plan = plan(spec, &sizes, &mut random, context)?;
-    let test_directory = TestDirectory::make(context.anchor)?;
-    let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
-    context.cool()?;
-    context.start();
-    let full = make_all(&plan, &mut buffer, context, &test_directory)?;
-    context.sync()?;
-    context.stop();
-    test_directory.remove()?;
-    if full {
-        let (made, wanted) = (context.count.files, plan.len());
-        context.warn(WarningKind::VolumeFull, format!("the volume was full after {made} of {wanted} files"));
+impl Measure for CreateSpec {
+    fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
+        let sizes = Sizes::resolve(&self.file_size, "file_size", 0)?;
+        check_share("create", "free_share", self.free_share, 0.9, "above 0 and at most 0.9")?;
+        let mut random = context.random(1);
+        let plan = plan(self, &sizes, &mut random, context)?;
+        let test_directory = TestDirectory::make(context.anchor)?;
+        let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
+        context.cool()?;
+        context.start();
+        let full = make_all(&plan, &mut buffer, context, &test_directory)?;
+        context.sync()?;
+        context.stop();
+        test_directory.remove()?;
+        if full {
+            let (made, wanted) = (context.count.files, plan.len());
+            context
+                .warn(WarningKind::VolumeFull, format!("the volume was full after {made} of {wanted} files"));
+        }
+        let (ns, bytes, files) = (context.elapsed_ns(), context.count.bytes, context.count.files);
+        Ok(vec![
+            MeasureMetric::cost("time_per_gib", "s/GiB", seconds_per_gib(ns, bytes)),
+            MeasureMetric::cost("time", "s", seconds(ns)),
+            MeasureMetric::cost("time_per_file", "ns", share(ns, files)),
+            MeasureMetric::gain("throughput", "B/s", per_second(bytes, ns)),
+        ])
     }
-    let (ns, bytes, files) = (context.elapsed_ns(), context.count.bytes, context.count.files);
-    Ok(vec![
-        MeasureMetric::cost("time_per_gib", "s/GiB", seconds_per_gib(ns, bytes)),
-        MeasureMetric::cost("time", "s", seconds(ns)),
-        MeasureMetric::cost("time_per_file", "ns", share(ns, files)),
-        MeasureMetric::gain("throughput", "B/s", per_second(bytes, ns)),
-    ])
 }
 
 /// The sizes of the files.

@@ -16,45 +16,50 @@ use rustix::io::Errno;
 use super::context::{Context, per_second, seconds};
 use super::listing::{Unseen, walk};
 use super::old::{OldFiles, shuffled};
-use super::{MeasureError, check_share, part_of};
+use super::{Measure, MeasureError, check_share, part_of};
 use crate::distribution::Random;
 use crate::location::open_beneath;
 
-pub(super) fn run(spec: &DeleteSpec, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
-    check_share("delete", "file_share", spec.file_share, 1.0, "above 0 and at most 1")?;
-    let old = OldFiles::find(context.anchor)?;
-    context.warn_unseen(&old.unseen);
-    if old.files.is_empty() {
-        return Err(MeasureError::Nothing { path: context.directory.to_owned(), what: "there are no files" });
-    }
-    let wanted = part_of(old.files.len() as u64, spec.file_share).max(1);
-    let mut random = context.random(4);
-    let directories = choose(&old, wanted, &mut random);
-    let count = usize::try_from(wanted).unwrap_or(usize::MAX);
-    let files = if directories.is_empty() { old.choose(count, &mut random) } else { Vec::new() };
-    let mut failed = Unseen::default();
-    context.cool()?;
-    context.start();
-    for path in &directories {
-        remove_tree(path, context, &mut failed)?;
-    }
-    for file in files {
-        match unlink(context.anchor.fd(), &file.path, AtFlags::empty()) {
-            Ok(()) => context.count.files += 1,
-            Err(errno) => failed.add(&file.path, errno),
+impl Measure for DeleteSpec {
+    fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
+        check_share("delete", "file_share", self.file_share, 1.0, "above 0 and at most 1")?;
+        let old = OldFiles::find(context.anchor)?;
+        context.warn_unseen(&old.unseen);
+        if old.files.is_empty() {
+            return Err(MeasureError::Nothing {
+                path: context.directory.to_owned(),
+                what: "there are no files",
+            });
         }
-        context.count.operations += 1;
-        context.step(None, "removing")?;
+        let wanted = part_of(old.files.len() as u64, self.file_share).max(1);
+        let mut random = context.random(4);
+        let directories = choose(&old, wanted, &mut random);
+        let count = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let files = if directories.is_empty() { old.choose(count, &mut random) } else { Vec::new() };
+        let mut failed = Unseen::default();
+        context.cool()?;
+        context.start();
+        for path in &directories {
+            remove_tree(path, context, &mut failed)?;
+        }
+        for file in files {
+            match unlink(context.anchor.fd(), &file.path, AtFlags::empty()) {
+                Ok(()) => context.count.files += 1,
+                Err(errno) => failed.add(&file.path, errno),
+            }
+            context.count.operations += 1;
+            context.step(None, "removing")?;
+        }
+        context.sync()?;
+        context.stop();
+        context.warn_unseen(&failed);
+        let (ns, files) = (context.elapsed_ns(), context.count.files);
+        Ok(vec![
+            MeasureMetric::cost("time_per_file", "ns", share(ns, files)),
+            MeasureMetric::cost("time", "s", seconds(ns)),
+            MeasureMetric::gain("files_per_second", "1/s", per_second(files, ns)),
+        ])
     }
-    context.sync()?;
-    context.stop();
-    context.warn_unseen(&failed);
-    let (ns, files) = (context.elapsed_ns(), context.count.files);
-    Ok(vec![
-        MeasureMetric::cost("time_per_file", "ns", share(ns, files)),
-        MeasureMetric::cost("time", "s", seconds(ns)),
-        MeasureMetric::gain("files_per_second", "1/s", per_second(files, ns)),
-    ])
 }
 
 /// Directories, none inside another, that hold about `wanted` files together.

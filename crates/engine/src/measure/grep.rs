@@ -12,46 +12,52 @@ use rustix::fd::AsFd as _;
 use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-use super::MeasureError;
 use super::context::{Context, per_second, seconds, seconds_per_gib};
 use super::listing::{Found, Unseen, walk};
+use super::{Measure, MeasureError};
 
-pub(super) fn run(spec: &GrepSpec, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
-    let length = usize::try_from(spec.read_size.0).ok().filter(|length| (4096..=16 << 20).contains(length));
-    let length = length.ok_or_else(|| MeasureError::Range {
-        measure: "grep",
-        key: "read_size",
-        value: spec.read_size.to_string(),
-        limit: "4KiB to 16MiB",
-    })?;
-    let mut buffer = AlignedBuffer::new(length);
-    let (mut allocated, mut failed) = (0, Unseen::default());
-    context.cool()?;
-    context.start();
-    let unseen = walk(&context.anchor.held(), |found| {
-        if found.kind != FileType::RegularFile {
-            return Ok(());
+impl Measure for GrepSpec {
+    fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
+        let length =
+            usize::try_from(self.read_size.0).ok().filter(|length| (4096..=16 << 20).contains(length));
+        let length = length.ok_or_else(|| MeasureError::Range {
+            measure: "grep",
+            key: "read_size",
+            value: self.read_size.to_string(),
+            limit: "4KiB to 16MiB",
+        })?;
+        let mut buffer = AlignedBuffer::new(length);
+        let (mut allocated, mut failed) = (0, Unseen::default());
+        context.cool()?;
+        context.start();
+        let unseen = walk(&context.anchor.held(), |found| {
+            if found.kind != FileType::RegularFile {
+                return Ok(());
+            }
+            match read_file(found, &mut buffer, context) {
+                Ok(bytes) => allocated += bytes,
+                Err(errno) => failed.add(found.path, errno),
+            }
+            context.step(None, "reading")
+        })?;
+        context.stop();
+        context.warn_unseen(&unseen);
+        context.warn_unseen(&failed);
+        if context.count.files == 0 {
+            return Err(MeasureError::Nothing {
+                path: context.directory.to_owned(),
+                what: "there are no files",
+            });
         }
-        match read_file(found, &mut buffer, context) {
-            Ok(bytes) => allocated += bytes,
-            Err(errno) => failed.add(found.path, errno),
-        }
-        context.step(None, "reading")
-    })?;
-    context.stop();
-    context.warn_unseen(&unseen);
-    context.warn_unseen(&failed);
-    if context.count.files == 0 {
-        return Err(MeasureError::Nothing { path: context.directory.to_owned(), what: "there are no files" });
+        let (ns, bytes) = (context.elapsed_ns(), context.count.bytes);
+        Ok(vec![
+            MeasureMetric::cost("time_per_du_gib", "s/GiB", seconds_per_gib(ns, allocated)),
+            MeasureMetric::cost("time", "s", seconds(ns)),
+            MeasureMetric::cost("time_per_read_gib", "s/GiB", seconds_per_gib(ns, bytes)),
+            MeasureMetric::gain("throughput", "B/s", per_second(bytes, ns)),
+            MeasureMetric::cost("allocated", "B", as_f64(allocated)),
+        ])
     }
-    let (ns, bytes) = (context.elapsed_ns(), context.count.bytes);
-    Ok(vec![
-        MeasureMetric::cost("time_per_du_gib", "s/GiB", seconds_per_gib(ns, allocated)),
-        MeasureMetric::cost("time", "s", seconds(ns)),
-        MeasureMetric::cost("time_per_read_gib", "s/GiB", seconds_per_gib(ns, bytes)),
-        MeasureMetric::gain("throughput", "B/s", per_second(bytes, ns)),
-        MeasureMetric::cost("allocated", "B", as_f64(allocated)),
-    ])
 }
 
 /// Reads a file to its end; returns the bytes it takes on the volume.

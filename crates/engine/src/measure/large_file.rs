@@ -13,58 +13,57 @@ use rustix::io::{read, retry_on_intr};
 
 use super::context::{Context, TestDirectory, per_second, seconds, seconds_per_gib};
 use super::create::{CHUNK_BYTES, FIRST_FILE, fill_chunk, new_file};
-use super::{MeasureError, check_share, part_of};
+use super::{Measure, MeasureError, check_share, part_of};
 
 /// Name of the file.
 const NAME: &str = "large";
 
-pub(super) fn run(
-    spec: &LargeFileSpec,
-    context: &mut Context<'_>,
-) -> Result<Vec<MeasureMetric>, MeasureError> {
-    check_share("large-file", "free_share", spec.free_share, 0.9, "above 0 and at most 0.9")?;
-    let size = match spec.size {
-        Some(size) => size.0,
-        None => part_of(context.free_bytes()?, spec.free_share).min(spec.max_bytes.0) / 4096 * 4096,
-    };
-    if size == 0 {
-        return Err(MeasureError::no_room("make a large file in", context.directory));
+impl Measure for LargeFileSpec {
+    fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
+        check_share("large-file", "free_share", self.free_share, 0.9, "above 0 and at most 0.9")?;
+        let size = match self.size {
+            Some(size) => size.0,
+            None => part_of(context.free_bytes()?, self.free_share).min(self.max_bytes.0) / 4096 * 4096,
+        };
+        if size == 0 {
+            return Err(MeasureError::no_room("make a large file in", context.directory));
+        }
+        let test_directory = TestDirectory::make(context.anchor)?;
+        let path = test_directory.path().join(NAME);
+        let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
+        context.count.files = 1;
+        context.cool()?;
+        context.start();
+        write_file(&new_file(&test_directory, NAME)?, size, &mut buffer, context)
+            .map_err(|error| at(error, &path))?;
+        context.stop();
+        let write_ns = context.elapsed_ns();
+        let extents = extents(&test_directory);
+        context.cool()?;
+        context.start();
+        let file = openat(
+            test_directory.folder(),
+            NAME,
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(MeasureError::system("open", &path))?;
+        read_file(&file, size, &mut buffer, context).map_err(|error| at(error, &path))?;
+        context.stop();
+        drop(file);
+        test_directory.remove()?;
+        let read_ns = context.elapsed_ns() - write_ns;
+        let mut metrics = vec![
+            MeasureMetric::cost("write_time_per_gib", "s/GiB", seconds_per_gib(write_ns, size)),
+            MeasureMetric::cost("read_time_per_gib", "s/GiB", seconds_per_gib(read_ns, size)),
+            MeasureMetric::cost("time", "s", seconds(write_ns + read_ns)),
+            MeasureMetric::gain("write_throughput", "B/s", per_second(size, write_ns)),
+            MeasureMetric::gain("read_throughput", "B/s", per_second(size, read_ns)),
+            MeasureMetric::cost("size", "B", as_f64(size)),
+        ];
+        metrics.extend(extents.map(|extents| MeasureMetric::cost("extents", "1", as_f64(extents))));
+        Ok(metrics)
     }
-    let test_directory = TestDirectory::make(context.anchor)?;
-    let path = test_directory.path().join(NAME);
-    let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
-    context.count.files = 1;
-    context.cool()?;
-    context.start();
-    write_file(&new_file(&test_directory, NAME)?, size, &mut buffer, context)
-        .map_err(|error| at(error, &path))?;
-    context.stop();
-    let write_ns = context.elapsed_ns();
-    let extents = extents(&test_directory);
-    context.cool()?;
-    context.start();
-    let file = openat(
-        test_directory.folder(),
-        NAME,
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(MeasureError::system("open", &path))?;
-    read_file(&file, size, &mut buffer, context).map_err(|error| at(error, &path))?;
-    context.stop();
-    drop(file);
-    test_directory.remove()?;
-    let read_ns = context.elapsed_ns() - write_ns;
-    let mut metrics = vec![
-        MeasureMetric::cost("write_time_per_gib", "s/GiB", seconds_per_gib(write_ns, size)),
-        MeasureMetric::cost("read_time_per_gib", "s/GiB", seconds_per_gib(read_ns, size)),
-        MeasureMetric::cost("time", "s", seconds(write_ns + read_ns)),
-        MeasureMetric::gain("write_throughput", "B/s", per_second(size, write_ns)),
-        MeasureMetric::gain("read_throughput", "B/s", per_second(size, read_ns)),
-        MeasureMetric::cost("size", "B", as_f64(size)),
-    ];
-    metrics.extend(extents.map(|extents| MeasureMetric::cost("extents", "1", as_f64(extents))));
-    Ok(metrics)
 }
 
 /// Names the file in an error of a call that knows only its descriptor.

@@ -23,16 +23,17 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::location::Location;
 use fsage_model::measure::Effect;
+use fsage_model::measure::FioSpec;
 use fsage_model::measure::MeasureMetric;
 use fsage_model::measure::MeasureResult;
 use fsage_model::measure::MeasureSpec;
 use fsage_model::measure::RequestSummary;
-use fsage_model::measure::WalkSpec;
 use fsage_model::measure::disk_metrics;
 use fsage_model::measure::model_unit;
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
+use fsage_model::with_measure;
 
 use crate::load::{Control, LoadSink};
 use crate::location::Reach as _;
@@ -56,6 +57,21 @@ pub struct Order {
     pub trace_instance: Option<String>,
 }
 
+/// How a measure is taken: its parameters are the data, this is what is done. One file each.
+trait Measure {
+    /// Prepares, runs against the context's clock, and gives its values, the one to compare first.
+    ///
+    /// # Errors
+    /// A parameter out of range, nothing there to measure, a failed system call, or a stop from outside.
+    fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError>;
+}
+
+impl Measure for FioSpec {
+    fn run(&self, _: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
+        Err(MeasureError::NotHere)
+    }
+}
+
 /// Measures.
 ///
 /// # Errors
@@ -70,16 +86,7 @@ pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<
     let (tracer, warning) = tracer(order, &path)?;
     let mut context = Context::new(&anchor, order.seed, control, sink, tracer)?;
     context.warnings.extend(warning);
-    let mut metrics = match &order.measure {
-        MeasureSpec::Grep(spec) => grep::run(spec, &mut context),
-        MeasureSpec::ColdRandomRead(spec) => cold_random_read::run(spec, &mut context),
-        MeasureSpec::Walk(WalkSpec {}) => walk::run(&mut context),
-        MeasureSpec::Create(spec) => create::run(spec, &mut context),
-        MeasureSpec::LargeFile(spec) => large_file::run(spec, &mut context),
-        MeasureSpec::Append(spec) => append::run(spec, &mut context),
-        MeasureSpec::Delete(spec) => delete::run(spec, &mut context),
-        MeasureSpec::Fio(_) => Err(MeasureError::NotHere),
-    }?;
+    let mut metrics = with_measure!(&order.measure, spec => spec.run(&mut context))?;
     let model = context.clock().is_model();
     if model {
         metrics.iter_mut().for_each(|metric| metric.unit = model_unit(&metric.unit));
@@ -170,7 +177,7 @@ mod tests {
         let anchor = Location::from(directory.path()).open().unwrap();
         let (control, mut sink) = (Control::new(), NoSink);
         let mut context = Context::new(&anchor, 1, &control, &mut sink, None).unwrap();
-        let metrics = names::run(&mut context).unwrap();
+        let metrics = names::NamesSpec {}.run(&mut context).unwrap();
         assert_eq!((metrics[0].name.as_str(), context.count.operations), ("time_per_name", 3));
     }
 }

@@ -6,27 +6,84 @@ use serde::{Deserialize, Serialize};
 use crate::size::Bytes;
 use crate::workload::SizeSpec;
 
-/// A measure, distinguished by `kind`. A new one is a variant here, a file beside this one and a line in the
-/// registry.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum MeasureSpec {
+macro_rules! measures {
+    ($($(#[doc = $about:literal])+ $name:literal $Name:ident($Spec:ident) $purpose:literal, $effect:ident, $works_on:ident;)+) => {
+        /// A measure, distinguished by `kind`.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", deny_unknown_fields)]
+        pub enum MeasureSpec {
+            $($(#[doc = $about])+ #[serde(rename = $name)] $Name($Spec),)+
+        }
+
+        /// Every measure, in the order in which they disturb each other least.
+        #[must_use]
+        pub fn registry() -> Vec<MeasureInfo> {
+            vec![$(MeasureInfo {
+                name: $name,
+                purpose: $purpose,
+                effect: Effect::$effect,
+                works_on: WorksOn::$works_on,
+                default: MeasureSpec::$Name($Spec::default()),
+            }),+]
+        }
+
+        impl MeasureSpec {
+            /// Its name, as TOML and the command line have it.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$Name(_) => $name,)+
+                }
+            }
+
+            /// What it leaves behind.
+            #[must_use]
+            pub const fn effect(&self) -> Effect {
+                match self {
+                    $(Self::$Name(_) => Effect::$effect,)+
+                }
+            }
+
+            /// What it needs.
+            #[must_use]
+            pub const fn works_on(&self) -> WorksOn {
+                match self {
+                    $(Self::$Name(_) => WorksOn::$works_on,)+
+                }
+            }
+        }
+
+        /// Does the same with a measure of any kind.
+        #[macro_export]
+        macro_rules! with_measure {
+            ($measure:expr, $it:ident => $call:expr) => {
+                match $measure {
+                    $($crate::measure::MeasureSpec::$Name($it) => $call,)+
+                }
+            };
+        }
+    };
+}
+
+// Every measure, one line each: its name in studies and on the command line, its parameters, what it measures in
+// a few words, what it leaves behind, what it needs. From harmless to harmful.
+measures! {
     /// Read every byte of every file, cold, directory by directory as they are listed.
-    Grep(GrepSpec),
+    "grep" Grep(GrepSpec) "read every old file, cold, in readdir order", Nothing, OldFiles;
     /// Read random blocks of old files, cold.
-    ColdRandomRead(ColdRandomReadSpec),
+    "cold-random-read" ColdRandomRead(ColdRandomReadSpec) "read random 4 KiB of old files, cold", Nothing, OldFiles;
     /// Inspect every name and inode without reading data, cold, as `find` and `du` do.
-    Walk(WalkSpec),
-    /// Make new files in the free space that is left, synced.
-    Create(CreateSpec),
+    "walk" Walk(WalkSpec) "inspect every name and inode, cold (find, du)", Nothing, OldFiles;
     /// Write one large file into the free space, synced, then read it back cold.
-    LargeFile(LargeFileSpec),
-    /// Append to old files, synced.
-    Append(AppendSpec),
-    /// Remove directories with what is in them, as `rm -r` does, synced.
-    Delete(DeleteSpec),
+    "large-file" LargeFile(LargeFileSpec) "write a large file into free space, read it back cold", FreeSpace, Space;
+    /// Make new files in the free space that is left, synced.
+    "create" Create(CreateSpec) "make new files in free space, synced", FreeSpace, Space;
     /// Run a job of fio; the lab does it.
-    Fio(FioSpec),
+    "fio" Fio(FioSpec) "run a job of fio", FreeSpace, Space;
+    /// Append to old files, synced.
+    "append" Append(AppendSpec) "append to old files, synced", Tree, OldFiles;
+    /// Remove directories with what is in them, as `rm -r` does, synced.
+    "delete" Delete(DeleteSpec) "remove old directories (rm -r), synced", Tree, OldFiles;
 }
 
 /// Parameters of `grep`.
@@ -171,6 +228,15 @@ pub enum Effect {
     Tree,
 }
 
+/// What a measure needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorksOn {
+    /// Files that are there.
+    OldFiles,
+    /// Room for new ones.
+    Space,
+}
+
 /// One line of the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasureInfo {
@@ -180,35 +246,10 @@ pub struct MeasureInfo {
     pub purpose: &'static str,
     /// What it leaves behind.
     pub effect: Effect,
+    /// What it needs.
+    pub works_on: WorksOn,
     /// With every parameter at its default.
     pub default: MeasureSpec,
-}
-
-/// Every measure, in the order in which they disturb each other least.
-#[must_use]
-pub fn registry() -> Vec<MeasureInfo> {
-    let line = |default: MeasureSpec, purpose| MeasureInfo {
-        name: default.name(),
-        purpose,
-        effect: default.effect(),
-        default,
-    };
-    vec![
-        line(MeasureSpec::Grep(GrepSpec::default()), "read every old file, cold, in readdir order"),
-        line(
-            MeasureSpec::ColdRandomRead(ColdRandomReadSpec::default()),
-            "read random 4 KiB of old files, cold",
-        ),
-        line(MeasureSpec::Walk(WalkSpec::default()), "inspect every name and inode, cold (find, du)"),
-        line(
-            MeasureSpec::LargeFile(LargeFileSpec::default()),
-            "write a large file into free space, read it back cold",
-        ),
-        line(MeasureSpec::Create(CreateSpec::default()), "make new files in free space, synced"),
-        line(MeasureSpec::Fio(FioSpec::default()), "run a job of fio"),
-        line(MeasureSpec::Append(AppendSpec::default()), "append to old files, synced"),
-        line(MeasureSpec::Delete(DeleteSpec::default()), "remove old directories (rm -r), synced"),
-    ]
 }
 
 impl MeasureSpec {
@@ -216,31 +257,6 @@ impl MeasureSpec {
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         registry().into_iter().find(|info| info.name == name).map(|info| info.default)
-    }
-
-    /// Its name, as TOML and the command line have it.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Grep(_) => "grep",
-            Self::ColdRandomRead(_) => "cold-random-read",
-            Self::Walk(_) => "walk",
-            Self::Create(_) => "create",
-            Self::LargeFile(_) => "large-file",
-            Self::Append(_) => "append",
-            Self::Delete(_) => "delete",
-            Self::Fio(_) => "fio",
-        }
-    }
-
-    /// What it leaves behind.
-    #[must_use]
-    pub const fn effect(&self) -> Effect {
-        match self {
-            Self::Grep(_) | Self::ColdRandomRead(_) | Self::Walk(_) => Effect::Nothing,
-            Self::Create(_) | Self::LargeFile(_) | Self::Fio(_) => Effect::FreeSpace,
-            Self::Append(_) | Self::Delete(_) => Effect::Tree,
-        }
     }
 
     /// Whether the tree below the directory is another one afterwards.

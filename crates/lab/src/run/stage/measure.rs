@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fsage_model::location::Location;
-use fsage_model::measure::{MeasureResult, MeasureSpec};
+use fsage_model::measure::{MeasureResult, MeasureSpec, WorksOn};
 use fsage_model::protocol::call;
 use fsage_model::record::StageRecord;
 use fsage_model::study::MeasureStage;
@@ -33,7 +33,7 @@ impl Stage for MeasureStage {
         let mut left_out = Vec::new();
         for measure in &self.measures {
             context.interrupted()?;
-            if old.is_none() && needs_files(measure) {
+            if old.is_none() && measure.works_on() == WorksOn::OldFiles {
                 left_out.push(measure.name().to_owned());
                 continue;
             }
@@ -94,16 +94,4 @@ pub(super) fn one(
 
 fn in_words(measure: &MeasureSpec, directory: &Path, seed: u64) -> String {
     format!("fsage measure {} {} --seed {seed}", measure.name(), directory.display())
-}
-
-/// Whether it works on files that are there already.
-const fn needs_files(measure: &MeasureSpec) -> bool {
-    match measure {
-        MeasureSpec::Grep(_)
-        | MeasureSpec::ColdRandomRead(_)
-        | MeasureSpec::Walk(_)
-        | MeasureSpec::Append(_)
-        | MeasureSpec::Delete(_) => true,
-        MeasureSpec::Create(_) | MeasureSpec::LargeFile(_) | MeasureSpec::Fio(_) => false,
-    }
 }
