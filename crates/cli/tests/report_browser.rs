@@ -69,14 +69,13 @@ fn the_page_opens_without_a_complaint_and_draws_its_charts() {
     let output = open(&browser, folder.path(), &page, &["--window-size=1400,12000", "--dump-dom"]);
     assert_eq!(console(&output), Vec::<String>::new());
     let dom = String::from_utf8_lossy(&output.stdout);
-    for id in
-        ["latency-chart", "free-chart", "extent-chart", "file-chart", "free-extent-chart", "difference-chart"]
-    {
-        let begin = dom.find(&format!("<figure class=\"chart\" id=\"{id}\"")).expect(id);
-        let tag = &dom[begin..begin + dom[begin..].find('>').unwrap()];
-        assert!(tag.contains("data-drawn=\"yes\""), "{id} was not drawn: {tag}");
+    let charts: Vec<&str> =
+        dom.split("<figure class=\"chart\" ").skip(1).filter_map(|rest| rest.split('>').next()).collect();
+    assert!(charts.len() >= 6, "{charts:?}");
+    for tag in &charts {
+        assert!(tag.contains("data-drawn=\"yes\""), "not drawn: {tag}");
     }
-    assert!(dom.matches("main-svg").count() >= 6, "charts have no drawing");
+    assert!(dom.matches("main-svg").count() >= charts.len(), "charts have no drawing");
     assert!(!dom.contains("\"plot failed\""));
     // plotly.js 4 offers this beside every chart unless it is switched off.
     assert!(dom.contains("data-title=\"Zoom in\"") && !dom.contains("data-title=\"Share chart"));
@@ -189,6 +188,33 @@ fn no_text_of_a_store_becomes_a_link_a_style_or_a_request() {
     assert!(!dom.contains("\"plot failed\""));
     let heard = listener.accept().map(|(_, from)| from);
     assert_eq!(heard.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "the page asked the server");
+}
+
+#[test]
+fn the_example_of_the_guide_draws() {
+    let Some(browser) = browser() else {
+        skip::skip("no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(folder.path(), &sample::trials(Size { ticks: 60, ..Size::QUICK }));
+    let example = include_str!("../../../docs/examples/use.js");
+    with_script(
+        &page,
+        &format!(
+            "<script>{example}
+            addEventListener(\"load\", () => {{
+              const {{ traces, layout }} = fsage.charts.use.draw({{ scale: \"linear\" }});
+              const points = traces.map((trace) => trace.x.length);
+              const wrong = Plotly.validate(traces, layout) ?? [];
+              const rows = fsage.charts.use.csv().length;
+              document.body.dataset.use = `${{traces.length > 0 && points.every((n) => n > 0)}} ${{wrong.length}} ${{rows > 1}}`;
+            }});</script></body>"
+        ),
+    );
+    let output = open(&browser, folder.path(), &page, &["--window-size=1400,12000", "--dump-dom"]);
+    assert_eq!(console(&output), Vec::<String>::new());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("data-use=\"true 0 true\""));
 }
 
 /// Saves a picture and a table, and says what was forbidden on the way.

@@ -10,22 +10,13 @@ use super::section::{ALL, Content};
 const PLOTLY: &str = include_str!("assets/plotly/plotly-cartesian.min.js");
 const PLOTLY_3D: &str = include_str!("assets/plotly/plotly-gl3d.min.js");
 const PLOTLY_LICENCE: &str = include_str!("assets/plotly/LICENSE");
-const SCRIPTS: [&str; 10] = [
-    include_str!("assets/page.js"),
-    include_str!("assets/chart.js"),
-    include_str!("assets/latency.js"),
-    include_str!("assets/free_space.js"),
-    include_str!("assets/histogram.js"),
-    include_str!("assets/difference.js"),
-    include_str!("assets/age_cost.js"),
-    include_str!("assets/medium.js"),
-    include_str!("assets/lockstep.js"),
-    include_str!("assets/places.js"),
-];
+/// What every page has; sections add their own.
+const SCRIPTS: [&str; 2] = [include_str!("assets/page.js"), include_str!("assets/chart.js")];
 
 /// The whole page. `island` is the charts' data as JSON.
 pub fn page(content: &Content<'_>, island: &str) -> String {
-    let scripts = SCRIPTS.join("\n");
+    let scripts: Vec<&str> = SCRIPTS.into_iter().chain(ALL.iter().map(|section| section.script)).collect();
+    let scripts = scripts.join("\n");
     let sections: Vec<_> =
         ALL.iter().filter_map(|section| Some((section, (section.render)(content)?))).collect();
     let view = content.view;

@@ -3,14 +3,21 @@
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::age_cost::{AgeCost, all, points};
 use crate::report::difference::Finding;
 use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, in_unit, percent, ratio, significant, words};
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section {
+    id: "age-cost",
+    title: "Ageing slowdown",
+    script: include_str!("../assets/age_cost.js"),
+    render,
+};
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let costs = all(content.view);
     if costs.is_empty() {
         return None;

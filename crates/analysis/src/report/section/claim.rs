@@ -3,14 +3,16 @@
 use fsage_model::study::ClaimSpec;
 use maud::{Markup, html};
 
-use super::Content;
 use super::difference::number_of_pairs;
+use super::{Content, Section};
 use crate::report::factor;
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{in_unit, percent, ratio, significant};
 use crate::stats::{ClaimVerdict, Estimate, Judgement};
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section { id: "claims", title: "Published findings", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let spec = content.view.study.spec.as_ref().filter(|spec| !spec.claim.is_empty())?;
     let columns = [
         Column::text("The paper says"),

@@ -3,13 +3,15 @@
 use fsage_model::quantity::{as_f64, share, sum};
 use maud::{Markup, html};
 
-use super::Content;
 use super::headline::flags;
+use super::{Content, Section};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, grouped, in_unit, nanoseconds, percent, significant, words};
 use crate::report::view::{Age, Trial};
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section { id: "cost", title: "Cost of ageing", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let aged: Vec<(&Trial, &Age)> = content.view.ages().collect();
     if aged.is_empty() {
         return None;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding, metrics};
 use crate::report::factor;
 use crate::report::figure::{Figure, figure, select};
@@ -10,7 +10,14 @@ use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, metric, percent, ratio, significant};
 use crate::stats::Estimate;
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section {
+    id: "differences",
+    title: "Differences",
+    script: include_str!("../assets/difference.js"),
+    render,
+};
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     if content.view.trials.len() < 2 || content.differences.made.is_empty() {
         return None;
     }

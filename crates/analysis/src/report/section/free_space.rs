@@ -2,11 +2,18 @@
 
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::view::Age;
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section {
+    id: "free-space",
+    title: "Free space",
+    script: include_str!("../assets/free_space.js"),
+    render,
+};
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     // By their places among the data of the charts.
     let (with, without): (Vec<(usize, &Age)>, Vec<_>) =

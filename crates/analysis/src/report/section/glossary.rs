@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 
 const WORDS: [(&str, &str); 22] = [
     ("age", "What use leaves behind in a file system: files and free space in many pieces."),
@@ -50,6 +50,8 @@ const WORDS: [(&str, &str); 22] = [
     ("volume overwrites", "Bytes written by operations, divided by the size of the volume."),
 ];
 
-pub fn render(_: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section { id: "glossary", title: "Glossary", script: "", render };
+
+fn render(_: &Content<'_>) -> Option<Markup> {
     Some(html! { dl.glossary { @for (word, meaning) in WORDS { div { dt { (word) } dd { (meaning) } } } } })
 }

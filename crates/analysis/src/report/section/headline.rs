@@ -6,13 +6,15 @@ use fsage_model::metric;
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
 use crate::report::text::{bytes, counted, grouped, metric, percent, ratio, significant};
 use crate::report::view::{Age, Clocks, Trial, View};
 use crate::stats::ClaimVerdict;
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section { id: "summary", title: "In short", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     if view.trials.is_empty() {
         return Some(html! {

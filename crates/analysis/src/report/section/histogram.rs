@@ -2,10 +2,17 @@
 
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::figure::{Figure, choice, figure, options};
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section {
+    id: "extents",
+    title: "Extents and files",
+    script: include_str!("../assets/histogram.js"),
+    render,
+};
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     content.view.trials.iter().find(|trial| trial.layout().is_some())?;
     let controls = || {
         html! {

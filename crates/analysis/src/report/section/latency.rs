@@ -6,8 +6,8 @@ use fsage_model::operation::OperationKind;
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
-use super::Content;
 use super::headline::flags;
+use super::{Content, Section};
 use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{grouped, words};
@@ -20,7 +20,14 @@ fn kinds(view: &View) -> Vec<OperationKind> {
     known.into_iter().collect()
 }
 
-pub fn chart(content: &Content<'_>) -> Option<Markup> {
+pub(super) const CHART: Section = Section {
+    id: "latency",
+    title: "Latency over time",
+    script: include_str!("../assets/latency.js"),
+    render: chart,
+};
+
+fn chart(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     let latencies = || view.ages().filter_map(|(_, age)| age.latency.as_ref());
     let merged = latencies().map(|latency| latency.merged).max()?;
@@ -73,7 +80,10 @@ fn note(merged: usize, windows: &BTreeSet<usize>) -> String {
     note
 }
 
-pub fn tables(content: &Content<'_>) -> Option<Markup> {
+pub(super) const TABLES: Section =
+    Section { id: "operations", title: "Latency by operation", script: "", render: tables };
+
+fn tables(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     let kinds = kinds(view);
     if kinds.is_empty() {

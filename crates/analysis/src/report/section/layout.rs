@@ -3,13 +3,15 @@
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
-use super::Content;
 use super::headline::flags;
+use super::{Content, Section};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{grouped, percent, significant, whole_bytes};
 use crate::report::view::{Age, Trial};
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section { id: "layout", title: "Layout", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let ages: Vec<(&Trial, &Age)> = content.view.ages().collect();
     if ages.is_empty() {
         return None;

@@ -6,7 +6,7 @@ use fsage_model::metric::over_parts;
 use fsage_model::study::UNAGED;
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::factor;
 use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::lockstep::{Run, all};
@@ -34,7 +34,14 @@ struct Cost {
     estimate: Estimate,
 }
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section {
+    id: "lockstep",
+    title: "Usage or fullness",
+    script: include_str!("../assets/lockstep.js"),
+    render,
+};
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let runs = all(content.view);
     if runs.is_empty() {
         return None;

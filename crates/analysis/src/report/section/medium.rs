@@ -3,14 +3,21 @@
 use fsage_model::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::medium::{Spending, all, media};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, grouped, in_unit, percent, significant, words};
 use crate::report::view::Medium;
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section {
+    id: "medium",
+    title: "Where the time went",
+    script: include_str!("../assets/medium.js"),
+    render,
+};
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     let spent = all(view);
     if spent.is_empty() {

@@ -1,22 +1,22 @@
 //! The page's sections, in their order. A new one is a file here and a line in [`ALL`].
 
-pub mod age_cost;
-pub mod claim;
-pub mod cost;
-pub mod difference;
-pub mod free_space;
-pub mod glossary;
-pub mod headline;
-pub mod histogram;
-pub mod latency;
-pub mod layout;
-pub mod lockstep;
-pub mod medium;
-pub mod places;
-pub mod profile;
-pub mod setup;
-pub mod trial;
-pub mod warning;
+mod age_cost;
+mod claim;
+mod cost;
+mod difference;
+mod free_space;
+mod glossary;
+mod headline;
+mod histogram;
+mod latency;
+mod layout;
+mod lockstep;
+mod medium;
+mod places;
+mod profile;
+mod setup;
+mod trial;
+mod warning;
 
 use maud::Markup;
 
@@ -32,31 +32,58 @@ pub struct Content<'a> {
     pub judgements: &'a [Judgement],
 }
 
-/// A section: its anchor, its heading and what draws it. `None` leaves it out.
+/// A section: its anchor, its heading, the script that draws its charts, and what writes it down. `None` leaves
+/// it out.
 pub struct Section {
     pub id: &'static str,
     pub title: &'static str,
+    /// Adds drawing functions to `fsage.charts`; empty without charts of its own.
+    pub script: &'static str,
     pub render: fn(&Content<'_>) -> Option<Markup>,
 }
 
-/// Every section.
-pub const ALL: [Section; 18] = [
-    Section { id: "summary", title: "In short", render: headline::render },
-    Section { id: "claims", title: "Published findings", render: claim::render },
-    Section { id: "age-cost", title: "Ageing slowdown", render: age_cost::render },
-    Section { id: "lockstep", title: "Usage or fullness", render: lockstep::render },
-    Section { id: "medium", title: "Where the time went", render: medium::render },
-    Section { id: "latency", title: "Latency over time", render: latency::chart },
-    Section { id: "operations", title: "Latency by operation", render: latency::tables },
-    Section { id: "free-space", title: "Free space", render: free_space::render },
-    Section { id: "extents", title: "Extents and files", render: histogram::render },
-    Section { id: "layout", title: "Layout", render: layout::render },
-    Section { id: "places", title: "Where the worst files lie", render: places::render },
-    Section { id: "like", title: "Like the original", render: profile::render },
-    Section { id: "differences", title: "Differences", render: difference::render },
-    Section { id: "cost", title: "Cost of ageing", render: cost::render },
-    Section { id: "warnings", title: "Warnings", render: warning::render },
-    Section { id: "setup", title: "Setup", render: setup::render },
-    Section { id: "trials", title: "Trials and commands", render: trial::render },
-    Section { id: "glossary", title: "Glossary", render: glossary::render },
+/// Every section, in the order of the page.
+pub const ALL: &[Section] = &[
+    headline::SECTION,
+    claim::SECTION,
+    age_cost::SECTION,
+    lockstep::SECTION,
+    medium::SECTION,
+    latency::CHART,
+    latency::TABLES,
+    free_space::SECTION,
+    histogram::SECTION,
+    layout::SECTION,
+    places::SECTION,
+    profile::SECTION,
+    difference::SECTION,
+    cost::SECTION,
+    warning::SECTION,
+    setup::SECTION,
+    trial::SECTION,
+    glossary::SECTION,
 ];
+
+/// The example of docs/adding-a-chart.md.
+#[cfg(test)]
+#[path = "../../../../../docs/examples/use.rs"]
+mod example;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_guide_is_a_section_like_any_other() {
+        assert_eq!((example::SECTION.id, example::SECTION.title), ("use", "Use of the volume"));
+        assert!(example::SECTION.script.contains("fsage.charts.use = {"));
+    }
+
+    #[test]
+    fn anchors_differ() {
+        let anchors: BTreeSet<&str> = ALL.iter().map(|section| section.id).collect();
+        assert_eq!(anchors.len(), ALL.len());
+    }
+}

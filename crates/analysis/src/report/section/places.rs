@@ -5,7 +5,7 @@ use fsage_model::explanation::{Explanation, Item};
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::explain::{in_short, legend, map, suggested_fixes, worst_table};
 use crate::report::figure::select;
 use crate::report::table::{Cell, Column, Row, table};
@@ -15,7 +15,14 @@ use crate::report::view::Places;
 /// Files and directories that a table shows; the trial's folder has more.
 const SHOWN: usize = 10;
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section {
+    id: "places",
+    title: "Where the worst files lie",
+    script: include_str!("../assets/places.js"),
+    render,
+};
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let places = &content.view.places;
     if places.is_empty() {
         return None;

@@ -7,7 +7,7 @@ use fsage_model::quantity::{as_f64, share, sum};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{bytes, grouped, percent, significant, whole_bytes};
 use crate::report::view::Trial;
@@ -15,7 +15,9 @@ use crate::report::view::Trial;
 /// Rows of lower or upper bound, items, bytes.
 type Sizes = [(u64, u64, u64)];
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section { id: "like", title: "Like the original", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     let trials = view.trials.iter().zip(&view.evidence).enumerate();
     let parts: Vec<Markup> = trials

@@ -6,12 +6,14 @@ use fsage_model::study::StudySpec;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::factor;
 use crate::report::text::{grouped, whole_bytes};
 use crate::report::view::{Trial, View};
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section { id: "setup", title: "Setup", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     Some(html! {
         @if let Some(first) = view.trials.first() {

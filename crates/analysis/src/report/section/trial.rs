@@ -2,13 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::Content;
 use super::headline::flags;
+use super::{Content, Section};
 use crate::report::factor;
 use crate::report::text::nanoseconds;
 use crate::report::view::Trial;
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section =
+    Section { id: "trials", title: "Trials and commands", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     if content.view.trials.is_empty() {
         return None;
     }

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use fsage_model::warning::WarningKind;
 use maud::{Markup, html};
 
-use super::Content;
+use super::{Content, Section};
 use crate::report::view::Trial;
 
-pub fn render(content: &Content<'_>) -> Option<Markup> {
+pub(super) const SECTION: Section = Section { id: "warnings", title: "Warnings", script: "", render };
+
+fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
     let warned: Vec<_> = view.trials.iter().filter(|trial| !trial.warnings.is_empty()).collect();
     Some(html! {
