@@ -1,6 +1,7 @@
 # make          build fsage, its agent and its disk server, static, into bin/, and their man pages
 # make demo     set up, build, run the ageing study (quick) and write its report
 # make test     set up, build, run every test and the fuzz targets for a moment; tells which tests were skipped
+# make test-full  make test, then the sweeps: every medium under every file system, kill storms, mutants, long fuzzing; some 45 minutes
 # make lint     formatting, clippy, documentation, licences
 # make bench    the speed table; takes some minutes and an idle machine
 # make docs     the documentation as a book, in target/book
@@ -22,7 +23,7 @@ SKIPS := $(abspath $(TARGET_DIR))/skips.txt
 CARGO ?= cargo
 PROGRAMS := fsage fsage-agent fsage-disk
 
-.PHONY: all build setup setup-tests demo test lint bench docs install unbuilt uninstall man clean
+.PHONY: all build setup setup-tests demo test test-full lint rooms bench docs install unbuilt uninstall man clean
 
 all: build man
 
@@ -68,6 +69,18 @@ test: setup-tests
 	rm -rf --one-file-system $$runtime; exit $$passed
 	@if [ -x scripts/fuzz ]; then scripts/fuzz; else echo "fuzz targets: no scripts/fuzz" >> $(SKIPS); fi
 	@echo "skipped: $$(sort -u $(SKIPS) | wc -l)"; sort -u $(SKIPS)
+
+# What takes longer than a change should wait for. Each part is a script of its own, and a short form of it is among the tests.
+test-full: test
+	@$(MAKE) --no-print-directory build
+	$(SUDO) scripts/sweep
+	$(SUDO) scripts/kill-storm 1000
+	$(SUDO) scripts/mutate 10000
+	scripts/fuzz 60
+
+# The picture of crates and modules in docs/architecture.md.
+rooms:
+	$(CARGO) run --locked --quiet --package xtask -- rooms docs/images/rooms.svg
 
 lint:
 	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
