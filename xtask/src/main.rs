@@ -1,7 +1,7 @@
 //! Chores of the repository: man pages and shell completions, from the one definition of the command line;
-//! the graph of crates and modules, from the source; the page of study files, from their schema.
+//! the picture of crates and modules, from the source; the page of study files, from their schema.
 //!
-//! `cargo run -p xtask -- man DIR`, `completions DIR`, `rooms FILE.dot` and `study FILE`.
+//! `cargo run -p xtask -- man DIR`, `completions DIR`, `rooms FILE.svg` and `study FILE`.
 
 #![forbid(unsafe_code)]
 
@@ -44,10 +44,10 @@ enum Chore {
         #[arg(default_value = "docs/study.md")]
         file: PathBuf,
     },
-    /// Write the graph of crates and modules, for Graphviz
+    /// Draw crates and modules
     Rooms {
         /// File
-        #[arg(default_value = "target/rooms.dot")]
+        #[arg(default_value = "docs/images/rooms.svg")]
         file: PathBuf,
     },
 }
@@ -79,7 +79,7 @@ fn man(directory: &Path) -> io::Result<()> {
 
 fn rooms(file: &Path) -> io::Result<()> {
     let workspace = structure::read(structure::root()).map_err(io::Error::other)?;
-    std::fs::write(file, structure::graph(&workspace))
+    std::fs::write(file, structure::picture(&workspace))
 }
 
 fn study(file: &Path) -> io::Result<()> {

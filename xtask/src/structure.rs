@@ -11,7 +11,7 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-pub use draw::graph;
+pub use draw::picture;
 pub use read::read;
 
 /// Why the source could not be read.
@@ -63,6 +63,7 @@ pub struct Crate {
     pub unsafes: Vec<Place>,
 }
 
+#[cfg(test)]
 impl Crate {
     /// Sets of modules that use each other in a circle, each sorted; the same for every run.
     #[must_use]
