@@ -5,7 +5,7 @@ use std::time::Duration;
 use fsage_model::filesystem::{FileSystemFacts, IdentifierForm, Ink, Magic};
 
 use super::Driver;
-use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
+use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Values};
 use crate::tools::{Invocation, Program};
 
 /// f2fs.
@@ -28,7 +28,7 @@ static FSCK: Program = Program::new("fsck.f2fs", Duration::from_secs(4 * 3600));
 static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "segments",
-        kind: Kind::Count { min: 1, max: 4096 },
+        kind: ParameterType::Count { min: 1, max: 4096 },
         preset: Preset::Own("1"),
         flag: Flag::Argument("-s"),
         doc: "Segments (of 2 MiB) in a section.",
@@ -36,7 +36,7 @@ static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "label",
-        kind: Kind::Text { max: 512 },
+        kind: ParameterType::Text { max: 512 },
         preset: Preset::Text(fsage_model::study::LABEL),
         flag: Flag::Argument("-l"),
         doc: "Label. The default is how a later run recognises a device as its own to overwrite.",

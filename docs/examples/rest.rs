@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Stage, StageContext};
 use crate::run::error::TrialError;
-use crate::run::place::Place;
+use crate::run::trial_volume::TrialVolume;
 
 /// Parameters of the `rest` stage.
 pub struct RestStage {
@@ -16,7 +16,7 @@ pub struct RestStage {
 }
 
 impl Stage for RestStage {
-    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         context.commands.extend(self.describe(place.point(), 0));
         for _ in 0..self.seconds {
             context.interrupted()?;

@@ -37,7 +37,7 @@ pub enum StructureError {
 
 /// A function that is too long, or a place with `unsafe`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct CodeLocation {
     /// File below the workspace.
     pub file: PathBuf,
     /// Line, from 1.
@@ -58,9 +58,9 @@ pub struct Crate {
     /// Crates of the workspace among its dependencies, without `fsage-`.
     pub dependencies: BTreeSet<String>,
     /// Every function, in no order.
-    pub functions: Vec<Place>,
+    pub functions: Vec<CodeLocation>,
     /// Every `unsafe` block, function, trait and implementation.
-    pub unsafes: Vec<Place>,
+    pub unsafes: Vec<CodeLocation>,
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn functions_are_short() {
         for krate in workspace().values() {
-            let long: Vec<&Place> =
+            let long: Vec<&CodeLocation> =
                 krate.functions.iter().filter(|function| function.lines > LONGEST_FUNCTION).collect();
             assert!(long.is_empty(), "{long:#?}");
         }

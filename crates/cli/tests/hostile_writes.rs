@@ -17,7 +17,7 @@ use fsage_engine::executor::{Executor, ExecutorOptions};
 use fsage_lab::lease::Journal;
 use fsage_lab::lease::record::Lease;
 use fsage_model::load::WriteMode;
-use fsage_model::operation::{Operation, OperationKind, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind};
 use image_rig::Rig;
 
 /// Nobody in particular.
@@ -380,7 +380,7 @@ fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
         let options =
             ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
         let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
-        let place = Place { directory: 0, name: 1 };
+        let place = DirectoryEntry { directory: 0, name: 1 };
         let (kind, file, version, accesses) = (OperationKind::Create, 1, 1, 1);
         let made = Operation {
             kind,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use fsage_model::operation::{Operation, OperationKind as K, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind as K};
 use fsage_model::problem::{EXIT_FAILED, Explain};
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,7 @@ struct Exporter {
     trees: Vec<DirectoryTree>,
     report: ExportReport,
     /// Names that an iolog has opened, by thread; only live ones.
-    added: HashSet<(u32, Place)>,
+    added: HashSet<(u32, DirectoryEntry)>,
 }
 
 impl Exporter {

@@ -25,7 +25,7 @@ pub const HEADER_BYTES: usize = 13;
 /// What a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// Lab to agent: a request.
     Request = 0,
     /// Agent to lab: an event of a request that runs.
@@ -38,7 +38,7 @@ pub enum Kind {
     Failure = 4,
 }
 
-impl Kind {
+impl FrameKind {
     const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Request),
@@ -55,7 +55,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// What it carries.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The request it belongs to.
     pub id: u64,
     /// At most [`FRAME_LIMIT`] − 9 bytes.
@@ -108,7 +108,7 @@ pub enum FrameError {
     #[error("a {kind:?} frame holds something else")]
     Json {
         /// Kind of the frame.
-        kind: Kind,
+        kind: FrameKind,
         /// What is wrong.
         source: serde_json::Error,
     },
@@ -116,7 +116,7 @@ pub enum FrameError {
 
 /// What the first bytes of a frame say.
 struct Header {
-    kind: Kind,
+    kind: FrameKind,
     id: u64,
     payload_bytes: usize,
 }
@@ -130,7 +130,7 @@ fn header(bytes: &[u8; HEADER_BYTES]) -> Result<Header, FrameError> {
     let Some(payload) = length.checked_sub(FIXED_BYTES) else {
         return Err(FrameError::TooShort { length });
     };
-    let kind = Kind::from_byte(kind).ok_or(FrameError::UnknownKind { kind })?;
+    let kind = FrameKind::from_byte(kind).ok_or(FrameError::UnknownKind { kind })?;
     // u32 fits usize wherever this runs; a target where it does not could never take such a frame.
     let payload_bytes =
         usize::try_from(payload).map_err(|_| FrameError::TooLong { length: u64::from(length) })?;
@@ -155,7 +155,7 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Frame, usize)>, FrameError> {
 ///
 /// # Errors
 /// The payload is too long (nothing is written), or the stream failed.
-pub fn write(output: &mut impl Write, kind: Kind, id: u64, payload: &[u8]) -> Result<(), FrameError> {
+pub fn write(output: &mut impl Write, kind: FrameKind, id: u64, payload: &[u8]) -> Result<(), FrameError> {
     let long = || FrameError::TooLong { length: payload.len() as u64 + u64::from(FIXED_BYTES) };
     let length = u32::try_from(payload.len()).ok().and_then(|n| n.checked_add(FIXED_BYTES));
     let length = length.filter(|&n| n <= FRAME_LIMIT).ok_or_else(long)?;
@@ -174,7 +174,7 @@ pub fn write(output: &mut impl Write, kind: Kind, id: u64, payload: &[u8]) -> Re
 /// As [`write()`]; also a value that JSON cannot express.
 pub fn write_json(
     output: &mut impl Write,
-    kind: Kind,
+    kind: FrameKind,
     id: u64,
     value: &impl Serialize,
 ) -> Result<(), FrameError> {
@@ -243,13 +243,13 @@ mod tests {
 
     use super::*;
 
-    fn kinds() -> impl Strategy<Value = Kind> {
+    fn kinds() -> impl Strategy<Value = FrameKind> {
         prop_oneof![
-            Just(Kind::Request),
-            Just(Kind::Event),
-            Just(Kind::Reply),
-            Just(Kind::Chunk),
-            Just(Kind::Failure)
+            Just(FrameKind::Request),
+            Just(FrameKind::Event),
+            Just(FrameKind::Reply),
+            Just(FrameKind::Chunk),
+            Just(FrameKind::Failure)
         ]
     }
 
@@ -293,7 +293,7 @@ mod tests {
             payload in prop::collection::vec(any::<u8>(), 0..100), cut in 0_usize..113
         ) {
             let mut stream = Vec::new();
-            write(&mut stream, Kind::Event, 7, &payload).unwrap();
+            write(&mut stream, FrameKind::Event, 7, &payload).unwrap();
             let cut = cut.min(stream.len() - 1);
             let outcome = Reader::new(&stream[..cut]).next_frame();
             if cut == 0 {
@@ -330,9 +330,9 @@ mod tests {
         assert!(matches!(decode(&short), Err(FrameError::TooShort { length: 8 })));
         let mut output = Vec::new();
         let payload = vec![0; (FRAME_LIMIT - FIXED_BYTES) as usize + 1];
-        assert!(matches!(write(&mut output, Kind::Chunk, 1, &payload), Err(FrameError::TooLong { .. })));
+        assert!(matches!(write(&mut output, FrameKind::Chunk, 1, &payload), Err(FrameError::TooLong { .. })));
         assert!(output.is_empty());
-        write(&mut output, Kind::Chunk, 1, &payload[1..]).unwrap();
+        write(&mut output, FrameKind::Chunk, 1, &payload[1..]).unwrap();
         assert_eq!(decode(&output).unwrap().unwrap().1, output.len());
     }
 

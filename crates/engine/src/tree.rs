@@ -19,7 +19,7 @@ pub use shape::{Shape, ShapeError, walk};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use fsage_model::operation::Place;
+use fsage_model::operation::DirectoryEntry;
 use fsage_model::quantity::index;
 
 /// One directory of a thread's tree.
@@ -184,7 +184,7 @@ impl DirectoryTree {
     }
 
     /// Appends the path of a file or link below the load's directory (`t03/d0001/f000001ff`).
-    pub fn write_path(&self, path: &mut Vec<u8>, place: Place) {
+    pub fn write_path(&self, path: &mut Vec<u8>, place: DirectoryEntry) {
         self.write_directory_path(path, place.directory);
         path.push(b'/');
         write_file_name(path, place.name);
@@ -192,7 +192,7 @@ impl DirectoryTree {
 
     /// Appends what a symbolic link in directory `from` says to point to `target`: up to the load's directory
     /// and down again (`../../../t03/d0001/f000001ff`).
-    pub fn write_symlink_text(&self, text: &mut Vec<u8>, from: u32, target: Place) {
+    pub fn write_symlink_text(&self, text: &mut Vec<u8>, from: u32, target: DirectoryEntry) {
         for _ in 0..=self.depth(from) {
             text.extend_from_slice(b"../");
         }
@@ -250,7 +250,7 @@ mod tests {
         let mut tree = DirectoryTree::new(3, initial);
         assert_eq!(text(|path| tree.write_directory_path(path, 0)), "t03");
         assert_eq!(text(|path| tree.write_directory_path(path, 26)), "t03/d0001/d001a");
-        let place = Place { directory: 1, name: 2 };
+        let place = DirectoryEntry { directory: 1, name: 2 };
         assert_eq!(text(|path| tree.write_path(path, place)), "t03/d0001/f00000002");
         assert_eq!(text(|path| tree.write_symlink_text(path, 26, place)), "../../../t03/d0001/f00000002");
         assert_eq!(tree.iter().collect::<Vec<_>>(), initial);

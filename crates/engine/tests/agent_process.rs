@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fsage_engine::frame;
-use fsage_engine::frame::Kind;
+use fsage_engine::frame::FrameKind;
 use fsage_engine::host::process::{Identity, end, is_alive};
 use fsage_model::protocol::{Call, PROTOCOL_VERSION, Request, call};
 
@@ -46,13 +46,18 @@ impl Agent {
 
     fn ask(&mut self, id: u64, call: impl Call) {
         let request: Request = call.into();
-        frame::write_json(self.input.as_mut().unwrap(), Kind::Request, id, &request).unwrap();
+        frame::write_json(self.input.as_mut().unwrap(), FrameKind::Request, id, &request).unwrap();
     }
 
     fn call<C: Call>(&mut self, id: u64, call: C) -> C::Reply {
         self.ask(id, call);
         let frame = self.output.next_frame().unwrap().expect("the agent ended");
-        assert_eq!((frame.kind, frame.id), (Kind::Reply, id), "{}", String::from_utf8_lossy(&frame.payload));
+        assert_eq!(
+            (frame.kind, frame.id),
+            (FrameKind::Reply, id),
+            "{}",
+            String::from_utf8_lossy(&frame.payload)
+        );
         frame.json().unwrap()
     }
 

@@ -9,7 +9,7 @@ use fsage_engine::replay::{ReplayError, run_with};
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
 use fsage_engine::tree;
 use fsage_model::load::{LoadSpec, Probe, StopSpec, Tick, WriteMode};
-use fsage_model::operation::{Operation, OperationKind as K, Outcome, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind as K, Outcome};
 use fsage_model::replay::{ReplayOptions, ReplayResult, Speed};
 use fsage_model::size::Bytes;
 use fsage_model::warning::Warning;
@@ -87,8 +87,8 @@ fn operation(kind: K, name: u64, length: u64) -> Operation {
     Operation {
         kind,
         file: name + 1,
-        place: Place { directory: 0, name },
-        target: Place::default(),
+        place: DirectoryEntry { directory: 0, name },
+        target: DirectoryEntry::default(),
         offset: 0,
         length,
         size: if kind == K::Create { 0 } else { 4096 },

@@ -91,10 +91,10 @@ impl OperationKind {
     }
 }
 
-/// Where a name is: a directory of the thread's tree and a number the name is made of. Numbers are never
-/// used twice by a thread.
+/// A name in a directory: the number of a directory of the thread's tree and a number the name is made of. Name
+/// numbers are never used twice by a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct DirectoryEntry {
     /// Directory number within the thread's tree; 0 is the thread's own top directory.
     pub directory: u32,
     /// Name number.
@@ -109,9 +109,9 @@ pub struct Operation {
     /// Identity of the file's content (unique over all threads, never reused); 0 for directories.
     pub file: u64,
     /// The object.
-    pub place: Place,
+    pub place: DirectoryEntry,
     /// Destination of `rename`, new name of `link` and `symlink`; else the default.
-    pub target: Place,
+    pub target: DirectoryEntry,
     /// Byte offset of the (first) access; for `truncate` the new size; for `mkdir` and `rmdir` the parent
     /// directory's number.
     pub offset: u64,

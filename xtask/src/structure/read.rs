@@ -7,7 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 
-use super::{Crate, Place, StructureError, Workspace};
+use super::{CodeLocation, Crate, StructureError, Workspace};
 
 /// Reads every crate below `workspace/crates`.
 ///
@@ -75,9 +75,9 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn place(&self, what: String, from: proc_macro2::Span, to: proc_macro2::Span) -> Place {
+    fn place(&self, what: String, from: proc_macro2::Span, to: proc_macro2::Span) -> CodeLocation {
         let (first, last) = (from.start().line, to.end().line);
-        Place { file: self.file.clone(), line: first, what, lines: last - first + 1 }
+        CodeLocation { file: self.file.clone(), line: first, what, lines: last - first + 1 }
     }
 
     /// Takes the words of a path from its first on.

@@ -6,7 +6,7 @@ use fsage_engine::load::{self, LoadSink, NoSink};
 use fsage_engine::replay::run_with;
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
 use fsage_model::load::{LoadSpec, Probe, Tick};
-use fsage_model::operation::{OperationKind, Place};
+use fsage_model::operation::{DirectoryEntry, OperationKind};
 use fsage_model::replay::ReplayOptions;
 use fsage_model::warning::Warning;
 
@@ -89,9 +89,9 @@ fn change(dice: &mut Dice, record: &mut Record) {
     match dice.below(13) {
         0 => operation.kind = *dice.of(&OperationKind::ALL),
         1 => operation.file = number,
-        2 => operation.place = Place { directory: narrow, ..operation.place },
-        3 => operation.place = Place { name: number, ..operation.place },
-        4 => operation.target = Place { directory: narrow, name: number },
+        2 => operation.place = DirectoryEntry { directory: narrow, ..operation.place },
+        3 => operation.place = DirectoryEntry { name: number, ..operation.place },
+        4 => operation.target = DirectoryEntry { directory: narrow, name: number },
         5 => operation.offset = number,
         6 => operation.length = number,
         7 => operation.size = number,

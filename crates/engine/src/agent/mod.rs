@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use fsage_model::protocol::{Failure, FailureKind, Reply, Request};
 
-use crate::frame::{self, Frame, FrameError, Kind};
+use crate::frame::{self, Frame, FrameError, FrameKind};
 use task::{Agent, Task};
 
 /// How long a request may continue after the input has ended.
@@ -120,7 +120,7 @@ fn request(frame: &Frame) -> Result<Request, Failure> {
         errno: None,
         kind: FailureKind::Usage,
     };
-    if frame.kind != Kind::Request {
+    if frame.kind != FrameKind::Request {
         return Err(senseless(format!("a {:?} frame is no request", frame.kind)));
     }
     frame.json().map_err(|error| {
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::load::Control;
 
-    fn served(requests: &[(Kind, Vec<u8>)]) -> (Result<(), AgentError>, Vec<Frame>) {
+    fn served(requests: &[(FrameKind, Vec<u8>)]) -> (Result<(), AgentError>, Vec<Frame>) {
         let mut input = Vec::new();
         for (id, (kind, payload)) in (1..).zip(requests) {
             frame::write(&mut input, *kind, id, payload).unwrap();
@@ -277,11 +277,11 @@ mod tests {
         server.is_finished()
     }
 
-    fn json(call: impl Call) -> (Kind, Vec<u8>) {
-        (Kind::Request, serde_json::to_vec::<Request>(&call.into()).unwrap())
+    fn json(call: impl Call) -> (FrameKind, Vec<u8>) {
+        (FrameKind::Request, serde_json::to_vec::<Request>(&call.into()).unwrap())
     }
 
-    fn hello() -> (Kind, Vec<u8>) {
+    fn hello() -> (FrameKind, Vec<u8>) {
         json(call::Hello { protocol: PROTOCOL_VERSION })
     }
 
@@ -291,7 +291,7 @@ mod tests {
         outcome.unwrap();
         assert_eq!(
             frames.iter().map(|frame| frame.kind).collect::<Vec<_>>(),
-            [Kind::Failure, Kind::Reply, Kind::Reply]
+            [FrameKind::Failure, FrameKind::Reply, FrameKind::Reply]
         );
         let greeting: Greeting = frames[1].json().unwrap();
         assert_eq!((greeting.protocol, greeting.pid), (PROTOCOL_VERSION, std::process::id()));
@@ -302,9 +302,9 @@ mod tests {
     fn what_is_not_understood_is_answered_and_survived() {
         let (outcome, frames) = served(&[
             hello(),
-            (Kind::Request, b"{\"request\":\"make-coffee\"}".to_vec()),
-            (Kind::Request, b"\xff\xfe".to_vec()),
-            (Kind::Reply, b"{}".to_vec()),
+            (FrameKind::Request, b"{\"request\":\"make-coffee\"}".to_vec()),
+            (FrameKind::Request, b"\xff\xfe".to_vec()),
+            (FrameKind::Reply, b"{}".to_vec()),
             json(call::Stop),
             json(call::Usage { directory: "/".into() }),
         ]);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fsage_model::protocol::{Event, Failure, Reply};
 
-use crate::frame::{self, FrameError, Kind};
+use crate::frame::{self, FrameError, FrameKind};
 use crate::host::held::HeldDevices;
 use crate::host::tool::Children;
 use crate::load::Control;
@@ -44,7 +44,7 @@ impl Agent {
         }
     }
 
-    fn send(&self, kind: Kind, id: u64, value: &impl serde::Serialize) {
+    fn send(&self, kind: FrameKind, id: u64, value: &impl serde::Serialize) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         self.check(frame::write_json(&mut *output, kind, id, value));
     }
@@ -52,23 +52,23 @@ impl Agent {
     pub(super) fn send_chunk(&self, id: u64, chunk: &[u8]) {
         // A chunk longer than a frame may be goes in parts: it is a stretch of a stream anyway.
         for part in chunk.chunks(1 << 20) {
-            self.write(Kind::Chunk, id, part);
+            self.write(FrameKind::Chunk, id, part);
         }
     }
 
-    fn write(&self, kind: Kind, id: u64, payload: &[u8]) {
+    fn write(&self, kind: FrameKind, id: u64, payload: &[u8]) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         self.check(frame::write(&mut *output, kind, id, payload));
     }
 
     pub(super) fn send_event(&self, id: u64, event: &Event) {
-        self.send(Kind::Event, id, event);
+        self.send(FrameKind::Event, id, event);
     }
 
     pub(super) fn answer(&self, id: u64, answer: Result<Reply, Failure>) {
         match answer {
-            Ok(reply) => self.write(Kind::Reply, id, reply.as_json()),
-            Err(failure) => self.send(Kind::Failure, id, &failure),
+            Ok(reply) => self.write(FrameKind::Reply, id, reply.as_json()),
+            Err(failure) => self.send(FrameKind::Failure, id, &failure),
         }
     }
 

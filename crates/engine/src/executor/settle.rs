@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use fsage_model::operation::{Operation, OperationKind, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind};
 use fsage_sys::{fiemap, xfs};
 use rustix::fd::{AsFd, BorrowedFd};
 
@@ -17,7 +17,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 #[derive(Debug, Default)]
 pub(super) struct Settler {
     /// File → its turn and its place.
-    written: HashMap<u64, (u64, Place)>,
+    written: HashMap<u64, (u64, DirectoryEntry)>,
     turns: u64,
     reader: fiemap::Reader,
     /// The file system does not free in the background what is deleted, or not so that it could be waited
@@ -53,8 +53,9 @@ impl Settler {
     }
 
     /// The files to be written out, in order; they are forgotten.
-    pub(super) fn take(&mut self) -> Vec<Place> {
-        let mut written: Vec<(u64, Place)> = self.written.drain().map(|(_, written)| written).collect();
+    pub(super) fn take(&mut self) -> Vec<DirectoryEntry> {
+        let mut written: Vec<(u64, DirectoryEntry)> =
+            self.written.drain().map(|(_, written)| written).collect();
         written.sort_unstable_by_key(|(turn, _)| *turn);
         written.into_iter().map(|(_, place)| place).collect()
     }
@@ -70,8 +71,8 @@ mod tests {
     use super::*;
 
     fn operation(kind: OperationKind, file: u64, name: u64) -> Operation {
-        let place = Place { name, ..Place::default() };
-        let (target, offset, length) = (Place { name: 99, ..place }, 0, 1);
+        let place = DirectoryEntry { name, ..DirectoryEntry::default() };
+        let (target, offset, length) = (DirectoryEntry { name: 99, ..place }, 0, 1);
         Operation { kind, file, place, target, offset, length, size: 0, version: 1, accesses: 1 }
     }
 

@@ -48,13 +48,13 @@ pub(super) const fn plain_limit(blocks: usize) -> usize {
 
 /// What a block is to the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     Raw,
     Zero,
     Data { file: u64, version: u32, block: u64, length: usize },
 }
 
-impl Kind {
+impl BlockKind {
     fn of(bytes: &[u8]) -> Self {
         match recognise(bytes) {
             Block::Zero => Self::Zero,
@@ -99,18 +99,18 @@ impl Table<'_> {
         self.number(((count - 1) << 3) | kind);
     }
 
-    fn blocks(&mut self, kind: Kind, count: u64) {
+    fn blocks(&mut self, kind: BlockKind, count: u64) {
         self.totals.used_blocks += count;
         match kind {
-            Kind::Raw => {
+            BlockKind::Raw => {
                 self.totals.raw_blocks += count;
                 self.record(RAW, count);
             }
-            Kind::Zero => {
+            BlockKind::Zero => {
                 self.totals.zero_blocks += count;
                 self.record(ZERO, count);
             }
-            Kind::Data { file, version, block, length } => {
+            BlockKind::Data { file, version, block, length } => {
                 self.totals.described_blocks += count;
                 self.totals.runs += 1;
                 let whole = length == BLOCK;
@@ -158,10 +158,10 @@ pub fn encode(stretch: &[u8], runs: &[Run], plain: &mut Vec<u8>, raw: &mut Vec<R
 }
 
 fn encode_run(stretch: &[u8], (first, count): Run, table: &mut Table<'_>, raw: &mut Vec<Run>) {
-    let mut open: Option<(Kind, u64)> = None;
+    let mut open: Option<(BlockKind, u64)> = None;
     for block in first..first + count {
-        let kind = Kind::of(bytes_of(stretch, (block, 1)));
-        if kind == Kind::Raw {
+        let kind = BlockKind::of(bytes_of(stretch, (block, 1)));
+        if kind == BlockKind::Raw {
             match raw.last_mut() {
                 Some((start, length)) if *start + *length == block => *length += 1,
                 _ => raw.push((block, 1)),

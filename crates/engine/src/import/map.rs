@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use fsage_model::operation::{Operation, OperationKind, Outcome, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind, Outcome};
 
 use crate::trace::Record;
 use crate::tree::Directory;
@@ -33,7 +33,7 @@ const DIRECTORY_LIMIT: u32 = 1 << 24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
     file: u64,
-    place: Place,
+    place: DirectoryEntry,
     /// Bytes it must have.
     size: u64,
     /// It was there before; else it was made when it was first met.
@@ -49,7 +49,7 @@ struct Object {
     size: u64,
     version: u32,
     /// Its names.
-    places: Vec<Place>,
+    places: Vec<DirectoryEntry>,
     /// Descriptors that are open on it.
     opens: u32,
     /// The recording has settled its size.
@@ -226,11 +226,11 @@ impl<'a> Mapper<'a> {
 }
 
 /// Makes a file of `length` bytes.
-const fn create(file: u64, place: Place, length: u64) -> Operation {
+const fn create(file: u64, place: DirectoryEntry, length: u64) -> Operation {
     Operation { length, version: 1, ..plain(OperationKind::Create, file, place) }
 }
 
-const fn plain(kind: OperationKind, file: u64, place: Place) -> Operation {
-    let target = Place { directory: 0, name: 0 };
+const fn plain(kind: OperationKind, file: u64, place: DirectoryEntry) -> Operation {
+    let target = DirectoryEntry { directory: 0, name: 0 };
     Operation { kind, file, place, target, offset: 0, length: 0, size: 0, version: 0, accesses: 1 }
 }

@@ -127,10 +127,10 @@ pub fn bytes_moved(operation: &Operation) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_model::operation::Place;
+    use fsage_model::operation::DirectoryEntry;
 
     fn operation(kind: OperationKind, offset: u64, length: u64, size: u64) -> Operation {
-        let place = Place::default();
+        let place = DirectoryEntry::default();
         Operation { kind, file: 1, place, target: place, offset, length, size, version: 1, accesses: 1 }
     }
 

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crossbeam_channel::bounded;
-use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
+use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind};
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -105,7 +105,7 @@ fn whole(file: &LiveFile) -> Operation {
         kind: OperationKind::Overwrite,
         file: file.file,
         place: file.place,
-        target: Place::default(),
+        target: DirectoryEntry::default(),
         offset: 0,
         length: file.size,
         size: file.size,

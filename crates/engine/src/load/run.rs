@@ -205,7 +205,7 @@ mod tests {
     use crate::load::source::Step;
     use crate::workload::{Feedback, LiveFile};
     use fsage_model::load::{AgeTarget, StopReason, StopSpec, WriteMode};
-    use fsage_model::operation::{Operation, OperationKind, Outcome, Place};
+    use fsage_model::operation::{DirectoryEntry, Operation, OperationKind, Outcome};
     use fsage_model::workload::{DriftSpec, UtilisationSpec};
 
     /// Makes directories until it ends, or panics.
@@ -226,8 +226,8 @@ mod tests {
             Step::Do(Operation {
                 kind: OperationKind::Mkdir,
                 file: 0,
-                place: Place { directory: if self.same { 1 } else { left + 1 }, name: 0 },
-                target: Place::default(),
+                place: DirectoryEntry { directory: if self.same { 1 } else { left + 1 }, name: 0 },
+                target: DirectoryEntry::default(),
                 offset: 0,
                 length: 0,
                 size: 0,

@@ -5,7 +5,7 @@
 //! their spread, which beats plain numbers under zstd. Columns of few values (thread, kind, errno, accesses,
 //! version) use a dictionary.
 
-use fsage_model::operation::{Operation, OperationKind, Outcome, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind, Outcome};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
@@ -159,7 +159,7 @@ pub fn properties() -> WriterProperties {
 
 /// A record of nothing, for the reader to fill.
 pub const fn blank(kind: OperationKind) -> Record {
-    let place = Place { directory: 0, name: 0 };
+    let place = DirectoryEntry { directory: 0, name: 0 };
     Record {
         thread: 0,
         sequence: 0,

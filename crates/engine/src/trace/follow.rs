@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use fsage_model::operation::{Operation, OperationKind, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind};
 
 /// What can be left out of a row, as bits.
 pub const PLACE: u8 = 1;
@@ -19,7 +19,7 @@ pub const VERSION: u8 = 4;
 /// A live file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
-    place: Place,
+    place: DirectoryEntry,
     size: u64,
     version: u32,
 }
@@ -140,14 +140,14 @@ mod tests {
     const FILE: u64 = (3 << 48) | 7;
 
     fn operation(kind: OperationKind, name: u64, size: u64, version: u32) -> Operation {
-        let place = Place { directory: 4, name };
+        let place = DirectoryEntry { directory: 4, name };
         Operation { file: FILE, place, size, version, ..blank(kind).operation }
     }
 
     #[test]
     fn what_earlier_rows_say_is_left_out_and_put_back() {
         use OperationKind as K;
-        let target = Place { directory: 9, name: 12 };
+        let target = DirectoryEntry { directory: 9, name: 12 };
         let rows = [
             (Operation { length: 5000, ..operation(K::Create, 11, 0, 1) }, 0, 0),
             (Operation { offset: 4096, length: 2000, ..operation(K::Append, 11, 5000, 2) }, 0, 7),
@@ -156,11 +156,22 @@ mod tests {
             (Operation { offset: 4096, length: 9000, ..operation(K::Append, 11, 6096, 3) }, 28, 7),
             (operation(K::RandomWrite, 11, 6096, 4), 0, 7),
             (Operation { target, ..operation(K::Link, 11, 6096, 4) }, 0, 7),
-            (Operation { target: Place { name: 13, ..target }, ..operation(K::Rename, 11, 6096, 4) }, 0, 7),
+            (
+                Operation {
+                    target: DirectoryEntry { name: 13, ..target },
+                    ..operation(K::Rename, 11, 6096, 4)
+                },
+                0,
+                7,
+            ),
             // The hard link, then the file under its new name.
             (Operation { place: target, ..operation(K::Delete, 0, 6096, 4) }, 0, SIZE | VERSION),
             (Operation { offset: 10, ..operation(K::Truncate, 0, 6096, 4) }, 0, SIZE | VERSION),
-            (Operation { place: Place { name: 13, ..target }, ..operation(K::Delete, 0, 10, 4) }, 0, 7),
+            (
+                Operation { place: DirectoryEntry { name: 13, ..target }, ..operation(K::Delete, 0, 10, 4) },
+                0,
+                7,
+            ),
             (operation(K::Delete, 13, 10, 4), 2, 0),
             (operation(K::Mkdir, 0, 0, 0), 0, 0),
         ];
@@ -171,7 +182,7 @@ mod tests {
             writer.take(&row, errno);
             let mut stored = row;
             if left_out & PLACE != 0 {
-                stored.place = Place::default();
+                stored.place = DirectoryEntry::default();
             }
             if left_out & SIZE != 0 {
                 stored.size = 0;

@@ -411,7 +411,7 @@ fn read_column<T: DataType>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_model::operation::Place;
+    use fsage_model::operation::DirectoryEntry;
 
     #[test]
     fn threads_and_trees_must_agree() {
@@ -455,7 +455,7 @@ mod tests {
     fn rows_that_no_load_has_are_refused() {
         let mkdir = |directory, offset| {
             let mut operation = blank(OperationKind::Mkdir).operation;
-            (operation.place, operation.offset) = (Place { directory, name: 0 }, offset);
+            (operation.place, operation.offset) = (DirectoryEntry { directory, name: 0 }, offset);
             check_row(&operation)
         };
         assert!(mkdir(7, 3).is_ok());

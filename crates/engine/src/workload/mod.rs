@@ -44,7 +44,7 @@ pub use snapshots::Snapshots;
 
 use fsage_model::digest::Digest;
 use fsage_model::load::WriteMode;
-use fsage_model::operation::{Operation, Outcome, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, Outcome};
 use fsage_model::workload::WorkloadError;
 use fsage_model::workload::WorkloadSpec;
 
@@ -128,7 +128,7 @@ pub struct LiveFile {
     /// Identity of its content.
     pub file: u64,
     /// Its (first) name.
-    pub place: Place,
+    pub place: DirectoryEntry,
     /// Bytes.
     pub size: u64,
     /// Version of the newest data; blocks carry it or an earlier one.
@@ -143,16 +143,16 @@ pub struct HardLink {
     /// Identity of the file's content.
     pub file: u64,
     /// The name.
-    pub place: Place,
+    pub place: DirectoryEntry,
 }
 
 /// A symbolic link of the model. It may dangle: renaming its target does not change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symlink {
     /// The link's own name.
-    pub place: Place,
+    pub place: DirectoryEntry,
     /// Where it points: the target's name when the link was made.
-    pub target: Place,
+    pub target: DirectoryEntry,
 }
 
 /// Makes the registry: enum dispatch for the hot loop. `drift` keeps a leaner model of its own, the others

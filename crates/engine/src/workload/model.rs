@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use fsage_model::digest::Digest;
-use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
+use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind};
 
 use super::{HardLink, LiveFile, Symlink, TreeDigest};
 use crate::tree::{Directory, DirectoryTree, Shape, write_directory_name};
@@ -14,14 +14,14 @@ use crate::tree::{Directory, DirectoryTree, Shape, write_directory_name};
 enum Entry {
     File(u64),
     /// A symbolic link, with what it says.
-    Symlink(Place),
+    Symlink(DirectoryEntry),
 }
 
 /// Files, names and directories of one thread. Memory: about 100 bytes a live name.
 #[derive(Debug)]
 pub struct Model {
     directories: DirectoryTree,
-    names: HashMap<Place, Entry>,
+    names: HashMap<DirectoryEntry, Entry>,
     files: HashMap<u64, LiveFile>,
     block_bytes: u64,
 }
@@ -168,13 +168,13 @@ impl Model {
         }
     }
 
-    fn rehome(&mut self, file: u64, place: Place) {
+    fn rehome(&mut self, file: u64, place: DirectoryEntry) {
         if let Some(file) = self.files.get_mut(&file) {
             file.place = place;
         }
     }
 
-    fn unlink(&mut self, place: Place) {
+    fn unlink(&mut self, place: DirectoryEntry) {
         let Some(Entry::File(number)) = self.names.remove(&place) else { return };
         let Some(file) = self.files.get_mut(&number) else { return };
         file.links -= 1;

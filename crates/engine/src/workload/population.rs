@@ -4,7 +4,7 @@
 //! in a [`Model`]. Memory: about 120 bytes a live file.
 
 use fsage_model::load::WriteMode;
-use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
+use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind, Outcome};
 use fsage_model::workload::WorkloadError;
 use fsage_sys::errno::is_out_of_space;
 
@@ -95,13 +95,13 @@ impl Population {
 
     /// Makes a directory below `parent`.
     pub fn make_directory(&self, parent: u32) -> Operation {
-        let place = Place { directory: self.next_directory + 1, name: 0 };
+        let place = DirectoryEntry { directory: self.next_directory + 1, name: 0 };
         Operation { place, offset: u64::from(parent), version: 0, ..blank(OperationKind::Mkdir) }
     }
 
     /// Removes an empty directory below `parent`.
     pub fn remove_directory(&self, number: u32, parent: u32) -> Operation {
-        let place = Place { directory: number, name: 0 };
+        let place = DirectoryEntry { directory: number, name: 0 };
         Operation { place, offset: u64::from(parent), version: 0, ..blank(OperationKind::Rmdir) }
     }
 
@@ -109,7 +109,7 @@ impl Population {
     pub fn create(&mut self, directory: u32, size: u64) -> Operation {
         self.next_file += 1;
         self.next_name += 1;
-        let place = Place { directory, name: self.next_name - 1 };
+        let place = DirectoryEntry { directory, name: self.next_name - 1 };
         let length = size.max(1).next_multiple_of(self.granule);
         Operation { file: self.next_file, place, length, ..blank(OperationKind::Create) }
     }
@@ -125,7 +125,7 @@ impl Population {
 
     /// Gives a live file a new name in `directory`.
     pub fn rename(&mut self, file: u64, directory: u32) -> Option<Operation> {
-        let target = Place { directory, name: self.next_name };
+        let target = DirectoryEntry { directory, name: self.next_name };
         let operation = self.on_file(OperationKind::Rename, file)?;
         self.next_name += 1;
         Some(Operation { target, ..operation })
@@ -199,7 +199,7 @@ fn pick(from: &[u32], random: &mut Random) -> u32 {
 }
 
 const fn blank(kind: OperationKind) -> Operation {
-    let nowhere = Place { directory: 0, name: 0 };
+    let nowhere = DirectoryEntry { directory: 0, name: 0 };
     Operation {
         kind,
         file: 0,

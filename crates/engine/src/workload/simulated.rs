@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome, Place};
+use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind, Outcome};
 use fsage_model::quantity::as_f64;
 use fsage_sys::errno::ENOSPC;
 
@@ -15,7 +15,7 @@ pub struct Simulated {
     room: u64,
     used: u64,
     /// Identity and size of what each name leads to.
-    files: BTreeMap<Place, (u64, u64)>,
+    files: BTreeMap<DirectoryEntry, (u64, u64)>,
     /// Things in each directory, and the directory it is in.
     directories: BTreeMap<u32, (u64, u32)>,
     /// Operations between two reads of how full it is.
@@ -81,14 +81,14 @@ impl Simulated {
     /// Whether the workload's own model has come to the same.
     fn check(&self, workload: &AnyWorkload) {
         assert_eq!(workload.live_bytes(), self.used);
-        let own: BTreeMap<Place, (u64, u64)> =
+        let own: BTreeMap<DirectoryEntry, (u64, u64)> =
             workload.live_files().map(|file| (file.place, (file.file, file.size))).collect();
         assert_eq!(own, self.files);
         let own: Vec<u32> = workload.directories().map(|it| it.number).collect();
         assert_eq!(own, self.directories.keys().copied().skip(1).collect::<Vec<_>>());
     }
 
-    fn resize(&mut self, place: Place, file: u64, size: u64) -> i32 {
+    fn resize(&mut self, place: DirectoryEntry, file: u64, size: u64) -> i32 {
         let old = self.files.get(&place).map_or(0, |(_, size)| size.next_multiple_of(BLOCK_BYTES));
         let used = self.used - old + size.next_multiple_of(BLOCK_BYTES);
         if used > self.room {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use fsage_engine::tree::{Directory, DirectoryTree, Shape};
 use fsage_engine::workload::{AnyWorkload, HardLink, LiveFile, Symlink};
-use fsage_model::operation::{Operation, OperationKind as K, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind as K};
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
     File(u64),
-    Symlink { file: u64, target: Place },
+    Symlink { file: u64, target: DirectoryEntry },
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,7 +24,7 @@ pub struct File {
 #[derive(Debug, Default)]
 pub struct Model {
     pub directories: BTreeMap<u32, u32>,
-    pub names: BTreeMap<Place, Name>,
+    pub names: BTreeMap<DirectoryEntry, Name>,
     pub files: BTreeMap<u64, File>,
     /// Every name number ever used.
     used: std::collections::BTreeSet<u64>,
@@ -50,7 +50,7 @@ impl Model {
             && !self.names.keys().any(|place| place.directory == number)
     }
 
-    fn new_name(&mut self, place: Place, name: Name) {
+    fn new_name(&mut self, place: DirectoryEntry, name: Name) {
         assert!(self.has_directory(place.directory));
         assert!(self.used.insert(place.name), "name {} used twice", place.name);
         self.names.insert(place, name);

@@ -7,7 +7,7 @@
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 use super::Driver;
-use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
+use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Values};
 use super::steady::{self, Additions, Kernel};
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
 
@@ -42,7 +42,7 @@ const RUNTIME_FEATURES: &[&str] = &["block-group-tree", "free-space-tree", "quot
 
 const fn parameter(
     name: &'static str,
-    kind: Kind,
+    kind: ParameterType,
     preset: Preset,
     flag: Flag,
     doc: &'static str,
@@ -54,77 +54,77 @@ const fn parameter(
 pub static PARAMETERS: &[Parameter] = &[
     parameter(
         "nodesize",
-        Kind::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, step: 1, unit: 1 },
+        ParameterType::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, step: 1, unit: 1 },
         Preset::Own("16 KiB; `sectorsize` when mixed"),
         Flag::Argument("--nodesize"),
         "Size of the trees' nodes; at least `sectorsize`.",
     ),
     parameter(
         "sectorsize",
-        Kind::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, step: 1, unit: 1 },
+        ParameterType::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, step: 1, unit: 1 },
         Preset::Bytes(4 * KIB),
         Flag::Argument("--sectorsize"),
         "Block size of data. Larger than the page size (mostly 4 KiB) mounts only on kernels built for it.",
     ),
     parameter(
         "data_profile",
-        Kind::Choice(&["single", "dup"]),
+        ParameterType::Choice(&["single", "dup"]),
         Preset::Own("single"),
         Flag::Argument("--data"),
         "How data is kept on the one device.",
     ),
     parameter(
         "metadata_profile",
-        Kind::Choice(&["single", "dup"]),
+        ParameterType::Choice(&["single", "dup"]),
         Preset::Own("dup; single on flash before btrfs-progs 5.15"),
         Flag::Argument("--metadata"),
         "How metadata is kept on the one device.",
     ),
     parameter(
         "mixed",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("off"),
         Flag::Alone(&["--mixed"], &[]),
         "Keep data and metadata in the same block groups, for small volumes.",
     ),
     parameter(
         "checksum",
-        Kind::Choice(&["crc32c", "xxhash", "sha256", "blake2"]),
+        ParameterType::Choice(&["crc32c", "xxhash", "sha256", "blake2"]),
         Preset::Own("crc32c"),
         Flag::Argument("--checksum"),
         "Checksum of data and metadata.",
     ),
     parameter(
         "features",
-        Kind::Features(FEATURES),
+        ParameterType::Features(FEATURES),
         Preset::Own("by version"),
         Flag::Items("--features"),
         "Features switched on (`name`) or off (`^name`), as for `mkfs.btrfs -O`.",
     ),
     parameter(
         "runtime_features",
-        Kind::Features(RUNTIME_FEATURES),
+        ParameterType::Features(RUNTIME_FEATURES),
         Preset::Own("by version"),
         Flag::Items("--runtime-features"),
         "As for `mkfs.btrfs -R`; from btrfs-progs 6.3 on these are `features` too.",
     ),
     parameter(
         "discard",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("on"),
         Flag::Alone(&[], &["--nodiscard"]),
         "Discard the whole device first. On a loop file this frees its blocks.",
     ),
     parameter(
         "label",
-        Kind::Text { max: 255 },
+        ParameterType::Text { max: 255 },
         Preset::Text(fsage_model::study::LABEL),
         Flag::Argument("--label"),
         "Label. The default is how a later run recognises a device as its own to overwrite.",
     ),
     parameter(
         "uuid",
-        Kind::Text { max: 36 },
+        ParameterType::Text { max: 36 },
         Preset::Own("random"),
         Flag::Argument("--uuid"),
         "UUID of the file system.",

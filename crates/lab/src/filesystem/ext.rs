@@ -8,7 +8,7 @@
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 use super::Driver;
-use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Value, Values};
+use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Value, Values};
 use super::steady::{self, Additions, Kernel};
 use crate::tools::{Invocation, Program, e2fsck, mke2fs};
 
@@ -65,8 +65,8 @@ const FEATURES: &[&str] = &[
     "verity",
 ];
 
-const fn size(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max, power_of_two: true, step: 1, unit: 1 }
+const fn size(min: u64, max: u64) -> ParameterType {
+    ParameterType::Bytes { min, max, power_of_two: true, step: 1, unit: 1 }
 }
 
 /// The table.
@@ -97,7 +97,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "inode_ratio",
-        kind: Kind::Bytes { min: KIB, max: 64 * MIB, power_of_two: false, step: 1, unit: 1 },
+        kind: ParameterType::Bytes { min: KIB, max: 64 * MIB, power_of_two: false, step: 1, unit: 1 },
         preset: Preset::Own("16 KiB; 4 KiB below 512 MiB"),
         flag: Flag::Argument("-i"),
         doc: "Bytes of the volume for each inode: settles how many files there can be.",
@@ -105,7 +105,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "journal",
-        kind: Kind::Switch,
+        kind: ParameterType::Switch,
         preset: Preset::Own("on"),
         flag: Flag::Word("-O", "has_journal", "^has_journal"),
         doc: "Keep a journal.",
@@ -113,7 +113,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "journal_size",
-        kind: Kind::Bytes { min: MIB, max: 40 * GIB, power_of_two: false, step: MIB, unit: MIB },
+        kind: ParameterType::Bytes { min: MIB, max: 40 * GIB, power_of_two: false, step: MIB, unit: MIB },
         preset: Preset::Own("4 MiB to 1 GiB by the volume's size"),
         flag: Flag::Keys("-J", &["size"]),
         doc: "Size of the journal; at least 1024 blocks, at most half of the volume.",
@@ -121,7 +121,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "lazy_init",
-        kind: Kind::Switch,
+        kind: ParameterType::Switch,
         preset: Preset::Switch(false),
         flag: Flag::Keys("-E", &["lazy_itable_init", "lazy_journal_init"]),
         doc: "Leave inode tables and journal to be initialised after the mount, while the load runs.",
@@ -129,7 +129,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "hash_seed",
-        kind: Kind::Text { max: 36 },
+        kind: ParameterType::Text { max: 36 },
         preset: Preset::Own("random; follows from the trial's seed on a virtual disk in model time"),
         flag: Flag::Keys("-E", &["hash_seed"]),
         doc: "UUID that names in directories are hashed with: their order, and where directories at the top are made, follow from it.",
@@ -137,7 +137,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "stride",
-        kind: Kind::Count { min: 1, max: 1 << 20 },
+        kind: ParameterType::Count { min: 1, max: 1 << 20 },
         preset: Preset::Own("from the device, else none"),
         flag: Flag::Keys("-E", &["stride"]),
         doc: "Blocks written to one disk of a stripe before the next.",
@@ -145,7 +145,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "stripe_width",
-        kind: Kind::Count { min: 1, max: 1 << 20 },
+        kind: ParameterType::Count { min: 1, max: 1 << 20 },
         preset: Preset::Own("from the device, else none"),
         flag: Flag::Keys("-E", &["stripe_width"]),
         doc: "Blocks of a whole stripe over its data disks (`stride` × data disks); the allocator aligns to it.",
@@ -153,7 +153,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "discard",
-        kind: Kind::Switch,
+        kind: ParameterType::Switch,
         preset: Preset::Own("on"),
         flag: Flag::Word("-E", "discard", "nodiscard"),
         doc: "Discard the whole device first. On a loop file this frees its blocks.",
@@ -161,7 +161,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "reserved_percent",
-        kind: Kind::Count { min: 0, max: 50 },
+        kind: ParameterType::Count { min: 0, max: 50 },
         preset: Preset::Own("5"),
         flag: Flag::Argument("-m"),
         doc: "Share of the blocks that only root may use. The load runs as root, so it bounds nothing there, but `df` shows it.",
@@ -169,7 +169,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "flex_bg_size",
-        kind: Kind::Count { min: 1, max: 1 << 20 },
+        kind: ParameterType::Count { min: 1, max: 1 << 20 },
         preset: Preset::Own("16"),
         flag: Flag::Argument("-G"),
         doc: "Block groups that share their metadata's place; a power of two.",
@@ -177,7 +177,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "features",
-        kind: Kind::Features(FEATURES),
+        kind: ParameterType::Features(FEATURES),
         preset: Preset::Own("by mke2fs.conf"),
         flag: Flag::Items("-O"),
         doc: "Features switched on (`name`) or off (`^name`), as for `mke2fs -O`.",
@@ -185,7 +185,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "label",
-        kind: Kind::Text { max: 16 },
+        kind: ParameterType::Text { max: 16 },
         preset: Preset::Text(fsage_model::study::LABEL),
         flag: Flag::Argument("-L"),
         doc: "Label. The default is how a later run recognises a device as its own to overwrite.",
@@ -193,7 +193,7 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "uuid",
-        kind: Kind::Text { max: 36 },
+        kind: ParameterType::Text { max: 36 },
         preset: Preset::Own("random"),
         flag: Flag::Argument("-U"),
         doc: "UUID of the file system.",

@@ -15,7 +15,7 @@ pub struct Parameter {
     /// Key in TOML, lower snake case.
     pub name: &'static str,
     /// Type and range.
-    pub kind: Kind,
+    pub kind: ParameterType,
     /// What it is when not given.
     pub preset: Preset,
     /// The argument it becomes.
@@ -28,7 +28,7 @@ pub struct Parameter {
 
 /// Type and range of a parameter.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum ParameterType {
     /// Bytes, as a number or text such as `"64KiB"`.
     Bytes {
         /// Smallest.
@@ -176,7 +176,7 @@ pub(super) fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-impl Kind {
+impl ParameterType {
     /// What a value must be, in words.
     #[must_use]
     pub fn expected(&self) -> String {
@@ -327,7 +327,7 @@ impl Parameter {
             expected: self.kind.expected(),
             found: found.as_str().map_or_else(|| found.to_string(), str::to_owned),
         })?;
-        if let (Value::List(items), Kind::Features(known)) = (&value, self.kind) {
+        if let (Value::List(items), ParameterType::Features(known)) = (&value, self.kind) {
             for item in items {
                 let name = item.strip_prefix('^').unwrap_or(item);
                 let slip = |known: &&&str| (1..=2).contains(&strsim::damerau_levenshtein(name, known));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fsage_model::size::Bytes;
 use serde_json::{Value as Json, json};
 
-use super::parameter::{Kind, Parameter};
+use super::parameter::{Parameter, ParameterType};
 use super::{DRIVERS, Driver};
 
 /// JSON schema of `file_system.options`: the built-in drivers' parameters; described ones may have any.
@@ -122,9 +122,9 @@ fn section(page: &mut String, driver: &dyn Driver) {
     }
 }
 
-fn value_text(kind: &Kind) -> String {
+fn value_text(kind: &ParameterType) -> String {
     match kind {
-        Kind::Features(known) => format!("list of names: {}", known.join(", ")),
+        ParameterType::Features(known) => format!("list of names: {}", known.join(", ")),
         other => other.expected(),
     }
 }

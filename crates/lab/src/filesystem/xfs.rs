@@ -6,7 +6,7 @@
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 use super::Driver;
-use super::parameter::{Flag, Kind, Parameter, ParameterError, Preset, Values};
+use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Values};
 use crate::tools::{Invocation, Program, mkfs_xfs, xfs_repair};
 
 /// xfs.
@@ -20,17 +20,17 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-const fn size(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max, power_of_two: true, step: 1, unit: 1 }
+const fn size(min: u64, max: u64) -> ParameterType {
+    ParameterType::Bytes { min, max, power_of_two: true, step: 1, unit: 1 }
 }
 
-const fn multiple(min: u64, max: u64, step: u64) -> Kind {
-    Kind::Bytes { min, max, power_of_two: false, step, unit: 1 }
+const fn multiple(min: u64, max: u64, step: u64) -> ParameterType {
+    ParameterType::Bytes { min, max, power_of_two: false, step, unit: 1 }
 }
 
 const fn parameter(
     name: &'static str,
-    kind: Kind,
+    kind: ParameterType,
     preset: Preset,
     flag: Flag,
     doc: &'static str,
@@ -56,7 +56,7 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
     parameter(
         "agcount",
-        Kind::Count { min: 1, max: 1 << 20 },
+        ParameterType::Count { min: 1, max: 1 << 20 },
         Preset::Own("4 below 4 TiB, more on stripes"),
         Flag::Keys("-d", &["agcount"]),
         "Number of allocation groups: how much can be allocated at the same time.",
@@ -70,21 +70,21 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
     parameter(
         "sw",
-        Kind::Count { min: 1, max: 65_535 },
+        ParameterType::Count { min: 1, max: 65_535 },
         Preset::Own("from the device, else none"),
         Flag::Keys("-d", &["sw"]),
         "Stripe units in a stripe (data disks). Needs `su`.",
     ),
     parameter(
         "sunit",
-        Kind::Count { min: 1, max: 1 << 21 },
+        ParameterType::Count { min: 1, max: 1 << 21 },
         Preset::Own("from the device, else none"),
         Flag::Keys("-d", &["sunit"]),
         "Stripe unit in 512-byte blocks, instead of `su`. Needs `swidth`.",
     ),
     parameter(
         "swidth",
-        Kind::Count { min: 1, max: 1 << 30 },
+        ParameterType::Count { min: 1, max: 1 << 30 },
         Preset::Own("from the device, else none"),
         Flag::Keys("-d", &["swidth"]),
         "Stripe width in 512-byte blocks, instead of `sw`; a multiple of `sunit`.",
@@ -98,49 +98,49 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
     parameter(
         "maxpct",
-        Kind::Count { min: 0, max: 100 },
+        ParameterType::Count { min: 0, max: 100 },
         Preset::Own("25 below 1 TiB"),
         Flag::Keys("-i", &["maxpct"]),
         "Largest share of the volume for inodes, in percent.",
     ),
     parameter(
         "sparse_inodes",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("on"),
         Flag::Keys("-i", &["sparse"]),
         "Allow inode chunks with holes, so that inodes can be made in fragmented free space.",
     ),
     parameter(
         "crc",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("on"),
         Flag::Keys("-m", &["crc"]),
         "Metadata checksums (version 5). Without them mounts only on older kernels.",
     ),
     parameter(
         "finobt",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("on"),
         Flag::Keys("-m", &["finobt"]),
         "Keep a tree of free inodes.",
     ),
     parameter(
         "rmapbt",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("off before xfsprogs 6.5"),
         Flag::Keys("-m", &["rmapbt"]),
         "Keep a tree from blocks to owners; the layout of all files can then be read in one pass.",
     ),
     parameter(
         "reflink",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("on"),
         Flag::Keys("-m", &["reflink"]),
         "Allow files to share blocks.",
     ),
     parameter(
         "bigtime",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("off before xfsprogs 5.15"),
         Flag::Keys("-m", &["bigtime"]),
         "Time stamps beyond 2038.",
@@ -168,21 +168,21 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
     parameter(
         "discard",
-        Kind::Switch,
+        ParameterType::Switch,
         Preset::Own("on"),
         Flag::Alone(&[], &["-K"]),
         "Discard the whole device first. On a loop file this frees its blocks.",
     ),
     parameter(
         "label",
-        Kind::Text { max: 12 },
+        ParameterType::Text { max: 12 },
         Preset::Text(fsage_model::study::LABEL),
         Flag::Argument("-L"),
         "Label. The default is how a later run recognises a device as its own to overwrite.",
     ),
     parameter(
         "uuid",
-        Kind::Text { max: 36 },
+        ParameterType::Text { max: 36 },
         Preset::Own("random"),
         Flag::Keys("-m", &["uuid"]),
         "UUID of the file system.",

@@ -10,11 +10,11 @@ mod error;
 mod interrupt;
 mod metric;
 mod observer;
-mod place;
 mod stage;
 mod steady;
 mod summary;
 mod trial;
+mod trial_volume;
 mod warning;
 
 use std::path::{Path, PathBuf};

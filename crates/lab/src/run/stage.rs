@@ -20,7 +20,7 @@ use fsage_model::with_stage;
 use super::error::TrialError;
 use super::interrupt::Interrupt;
 use super::observer::{RunEvent, RunObserver};
-use super::place::Place;
+use super::trial_volume::TrialVolume;
 use crate::filesystem::FileSystem;
 use crate::lease::{self, Journal, LeaseId};
 use crate::plan::PlannedTrial;
@@ -149,7 +149,7 @@ fn progress(stage: &str, incoming: Incoming, observer: &mut dyn RunObserver) {
 /// What a kind of stage does: one file beside this one for each line of the registry ([`StageSpec`]).
 pub(super) trait Stage {
     /// Runs on a mounted file system, and leaves one mounted.
-    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError>;
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError>;
 
     /// What it does, as a shell would read it.
     fn describe(&self, point: &Path, seed: u64) -> Vec<String>;
@@ -169,7 +169,7 @@ pub(super) fn of(stage: &StageSpec) -> &dyn Stage {
 /// Runs one stage on a mounted file system, and leaves one mounted.
 pub(super) fn run(
     stage: &StageSpec,
-    place: &mut Place,
+    place: &mut TrialVolume,
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     context.interrupted()?;

@@ -13,9 +13,9 @@ use fsage_model::warning::Warning;
 use super::error::TrialError;
 use super::interrupt::Interrupt;
 use super::observer::{RunEvent, RunObserver};
-use super::place::Place;
 use super::stage::{self, StageContext};
 use super::steady::{self, Steady};
+use super::trial_volume::TrialVolume;
 use super::{Starter, metric, warning};
 use crate::filesystem::FileSystem;
 use crate::lease::record::Lease;
@@ -232,7 +232,7 @@ impl Lab<'_> {
         };
         let mounts = context.journal.make(Lease::Directory { path: self.root.join("mounts") })?;
         let steady = Steady::take(&mut context)?;
-        let mut place = Place::acquire(&cell.spec.volume, &planned.id, &mut context)?;
+        let mut place = TrialVolume::acquire(&cell.spec.volume, &planned.id, &mut context)?;
         collected.device = place.facts().clone();
         context.interrupted()?;
         let outcome = stages(&mut place, &mut context);
@@ -247,7 +247,7 @@ impl Lab<'_> {
 }
 
 /// Every stage of the trial's state, or those after its image where that is there already.
-fn stages(place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+fn stages(place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
     let spec = context.spec;
     let first = match stage::image::find(context) {
         Some(record) => stage::image::resume(&record, place, context)?,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fsage_engine::frame;
-use fsage_engine::frame::{Frame, FrameError, Kind};
+use fsage_engine::frame::{Frame, FrameError, FrameKind};
 use fsage_model::protocol::{Call, Failure, Greeting, PROTOCOL_VERSION, Reply, Request, call};
 
 use super::local::Child;
@@ -232,7 +232,7 @@ impl Control {
 fn send(output: &Output, id: u64, request: &Request) -> Result<(), FrameError> {
     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
     match output.as_mut() {
-        Some(output) => frame::write_json(output, Kind::Request, id, request),
+        Some(output) => frame::write_json(output, FrameKind::Request, id, request),
         None => Err(FrameError::Stream(std::io::ErrorKind::BrokenPipe.into())),
     }
 }
@@ -250,14 +250,14 @@ fn listen(
             continue;
         }
         match frame.kind {
-            Kind::Event => {
+            FrameKind::Event => {
                 *last = describe(&frame);
                 incoming(Incoming::Event(frame.json()?));
             }
-            Kind::Chunk => incoming(Incoming::Chunk(frame.payload)),
-            Kind::Reply => return Ok(Some(Ok(Reply::from_json(frame.payload)))),
-            Kind::Failure => return Ok(Some(Err(frame.json()?))),
-            Kind::Request => return Err(FrameError::UnknownKind { kind: Kind::Request as u8 }),
+            FrameKind::Chunk => incoming(Incoming::Chunk(frame.payload)),
+            FrameKind::Reply => return Ok(Some(Ok(Reply::from_json(frame.payload)))),
+            FrameKind::Failure => return Ok(Some(Err(frame.json()?))),
+            FrameKind::Request => return Err(FrameError::UnknownKind { kind: FrameKind::Request as u8 }),
         }
     }
     Ok(None)

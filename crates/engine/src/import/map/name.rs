@@ -1,6 +1,6 @@
 //! Operations on names.
 
-use fsage_model::operation::{Operation, OperationKind as K, Place};
+use fsage_model::operation::{DirectoryEntry, Operation, OperationKind as K};
 
 use super::tree::{Entry, Node};
 use super::{DIRECTORY_LIMIT, Mapper, Need, Object, OpenFlags, Reason, Target, create, plain};
@@ -104,10 +104,10 @@ impl Mapper<'_> {
         Ok(number)
     }
 
-    fn fresh_place(&mut self, directory: u32) -> Place {
+    fn fresh_place(&mut self, directory: u32) -> DirectoryEntry {
         let name = self.next_name;
         self.next_name += 1;
-        Place { directory: self.number_of(directory), name }
+        DirectoryEntry { directory: self.number_of(directory), name }
     }
 
     const fn fresh_file(&mut self) -> u64 {
@@ -162,7 +162,7 @@ impl Mapper<'_> {
         self.put(parent, name, object, place)
     }
 
-    fn put(&mut self, parent: u32, name: &[u8], object: Object, place: Place) -> u32 {
+    fn put(&mut self, parent: u32, name: &[u8], object: Object, place: DirectoryEntry) -> u32 {
         let object = self.objects.insert(object);
         self.add(parent, name, Node { parent, name: name.into(), entry: Entry::File { object, place } });
         object
@@ -279,7 +279,7 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    fn lose(&mut self, number: u32, place: Place) {
+    fn lose(&mut self, number: u32, place: DirectoryEntry) {
         if let Some(object) = self.objects.get_mut(number) {
             object.places.retain(|other| *other != place);
         }
@@ -371,7 +371,7 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    fn rehang(&mut self, from: (u32, &[u8], u32), to: (u32, &[u8]), target: Place) {
+    fn rehang(&mut self, from: (u32, &[u8], u32), to: (u32, &[u8]), target: DirectoryEntry) {
         self.take_out(from.0, from.1);
         if let Some(node) = self.nodes.get_mut(from.2) {
             node.parent = to.0;
@@ -408,7 +408,7 @@ impl Mapper<'_> {
         if let Some(home) = home {
             *self.held.entry(home).or_default() += 1;
         }
-        self.rehang(from, (to.0, to.1), Place::default());
+        self.rehang(from, (to.0, to.1), DirectoryEntry::default());
         Err("directory renamed: it keeps its place in our tree")
     }
 
@@ -456,7 +456,7 @@ impl Mapper<'_> {
     }
 
     /// The object and place of the file that a link in `parent` points at, if it is known already.
-    fn pointed_at(&self, parent: u32, text: &[u8]) -> Option<(u32, Place)> {
+    fn pointed_at(&self, parent: u32, text: &[u8]) -> Option<(u32, DirectoryEntry)> {
         let path = join(&self.path_of(parent), text);
         let mut at = 0;
         let mut all = parts(&path);
@@ -475,5 +475,5 @@ impl Mapper<'_> {
 }
 
 const fn directory_operation(kind: K, number: u32, home: u32) -> Operation {
-    Operation { offset: home as u64, ..plain(kind, 0, Place { directory: number, name: 0 }) }
+    Operation { offset: home as u64, ..plain(kind, 0, DirectoryEntry { directory: number, name: 0 }) }
 }

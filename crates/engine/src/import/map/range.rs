@@ -1,6 +1,6 @@
 //! Operations on the data of files.
 
-use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind as K, Place};
+use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind as K};
 
 use super::{Mapper, Object, Reason, plain};
 
@@ -19,7 +19,7 @@ const fn boundary(offset: u64) -> u64 {
 impl Mapper<'_> {
     /// An operation on a file under its first name, with what a row has of every file.
     pub(super) fn on(&self, kind: K, object: u32) -> Operation {
-        let Some(object) = self.objects.get(object) else { return plain(kind, 0, Place::default()) };
+        let Some(object) = self.objects.get(object) else { return plain(kind, 0, DirectoryEntry::default()) };
         let place = object.places.first().copied().unwrap_or_default();
         Operation { size: object.size, version: object.version, ..plain(kind, object.file, place) }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fsage_model::operation::Place;
+use fsage_model::operation::DirectoryEntry;
 
 /// Things by small numbers that are used again.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ pub struct Node {
 #[derive(Debug)]
 pub enum Entry {
     Directory(Folder),
-    File { object: u32, place: Place },
-    Symlink { place: Place, text: Box<[u8]> },
+    File { object: u32, place: DirectoryEntry },
+    Symlink { place: DirectoryEntry, text: Box<[u8]> },
 }
 
 /// A directory.

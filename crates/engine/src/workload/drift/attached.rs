@@ -4,7 +4,7 @@
 //! file's own, so a file never loses its first name while it has others. The pool has a fixed size and never
 //! allocates.
 
-use fsage_model::operation::Place;
+use fsage_model::operation::DirectoryEntry;
 use fsage_model::quantity::index;
 
 use super::slot::NONE;
@@ -13,9 +13,9 @@ use super::slot::NONE;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attached {
     /// The name.
-    pub place: Place,
+    pub place: DirectoryEntry,
     /// Where a symbolic link points; nothing for a hard link.
-    pub target: Option<Place>,
+    pub target: Option<DirectoryEntry>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,7 @@ impl Pool {
             return head;
         };
         self.free = entry.next;
-        let target = attached.target.unwrap_or(Place { directory: NONE, name: 0 });
+        let target = attached.target.unwrap_or(DirectoryEntry { directory: NONE, name: 0 });
         *entry = Entry {
             name: attached.place.name,
             target_name: target.name,
@@ -72,9 +72,9 @@ impl Pool {
     /// The first name of a list.
     pub(super) fn first(&self, head: u32) -> Option<Attached> {
         let entry = self.entries.get(index(head))?;
-        let target = Place { directory: entry.target_directory, name: entry.target_name };
+        let target = DirectoryEntry { directory: entry.target_directory, name: entry.target_name };
         Some(Attached {
-            place: Place { directory: entry.directory, name: entry.name },
+            place: DirectoryEntry { directory: entry.directory, name: entry.name },
             target: (entry.target_directory != NONE).then_some(target),
         })
     }
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn lists_share_a_pool() {
         let mut pool = Pool::new(3);
-        let name = |name, target| Attached { place: Place { directory: 1, name }, target };
-        let target = Some(Place { directory: 0, name: 9 });
+        let name = |name, target| Attached { place: DirectoryEntry { directory: 1, name }, target };
+        let target = Some(DirectoryEntry { directory: 0, name: 9 });
         let one = pool.push(NONE, name(1, None));
         let two = pool.push(NONE, name(2, None));
         let one = pool.push(one, name(3, target));

@@ -4,7 +4,7 @@
 //! dead slots; `position` is its inverse. So a random member of each set is one look away, and a slot changes
 //! sets by swaps. 48 bytes a slot, and under half a byte more where the choice is not uniform.
 
-use fsage_model::operation::{BLOCK_BYTES, Place};
+use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry};
 use fsage_model::quantity::index;
 
 use super::bitmap::Bitmap;
@@ -34,8 +34,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) const fn place(&self) -> Place {
-        Place { directory: self.directory, name: self.name }
+    pub(super) const fn place(&self) -> DirectoryEntry {
+        DirectoryEntry { directory: self.directory, name: self.name }
     }
 
     /// Bytes taken, in whole blocks.

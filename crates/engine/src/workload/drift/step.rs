@@ -1,6 +1,6 @@
 //! From a kind to an operation with its arguments, and from its outcome to the model.
 
-use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Place};
+use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind};
 use fsage_sys::errno::is_out_of_space;
 
 use super::Drift;
@@ -37,7 +37,7 @@ impl Drift {
             K::Rename => {
                 let from = self.slots.get(self.slot).directory;
                 let directory = self.directories.other(from, &mut self.random);
-                let target = Place { directory, name: self.new_name() };
+                let target = DirectoryEntry { directory, name: self.new_name() };
                 Operation { target, ..self.on_file(kind) }
             }
             K::Link | K::Symlink => {
@@ -63,7 +63,7 @@ impl Drift {
             kind,
             file: slot.file,
             place: slot.place(),
-            target: Place::default(),
+            target: DirectoryEntry::default(),
             offset: 0,
             length: 0,
             size: slot.size,
@@ -86,8 +86,8 @@ impl Drift {
         self.next_name - 1
     }
 
-    fn new_place(&mut self) -> Place {
-        Place { directory: self.directories.any(&mut self.random), name: self.new_name() }
+    fn new_place(&mut self) -> DirectoryEntry {
+        DirectoryEntry { directory: self.directories.any(&mut self.random), name: self.new_name() }
     }
 
     /// A size in whole granules, at least one, and within what steering leaves.
@@ -111,7 +111,7 @@ impl Drift {
             kind: OperationKind::Create,
             file: (u64::from(self.thread) << 48) | self.next_file,
             place: self.new_place(),
-            target: Place::default(),
+            target: DirectoryEntry::default(),
             offset: 0,
             length,
             size: 0,
@@ -176,7 +176,7 @@ impl Drift {
         let (slot, version) = (self.slot, operation.version);
         match operation.kind {
             K::Create => {
-                let Place { directory, name } = operation.place;
+                let DirectoryEntry { directory, name } = operation.place;
                 let (file, size) = (operation.file, operation.length);
                 let made = Slot { file, name, size, directory, version, reserved: 0, attached: NONE };
                 self.slots.create(slot, made);
@@ -202,7 +202,7 @@ impl Drift {
             }
             K::Delete => self.deleted(slot, operation.place.directory),
             K::Rename => {
-                let Place { directory, name } = operation.target;
+                let DirectoryEntry { directory, name } = operation.target;
                 self.directories.leave(operation.place.directory);
                 self.directories.enter(directory);
                 self.slots.change(slot, |slot| (slot.directory, slot.name) = (directory, name));
@@ -264,8 +264,8 @@ fn on_directory(kind: OperationKind, directory: Directory) -> Operation {
     Operation {
         kind,
         file: 0,
-        place: Place { directory: directory.number, name: 0 },
-        target: Place::default(),
+        place: DirectoryEntry { directory: directory.number, name: 0 },
+        target: DirectoryEntry::default(),
         offset: u64::from(directory.parent),
         length: 0,
         size: 0,

@@ -16,14 +16,14 @@ use super::places::Volume;
 use super::{Stage, StageContext};
 use crate::run::error::TrialError;
 use crate::run::observer::{RunEvent, RunObserver};
-use crate::run::place::Place;
+use crate::run::trial_volume::TrialVolume;
 use crate::run::warning::{self, HostActivity};
 use crate::store::{StoreError, TrialFolder};
 use crate::target::{Control, Incoming};
 
 impl Stage for AgeStage {
     /// Runs the load, then checks its data if asked.
-    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let (directory, seed) = (place.folder(&self.name), context.planned.seed);
         context.commands.extend(self.describe(place.point(), seed));
         context.session.call(call::MakeFolder { directory: directory.clone() })?;

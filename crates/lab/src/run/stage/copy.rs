@@ -11,12 +11,12 @@ use fsage_model::study::{CopyStage, VolumeSpec};
 use super::places::Volume;
 use super::{Stage, StageContext};
 use crate::run::error::TrialError;
-use crate::run::place::Place;
 use crate::run::steady;
+use crate::run::trial_volume::TrialVolume;
 
 impl Stage for CopyStage {
     /// Copies, checks and releases the original, and continues with the copy.
-    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let spec = self.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
         let name = format!("{}-{}", context.planned.id, self.name);
         let fresh = fresh(&spec, &name, context)?;
@@ -57,8 +57,8 @@ pub(super) fn fresh(
     spec: &VolumeSpec,
     name: &str,
     context: &mut StageContext<'_>,
-) -> Result<Place, TrialError> {
-    let mut fresh = Place::acquire(spec, name, context)?;
+) -> Result<TrialVolume, TrialError> {
+    let mut fresh = TrialVolume::acquire(spec, name, context)?;
     // Names hashed as in the original would be read in the very order in which they were copied, as on no
     // other copy.
     let seed = context.planned.seed.wrapping_add(1);
@@ -82,8 +82,8 @@ pub(super) struct Copied {
 pub(super) fn copy(
     stage: &str,
     folder: &str,
-    from: &Place,
-    to: &Place,
+    from: &TrialVolume,
+    to: &TrialVolume,
     context: &mut StageContext<'_>,
 ) -> Result<Copied, TrialError> {
     let (from, to) = (from.folder(folder), to.folder(folder));

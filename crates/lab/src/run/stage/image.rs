@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use super::{Stage, StageContext};
 use crate::image;
 use crate::run::error::TrialError;
-use crate::run::place::Place;
 use crate::run::trial::mount_point;
+use crate::run::trial_volume::TrialVolume;
 use crate::store::images::{self, ImageRecord, Images};
 use crate::study::identity;
 use crate::time;
@@ -50,7 +50,7 @@ fn position(stages: &[&StageSpec]) -> Option<usize> {
 /// that is still to be run.
 pub(in crate::run) fn resume(
     record: &ImageRecord,
-    place: &mut Place,
+    place: &mut TrialVolume,
     context: &mut StageContext<'_>,
 ) -> Result<usize, TrialError> {
     let stages: Vec<&StageSpec> = context.spec.stages().collect();
@@ -86,7 +86,7 @@ fn taken_from(stage: StageRecord, key: &str) -> StageRecord {
 
 impl Stage for ImageStage {
     /// Saves the volume, and continues from what was saved.
-    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let Some(basis) = basis(context) else { return Ok(()) };
         let key = images::key(&basis);
         let images = Images::of(context.root);
@@ -134,7 +134,7 @@ impl Stage for ImageStage {
 fn save(
     path: &Path,
     level: i32,
-    place: &Place,
+    place: &TrialVolume,
     context: &mut StageContext<'_>,
 ) -> Result<ImageSummary, TrialError> {
     let line = format!("fsage image save {} {}", place.device().display(), path.display());
@@ -167,7 +167,7 @@ fn facts(context: &StageContext<'_>) -> BTreeMap<String, String> {
 }
 
 /// Restores onto the volume and mounts it.
-fn restore(key: &str, place: &mut Place, context: &mut StageContext<'_>) -> Result<u64, TrialError> {
+fn restore(key: &str, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<u64, TrialError> {
     let path = Images::of(context.root).path(key);
     let device = place.device().to_owned();
     context.command("restore", &format!("fsage image restore {} {}", path.display(), device.display()));

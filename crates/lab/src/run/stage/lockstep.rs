@@ -19,7 +19,7 @@ use fsage_model::warning::{CPU_BOUND, WarningKind};
 use super::places::Volume;
 use super::{Stage, StageContext, copy, measure};
 use crate::run::error::TrialError;
-use crate::run::place::Place;
+use crate::run::trial_volume::TrialVolume;
 
 /// Share of the operations from which on it is told that they found no room.
 const SHORT: f64 = 0.001;
@@ -29,7 +29,7 @@ const FEW: u64 = 32;
 
 impl Stage for LockstepStage {
     /// Runs the rounds, looks, checks every volume, and gives the followers back.
-    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let mut followers = Vec::new();
         for (name, follower) in &self.followers {
             followers.push(take(self, name, follower, context)?);
@@ -102,7 +102,7 @@ fn take(
     name: &str,
     follower: &FollowerSpec,
     context: &mut StageContext<'_>,
-) -> Result<Place, TrialError> {
+) -> Result<TrialVolume, TrialError> {
     // Settled when the study was validated.
     let spec = follower.resolve(&context.spec.volume).unwrap_or_else(|| context.spec.volume.clone());
     let own = format!("{}-{}-{}", context.planned.id, stage.name, name);
@@ -110,7 +110,7 @@ fn take(
         return copy::fresh(&spec, &own, context);
     }
     let name = own;
-    let mut place = Place::acquire(&spec, &name, context)?;
+    let mut place = TrialVolume::acquire(&spec, &name, context)?;
     place.make(context)?;
     place.mount(context)?;
     Ok(place)
@@ -118,8 +118,8 @@ fn take(
 
 fn begin(
     stage: &LockstepStage,
-    place: &Place,
-    followers: &[Place],
+    place: &TrialVolume,
+    followers: &[TrialVolume],
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     let directories: Vec<_> =
@@ -166,8 +166,8 @@ struct Moment {
 fn look(
     stage: &LockstepStage,
     at: Moment,
-    place: &mut Place,
-    followers: &mut [Place],
+    place: &mut TrialVolume,
+    followers: &mut [TrialVolume],
     context: &mut StageContext<'_>,
 ) -> Result<Vec<VolumeLook>, TrialError> {
     let mut copy_place = match &stage.unaged {
@@ -179,7 +179,7 @@ fn look(
         None => None,
     };
     let names = stage.volumes();
-    let mut places: Vec<&mut Place> =
+    let mut places: Vec<&mut TrialVolume> =
         std::iter::once(place).chain(followers).chain(copy_place.as_mut()).collect();
     let mut looks: Vec<Option<VolumeLook>> = names.iter().map(|_| None).collect();
     let count = names.len();
@@ -206,7 +206,7 @@ fn look(
 fn look_at(
     stage: &LockstepStage,
     name: &str,
-    place: &mut Place,
+    place: &mut TrialVolume,
     context: &mut StageContext<'_>,
 ) -> Result<VolumeLook, TrialError> {
     let directory = place.folder(&stage.name);
@@ -236,7 +236,7 @@ fn look_at(
 fn explain(
     stage: &LockstepStage,
     name: &str,
-    place: &Place,
+    place: &TrialVolume,
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     let spec = volume_of(stage, name, &context.spec.volume);
@@ -253,8 +253,8 @@ fn volume_of(stage: &LockstepStage, name: &str, own: &VolumeSpec) -> VolumeSpec 
 /// Compares every tree with what was made, and its data where that is asked.
 fn end(
     stage: &LockstepStage,
-    place: &Place,
-    followers: &[Place],
+    place: &TrialVolume,
+    followers: &[TrialVolume],
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     context.session.call(call::LockstepEnd)?;

@@ -13,14 +13,14 @@ use fsage_model::warning::WarningKind;
 use super::{Stage, StageContext};
 use crate::measure::{self, MeasureOrder};
 use crate::run::error::TrialError;
-use crate::run::place::Place;
+use crate::run::trial_volume::TrialVolume;
 
 /// Folder measured where nothing was aged.
 const FRESH: &str = "fresh";
 
 impl Stage for MeasureStage {
     /// Inspects the layout, measures, each time from a cold start, and looks again.
-    fn run(&self, place: &mut Place, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let old = context.aged_folders().pop();
         let directory = place.folder(old.as_deref().unwrap_or(FRESH));
         context.session.call(call::MakeFolder { directory: directory.clone() })?;
@@ -75,7 +75,7 @@ impl Stage for MeasureStage {
 pub(super) fn one(
     stage: &str,
     measure: &MeasureSpec,
-    place: &Place,
+    place: &TrialVolume,
     directory: &Location,
     context: &mut StageContext<'_>,
 ) -> Result<MeasureResult, TrialError> {

@@ -21,7 +21,7 @@ use crate::volume::{self, Acquired, Volume};
 
 /// A volume that was taken, and where it is mounted.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct TrialVolume {
     volume: Volume,
     /// Tells its file and mount point from others'.
     name: String,
@@ -31,7 +31,7 @@ pub(super) struct Place {
     mounted: Option<(Option<LeaseId>, LeaseId)>,
 }
 
-impl Place {
+impl TrialVolume {
     /// Takes a volume; nothing is written to it yet.
     pub(super) fn acquire(
         spec: &VolumeSpec,
