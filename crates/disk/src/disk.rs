@@ -86,6 +86,7 @@ pub struct Disk {
     busy_ns: u64,
     requests: Counts,
     recorder: Option<Recorder>,
+    log_limit_bytes: u64,
     faults: Faults,
     /// Requests that came so far.
     number: u64,
@@ -111,6 +112,7 @@ impl Disk {
             busy_ns: 0,
             requests: Counts::default(),
             recorder: None,
+            log_limit_bytes: u64::MAX,
             faults: Faults::default(),
             number: 0,
             passage: Vec::new(),
@@ -228,6 +230,11 @@ impl Disk {
 
     fn execute(&mut self, transfer: &mut Transfer<'_>) -> Result<(), IoError> {
         let Request { operation, offset_bytes, length_bytes, .. } = transfer.request;
+        // A write that cannot be logged is not done: a log without it would tell another history.
+        let changes = matches!(operation, Operation::Write | Operation::Discard | Operation::Zero);
+        if changes && self.recorder.as_ref().is_some_and(Recorder::is_full) {
+            return Err(IoError::Space);
+        }
         let record = self.recorder.as_mut().map(|recorder| &mut recorder.scratch);
         let done = match (operation, &mut transfer.data) {
             (Operation::Read, Data::In(buffer)) => self.store.read(offset_bytes, buffer),
@@ -237,6 +244,11 @@ impl Disk {
             (Operation::Flush | Operation::Read | Operation::Write, _) => Ok(()),
         };
         done.map_err(|error| error.io())
+    }
+
+    /// Most memory for the log, in bytes; near it writes fail for lack of space and nothing more is logged.
+    pub const fn limit_log(&mut self, bytes: u64) {
+        self.log_limit_bytes = bytes;
     }
 
     /// Brings the medium to rest ([`Model::rest`]) and moves the clock on to when it is; no request, and in
@@ -394,6 +406,28 @@ mod tests {
         assert_eq!(disk.clock_ns(), 0);
         assert!(Disk::new(&DiskOptions::new(4095), Box::new(Ram)).is_err());
         assert!(Disk::new(&DiskOptions::new((16 << 40) + 1), Box::new(Ram)).is_err());
+    }
+
+    #[test]
+    fn a_log_that_takes_too_much_memory_ends_writes_and_itself() {
+        let mut disk = Disk::new(&DiskOptions::new(64 << 10), Box::new(Stack(0))).unwrap();
+        disk.limit_log(1 << 20);
+        disk.start_log();
+        let mut written = 0_u64;
+        loop {
+            let mut batch = [write(0, &[7; 4096])];
+            disk.submit(&mut batch);
+            if batch[0].result == Err(IoError::Space) {
+                break;
+            }
+            written += 1;
+            assert!(written < 100_000, "it has no end");
+        }
+        assert_eq!(disk.log().unwrap().len(), written);
+        // What changes nothing still works, and is not logged.
+        let mut batch = [plain(Operation::Flush, 0, 0)];
+        disk.submit(&mut batch);
+        assert_eq!((batch[0].result, disk.log().unwrap().len()), (Ok(()), written));
     }
 
     #[test]

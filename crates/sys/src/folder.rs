@@ -62,7 +62,7 @@ pub fn is_trusted(user: u32) -> bool {
 }
 
 /// Groups whose members root trusts to write where it writes.
-fn is_trusted_group(group: u32) -> bool {
+pub(crate) fn is_trusted_group(group: u32) -> bool {
     let caller = || std::env::var("SUDO_GID").ok().and_then(|id| id.parse::<u32>().ok());
     group == 0 || group == getegid().as_raw() || caller() == Some(group)
 }

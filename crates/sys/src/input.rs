@@ -12,6 +12,8 @@ use std::path::Path;
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::folder::{is_trusted, is_trusted_group};
+
 /// Largest study, workload, profile or job file; real ones have some KiB.
 pub const TEXT_LIMIT: u64 = 1 << 20;
 
@@ -27,6 +29,11 @@ pub enum Unfit {
     /// It is larger than any such file.
     #[error("it is larger than {0} bytes, more than any such file has")]
     Large(u64),
+    /// Its contents would be believed, but others may have written them.
+    #[error(
+        "it is another user's, others may write to it, or it has several names: its contents are not believed"
+    )]
+    Foreign,
     /// A link stands where a store has none.
     #[error("it is a symbolic link or behind one, which is not followed here")]
     Link,
@@ -39,6 +46,7 @@ impl Unfit {
         match error.get_ref()?.downcast_ref::<Self>()? {
             Self::Kind(_) => Some("name an ordinary file; copy what a pipe or device gives into one first"),
             Self::Large(_) => Some("name another file: this is not one of the kind"),
+            Self::Foreign => Some("make sure who wrote it; remove it if it was not you"),
             Self::Link => Some("put the file itself in the place of the link, or remove the link"),
         }
     }
@@ -49,6 +57,7 @@ impl From<Unfit> for io::Error {
         let kind = match unfit {
             Unfit::Large(_) => io::ErrorKind::FileTooLarge,
             Unfit::Kind(_) | Unfit::Link => io::ErrorKind::InvalidInput,
+            Unfit::Foreign => io::ErrorKind::PermissionDenied,
         };
         Self::new(kind, unfit)
     }
@@ -116,6 +125,35 @@ pub fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
         Err(Errno::LOOP) => Err(Unfit::Link.into()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Opens an ordinary file whose contents are believed: it belongs to a trusted user ([`is_trusted`]), nobody
+/// else may write to it, it has one name, and no link at the end of the path leads to it.
+///
+/// # Errors
+/// [`Unfit`], or what opening says.
+pub fn open_trusted(path: &Path) -> io::Result<File> {
+    let file = match fs::openat(CWD, path, READ | OFlags::NOFOLLOW, Mode::empty()) {
+        Ok(file) => ordinary(file)?,
+        Err(Errno::LOOP) => return Err(Unfit::Link.into()),
+        Err(error) => return Err(error.into()),
+    };
+    let found = fs::fstat(&file)?;
+    let others =
+        found.st_mode & 0o002 != 0 || (found.st_mode & 0o020 != 0 && !is_trusted_group(found.st_gid));
+    // A second name: a file that was not meant to be this one, such as a record of another disk.
+    if others || !is_trusted(found.st_uid) || found.st_nlink != 1 {
+        return Err(Unfit::Foreign.into());
+    }
+    Ok(file)
+}
+
+/// Reads a whole file of at most `limit` bytes whose contents are believed, as [`open_trusted`] opens it.
+///
+/// # Errors
+/// As [`open_trusted`]; [`Unfit::Large`]; or what reading says.
+pub fn read_trusted(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    whole(open_trusted(path)?, limit)
 }
 
 fn ordinary(file: OwnedFd) -> io::Result<File> {

@@ -21,6 +21,7 @@ pub mod fsmap;
 pub mod fuse;
 pub mod input;
 mod ioctl;
+pub mod line_socket;
 pub mod loopdev;
 pub mod memory;
 pub mod mount;

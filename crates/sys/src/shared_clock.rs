@@ -4,8 +4,8 @@
 //! costs a nanosecond, through a socket tens of microseconds. The number is in the machine's byte order and
 //! always whole: it is read and written atomically. It never goes back as long as one process sets it.
 //!
-//! Limit: a file that someone truncates while it is mapped ends its readers with `SIGBUS`. It lies in a
-//! folder that only its maker writes to.
+//! Limit: a file that someone truncates while it is mapped ends its readers with `SIGBUS`. So one is opened
+//! only where nobody but a trusted user may write to it.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd as _;
@@ -52,7 +52,7 @@ impl SharedClock {
     /// # Errors
     /// There is none, or the file is not one.
     pub fn open(path: &Path) -> Result<SharedClockReader> {
-        let file = File::open(path).map_err(Error::path("open", path))?;
+        let file = crate::input::open_trusted(path).map_err(Error::path("open", path))?;
         let length = file.metadata().map_err(Error::path("fstat", path))?.len();
         if length != LENGTH as u64 {
             return Err(Error::Malformed { call: "fstat", what: "a clock is a file of eight bytes" });
@@ -114,6 +114,20 @@ impl SharedClockReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_others_may_write_to_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clock");
+        // Nobody waits for who opens its other end.
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(SharedClock::open(&path).is_err());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, [0; LENGTH]).unwrap();
+        assert!(SharedClock::open(&path).is_ok());
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o646)).unwrap();
+        assert!(SharedClock::open(&path).is_err());
+    }
 
     #[test]
     fn what_is_set_is_read_also_after_the_file_is_gone() {

@@ -29,7 +29,7 @@ impl Disk {
     /// again. A log that was kept before is dropped.
     pub fn start_log(&mut self) {
         self.end_log();
-        self.recorder = Some(Recorder::new(&mut self.store, self.block_bytes));
+        self.recorder = Some(Recorder::new(&mut self.store, self.block_bytes, self.log_limit_bytes));
     }
 
     /// Drops the log and what only it held. Views stay where they are. False if none was kept.

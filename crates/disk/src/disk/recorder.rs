@@ -7,10 +7,17 @@ use crate::log::{Entry, Geometry, Log, Payload};
 use crate::request::Operation;
 use crate::store::{Journal, Piece, Store, StoreError};
 
+/// Entries between two looks at the memory they take: some 200 KiB.
+const BETWEEN_LOOKS: u64 = 2048;
+
 #[derive(Debug)]
 pub(super) struct Recorder {
     pub log: Log,
     journal: Journal,
+    /// Most memory for both.
+    limit_bytes: u64,
+    /// The limit was reached when it was last looked at.
+    full: bool,
     /// What the disk held when the log began.
     pub base: SnapshotId,
     /// The pieces of the request that is being done: kept so that no request allocates.
@@ -18,14 +25,29 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(store: &mut Store, block_bytes: u32) -> Self {
+    pub fn new(store: &mut Store, block_bytes: u32, limit_bytes: u64) -> Self {
         let geometry = Geometry { size_bytes: store.size_bytes(), block_bytes };
         let (log, journal) = (Log::new(geometry), Journal::default());
-        Self { log, journal, base: store.snapshot(), scratch: Vec::with_capacity(256) }
+        Self {
+            log,
+            journal,
+            limit_bytes,
+            full: false,
+            base: store.snapshot(),
+            scratch: Vec::with_capacity(256),
+        }
+    }
+
+    /// Whether nothing more is logged.
+    pub const fn is_full(&self) -> bool {
+        self.full
     }
 
     /// Adds an entry, with the pieces that were collected for it.
     pub fn push(&mut self, entry: Entry) {
+        if self.full {
+            return;
+        }
         let count = u32::try_from(self.scratch.len()).unwrap_or(u32::MAX);
         let payload = match count {
             0 => Payload::NONE,
@@ -33,6 +55,9 @@ impl Recorder {
         };
         self.scratch.clear();
         self.log.push(&Entry { payload, ..entry });
+        if self.log.len().is_multiple_of(BETWEEN_LOOKS) {
+            self.full = self.stat().memory_bytes > self.limit_bytes;
+        }
     }
 
     /// What an entry put on the disk. One that failed for lack of space did a part of it.

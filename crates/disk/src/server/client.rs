@@ -1,19 +1,19 @@
 //! Starting a server, talking to it, and cleaning up after one that was killed.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command as Program, Stdio};
+use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use fsage_model::disk::call::{self, Answer, Call, Command, Refusal};
 use fsage_model::disk::{ProcessRecord, Ready, ServerStat};
 use fsage_sys::fuse::Abort;
-use fsage_sys::{mount, process};
+use fsage_sys::new_file::ForeignFolder;
+use fsage_sys::{input, line_socket, mount, new_file, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, pidfd_send_signal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -93,6 +93,7 @@ impl ClientError {
             Self::AlreadyUp { .. } => Some("end it first, or choose another directory".to_owned()),
             Self::Refused { hint, .. } => hint.clone(),
             Self::Unclean { source, .. } => source.hint(),
+            Self::File { source, .. } if ForeignFolder::is(source) => Some(ForeignFolder::HINT.to_owned()),
             Self::NotUp { .. } | Self::File { .. } | Self::Silent { .. } => None,
         }
     }
@@ -104,6 +105,8 @@ impl ClientError {
 
 /// Longest wait for a server to be ready, or to answer.
 const WAIT: Duration = Duration::from_secs(60);
+/// Bytes at the end of a server's messages that are looked at.
+const LAST_WORDS: u64 = 16 << 10;
 /// Longest wait for a process that was killed to be gone.
 const DEATH_WAIT: Duration = Duration::from_secs(10);
 
@@ -118,7 +121,8 @@ pub fn up(program: &Path, settings: &Settings) -> Result<Ready, ClientError> {
         return Err(ClientError::AlreadyUp { directory: settings.directory.clone(), pid: alive.pid });
     }
     let made = !settings.directory.exists();
-    fs::create_dir_all(&settings.directory).map_err(ClientError::file("make", &settings.directory))?;
+    new_file::make_folder(&settings.directory, 0o777)
+        .map_err(ClientError::file("make", &settings.directory))?;
     clean(&place)?;
     let ready = start(program, settings, &place);
     if ready.is_err() {
@@ -146,7 +150,7 @@ fn start(program: &Path, settings: &Settings, place: &ServerDirectory) -> Result
     let mut command = Program::new(program);
     command.arg("serve").arg("--directory").arg(&settings.directory).current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-    fsage_sys::new_file::hand_over(&mut command);
+    new_file::hand_over(&mut command);
     process::own_session(&mut command);
     let mut child = command.spawn().map_err(ClientError::file("start", program))?;
     let line = tell(&mut child, settings).and_then(|()| hear(&mut child));
@@ -174,23 +178,14 @@ fn tell(child: &mut Child, settings: &Settings) -> io::Result<()> {
 /// The first line of the server's output.
 fn hear(child: &mut Child) -> io::Result<String> {
     let Some(mut output) = child.stdout.take() else { return Ok(String::new()) };
-    let (mut line, started) = (Vec::new(), Instant::now());
-    while !line.ends_with(b"\n") && started.elapsed() < WAIT {
-        if wait_for(&output) {
-            let mut bytes = [0; 4096];
-            let length = output.read(&mut bytes)?;
-            if length == 0 {
-                break;
-            }
-            line.extend_from_slice(&bytes[..length]);
+    line_socket::read_line(Instant::now().checked_add(WAIT), |left, bytes| {
+        let left = left.unwrap_or(WAIT);
+        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&left))? {
+            0 => Err(io::ErrorKind::TimedOut.into()),
+            _ => output.read(bytes),
         }
-    }
-    String::from_utf8(line).map_err(io::Error::other)
-}
-
-fn wait_for(output: &ChildStdout) -> bool {
-    let pause = Timespec { tv_sec: 1, tv_nsec: 0 };
-    poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&pause)).is_ok_and(|count| count > 0)
+    })
 }
 
 fn end(mut child: Child) {
@@ -199,7 +194,15 @@ fn end(mut child: Child) {
 }
 
 fn last_words(place: &ServerDirectory) -> String {
-    let text = fs::read_to_string(place.log()).unwrap_or_default();
+    let end = || -> io::Result<Vec<u8>> {
+        let mut file = input::open_trusted(&place.log())?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS)))?;
+        let mut bytes = Vec::new();
+        file.take(LAST_WORDS).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let text = String::from_utf8_lossy(&end().unwrap_or_default()).into_owned();
     let lines: Vec<&str> = text.lines().rev().take(3).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
 }
@@ -229,24 +232,18 @@ pub fn ask_any<T: Serialize + DeserializeOwned>(
         return Err(not_up());
     }
     let silent = || ClientError::Silent { what: "does not answer", said: last_words(place) };
-    let stream = place.with_socket(|path| UnixStream::connect(path)).map_err(|_| not_up())?;
-    let line = converse(&stream, command).map_err(|_| silent())?;
+    let question = serde_json::to_string(command).map_err(|_| silent())?;
+    let line =
+        line_socket::ask(&place.control(), &question, Some(WAIT)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => not_up(),
+            io::ErrorKind::PermissionDenied => ClientError::file("ask", &place.control())(error),
+            _ => silent(),
+        })?;
     let answer = Answer::read(&line).map_err(|error| ClientError::Refused {
         error: format!("its answer is invalid: {error}"),
         hint: Some("client and server are of different versions".to_owned()),
     })?;
     Ok(answer?)
-}
-
-fn converse(mut stream: &UnixStream, command: &Command) -> io::Result<String> {
-    stream.set_read_timeout(Some(WAIT))?;
-    stream.set_write_timeout(Some(WAIT))?;
-    let mut text = serde_json::to_string(command)?;
-    text.push('\n');
-    stream.write_all(text.as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    if line.ends_with('\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// The state of a server.
@@ -275,16 +272,20 @@ pub fn down(place: &ServerDirectory) -> Result<(), ClientError> {
 /// with errors for its users.
 ///
 /// # Errors
-/// When something cannot be removed.
+/// Another user could have put there what is read there, or something cannot be removed.
 pub fn clean(place: &ServerDirectory) -> Result<(), ClientError> {
+    match place.open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(ClientError::file("clean up", place.directory()))?,
+    };
     let point = place.mount();
-    if let Some(process) = alive(place) {
+    if let Some((process, held)) = place.hold() {
         if place.is_mounted()
             && let Ok(abort) = Abort::of(&point)
         {
             let _ = abort.abort();
         }
-        kill(process);
+        let _ = pidfd_send_signal(&held, Signal::KILL);
         if !wait_for_death(process) {
             return Err(ClientError::Silent { what: "cannot be killed", said: last_words(place) });
         }
@@ -312,12 +313,6 @@ pub fn clean(place: &ServerDirectory) -> Result<(), ClientError> {
         }
     }
     Ok(())
-}
-
-fn kill(process: ProcessRecord) {
-    if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, Signal::KILL);
-    }
 }
 
 fn wait_for_death(process: ProcessRecord) -> bool {

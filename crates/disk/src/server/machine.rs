@@ -38,6 +38,9 @@ pub enum MachineError {
     /// The store cannot be made.
     #[error("no store for the disk's contents")]
     Store(#[from] StoreError),
+    /// The kernel does not tell how much memory there is.
+    #[error("cannot read /proc/meminfo")]
+    Meminfo(#[source] std::io::Error),
 }
 
 impl MachineError {
@@ -48,7 +51,7 @@ impl MachineError {
             Self::Store(source) => source.hint(),
             Self::Medium(source) => source.hint(),
             Self::Faults(source) => Some(source.hint()),
-            Self::Block { .. } | Self::Size { .. } => None,
+            Self::Block { .. } | Self::Size { .. } | Self::Meminfo(_) => None,
         }
     }
 }
@@ -64,11 +67,16 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     }
     let medium = settings.medium.parse::<MediumSpec>()?.resolve(size_bytes)?;
     let usual = StoreOptions::default();
+    let spare = spare_memory_bytes()?;
     let store = StoreOptions {
         pack_above_bytes: settings
             .pack_above
             .map_or(usual.pack_above_bytes, |mark| mark.bytes(host_memory_bytes(), usual.pack_above_bytes)),
-        memory_limit_bytes: settings.memory_limit_bytes,
+        memory_limit_bytes: Some(settings.memory_limit_bytes.unwrap_or(if settings.log {
+            spare / 2
+        } else {
+            spare
+        })),
         spill_folder: settings.spill_folder.clone(),
         reserve_bytes: RESERVE_BYTES,
     };
@@ -76,6 +84,7 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     if let Some(faults) = &settings.faults {
         disk.set_faults(Faults::new(faults, size_bytes)?);
     }
+    disk.limit_log(spare / 2);
     if settings.log {
         disk.start_log();
     }
@@ -87,6 +96,19 @@ fn host_memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
+
+/// What a disk may take where nothing is said: the memory that the host has to give now, but for a tenth of
+/// all, at least 1 GiB. The server is locked in memory and safe from the kernel's out-of-memory killer, so
+/// that everyone else would pay for a disk without a limit.
+fn spare_memory_bytes() -> Result<u64, MachineError> {
+    let table = std::fs::read_to_string("/proc/meminfo").map_err(MachineError::Meminfo)?;
+    let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap_or_default();
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap_or(0);
+    Ok((kib << 10).saturating_sub((host_memory_bytes() / 10).max(1 << 30)).max(LEAST_BYTES))
+}
+
+/// No disk is limited to less than this.
+const LEAST_BYTES: u64 = 64 << 20;
 
 /// Memory that is touched when the disk is made, so that the first writes do not wait for any.
 const RESERVE_BYTES: u64 = 16 << 20;

@@ -1,11 +1,17 @@
 //! The directory of a server.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_model::disk::ProcessRecord;
+use fsage_sys::folder::Folder;
+use fsage_sys::{input, new_file};
+use rustix::fs::fstat;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::export::fuse::FILE_NAME;
 
@@ -52,6 +58,41 @@ impl ServerDirectory {
         self.directory.join("nbd")
     }
 
+    /// Opens the directory. What lies in it says which process is killed and what is removed, so that nobody
+    /// else may write there.
+    ///
+    /// # Errors
+    /// It cannot be opened, or (for root) an untrusted user could change it.
+    pub fn open(&self) -> io::Result<Folder> {
+        let folder = Folder::open(&self.directory)?;
+        new_file::check_owner(&folder)?;
+        Ok(folder)
+    }
+
+    /// The process that is recorded here, held so that its number cannot become another's; nothing when it is
+    /// gone, or is no server of this directory.
+    pub(super) fn hold(&self) -> Option<(ProcessRecord, OwnedFd)> {
+        let process = self.process().ok().flatten()?;
+        let held = pidfd_open(Pid::from_raw(process.pid.try_into().ok()?)?, PidfdFlags::empty()).ok()?;
+        (is_alive(&process) && self.is_served_by(process.pid)).then_some((process, held))
+    }
+
+    /// Whether the command line of a process is a server's of this directory. Whoever wrote the record may
+    /// have been mistaken.
+    fn is_served_by(&self, pid: u32) -> bool {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|&byte| byte == 0).skip(1);
+        if words.next() != Some(b"serve") {
+            return false;
+        }
+        let named = words.skip_while(|word| *word != b"--directory").nth(1).map(OsStr::from_bytes);
+        let same = |other: Folder| {
+            let (own, other) = (fstat(Folder::open(&self.directory)?)?, fstat(other)?);
+            io::Result::Ok((own.st_dev, own.st_ino) == (other.st_dev, other.st_ino))
+        };
+        named.is_some_and(|named| Folder::open(Path::new(named)).and_then(same).unwrap_or(false))
+    }
+
     /// Does something with the socket by a path that is short, however long the real one is: sockets have at
     /// most 108 bytes.
     pub(super) fn with_socket<R>(&self, work: impl FnOnce(&Path) -> io::Result<R>) -> io::Result<R> {
@@ -95,8 +136,8 @@ impl ServerDirectory {
     /// # Errors
     /// When there is a record that cannot be read.
     pub fn process(&self) -> io::Result<Option<ProcessRecord>> {
-        match fs::read_to_string(self.pid()) {
-            Ok(text) => serde_json::from_str(&text).map(Some).map_err(io::Error::other),
+        match input::read_trusted(&self.pid(), 4096) {
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(io::Error::other),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,20 +1,15 @@
 //! Asking a disk at its control socket: see [`fsage_model::disk::call`].
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsage_model::disk::call::{Answer, Call, Command};
 use fsage_model::protocol::{Failure, FailureKind};
+use fsage_sys::line_socket;
+
 /// How long a disk may take to answer. It answers from memory, but for `save-log`; a snapshot of a large one
 /// takes longest.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Longest answer accepted: a disk's log is asked for in parts.
-const LONGEST_ANSWER: u64 = 256 << 20;
 
 /// Why a disk could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -89,31 +84,14 @@ pub(super) fn ask<C: Call>(socket: &Path, call: C) -> Result<C::Reply, ControlEr
 }
 
 fn converse(socket: &Path, command: &Command) -> std::io::Result<String> {
-    let mut stream = connect(socket)?;
     // A log is written to its file before the answer comes, however long it is.
-    let unhurried = matches!(command, Command::SaveLog(_));
-    stream.set_read_timeout(if unhurried { None } else { Some(LIMIT) })?;
-    stream.set_write_timeout(Some(LIMIT))?;
-    stream.write_all((serde_json::to_string(command)? + "\n").as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut line)?;
-    if line.ends_with('\n') {
-        return Ok(line);
-    }
-    Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it hung up in the middle of its answer"))
-}
-
-/// Connects by a path that is short, however long the real one is: the address of a socket has 108 bytes.
-fn connect(socket: &Path) -> std::io::Result<UnixStream> {
-    let (Some(folder), Some(name)) = (socket.parent(), socket.file_name()) else {
-        return UnixStream::connect(socket);
-    };
-    let folder = File::open(folder)?;
-    UnixStream::connect(Path::new(&format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name))
+    let limit = if matches!(command, Command::SaveLog(_)) { None } else { Some(LIMIT) };
+    line_socket::ask(socket, &serde_json::to_string(command)?, limit)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
 

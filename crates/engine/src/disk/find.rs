@@ -6,6 +6,7 @@
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use fsage_sys::folder::{Folder, is_trusted};
 use rustix::fs::{major, minor};
 
 use super::VirtualDisk;
@@ -45,10 +46,13 @@ fn below(folder: &Path, depth: usize) -> Option<VirtualDisk> {
     (depth < DEEPEST).then(|| below(only, depth + 1)).flatten()
 }
 
-/// The disk whose exported file this is.
+/// The disk whose exported file this is. Anyone can put such files beside a file of theirs: a disk is one whose
+/// socket and folder belong to a trusted user, and nobody else may change them.
 fn of_file(file: &Path) -> Option<VirtualDisk> {
     let directory = PathBuf::from(file.to_str()?.strip_suffix(FILE)?.strip_suffix('/')?);
-    directory.join(CONTROL).metadata().ok()?.file_type().is_socket().then_some(VirtualDisk { directory })
+    let socket = directory.join(CONTROL).symlink_metadata().ok()?;
+    let ours = socket.file_type().is_socket() && is_trusted(socket.uid());
+    (ours && Folder::open(&directory).ok()?.foreign().is_none()).then_some(VirtualDisk { directory })
 }
 
 #[cfg(test)]
@@ -67,6 +71,26 @@ mod tests {
         for other in ["mount/disk2", "amount/disk", "disk"] {
             assert_eq!(of_file(&folder.path().join(other)), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_a_stranger_put_beside_a_file_is_no_disk() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (file, socket) = (folder.path().join("mount/disk"), folder.path().join("control"));
+        let _listener = UnixListener::bind(&socket).unwrap();
+        assert!(of_file(&file).is_some());
+        for theirs in [socket.as_path(), folder.path()] {
+            std::os::unix::fs::chown(theirs, Some(65534), None).unwrap();
+            assert_eq!(of_file(&file), None, "{}", theirs.display());
+            std::os::unix::fs::chown(theirs, Some(0), None).unwrap();
+        }
+        // A link to a disk's socket is none.
+        std::fs::rename(&socket, folder.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &socket).unwrap();
+        assert_eq!(of_file(&file), None);
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn recorded(directory: &Path) -> Option<Identity> {
         pid: u32,
         start_ticks: u64,
     }
-    let text = std::fs::read(directory.join("pid")).ok()?;
+    let text = fsage_sys::input::read_trusted(&directory.join("pid"), 4096).ok()?;
     let Record { pid, start_ticks } = serde_json::from_slice(&text).ok()?;
     Some(Identity { pid, start_ticks })
 }

@@ -1,17 +1,27 @@
 //! The kernel's switch for FUSE over io_uring, off by default: on while a mount is made, then as it was.
 //!
-//! Servers that start side by side take turns by a lock on the switch itself, or the second would take the
-//! first one's setting for the administrator's. Before it is changed, its old value is written to a record
+//! Servers that start side by side take turns by a lock, or the second would take the first one's setting for
+//! the administrator's. It lies where only root can open it: anybody may lock a file that he can read. Before it is changed, its old value is written to a record
 //! beside the server's other files; anyone who cleans up after a server that was killed in this moment puts
 //! it back ([`restore`]).
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use fsage_sys::folder::Folder;
+use fsage_sys::input;
+use fsage_sys::new_file::{self, Readers};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+/// Where the lock is; only root can change the switch, and only root writes here.
+const LOCK_FOLDER: &str = "/run";
+const LOCK: &str = "fsage-fuse-uring.lock";
+/// Longest wait for the lock. A server holds it for the time of one mount.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// The switch while it is on because of us.
 #[derive(Debug)]
@@ -29,16 +39,31 @@ impl UringSwitch {
     }
 
     fn try_on(record: &Path) -> io::Result<Self> {
-        let lock = File::open(SWITCH)?;
-        flock(&lock, FlockOperation::LockExclusive)?;
+        // Without one there is nothing to lock for.
+        File::open(SWITCH)?;
+        let lock = lock()?;
         let value = fs::read_to_string(SWITCH)?.trim().to_owned();
         let mut switch = Self { before: None, _lock: Some(lock) };
         if value != "Y" {
-            fs::write(record, &value)?;
+            new_file::write(record, value.as_bytes(), Readers::Owner)?;
             switch.before = Some((value, record.to_owned()));
             fs::write(SWITCH, "Y")?;
         }
         Ok(switch)
+    }
+}
+
+fn lock() -> io::Result<File> {
+    let file = Folder::open(Path::new(LOCK_FOLDER))?.open_own(LOCK.as_ref(), false, 0o600)?;
+    let begun = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -57,12 +82,12 @@ impl Drop for UringSwitch {
 /// # Errors
 /// When it cannot be done.
 pub fn restore(record: &Path) -> io::Result<()> {
-    let value = match fs::read_to_string(record) {
+    let value = match input::read_trusted(record, 16) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         read => read?,
     };
     // Killed before it was written: nothing had been changed then.
-    if matches!(value.as_str(), "N" | "Y") {
+    if matches!(value.as_slice(), b"N" | b"Y") {
         fs::write(SWITCH, value)?;
     }
     fs::remove_file(record)
@@ -71,6 +96,16 @@ pub fn restore(record: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_locks_the_switch_itself_stops_nobody() {
+        let Ok(other) = File::open(SWITCH) else { return };
+        flock(&other, FlockOperation::LockExclusive).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let begun = Instant::now();
+        drop(UringSwitch::on(&directory.path().join("record")));
+        assert!(begun.elapsed() < LOCK_WAIT);
+    }
 
     #[test]
     fn the_switch_is_put_back() {
