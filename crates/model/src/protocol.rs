@@ -207,6 +207,20 @@ pub enum FailureKind {
     Damage,
 }
 
+/// What a host did since it was booted: the difference of two says what went on meanwhile. 0 where the kernel
+/// does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostActivity {
+    /// All CPU time, in ticks.
+    pub total_ticks: u64,
+    /// CPU time taken by the hypervisor for others, in ticks.
+    pub stolen_ticks: u64,
+    /// Bytes written to the host's own disks.
+    pub disk_bytes_written: u64,
+    /// Times that somebody dropped the page cache, or dentries and inodes.
+    pub cache_drops: u64,
+}
+
 /// The host, as the report's setup table shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -337,4 +351,6 @@ pub struct BlockFacts {
     pub backing_file: Option<PathBuf>,
     /// What tells it from a later one of its name.
     pub identity: DeviceIdentity,
+    /// Name of the disk that it is, or that it is a partition of (`sda`); the queue is the disk's.
+    pub disk: String,
 }

@@ -1,6 +1,6 @@
 //! What every scripted agent answers alike: a host with tools, a loop device and room.
 
-use fsage_model::protocol::{BlockFacts, Call as _, Failure, HostFacts, Reply, Request, Usage};
+use fsage_model::protocol::{BlockFacts, Call as _, Failure, HostActivity, HostFacts, Reply, Request, Usage};
 
 /// The answer to a request about the host or its devices; `None` for the others.
 pub fn host(request: &Request) -> Option<Result<Reply, Failure>> {
@@ -14,6 +14,7 @@ pub fn host(request: &Request) -> Option<Result<Reply, Failure>> {
             };
             call.reply(&facts)
         }
+        Request::HostActivity(call) => call.reply(&HostActivity::default()),
         // The lab really makes what it leases.
         Request::RemoveMade(call) => {
             let left = fsage_engine::host::file::remove_made(&call.path, call.directory, &call.made);

@@ -7,11 +7,14 @@ use fsage_model::protocol::{Failure, Greeting, PROTOCOL_VERSION, ToolOutput};
 use super::task::{Task, handlers};
 use crate::disk::VirtualDisk;
 use crate::host::process::{self, Identity};
-use crate::host::{HostError, block, cache, disk, facts, file, loopback, mount, processor, setting, tool};
+use crate::host::{
+    HostError, activity, block, cache, disk, facts, file, loopback, mount, processor, setting, tool,
+};
 
 handlers! { task:
     Hello { protocol } => hello(protocol);
     HostFacts => facts::facts(&task.agent.children);
+    HostActivity => activity::now();
     RunTool { argv, timeout_ms } => run_tool(task, tool::run, &argv, timeout_ms)?;
     StartServer { argv, timeout_ms } => run_tool(task, tool::start_server, &argv, timeout_ms)?;
     EndProcess { pid, start_ticks, timeout_ms } =>

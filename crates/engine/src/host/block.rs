@@ -53,9 +53,15 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
         uuid: found.uuid,
         identity,
         exclusive: opens_exclusively(&path),
+        disk: name_of(&sysfs.disk),
         backing_file: (!backing_file.is_empty()).then(|| PathBuf::from(backing_file)),
         path,
     })
+}
+
+/// The last part of a path, as text.
+fn name_of(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// What tells the block device that is open as `device`, at `path`, from a later one of its name.

@@ -1,6 +1,7 @@
 //! What the agent does on its host for the lab, one file a group of requests. Everything here that gives
 //! something back (unmount, detach, remove, restore, end) is harmless when the thing is already gone.
 
+pub mod activity;
 pub mod block;
 pub mod cache;
 pub mod companion;

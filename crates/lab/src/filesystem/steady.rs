@@ -22,12 +22,6 @@ impl Kernel {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
         Self(numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
     }
-
-    /// This host's.
-    #[must_use]
-    pub fn here() -> Self {
-        Self::of(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())
-    }
 }
 
 /// What a driver adds to what a study gives.

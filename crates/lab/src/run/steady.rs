@@ -50,9 +50,10 @@ pub(super) fn applies(spec: &StudySpec) -> bool {
     matches!(&spec.volume, VolumeSpec::Disk(disk) if disk.time == DiskTime::Model)
 }
 
-/// The file system of a trial, with what it needs besides on a volume in model time.
-pub(super) fn file_system(spec: &StudySpec, resolved: &FileSystem, seed: u64) -> FileSystem {
-    if applies(spec) { resolved.steady(seed, Kernel::here()) } else { resolved.clone() }
+/// The file system of a trial, with what it needs besides on a volume in model time under a kernel of this
+/// release.
+pub(super) fn file_system(spec: &StudySpec, resolved: &FileSystem, seed: u64, kernel: &str) -> FileSystem {
+    if applies(spec) { resolved.steady(seed, Kernel::of(kernel)) } else { resolved.clone() }
 }
 
 /// What [`Steady::take`] would do, as a shell would read it.

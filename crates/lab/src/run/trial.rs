@@ -24,7 +24,7 @@ use crate::plan::PlannedTrial;
 
 use crate::store::TrialFolder;
 use crate::study::{Cell, identity};
-use crate::target::Session;
+use crate::target::{Session, Target};
 use crate::time;
 use crate::volume::{self, EraseConsent, Volume};
 
@@ -69,7 +69,7 @@ pub(super) fn resolve(
 ) -> Result<Resolved, super::RunError> {
     let spec = &cell.spec;
     let volume = volume::resolve(&spec.volume, consent, root)?;
-    let file_system = steady::file_system(spec, &cell.file_system, seed);
+    let file_system = steady::file_system(spec, &cell.file_system, seed, &Target::kernel(&spec.target));
     if let Some(bytes) = volume.size_bytes() {
         file_system.fits(bytes)?;
     }
@@ -212,7 +212,8 @@ impl Lab<'_> {
     ) -> Result<(), TrialError> {
         collected.facts = session.call(call::HostFacts)?;
         collected.warnings.extend(warning::of_clock(&collected.facts));
-        let file_system = steady::file_system(&cell.spec, &cell.file_system, planned.seed);
+        let file_system =
+            steady::file_system(&cell.spec, &cell.file_system, planned.seed, &collected.facts.kernel);
         file_system.check_host(&collected.facts)?;
         let mut context = StageContext {
             session,

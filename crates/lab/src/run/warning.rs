@@ -1,7 +1,7 @@
 //! Typed warnings: what makes a number of a trial doubtful, in one sentence with the figures.
 
 use fsage_model::load::{LoadResult, WriteMode};
-use fsage_model::protocol::HostFacts;
+use fsage_model::protocol::{HostActivity, HostFacts};
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::size::Bytes;
 use fsage_model::warning::Warning;
@@ -19,59 +19,6 @@ const OTHER_IO_BYTES: u64 = 64 << 20;
 /// Clock sources that cost no system call; others make every time stamp slow or coarse.
 const GOOD_CLOCKS: [&str; 6] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen", "arch_sys_counter", "riscv_clocksource"];
-
-/// What the host did, read before and after a stage.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct HostActivity {
-    /// All CPU time, in ticks.
-    total_ticks: u64,
-    /// CPU time taken by the hypervisor for others, in ticks.
-    stolen_ticks: u64,
-    /// Bytes written to the host's own disks.
-    disk_bytes_written: u64,
-    /// Times that somebody dropped the page cache, or dentries and inodes.
-    cache_drops: u64,
-}
-
-impl HostActivity {
-    /// Reads /proc/stat, /proc/diskstats and /proc/vmstat; what cannot be read is 0.
-    pub(super) fn now() -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        Self::parse(&read("/proc/stat"), &read("/proc/diskstats"), &read("/proc/vmstat"))
-    }
-
-    fn parse(stat: &str, diskstats: &str, vmstat: &str) -> Self {
-        // `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest is part of user.
-        let ticks: Vec<u64> = stat
-            .lines()
-            .find_map(|l| l.strip_prefix("cpu "))
-            .map(|l| l.split_ascii_whitespace().take(8).filter_map(|n| n.parse().ok()).collect())
-            .unwrap_or_default();
-        Self {
-            total_ticks: ticks.iter().sum(),
-            stolen_ticks: ticks.get(7).copied().unwrap_or(0),
-            disk_bytes_written: diskstats.lines().filter_map(disk_bytes_written).sum(),
-            cache_drops: vmstat.lines().filter_map(cache_drops).sum(),
-        }
-    }
-}
-
-/// Bytes written by one line of /proc/diskstats (Documentation/admin-guide/iostats.rst: field 10 counts
-/// 512-byte sectors), for whole physical or virtual disks.
-fn disk_bytes_written(line: &str) -> Option<u64> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    let name = fields.get(2)?;
-    let disk = (name.starts_with("sd") || name.starts_with("vd") || name.starts_with("xvd"))
-        && !name.ends_with(|c: char| c.is_ascii_digit())
-        || (name.starts_with("nvme") || name.starts_with("mmcblk")) && !name.contains('p');
-    disk.then(|| fields.get(9)?.parse::<u64>().ok()).flatten().map(|sectors| sectors * 512)
-}
-
-/// What a line of /proc/vmstat counts of dropped caches.
-fn cache_drops(line: &str) -> Option<u64> {
-    let (name, count) = line.split_once(' ')?;
-    matches!(name, "drop_pagecache" | "drop_slab").then(|| count.trim().parse().ok()).flatten()
-}
 
 /// Warnings about an `age` stage.
 pub(super) fn of_age(
@@ -207,18 +154,6 @@ pub(super) fn of_clock(facts: &HostFacts) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const STAT: &str = "cpu  100 0 50 800 10 0 5 35 0 0\ncpu0 1 2 3\n";
-    const DISKS: &str = " 254 0 vda 1 0 8 1 10 0 2048 1 0 1 1\n 254 1 vda1 1 0 8 1 10 0 2000 1 0 1 1\n   7 0 loop0 1 0 8 1 10 0 999 1 0 1 1\n 259 0 nvme0n1 1 0 8 1 10 0 16 1 0 1 1\n 259 1 nvme0n1p1 1 0 8 1 10 0 16 1 0 1 1\n";
-
-    #[test]
-    fn host_activity_counts_whole_disks_once() {
-        let vmstat = "nr_free_pages 7\ndrop_pagecache 3\ndrop_slab 4\n";
-        let activity = HostActivity::parse(STAT, DISKS, vmstat);
-        assert_eq!(activity.cache_drops, 7);
-        assert_eq!((activity.total_ticks, activity.stolen_ticks), (1000, 35));
-        assert_eq!(activity.disk_bytes_written, (2048 + 16) * 512);
-    }
 
     #[test]
     fn stolen_time_is_a_share_of_all_time() {

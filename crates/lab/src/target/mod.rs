@@ -11,6 +11,7 @@ mod script;
 mod session;
 
 use fsage_model::protocol::Event;
+use fsage_model::study::TargetSpec;
 
 pub use error::TargetError;
 pub use script::Script;
@@ -27,6 +28,14 @@ impl Target {
     /// No agent binary is found, it does not start, or it speaks another version of the protocol.
     pub fn local() -> Result<Session, TargetError> {
         local::start()
+    }
+
+    /// The release of the target's kernel (`uname -r`), without an agent: what a dry run shows depends on it.
+    #[must_use]
+    pub fn kernel(target: &TargetSpec) -> String {
+        match target {
+            TargetSpec::Local => rustix::system::uname().release().to_string_lossy().into_owned(),
+        }
     }
 
     /// A session whose answers come from `script`, for tests of what stands above it.

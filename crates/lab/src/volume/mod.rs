@@ -353,8 +353,7 @@ impl Taking<'_> {
     /// Sets a setting of the queue; one that this kernel does not have, or not for this device, is left
     /// alone.
     fn queue_setting(&mut self, device: &Path, setting: &str, value: &str) -> Result<(), VolumeError> {
-        let name = device.file_name().unwrap_or_default();
-        let path = Path::new("/sys/class/block").join(name).join("queue").join(setting);
+        let path = queue_setting(&device.file_name().unwrap_or_default().to_string_lossy(), setting);
         // A loop device keeps its settings for anyone who has it next.
         if let Some(setting::Outcome::Set(_)) = self.set(&path, value)? {
             self.commands.push(format!("echo {value} >{}", path.display()));
@@ -370,7 +369,7 @@ impl Taking<'_> {
             let (device, scheduler, known) = (facts.path, wanted.to_owned(), facts.schedulers);
             return Err(VolumeError::Scheduler { device, scheduler, known });
         }
-        let path = queue_of(&facts.path).join("scheduler");
+        let path = queue_setting(&facts.disk, "scheduler");
         self.commands.push(format!("echo {wanted} >{}", path.display()));
         if !matches!(self.set(&path, wanted)?, Some(setting::Outcome::Set(_))) {
             let (device, scheduler, known) = (facts.path, wanted.to_owned(), facts.schedulers);
@@ -381,14 +380,9 @@ impl Taking<'_> {
     }
 }
 
-/// The folder of a device's queue in sysfs. A partition has none of its own: its folder lies in its disk's.
-fn queue_of(device: &Path) -> PathBuf {
-    let blocks = Path::new("/sys/class/block");
-    let class = blocks.join(device.file_name().unwrap_or_default());
-    let disk =
-        class.join("partition").exists().then(|| class.canonicalize().ok()?.parent().map(Path::to_owned));
-    let disk = disk.flatten().and_then(|disk| Some(blocks.join(disk.file_name()?)));
-    disk.unwrap_or(class).join("queue")
+/// Where the queue of a disk has a setting.
+fn queue_setting(disk: &str, setting: &str) -> PathBuf {
+    PathBuf::from(format!("/sys/class/block/{disk}/queue/{setting}"))
 }
 
 fn give_back(session: &mut Session, journal: &mut Journal, taken: Vec<Taken>) -> Result<(), VolumeError> {

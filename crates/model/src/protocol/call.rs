@@ -105,6 +105,8 @@ calls! {
     Hello { protocol: u32 } -> Greeting;
     /// What this host is and can do.
     HostFacts -> super::HostFacts;
+    /// What the host did since it was booted.
+    HostActivity -> super::HostActivity;
     /// Run an external program. `argv[0]` is looked up in PATH and /usr/sbin, /sbin.
     /// A non-zero exit status is a reply, not a failure.
     RunTool { argv: Vec<String>, timeout_ms: u64 } -> ToolOutput;

@@ -17,7 +17,7 @@ use super::{Stage, StageContext};
 use crate::run::error::TrialError;
 use crate::run::observer::{RunEvent, RunObserver};
 use crate::run::trial_volume::TrialVolume;
-use crate::run::warning::{self, HostActivity};
+use crate::run::warning;
 use crate::store::{StoreError, TrialFolder};
 use crate::target::{Control, Incoming};
 
@@ -42,10 +42,10 @@ impl Stage for AgeStage {
             trim: self.trim,
             trace: self.trace,
         };
-        let before = HostActivity::now();
+        let before = context.session.call(call::HostActivity)?;
         let result = load_with_events(self, load, place.point(), context)?;
         let volume_bytes = place.facts().size_bytes;
-        let now = HostActivity::now();
+        let now = context.session.call(call::HostActivity)?;
         for warning in warning::of_age(self, &result, context.facts, volume_bytes, before, now) {
             context.warn(warning);
         }

@@ -62,7 +62,7 @@ pub(super) fn fresh(
     // Names hashed as in the original would be read in the very order in which they were copied, as on no
     // other copy.
     let seed = context.planned.seed.wrapping_add(1);
-    let own = steady::file_system(context.spec, context.file_system, seed);
+    let own = steady::file_system(context.spec, context.file_system, seed, &context.facts.kernel);
     fresh.make_as(&own, context)?;
     fresh.mount(context)?;
     Ok(fresh)
