@@ -1,349 +1,123 @@
-//! The little of io_uring that FUSE and ublk need: commands to a device, in entries of 128 bytes, from one
-//! thread (`io_uring(7)`, `linux/io_uring.h`). Kernels before 6.6 have rings with an index array, which then
-//! names every entry once.
+//! The ring of `io-uring` as FUSE and ublk need it: commands to a device, in entries of 128 bytes, from one thread (`io_uring(7)`).
 //!
-//! The ring is used by the thread that made it and by no other; work that the kernel does for it waits until
-//! that thread asks for completions (`IORING_SETUP_DEFER_TASKRUN`), so that one system call takes all that
-//! has come together.
+//! The ring is used by the thread that made it and by no other; work that the kernel does for it waits until that thread asks for
+//! completions (`IORING_SETUP_DEFER_TASKRUN`), so that one system call takes all that has come together.
 
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::fd::RawFd;
+use std::time::Duration;
 
-use rustix::event::Timespec;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use io_uring::squeue::Entry128;
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode};
 
 use crate::{Error, Result};
 
-/// `IORING_SETUP_CLAMP`, `SQE128`, `SINGLE_ISSUER`, `DEFER_TASKRUN`, `NO_SQARRAY`.
-const SETUP_FLAGS: u32 = 1 << 4 | 1 << 10 | 1 << 12 | 1 << 13 | NO_INDEX;
-const NO_INDEX: u32 = 1 << 16;
-/// `IORING_SETUP_CLAMP`, `SQE128`: what a kernel of 2022 (5.19) has of it.
-const OLD_SETUP_FLAGS: u32 = 1 << 4 | 1 << 10;
-/// `IORING_OP_URING_CMD`.
-pub(crate) const OPERATION_COMMAND: u8 = 46;
-/// `IORING_ENTER_GETEVENTS`, `IORING_ENTER_EXT_ARG`.
-const ENTER_FLAGS: u32 = 1 | 1 << 3;
-/// Where the shared memory begins in the ring's file: head, tail and completions; submissions.
-const RINGS_OFFSET: u64 = 0;
-const ENTRIES_OFFSET: u64 = 0x1000_0000;
+/// Where `struct io_uring_sqe` has its length.
+const LENGTH_AT: usize = 24;
 
-/// `struct io_uring_params`.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-struct SetupParameters {
-    submissions: u32,
-    completions: u32,
-    flags: u32,
-    thread_cpu: u32,
-    thread_idle: u32,
-    features: u32,
-    workers: u32,
-    reserved: [u32; 3],
-    submission_offsets: SubmissionOffsets,
-    completion_offsets: CompletionOffsets,
-}
-
-/// `struct io_sqring_offsets`.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-struct SubmissionOffsets {
-    head: u32,
-    tail: u32,
-    mask: u32,
-    entries: u32,
-    flags: u32,
-    dropped: u32,
-    array: u32,
-    reserved: u32,
-    address: u64,
-}
-
-/// `struct io_cqring_offsets`.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-struct CompletionOffsets {
-    head: u32,
-    tail: u32,
-    mask: u32,
-    entries: u32,
-    overflow: u32,
-    completions: u32,
-    flags: u32,
-    reserved: u32,
-    address: u64,
-}
-
-/// `struct io_uring_getevents_arg`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct WaitArgument {
-    signals: u64,
-    signals_bytes: u32,
-    least_wait_us: u32,
-    timeout: *const Timespec,
-}
-
-const _: () = assert!(size_of::<SetupParameters>() == 120 && size_of::<WaitArgument>() == 24);
+const _: () = assert!(size_of::<Entry128>() == 128);
 
 /// What is asked of the ring, as the kernel reads it.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct Submission {
-    pub opcode: u8,
-    pub flags: u8,
-    pub priority: u16,
-    pub fd: i32,
-    /// `cmd_op` of a command.
-    pub offset: u64,
-    pub address: u64,
-    pub length: u32,
-    /// Flags of the operation: events of a poll.
-    pub operation_flags: u32,
-    pub user_data: u64,
-    pub reserved: u64,
-    /// The 80 bytes of a command.
-    pub command: [u64; 10],
-}
+#[derive(Debug, Clone)]
+pub(crate) struct Submission(Entry128);
 
 impl Submission {
-    pub const EMPTY: Self = Self {
-        opcode: 0,
-        flags: 0,
-        priority: 0,
-        fd: -1,
-        offset: 0,
-        address: 0,
-        length: 0,
-        operation_flags: 0,
-        user_data: 0,
-        reserved: 0,
-        command: [0; 10],
-    };
-}
+    /// `IORING_OP_URING_CMD`: the device's own command `code` with its argument.
+    pub fn command(fd: RawFd, code: u32, argument: [u8; 80], user_data: u64) -> Self {
+        Self(opcode::UringCmd80::new(Fd(fd), code).cmd(argument).build().user_data(user_data))
+    }
 
-const _: () = assert!(size_of::<Submission>() == 128);
+    /// As [`Submission::command`], with an array of `count` elements that the command names beside its argument.
+    pub fn command_with_array(
+        fd: RawFd,
+        code: u32,
+        argument: [u8; 80],
+        user_data: u64,
+        address: u64,
+        count: u32,
+    ) -> Self {
+        let command = opcode::UringCmd80::new(Fd(fd), code).cmd(argument).addr(Some(address));
+        let mut entry = command.build().user_data(user_data);
+        let place = std::ptr::from_mut(&mut entry).cast::<u8>();
+        // SAFETY: `Entry128` is the kernel's 128 bytes (`repr(C)`, and its size is checked above), and the length is inside them. The crate
+        // has no way to set it for this operation.
+        let place = unsafe { place.add(LENGTH_AT) }.cast::<u32>();
+        // SAFETY: inside an entry of our own, at a multiple of 4 of an entry that is aligned to 8.
+        unsafe { place.write(count) };
+        Self(entry)
+    }
+
+    /// `IORING_OP_POLL_ADD`: says once that one of `events` has come.
+    pub fn poll(fd: RawFd, events: u32, user_data: u64) -> Self {
+        Self(opcode::PollAdd::new(Fd(fd), events).build().user_data(user_data).into())
+    }
+}
 
 /// What the kernel says.
 #[derive(Debug, Clone, Copy)]
-#[repr(C)]
 pub(crate) struct Completion {
     pub user_data: u64,
     pub result: i32,
-    pub flags: u32,
-}
-
-/// Memory that is shared with the kernel.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    start: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the mapping belongs to its owner alone, wherever that one is.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    pub fn new(fd: &OwnedFd, length: usize, offset: u64, protection: ProtFlags) -> Result<Self> {
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: the kernel chooses a place where nothing else is.
-        let start = unsafe { mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) }
-            .map_err(Error::call("mmap of a ring"))?;
-        let start = NonNull::new(start.cast()).ok_or(Error::Malformed { call: "mmap", what: "null" })?;
-        Ok(Self { start, length })
-    }
-
-    /// The place of a `T` at `offset`, checked to be inside and aligned.
-    pub fn place<T>(&self, offset: usize) -> *mut T {
-        assert!(offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.length), "outside the ring");
-        // SAFETY: inside the mapping, as was just checked.
-        let place = unsafe { self.start.as_ptr().add(offset) }.cast::<T>();
-        assert!(place.is_aligned(), "ring that is not aligned");
-        place
-    }
-
-    fn word(&self, offset: u32) -> &AtomicU32 {
-        let place = self.place::<AtomicU32>(index(offset));
-        // SAFETY: inside the mapping and aligned; both sides only use it as an atomic.
-        unsafe { &*place }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; no reference outlives `self`.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
-    }
-}
-
-fn setup(entries: u32, parameters: &mut SetupParameters) -> Result<OwnedFd> {
-    // SAFETY: the kernel reads and writes exactly one `io_uring_params`, which this is.
-    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, entries, std::ptr::from_mut(parameters)) };
-    match i32::try_from(fd) {
-        // SAFETY: the kernel has just opened it for us, and nobody else knows of it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(Error::call("io_uring_setup")(std::io::Error::last_os_error())),
-    }
-}
-
-pub(crate) fn timespec(ns: u64) -> Timespec {
-    let seconds = i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX);
-    Timespec { tv_sec: seconds, tv_nsec: i64::try_from(ns % 1_000_000_000).unwrap_or(0) }
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// A ring.
-#[derive(Debug)]
-pub(crate) struct Uring {
-    rings: Mapping,
-    entries: Mapping,
-    parameters: Parameters,
-    /// What we have put in and not yet shown to the kernel.
-    tail: u32,
-    pending: u32,
-    fd: OwnedFd,
-}
+pub(crate) struct Uring(IoUring<Entry128, cqueue::Entry>);
 
-/// Where things are in the shared memory.
-#[derive(Debug, Clone, Copy)]
-struct Parameters {
-    submission_head: u32,
-    submission_tail: u32,
-    submission_mask: u32,
-    completion_head: u32,
-    completion_tail: u32,
-    completion_mask: u32,
-    completions: u32,
+impl std::fmt::Debug for Uring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Uring").field(&self.0.params()).finish()
+    }
 }
 
 impl Uring {
     /// A ring with room for at least `entries` submissions and twice as many completions.
     pub fn new(entries: u32) -> Result<Self> {
-        match Self::with_flags(entries, SETUP_FLAGS) {
-            Err(error) if error.errno() == libc::EINVAL => Self::with_flags(entries, OLD_SETUP_FLAGS),
+        match Self::make(entries, true) {
+            Err(error) if error.errno() == libc::EINVAL => Self::make(entries, false),
             other => other,
         }
     }
 
-    fn with_flags(entries: u32, flags: u32) -> Result<Self> {
-        let mut parameters = SetupParameters { flags, ..SetupParameters::default() };
-        let fd = setup(entries, &mut parameters)?;
-        let at = parameters.completion_offsets;
-        let completions_end = index(at.completions) + index(parameters.completions) * size_of::<Completion>();
-        // Both rings are in one piece of memory (`IORING_FEAT_SINGLE_MMAP`, 5.4).
-        let index_end = if flags & NO_INDEX == 0 {
-            index(parameters.submission_offsets.array)
-                + index(parameters.submissions) * size_of::<AtomicU32>()
-        } else {
-            0
-        };
-        let both = ProtFlags::READ | ProtFlags::WRITE;
-        let rings = Mapping::new(&fd, completions_end.max(index_end), RINGS_OFFSET, both)?;
-        if flags & NO_INDEX == 0 {
-            for entry in 0..parameters.submissions {
-                rings.word(parameters.submission_offsets.array + entry * 4).store(entry, Ordering::Relaxed);
-            }
+    /// As new kernels have it (6.6), or with what a kernel of 2022 (5.19) has of it.
+    fn make(entries: u32, new: bool) -> Result<Self> {
+        let mut builder = IoUring::builder();
+        builder.setup_clamp();
+        if new {
+            builder.setup_single_issuer().setup_defer_taskrun().setup_no_sqarray();
         }
-        let entry_bytes = index(parameters.submissions) * size_of::<Submission>();
-        let entries = Mapping::new(&fd, entry_bytes, ENTRIES_OFFSET, both)?;
-        let parameters = Parameters {
-            submission_head: parameters.submission_offsets.head,
-            submission_tail: parameters.submission_offsets.tail,
-            submission_mask: parameters.submissions - 1,
-            completion_head: at.head,
-            completion_tail: at.tail,
-            completion_mask: parameters.completions - 1,
-            completions: at.completions,
-        };
-        let tail = rings.word(parameters.submission_tail).load(Ordering::Relaxed);
-        Ok(Self { rings, entries, parameters, tail, pending: 0, fd })
+        builder.build(entries).map(Self).map_err(Error::call("io_uring_setup"))
     }
 
-    /// Puts a submission into the ring; the kernel sees it at the next [`Uring::enter`]. `false`: the ring is
-    /// full.
+    /// Puts a submission into the ring; the kernel sees it at the next [`Uring::enter`]. `false`: the ring is full.
     ///
     /// # Safety
-    /// Memory that the submission names must stay valid, and be used by nobody else, for as long as the
-    /// operation may use it.
+    /// Memory that the submission names must stay valid, and be used by nobody else, for as long as the operation may use it.
     #[must_use]
     pub unsafe fn push(&mut self, submission: &Submission) -> bool {
-        let head = self.rings.word(self.parameters.submission_head).load(Ordering::Acquire);
-        if self.tail.wrapping_sub(head) > self.parameters.submission_mask {
-            return false;
-        }
-        let at = index(self.tail & self.parameters.submission_mask) * size_of::<Submission>();
-        let place = self.entries.place::<Submission>(at);
-        // SAFETY: inside the entries; the kernel has read this one (its head is past it) and does not look
-        // again before the tail moves.
-        unsafe { place.write(*submission) };
-        self.tail = self.tail.wrapping_add(1);
-        self.pending += 1;
-        self.rings.word(self.parameters.submission_tail).store(self.tail, Ordering::Release);
-        true
+        // SAFETY: the caller vouches for the memory.
+        unsafe { self.0.submission().push(&submission.0) }.is_ok()
     }
 
-    /// Shows the kernel what was put in, does what it left for us to do, and waits for `minimum` completions,
-    /// at most `timeout_ns`. Returns early when a signal arrives.
-    pub fn enter(&mut self, minimum: u32, timeout_ns: Option<u64>) -> Result<()> {
-        let timeout = timeout_ns.map(timespec);
-        let argument = WaitArgument {
-            signals: 0,
-            signals_bytes: 0,
-            least_wait_us: 0,
-            timeout: timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
-        };
-        let fd = self.fd.as_raw_fd();
-        // SAFETY: anyone who pushed a submission vouched for its memory; argument and timeout outlive the
-        // call.
-        let submitted = unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_enter,
-                fd,
-                self.pending,
-                minimum,
-                ENTER_FLAGS,
-                &raw const argument,
-                size_of::<WaitArgument>(),
-            )
-        };
-        if let Ok(submitted) = u32::try_from(submitted) {
-            self.pending -= submitted.min(self.pending);
-            return Ok(());
+    /// Shows the kernel what was put in, does what it left for us to do, and waits for `minimum` completions, at most `timeout_ns`. Returns
+    /// early when a signal arrives.
+    pub fn enter(&mut self, minimum: usize, timeout_ns: Option<u64>) -> Result<()> {
+        let timeout = timeout_ns.map(|ns| Timespec::from(Duration::from_nanos(ns)));
+        let arguments = SubmitArgs::new();
+        let arguments = timeout.as_ref().map_or(arguments, |timeout| arguments.timespec(timeout));
+        match self.0.submitter().submit_with_args(minimum, &arguments) {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // The wait ended early: by its time, a signal, or work that has to be taken first.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(Error::call("io_uring_enter")(error)),
+            },
         }
-        let error = std::io::Error::last_os_error();
-        match error.raw_os_error() {
-            // The wait ended early: by its time, a signal, or work that has to be taken first.
-            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
-                self.recount();
-                Ok(())
-            }
-            _ => Err(Error::call("io_uring_enter")(error)),
-        }
-    }
-
-    /// Counts again what the kernel has not taken: an interrupted wait does not say.
-    fn recount(&mut self) {
-        let head = self.rings.word(self.parameters.submission_head).load(Ordering::Acquire);
-        self.pending = self.tail.wrapping_sub(head);
     }
 
     /// The next thing the kernel has said.
     pub fn completion(&mut self) -> Option<Completion> {
-        let head_word = self.rings.word(self.parameters.completion_head);
-        let head = head_word.load(Ordering::Relaxed);
-        if head == self.rings.word(self.parameters.completion_tail).load(Ordering::Acquire) {
-            return None;
-        }
-        let at = index(head & self.parameters.completion_mask) * size_of::<Completion>();
-        let place = self.rings.place::<Completion>(index(self.parameters.completions) + at);
-        // SAFETY: inside the ring; the kernel has written it (its tail is past it) and leaves it until the
-        // head moves.
-        let completion = unsafe { place.read() };
-        head_word.store(head.wrapping_add(1), Ordering::Release);
-        Some(completion)
+        let entry = self.0.completion().next()?;
+        Some(Completion { user_data: entry.user_data(), result: entry.result() })
     }
 }
 
@@ -353,14 +127,14 @@ mod tests {
 
     #[test]
     fn rings_of_old_kernels_work_as_new_ones_do() {
-        for flags in [SETUP_FLAGS, OLD_SETUP_FLAGS] {
+        for new in [true, false] {
             // Not everyone may make a ring, and not every kernel has the new ones.
-            let Ok(mut uring) = Uring::with_flags(4, flags) else { continue };
+            let Ok(mut uring) = Uring::make(4, new) else { continue };
             for round in 0..10 {
                 for number in 0..3 {
-                    let nothing = Submission { user_data: round * 3 + number, ..Submission::EMPTY };
+                    let nothing = opcode::Nop::new().build().user_data(round * 3 + number);
                     // SAFETY: `IORING_OP_NOP` has no memory.
-                    assert!(unsafe { uring.push(&nothing) });
+                    assert!(unsafe { uring.push(&Submission(nothing.into())) });
                 }
                 uring.enter(3, None).unwrap();
                 for number in 0..3 {
@@ -370,5 +144,22 @@ mod tests {
                 assert!(uring.completion().is_none());
             }
         }
+    }
+
+    #[test]
+    fn a_command_lies_where_the_kernel_reads_it() {
+        let argument = std::array::from_fn(|index| u8::try_from(index).unwrap());
+        let submission = Submission::command_with_array(7, 0x1234_5678, argument, 99, 0xABCD_EF00, 2);
+        let start = std::ptr::from_ref(&submission).cast::<u8>();
+        // SAFETY: an entry is 128 bytes, all of which its builder has set.
+        let bytes = unsafe { std::slice::from_raw_parts(start, 128) };
+        // Offsets of `struct io_uring_sqe`: opcode, fd, cmd_op, addr, len, user_data, cmd.
+        assert_eq!(bytes[0], 46);
+        assert_eq!(bytes[4..8], 7_i32.to_ne_bytes());
+        assert_eq!(bytes[8..12], 0x1234_5678_u32.to_ne_bytes());
+        assert_eq!(bytes[16..24], 0xABCD_EF00_u64.to_ne_bytes());
+        assert_eq!(bytes[24..28], 2_u32.to_ne_bytes());
+        assert_eq!(bytes[32..40], 99_u64.to_ne_bytes());
+        assert_eq!(bytes[48..], argument);
     }
 }

@@ -22,7 +22,7 @@ use super::request::Message;
 use super::{Device, HEADER_BYTES, reply};
 use crate::aligned::AlignedBuffer;
 use crate::bytes::{u32_at, u64_at};
-use crate::uring::{Completion, OPERATION_COMMAND, Submission, Uring};
+use crate::uring::{Completion, Submission, Uring};
 use crate::{Error, Result};
 
 const FIXED_AT: usize = 128;
@@ -31,14 +31,12 @@ const STATE_END: usize = 288;
 /// The payload begins at a page boundary.
 const PAYLOAD_AT: usize = 4096;
 
-/// `IORING_OP_POLL_ADD`.
-const OPERATION_POLL: u8 = 6;
 const POLL_IN: u32 = 1;
 /// `POLLERR | POLLHUP`.
 const POLL_ENDED: i32 = 8 | 16;
 /// `FUSE_IO_URING_CMD_…`
-const REGISTER: u64 = 1;
-const COMMIT_AND_FETCH: u64 = 2;
+const REGISTER: u32 = 1;
+const COMMIT_AND_FETCH: u32 = 2;
 /// Marks the completion of the poll; entries count from 0.
 const POLL_MARK: u64 = u64::MAX;
 
@@ -169,26 +167,10 @@ impl Ring {
     }
 
     fn register(&mut self, entry: Entry, parts: &Parts) -> Result<()> {
-        let submission = Submission {
-            address: std::ptr::from_ref(parts).addr() as u64,
-            length: 2,
-            ..self.command(REGISTER, &entry, 0)
-        };
+        let address = std::ptr::from_ref(parts).addr() as u64;
+        let (argument, index) = (argument(entry.queue, 0), entry.index as u64);
+        let submission = Submission::command_with_array(self.device, REGISTER, argument, index, address, 2);
         self.hand_over(entry, &submission)
-    }
-
-    fn command(&self, command: u64, entry: &Entry, commit: u64) -> Submission {
-        let mut words = [0; 10];
-        words[1] = commit;
-        words[2] = queue_word(entry.queue);
-        Submission {
-            opcode: OPERATION_COMMAND,
-            fd: self.device,
-            offset: command,
-            user_data: entry.index as u64,
-            command: words,
-            ..Submission::EMPTY
-        }
     }
 
     /// Gives an entry to the kernel.
@@ -215,14 +197,7 @@ impl Ring {
     /// # Errors
     /// None that is known.
     pub fn poll_device(&mut self) -> Result<()> {
-        let submission = Submission {
-            opcode: OPERATION_POLL,
-            fd: self.device,
-            operation_flags: POLL_IN,
-            user_data: POLL_MARK,
-            ..Submission::EMPTY
-        };
-        self.push(&submission)
+        self.push(&Submission::poll(self.device, POLL_IN, POLL_MARK))
     }
 
     /// Sends what was answered, adds the requests that have come to `arrived`, and waits for one if there is
@@ -276,7 +251,8 @@ impl Ring {
     #[inline]
     pub fn answer(&mut self, mut entry: Entry, unique: u64, errno: i32, body_bytes: usize) -> Result<()> {
         let commit = entry.seal(unique, errno, body_bytes);
-        let submission = self.command(COMMIT_AND_FETCH, &entry, commit);
+        let (argument, index) = (argument(entry.queue, commit), entry.index as u64);
+        let submission = Submission::command(self.device, COMMIT_AND_FETCH, argument, index);
         self.hand_over(entry, &submission)
     }
 }
@@ -290,11 +266,12 @@ impl Drop for Ring {
     }
 }
 
-/// The queue in the first two bytes of a word.
-fn queue_word(queue: u16) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..2].copy_from_slice(&queue.to_ne_bytes());
-    u64::from_ne_bytes(bytes)
+/// `struct fuse_uring_cmd_req`: flags u64 · commit id u64 · queue u16.
+fn argument(queue: u16, commit: u64) -> [u8; 80] {
+    let mut bytes = [0; 80];
+    bytes[8..16].copy_from_slice(&commit.to_ne_bytes());
+    bytes[16..18].copy_from_slice(&queue.to_ne_bytes());
+    bytes
 }
 
 impl Parts {
@@ -335,7 +312,15 @@ mod tests {
         entry.memory[STATE_AT + 16..STATE_AT + 20].copy_from_slice(&u32::MAX.to_ne_bytes());
         entry.take();
         assert_eq!(entry.message().payload.len(), 4096);
-        assert_eq!(queue_word(0x1234).to_ne_bytes()[..2], 0x1234_u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn a_command_names_queue_and_commit() {
+        let argument = argument(0x1234, 0x5678_9ABC_DEF0);
+        assert_eq!(argument[..8], [0; 8]);
+        assert_eq!(u64_at(&argument, 8), Some(0x5678_9ABC_DEF0));
+        assert_eq!(argument[16..18], 0x1234_u16.to_ne_bytes());
+        assert_eq!(argument[18..], [0; 62]);
     }
 
     #[test]
@@ -345,13 +330,7 @@ mod tests {
         }
         let mut uring = Uring::new(4).unwrap();
         let (read, mut write) = std::io::pipe().unwrap();
-        let submission = Submission {
-            opcode: OPERATION_POLL,
-            fd: read.as_raw_fd(),
-            operation_flags: POLL_IN,
-            user_data: 5,
-            ..Submission::EMPTY
-        };
+        let submission = Submission::poll(read.as_raw_fd(), POLL_IN, 5);
         // SAFETY: a poll has no memory.
         assert!(unsafe { uring.push(&submission) });
         uring.enter(1, Some(1_000_000)).unwrap();

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
 
-use super::{Command, Parameters, words};
+use super::{Command, Parameters};
 use crate::aligned::AlignedBuffer;
 use crate::bytes::{Writer, u32_at, u64_at};
-use crate::uring::{OPERATION_COMMAND, Submission, Uring};
+use crate::uring::{Submission, Uring};
 use crate::{Error, Result};
 
 /// Where the driver is reached.
@@ -130,13 +130,9 @@ impl Control {
     fn command(&self, command: Command, device: u32, buffer: &mut [u8], value: u64) -> Result<()> {
         let mut memory = AlignedBuffer::new(buffer.len());
         memory.copy_from_slice(buffer);
-        let submission = Submission {
-            opcode: OPERATION_COMMAND,
-            fd: self.file.as_raw_fd(),
-            offset: command.word::<Argument>(self.encoded),
-            command: argument(device, &memory, value),
-            ..Submission::EMPTY
-        };
+        let code = command.word::<Argument>(self.encoded);
+        let argument = argument(device, &memory, value);
+        let submission = Submission::command(self.file.as_raw_fd(), code, argument, 0);
         let mut uring = Uring::new(4)?;
         // SAFETY: `memory` is used by nobody else until the completion has come, and never released if none
         // comes.
@@ -180,12 +176,12 @@ fn information(depth: u16, max_transfer_bytes: u32, mark: u64) -> [u8; INFORMATI
 }
 
 /// `struct ublksrv_ctrl_cmd` in a submission.
-fn argument(device: u32, memory: &AlignedBuffer, value: u64) -> [u64; 10] {
+fn argument(device: u32, memory: &AlignedBuffer, value: u64) -> [u8; 80] {
     let length = u16::try_from(memory.len()).unwrap_or(u16::MAX);
     let address = if memory.is_empty() { 0 } else { memory.as_ptr().addr() as u64 };
     let mut bytes = [0; 80];
     Writer::new(&mut bytes).u32(device).u16(NO_QUEUE).u16(length).u64(address).u64(value);
-    words(&bytes)
+    bytes
 }
 
 #[cfg(test)]
@@ -204,10 +200,14 @@ mod tests {
     #[test]
     fn a_command_is_a_device_a_buffer_and_a_value() {
         let memory = AlignedBuffer::new(64);
-        let words = argument(3, &memory, 5);
+        let bytes = argument(3, &memory, 5);
         let head: Vec<u8> = [&3_u32.to_ne_bytes()[..], &[0xff, 0xff], &64_u16.to_ne_bytes()].concat();
-        assert_eq!(words[0].to_ne_bytes()[..], head);
-        assert_eq!((words[1], words[2], words[3]), (memory.as_ptr().addr() as u64, 5, 0));
-        assert_eq!(argument(3, &AlignedBuffer::new(0), 0)[1], 0);
+        assert_eq!(bytes[..8], head);
+        let address = memory.as_ptr().addr() as u64;
+        assert_eq!(
+            [u64_at(&bytes, 8), u64_at(&bytes, 16), u64_at(&bytes, 24)],
+            [Some(address), Some(5), Some(0)]
+        );
+        assert_eq!(u64_at(&argument(3, &AlignedBuffer::new(0), 0), 8), Some(0));
     }
 }

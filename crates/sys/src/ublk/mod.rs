@@ -15,6 +15,7 @@
 //! it has them.
 
 mod control;
+mod mapping;
 mod queue;
 
 pub use control::{CONTROL_PATH, Control};
@@ -145,19 +146,13 @@ impl Command {
     }
 
     /// What the kernel is sent, for an argument of type `T`.
-    fn word<T>(self, encoded: bool) -> u64 {
-        u64::from(match (encoded, self.only_reads) {
+    fn word<T>(self, encoded: bool) -> u32 {
+        match (encoded, self.only_reads) {
             (false, _) => u32::from(self.number),
             (true, false) => opcode::read_write::<T>(b'u', self.number),
             (true, true) => opcode::read::<T>(b'u', self.number),
-        })
+        }
     }
-}
-
-/// Bytes as the words of a submission.
-fn words(bytes: &[u8; 80]) -> [u64; 10] {
-    let (chunks, _) = bytes.as_chunks::<8>();
-    std::array::from_fn(|index| u64::from_ne_bytes(chunks[index]))
 }
 
 #[cfg(test)]

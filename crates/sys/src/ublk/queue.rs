@@ -11,12 +11,12 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::mm::ProtFlags;
 
-use super::{Command, Control, Descriptor, words};
+use super::mapping::Mapping;
+use super::{Command, Control, Descriptor};
 use crate::aligned::AlignedBuffer;
 use crate::bytes::Writer;
-use crate::uring::{Completion, Mapping, OPERATION_COMMAND, Submission, Uring};
+use crate::uring::{Completion, Submission, Uring};
 use crate::{Error, Result};
 
 const FETCH: Command = Command::new("UBLK_IO_FETCH_REQ", 0x20);
@@ -86,7 +86,7 @@ impl Queue {
         let file = open(&path, flags, Mode::empty()).map_err(Error::path("open", path))?;
         let length =
             (usize::from(depth) * size_of::<Descriptor>()).next_multiple_of(rustix::param::page_size());
-        let descriptors = Mapping::new(&file, length, DESCRIPTORS_OFFSET, ProtFlags::READ)?;
+        let descriptors = Mapping::new(&file, length, DESCRIPTORS_OFFSET)?;
         let uring = Uring::new(u32::from(depth).next_power_of_two())?;
         let mut held = Vec::new();
         held.resize_with(usize::from(depth), || None);
@@ -108,14 +108,9 @@ impl Queue {
 
     fn hand_over(&mut self, entry: Entry, command: Command, result: i32) -> Result<()> {
         let (tag, address) = (entry.tag, entry.memory.as_ptr().addr() as u64);
-        let submission = Submission {
-            opcode: OPERATION_COMMAND,
-            fd: self.file.as_raw_fd(),
-            offset: command.word::<Argument>(self.encoded),
-            user_data: u64::from(tag),
-            command: argument(tag, result, address),
-            ..Submission::EMPTY
-        };
+        let code = command.word::<Argument>(self.encoded);
+        let argument = argument(tag, result, address);
+        let submission = Submission::command(self.file.as_raw_fd(), code, argument, u64::from(tag));
         self.held[usize::from(tag)] = Some(entry);
         loop {
             // SAFETY: an entry's memory stays where it is and is used by nobody else while it is in `held`,
@@ -189,10 +184,10 @@ impl Drop for Queue {
 }
 
 /// `struct ublksrv_io_cmd` in a submission: queue 0.
-fn argument(tag: u16, result: i32, address: u64) -> [u64; 10] {
+fn argument(tag: u16, result: i32, address: u64) -> [u8; 80] {
     let mut bytes = [0; 80];
     Writer::new(&mut bytes).u16(0).u16(tag).u32(result.cast_unsigned()).u64(address);
-    words(&bytes)
+    bytes
 }
 
 #[cfg(test)]
@@ -201,9 +196,10 @@ mod tests {
 
     #[test]
     fn a_command_is_a_tag_a_result_and_an_address() {
-        let words = argument(127, -5, 0xABCD_EF00);
+        let bytes = argument(127, -5, 0xABCD_EF00);
         let head: Vec<u8> = [&[0, 0], &127_u16.to_ne_bytes()[..], &(-5_i32).to_ne_bytes()].concat();
-        assert_eq!(words[0].to_ne_bytes()[..], head);
-        assert_eq!(words[1..], [0xABCD_EF00, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[..8], head);
+        assert_eq!(bytes[8..16], 0xABCD_EF00_u64.to_ne_bytes());
+        assert_eq!(bytes[16..], [0; 64]);
     }
 }
