@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cli_support::{Mounted, Run, fsage, root, skip};
+use cli_support::{FSAGE, Mounted, Run, fsage, root, skip};
 use fsage_lab::source::Contents;
 use fsage_model::workload::{HistorySpec, RecordedHistory};
 use serde_json::{Value, json};
@@ -444,4 +444,62 @@ fn snapshots_leaves_the_last_listing_on_the_volume() {
     let mut found: Vec<u64> = found.lines().map(|line| line.parse().unwrap()).collect();
     found.sort_unstable();
     assert_eq!(found, as_made(&days.sizes("tuesday")));
+}
+
+/// A repository that leads git to a file of root's, and what a command says that reads its history.
+fn alternates_to(secret: &Path, owner: Option<u32>) -> (tempfile::TempDir, Run) {
+    let repository = repository();
+    let top = repository.path();
+    let tree = run(top, &["git", "rev-parse", "HEAD~1^{tree}"]);
+    let (folder, name) = tree.trim().split_at(2);
+    std::fs::remove_file(top.join(".git/objects").join(folder).join(name)).unwrap();
+    std::os::unix::fs::symlink(secret, top.join(".git/objects/info/alternates")).unwrap();
+    if let Some(owner) = owner {
+        std::fs::set_permissions(top, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        run(top, &["chown", "--recursive", "--no-dereference", &owner.to_string(), "."]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut age = Command::new(FSAGE);
+    age.args(["age"]).arg(folder.path()).args(["--workload", "git", "--operations", "10"]);
+    age.args(["--set", "history.kind=repository", "--set", &format!("history.path={}", top.display())]);
+    (repository, Run::of(&mut age))
+}
+
+#[test]
+fn a_repository_makes_fsage_show_nothing_of_the_files_it_leads_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "root:$y$HASH:19000::\nadmin:$y$OTHER:1::\n").unwrap();
+    let root = rustix::process::geteuid().is_root();
+    for owner in [None, root.then_some(65534)] {
+        let (_repository, run) = alternates_to(&secret, owner);
+        assert_ne!(run.code, 0, "{run:?}");
+        assert!(!run.stderr.contains("HASH") && !run.stderr.contains("OTHER"), "{run:?}");
+        assert!(run.stderr.contains("fsck"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_strangers_repository_is_read_as_the_stranger() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let repository = repository();
+    let top = repository.path();
+    std::fs::set_permissions(top, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    run(top, &["chown", "--recursive", "65534", "."]);
+    let read = || {
+        let folder = tempfile::tempdir().unwrap();
+        let mut age = Command::new(FSAGE);
+        age.args(["age"]).arg(folder.path()).args(["--workload", "git", "--operations", "10"]);
+        age.args(["--set", "history.kind=repository", "--set", &format!("history.path={}", top.display())]);
+        Run::of(&mut age)
+    };
+    assert_eq!(read().code, 0);
+    // What the stranger cannot read, git does not read for him.
+    run(top, &["chown", "0", ".git/HEAD"]);
+    std::fs::set_permissions(top.join(".git/HEAD"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .unwrap();
+    let refused = read();
+    assert!(refused.code != 0 && refused.stderr.contains("as user 65534"), "{refused:?}");
 }

@@ -26,10 +26,6 @@ const TASK: &str = "FSAGE_MUTATE";
 /// Where it keeps mutants that did what none may.
 const KEPT: &str = "FSAGE_MUTANTS_KEPT";
 
-fn kept() -> PathBuf {
-    std::env::temp_dir().join("fsage-mutants")
-}
-
 /// Folder beside the workers' own for what mutants write: a small file system.
 pub const ROOM: &str = "room";
 
@@ -82,7 +78,7 @@ fn start(test: &str, format: &str, (first, mutants, seed): (u64, u64, u64), plac
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
     command.env(TASK, format!("{format} {first} {mutants} {seed}")).current_dir(place);
     command.env("FSAGE_RUNTIME_DIR", place.join("runtime")).env("FSAGE_STATE_DIR", place.join("state"));
-    command.env(KEPT, kept());
+    command.env(KEPT, std::env::temp_dir());
     // What a mutant is told to look for in the environment is not that of this user.
     command.env("HOME", place).env("TMPDIR", place).env("MALLOC_ARENA_MAX", "2");
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -121,8 +117,9 @@ fn progress(place: &Path) -> (u64, u64) {
 
 /// Keeps a mutant for anyone who looks into it.
 fn keep(place: &Path, format: &str, number: u64) -> PathBuf {
-    let folder = std::env::var_os(KEPT).map_or_else(kept, PathBuf::from);
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = std::env::var_os(KEPT).map_or_else(std::env::temp_dir, PathBuf::from);
+    // A name that nobody can have taken before.
+    let folder = tempfile::Builder::new().prefix("fsage-mutants-").tempdir_in(folder).unwrap().keep();
     let kept = folder.join(format!("{format}-{number}"));
     let _ = std::fs::copy(place.join("mutant"), &kept);
     kept

@@ -47,6 +47,9 @@ impl std::fmt::Debug for Reader {
     }
 }
 
+/// Longest footer accepted, in bytes; ours hold checkpoints and the places of row groups, some MiB at most.
+const LONGEST_FOOTER: u32 = 256 << 20;
+
 /// Opens a trace.
 ///
 /// # Errors
@@ -55,10 +58,11 @@ pub fn read(path: &Path) -> Result<Reader, TraceError> {
     let io = |source| TraceError::Io { path: path.to_owned(), source };
     let mut file = fsage_sys::input::open(path).map_err(io)?;
     let length = file.metadata().map_err(io)?.len();
-    let mut ends = [[0; 4]; 2];
+    let (mut ends, mut footer_bytes) = ([[0; 4]; 2], [0; 4]);
     if length >= 12 {
         file.read_exact(&mut ends[0]).map_err(io)?;
-        file.seek(SeekFrom::End(-4)).map_err(io)?;
+        file.seek(SeekFrom::End(-8)).map_err(io)?;
+        file.read_exact(&mut footer_bytes).map_err(io)?;
         file.read_exact(&mut ends[1]).map_err(io)?;
     }
     if &ends[0] != b"PAR1" {
@@ -67,6 +71,12 @@ pub fn read(path: &Path) -> Result<Reader, TraceError> {
     }
     if &ends[1] != b"PAR1" {
         return Err(TraceError::Truncated { path: path.to_owned(), lost_bytes: length });
+    }
+    // It is read into memory as long as it says it is; a sparse file can be of any length.
+    let footer_bytes = u32::from_le_bytes(footer_bytes);
+    if footer_bytes > LONGEST_FOOTER {
+        let what = format!("its footer claims {footer_bytes} bytes");
+        return Err(TraceError::Damaged { path: path.to_owned(), what });
     }
     let file = guard(path, || SerializedFileReader::new(file))?;
     let damaged = |what: String| TraceError::Damaged { path: path.to_owned(), what };

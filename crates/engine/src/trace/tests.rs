@@ -153,3 +153,17 @@ fn no_cut_or_changed_trace_makes_the_reader_panic() {
         assert!(read_back(&folder.path().join("trace"), &bytes[..cut]).is_err());
     }
 }
+
+#[test]
+fn a_footer_that_claims_gigabytes_is_not_read() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let claimed = 0xF000_0000_u32;
+    file.write_all(b"PAR1").unwrap();
+    // Sparse: it takes a few KiB of the disk.
+    file.as_file().set_len(4 + u64::from(claimed)).unwrap();
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
+    file.write_all(&claimed.to_le_bytes()).unwrap();
+    file.write_all(b"PAR1").unwrap();
+    let error = super::read(file.path()).unwrap_err();
+    assert!(error.to_string().contains("its footer claims"), "{error}");
+}

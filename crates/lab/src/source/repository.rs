@@ -54,7 +54,7 @@ pub fn read(path: &Path, selection: Selection<'_>) -> Result<RecordedHistory, So
     let partial = || SourceError::Partial { path: path.to_owned() };
     let sizes = match repository.sizes(std::mem::take(&mut tape.blobs)) {
         // git wants to fetch what a partial clone does not have, and is not allowed to.
-        Err(ToolError::Status { tail, .. }) if tail.contains("promisor") || tail.contains("not allowed") => {
+        Err(ToolError::Status { tail, .. }) if tail.contains("promisor") => {
             return Err(partial());
         }
         sizes => sizes?.into_iter().collect::<Option<Vec<u64>>>().ok_or_else(partial)?,

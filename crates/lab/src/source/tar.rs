@@ -20,6 +20,8 @@ use super::{NAMES_LIMIT, SourceError};
 const BLOCK: usize = 512;
 /// Most of a long name or of a set of pax records; tar itself writes a few KiB.
 const EXTENSION_LIMIT: u64 = 1 << 20;
+/// Longest name; Linux has none of more than 4,096 bytes in one system call.
+const NAME_LIMIT: usize = 64 << 10;
 
 /// What a tar file holds, by the names that it gives.
 ///
@@ -173,6 +175,24 @@ struct Extension {
     time: Option<(i64, u32)>,
 }
 
+impl Extension {
+    /// Whether it says what only one member can have.
+    const fn names_a_member(&self) -> bool {
+        self.path.is_some()
+            || self.sparse_path.is_some()
+            || self.link.is_some()
+            || self.size.is_some()
+            || self.real_size.is_some()
+    }
+}
+
+fn bounded(name: Vec<u8>) -> Result<Vec<u8>, String> {
+    if name.len() > NAME_LIMIT {
+        return Err(format!("a name of {} bytes", name.len()));
+    }
+    Ok(name)
+}
+
 fn members(archive: &mut Archive<'_>) -> Result<(Listing, Option<usize>), Broken> {
     let mut files = Files::default();
     let mut top = Top::default();
@@ -190,11 +210,17 @@ fn members(archive: &mut Archive<'_>) -> Result<(Listing, Option<usize>), Broken
         let extension: &mut Extension = next.get_or_insert_with(|| global.clone());
         let data = header.data_bytes(extension);
         match header.kind {
-            b'L' => extension.path = Some(text(&archive.content(header.size)?)),
-            b'K' => extension.link = Some(text(&archive.content(header.size)?)),
+            b'L' => extension.path = Some(bounded(text(&archive.content(header.size)?)).map_err(at)?),
+            b'K' => extension.link = Some(bounded(text(&archive.content(header.size)?)).map_err(at)?),
             b'x' => pax(&archive.content(header.size)?, extension).map_err(at)?,
             b'g' => {
                 pax(&archive.content(header.size)?, &mut global).map_err(at)?;
+                // A few bytes would give all members the same name or size, and make each cost what it is long.
+                if global.names_a_member() {
+                    return Err(
+                        at("a global pax header with the name or size of a single member".to_owned()),
+                    );
+                }
                 next = None;
             }
             b'M' => return Err(at("it continues from another volume".to_owned())),
@@ -246,7 +272,7 @@ fn member(header: &Header, extension: &Extension, files: &mut Files, top: &mut T
         Some(facts) => files.put(name, facts, NAMES_LIMIT),
         None => {
             files.known.remove(&name);
-            Ok(())
+            files.hold(name.len(), NAMES_LIMIT)
         }
     }
 }
@@ -262,10 +288,13 @@ struct Files {
 impl Files {
     /// A few bytes of a compressed file may unpack to any number of members.
     fn put(&mut self, name: Vec<u8>, facts: Facts, limit: u64) -> Result<(), String> {
-        let bytes = as_u64(name.len() + size_of::<Facts>());
-        if self.known.insert(name, facts).is_none() {
-            self.held_bytes = self.held_bytes.saturating_add(bytes);
-        }
+        let length = name.len();
+        if self.known.insert(name, facts).is_none() { self.hold(length, limit) } else { Ok(()) }
+    }
+
+    /// Counts a name, also that of a directory, which is not kept.
+    fn hold(&mut self, name_bytes: usize, limit: u64) -> Result<(), String> {
+        self.held_bytes = self.held_bytes.saturating_add(as_u64(name_bytes + size_of::<Facts>()));
         if self.held_bytes > limit {
             return Err(format!(
                 "the names of its members and what is known of them have more than {limit} bytes"
@@ -400,9 +429,9 @@ fn pax(mut records: &[u8], extension: &mut Extension) -> Result<(), String> {
         let number = || digits().and_then(|text| text.parse::<i64>().ok());
         let size = || number().and_then(|size| u64::try_from(size).ok()).ok_or("a pax size that is none");
         match key {
-            b"path" => extension.path = Some(value.to_owned()),
-            b"GNU.sparse.name" => extension.sparse_path = Some(value.to_owned()),
-            b"linkpath" => extension.link = Some(value.to_owned()),
+            b"path" => extension.path = Some(bounded(value.to_owned())?),
+            b"GNU.sparse.name" => extension.sparse_path = Some(bounded(value.to_owned())?),
+            b"linkpath" => extension.link = Some(bounded(value.to_owned())?),
             b"size" => extension.size = Some(size()?),
             b"GNU.sparse.realsize" | b"GNU.sparse.size" => extension.real_size = Some(size()?),
             b"mtime" => {
@@ -525,6 +554,43 @@ mod tests {
         }
         assert!(read(&archive[..whole]).is_ok(), "one empty block will do");
         assert!(read(&archive[..whole + 7]).is_ok(), "what comes after the end is not inspected");
+    }
+
+    #[test]
+    fn a_few_bytes_do_not_make_every_member_costly() {
+        let bomb = |key: &str, length: usize| {
+            let record = format!("{key}={}\n", "a/".repeat(length / 2));
+            // The length counts its own digits.
+            let whole = (1..8)
+                .map(|digits| record.len() + 1 + digits)
+                .find(|whole| whole.to_string().len() + 1 + record.len() == *whole)
+                .unwrap();
+            format!("{whole} {record}")
+        };
+        let mut archive = Vec::new();
+        let records = bomb("path", 1000);
+        put(&mut archive, header("global", b'g', as_u64(records.len()), 0), records.as_bytes());
+        archive.extend(sample());
+        let error = read(&archive).unwrap_err();
+        assert!(error.to_string().contains("global pax header"), "{error}");
+        let mut archive = Vec::new();
+        let records = bomb("path", NAME_LIMIT + 2);
+        put(&mut archive, header("own", b'x', as_u64(records.len()), 0), records.as_bytes());
+        archive.extend(sample());
+        let error = read(&archive).unwrap_err();
+        assert!(error.to_string().contains("a name of"), "{error}");
+        // A comment, as `git archive` writes it, or a time is fine.
+        let mut archive = Vec::new();
+        let records = bomb("comment", 40);
+        put(&mut archive, header("global", b'g', as_u64(records.len()), 0), records.as_bytes());
+        archive.extend(sample());
+        assert_eq!(sizes(&read(&archive).unwrap()), sizes(&read(&sample()).unwrap()));
+    }
+
+    #[test]
+    fn directories_count_towards_the_limit_of_names() {
+        let mut files = Files::default();
+        assert!((0..100).try_for_each(|_| files.hold(1000, 50_000)).is_err());
     }
 
     #[test]

@@ -6,13 +6,21 @@
 //! as it does since 2.35.2 when it finds one by itself. Neither the user's settings nor the variables `GIT_*`
 //! count, so a history does not depend on who reads it.
 //!
+//! A repository leads git to other files (`objects/info/alternates`, links, included settings), and git quotes
+//! them in its errors. So root reads another user's repository as that user, what git says is never passed on,
+//! and its memory has a limit.
+//!
 //! Formats: git-diff-tree(1) "RAW OUTPUT FORMAT" and git-ls-tree(1), both with `-z`; git-cat-file(1) "BATCH
 //! OUTPUT".
 
 use std::io::BufRead;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use fsage_sys::folder::is_trusted;
 
 use super::{Input, Invocation, Program, ToolError};
 
@@ -32,6 +40,9 @@ const GUARDS: [&str; 9] = [
     "--literal-pathspecs",
 ];
 
+/// What git says when it wants to fetch what a partial clone does not have, and is not allowed to.
+const PARTIAL: [&str; 2] = ["promisor", "not allowed"];
+
 /// Mode of a submodule, which is a commit of another repository.
 const SUBMODULE: &[u8] = b"160000";
 /// Mode of what is not there.
@@ -41,6 +52,8 @@ const NOTHING: &[u8] = b"000000";
 #[derive(Debug, Clone)]
 pub struct Repository {
     directory: PathBuf,
+    /// User and group who read it in root's place: its owner, if root does not trust him.
+    reader: Option<(u32, u32)>,
 }
 
 /// What a commit did to a path, or that the next one begins.
@@ -68,7 +81,12 @@ impl Repository {
     pub fn at(folder: &Path) -> Self {
         let inner = folder.join(".git");
         // Of a work tree or submodule it is a file that says where.
-        Self { directory: if inner.exists() { inner } else { folder.to_owned() } }
+        let directory = if inner.exists() { inner } else { folder.to_owned() };
+        let owner = |path: &Path| path.metadata().ok().map(|found| (found.uid(), found.gid()));
+        let owners = [folder, &directory].into_iter().filter_map(owner);
+        let reader =
+            owners.filter(|_| rustix::process::geteuid().is_root()).find(|(user, _)| !is_trusted(*user));
+        Self { directory, reader }
     }
 
     fn invoke(&self, words: &[&str]) -> Invocation {
@@ -83,7 +101,27 @@ impl Repository {
         input: Option<Input>,
         read: impl FnOnce(&mut dyn BufRead) -> Result<T, String>,
     ) -> Result<T, ToolError> {
-        self.invoke(words).stream(guard, input, read)
+        let prepare = |command: &mut Command| {
+            guard(command);
+            if let Some((user, group)) = self.reader {
+                // Without root's other groups: they go with the user.
+                command.uid(user).gid(group);
+            }
+        };
+        self.invoke(words).stream(prepare, input, read).map_err(|error| self.in_own_words(error))
+    }
+
+    /// An error without what git said.
+    fn in_own_words(&self, error: ToolError) -> ToolError {
+        let ToolError::Status { command, status, tail } = error else { return error };
+        let tail = if PARTIAL.iter().any(|word| tail.contains(word)) {
+            "it lacks objects that it would have to fetch from a promisor".to_owned()
+        } else {
+            let reader = self.reader.map_or(String::new(), |(user, _)| format!(" as user {user}, its owner"));
+            let path = self.directory.display();
+            format!("git cannot read it{reader}; `git --git-dir={path} fsck` tells more")
+        };
+        ToolError::Status { command, status, tail }
     }
 
     /// Whether git takes it for a repository.

@@ -2,6 +2,7 @@
 //! read while they run.
 //!
 //! Only what reads the user's own data before a trial begins is run so; what touches a volume is the agent's.
+//! That data may be a stranger's, so such a program gets no more memory than [`DATA_LIMIT`].
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt as _;
@@ -10,6 +11,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{Invocation, Output, ToolError};
 
@@ -44,6 +48,7 @@ impl Invocation {
             }
             _ => local(error),
         })?;
+        limit_memory(&child).map_err(local)?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(local(io::Error::other("its output is not a pipe")));
         };
@@ -82,6 +87,18 @@ impl Invocation {
                 elapsed: Duration::ZERO,
             })),
         }
+    }
+}
+
+/// Most memory of its own that a program gets (`RLIMIT_DATA`, setrlimit(2); mapped files do not count), in bytes.
+pub const DATA_LIMIT: u64 = 4 << 30;
+
+fn limit_memory(child: &Child) -> io::Result<()> {
+    let limit = Rlimit { current: Some(DATA_LIMIT), maximum: Some(DATA_LIMIT) };
+    match prlimit(Some(Pid::from_child(child)), Resource::Data, limit) {
+        // It has ended.
+        Err(Errno::SRCH) => Ok(()),
+        set => Ok(set.map(|_| ())?),
     }
 }
 
@@ -175,6 +192,12 @@ mod tests {
         let missing = Invocation::new(vec!["/nonexistent/git".to_owned()], "git".to_owned(), MINUTE);
         let error = missing.stream(|_| {}, None, all).unwrap_err();
         assert_eq!(error.hint().as_deref(), Some("install it with `apt-get install git`"));
+    }
+
+    #[test]
+    fn it_gets_so_much_memory_and_no_more() {
+        let kib = shell("sleep 0.2; ulimit -d", MINUTE).stream(|_| {}, None, all).unwrap();
+        assert_eq!(kib.trim().parse(), Ok(DATA_LIMIT >> 10));
     }
 
     #[test]
