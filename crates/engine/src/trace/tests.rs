@@ -1,6 +1,7 @@
 //! Whole traces of a workload that runs on no file system: what comes back, and how many bytes it takes.
 
 use std::collections::BTreeMap;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use fsage_model::load::{StopSpec, WriteMode};
@@ -161,9 +162,9 @@ fn a_footer_that_claims_gigabytes_is_not_read() {
     file.write_all(b"PAR1").unwrap();
     // Sparse: it takes a few KiB of the disk.
     file.as_file().set_len(4 + u64::from(claimed)).unwrap();
-    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
+    file.seek(SeekFrom::End(0)).unwrap();
     file.write_all(&claimed.to_le_bytes()).unwrap();
     file.write_all(b"PAR1").unwrap();
-    let error = super::read(file.path()).unwrap_err();
+    let error = read(file.path()).unwrap_err();
     assert!(error.to_string().contains("its footer claims"), "{error}");
 }
