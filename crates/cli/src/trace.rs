@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use fsage_engine::trace::{self, Reader, Record};
-use fsage_engine::tree::{Directory, DirectoryTree, write_directory_name};
+use fsage_engine::tree::DirectoryTree;
 use fsage_model::digest::Digest;
 use fsage_model::escape;
-use fsage_model::operation::OperationKind;
+use fsage_model::operation::{Action, OperationKind};
 use fsage_model::problem::{EXIT_OK, Problem};
 use fsage_model::quantity::as_f64;
 use serde_json::json;
@@ -96,7 +96,7 @@ struct Counts {
 
 impl Counts {
     fn add(&mut self, record: &Record, timed: bool) {
-        let of_kind = self.kinds.entry(record.operation.kind).or_default();
+        let of_kind = self.kinds.entry(record.operation.kind()).or_default();
         of_kind.0 += 1;
         *self.threads.entry(record.thread).or_default() += 1;
         if record.outcome.errno != 0 {
@@ -241,18 +241,12 @@ impl Paths {
         let operation = &record.operation;
         let tree = usize::try_from(record.thread).ok().and_then(|thread| self.0.get(thread));
         if let Some(tree) = tree {
-            match operation.kind {
-                OperationKind::Mkdir | OperationKind::Rmdir => {
-                    tree.write_directory_path(&mut path, u32::try_from(operation.offset).unwrap_or(0));
-                    path.push(b'/');
-                    write_directory_name(&mut path, operation.place.directory);
-                }
-                OperationKind::Rename | OperationKind::Link | OperationKind::Symlink => {
-                    tree.write_path(&mut path, operation.place);
-                    path.extend_from_slice(b" -> ");
-                    tree.write_path(&mut path, operation.target);
-                }
-                _ => tree.write_path(&mut path, operation.place),
+            tree.write_object_path(&mut path, operation);
+            if let Action::Rename { target } | Action::Link { target } | Action::Symlink { target } =
+                operation.action
+            {
+                path.extend_from_slice(b" -> ");
+                tree.write_path(&mut path, target);
             }
         }
         String::from_utf8_lossy(&path).into_owned()
@@ -260,12 +254,8 @@ impl Paths {
 
     fn follow(&mut self, record: &Record) {
         let tree = usize::try_from(record.thread).ok().and_then(|thread| self.0.get_mut(thread));
-        let Some(tree) = tree.filter(|_| record.outcome.errno == 0) else { return };
-        let number = record.operation.place.directory;
-        match (record.operation.kind, u32::try_from(record.operation.offset)) {
-            (OperationKind::Mkdir, Ok(parent)) => tree.insert(Directory { number, parent }),
-            (OperationKind::Rmdir, _) => tree.remove(number),
-            _ => {}
+        if let Some(tree) = tree.filter(|_| record.outcome.errno == 0) {
+            tree.follow(&record.operation);
         }
     }
 }
@@ -280,7 +270,7 @@ fn show(args: &ShowArgs, terminal: &Terminal) -> Result<(), Problem> {
             break;
         }
         let record = record?;
-        if row >= args.from && (args.kind.is_empty() || args.kind.contains(&record.operation.kind)) {
+        if row >= args.from && (args.kind.is_empty() || args.kind.contains(&record.operation.kind())) {
             left -= 1;
             output.push_str(&if terminal.json {
                 line_json(row, &record, &paths)
@@ -306,14 +296,15 @@ fn result(record: &Record) -> String {
 
 fn line(row: u64, record: &Record, paths: &Paths) -> String {
     let operation = &record.operation;
+    let columns = operation.columns();
     format!(
         "{row:>8} {:>14.6} {:>3} {:<12} {} {} {} {} {}\n",
         as_f64(record.start_ns) / 1e9,
         record.thread,
-        operation.kind.name(),
+        operation.kind().name(),
         paths.of(record),
-        operation.offset,
-        operation.length,
+        columns.offset,
+        columns.length,
         text::duration(as_f64(record.outcome.latency_ns)).replace(' ', ""),
         result(record),
     )
@@ -321,20 +312,21 @@ fn line(row: u64, record: &Record, paths: &Paths) -> String {
 
 fn line_json(row: u64, record: &Record, paths: &Paths) -> String {
     let operation = &record.operation;
+    let columns = operation.columns();
     let object = json!({
         "operation": row,
         "thread": record.thread,
         "sequence": record.sequence,
         "start_ns": record.start_ns,
         "latency_ns": record.outcome.latency_ns,
-        "kind": operation.kind,
+        "kind": operation.kind(),
         "path": paths.of(record),
         "file": operation.file,
-        "offset": operation.offset,
-        "length": operation.length,
+        "offset": columns.offset,
+        "length": columns.length,
         "size": operation.size,
         "version": operation.version,
-        "accesses": operation.accesses,
+        "accesses": columns.accesses,
         "result": result(record),
     });
     format!("{object}\n")

@@ -17,7 +17,7 @@ use fsage_engine::executor::{Executor, ExecutorOptions};
 use fsage_lab::lease::Journal;
 use fsage_lab::lease::record::Lease;
 use fsage_model::load::WriteMode;
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind};
+use fsage_model::operation::{Action, DirectoryEntry, Operation};
 use image_rig::Rig;
 
 /// Nobody in particular.
@@ -381,31 +381,21 @@ fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
             ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
         let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
         let place = DirectoryEntry { directory: 0, name: 1 };
-        let (kind, file, version, accesses) = (OperationKind::Create, 1, 1, 1);
-        let made = Operation {
-            kind,
-            file,
-            place,
-            target: place,
-            offset: 0,
-            length: 4096,
-            size: 0,
-            version,
-            accesses,
-        };
+        let action = Action::Create { length: 4096 };
+        let made = Operation { action, file: 1, place, size: 0, version: 1 };
         assert_eq!(executor.execute(&made).outcome.errno, 0);
         let file = top.read_dir().unwrap().next().unwrap().unwrap().path();
         std::fs::remove_file(&file).unwrap();
         assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
-        for kind in [
-            OperationKind::Append,
-            OperationKind::Overwrite,
-            OperationKind::Read,
-            OperationKind::Truncate,
-            OperationKind::Fsync,
+        for action in [
+            Action::Append { offset: 0, length: 4096 },
+            Action::Overwrite,
+            Action::Read { length: 4096 },
+            Action::Truncate { new_size: 0 },
+            Action::Fsync,
         ] {
-            let operation = Operation { kind, size: 4096, ..made };
-            done.send((kind, executor.execute(&operation).outcome.errno)).unwrap();
+            let operation = Operation { action, size: 4096, ..made };
+            done.send((action.kind(), executor.execute(&operation).outcome.errno)).unwrap();
         }
     });
     for _ in 0..5 {

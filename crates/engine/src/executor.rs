@@ -17,7 +17,7 @@ mod settle;
 mod watch;
 
 use fsage_model::load::WriteMode;
-use fsage_model::operation::{BLOCK_BYTES, Operation, OperationKind, Outcome};
+use fsage_model::operation::{Action, BLOCK_BYTES, Operation, Outcome};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::clock::raw_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -164,89 +164,86 @@ impl Executor {
 
     /// Everything that is not the operation itself: directories, names, first data.
     fn prepare(&mut self, operation: &Operation) -> Result<(), Errno> {
-        use OperationKind as K;
-        let (place, target) = (operation.place, operation.target);
-        match operation.kind {
-            K::Rename | K::Link | K::Symlink => {
+        let place = operation.place;
+        match operation.action {
+            Action::Rename { target } | Action::Link { target } | Action::Symlink { target } => {
                 self.directories.ensure(place.directory, None)?;
                 self.directories.ensure(target.directory, Some(place.directory))?;
                 set_name(&mut self.new_name, target.name);
-                if operation.kind == K::Symlink {
+                if matches!(operation.action, Action::Symlink { .. }) {
                     self.text.clear();
                     self.directories.tree().write_symlink_text(&mut self.text, target.directory, place);
                 }
             }
-            K::Mkdir | K::Rmdir => return self.directories.ensure(parent_of(operation)?, None),
+            Action::Mkdir { parent } | Action::Rmdir { parent } => {
+                return self.directories.ensure(parent, None);
+            }
             _ => self.directories.ensure(place.directory, None)?,
         }
         set_name(&mut self.name, place.name);
-        let writes = matches!(operation.kind, K::Create | K::Append | K::Overwrite | K::RandomWrite);
-        if writes && self.options.write_mode != WriteMode::Fast {
-            let length = match operation.kind {
-                K::RandomWrite => access_length(operation, operation.offset),
-                _ => operation.length,
-            };
-            fill_first(&mut self.buffer, operation, length);
+        if self.options.write_mode != WriteMode::Fast
+            && let Some((offset, length)) = first_write(operation)
+        {
+            let chunk = chunk_of(length);
+            fsage_content::fill(&mut self.buffer[..chunk], operation.file, offset, operation.version);
         }
         Ok(())
     }
 
     fn dispatch(&mut self, operation: &Operation, watch: &mut Watch) -> Result<(), Errno> {
-        use OperationKind as K;
-        match operation.kind {
-            K::Create => self.create(operation, watch),
-            K::Append => self.append(operation, watch),
-            K::Overwrite => {
+        let directory = |parent| Directory { number: operation.place.directory, parent };
+        match operation.action {
+            Action::Create { length } => self.create(operation, length, watch),
+            Action::Append { offset, length } => self.append(operation, offset, length, watch),
+            Action::Overwrite => {
                 let file = self.open_file(operation, OFlags::WRONLY)?;
-                self.rewrite(file.as_fd(), operation, operation.offset, operation.length, true, watch)
+                self.rewrite(file.as_fd(), operation, 0, operation.size, true, watch)
             }
-            K::RandomWrite => {
+            Action::RandomWrite { .. } => {
                 let file = self.open_file(operation, OFlags::WRONLY)?;
-                (0..operation.accesses.max(1)).try_for_each(|access| {
-                    let offset = operation.access(access);
-                    let length = access_length(operation, offset);
+                operation.accesses().enumerate().try_for_each(|(access, (offset, length))| {
                     self.rewrite(file.as_fd(), operation, offset, length, access == 0, watch)
                 })
             }
-            K::Truncate => {
+            Action::Truncate { new_size } => {
                 let file = self.open_plain(operation, OFlags::WRONLY)?;
-                retry_on_intr(|| fs::ftruncate(&file, operation.offset))
+                retry_on_intr(|| fs::ftruncate(&file, new_size))
             }
-            K::Fallocate => {
+            Action::Fallocate { offset, length } => {
                 let file = self.open_plain(operation, OFlags::WRONLY)?;
-                allocate(file.as_fd(), FallocateFlags::KEEP_SIZE, operation.offset, operation.length)
+                allocate(file.as_fd(), FallocateFlags::KEEP_SIZE, offset, length)
             }
-            K::Read => {
+            Action::Read { .. } => {
                 let file = self.open_file(operation, OFlags::RDONLY)?;
                 read_range(file.as_fd(), &mut self.buffer, 0, operation.size)
             }
-            K::RandomRead => {
+            Action::RandomRead { .. } => {
                 let file = self.open_file(operation, OFlags::RDONLY)?;
-                (0..operation.accesses.max(1)).try_for_each(|access| {
-                    let offset = operation.access(access);
-                    let length = access_length(operation, offset);
+                operation.accesses().try_for_each(|(offset, length)| {
                     read_range(file.as_fd(), &mut self.buffer, offset, length)
                 })
             }
-            K::Fsync => fs::fsync(self.open_plain(operation, OFlags::RDONLY)?),
-            K::Fdatasync => fs::fdatasync(self.open_plain(operation, OFlags::RDONLY)?),
-            K::Delete | K::Rename | K::Symlink | K::Link => self.change_name(operation),
-            K::Mkdir => self.directories.make(directory_of(operation)?),
-            K::Rmdir => self.directories.remove(directory_of(operation)?),
+            Action::Fsync => fs::fsync(self.open_plain(operation, OFlags::RDONLY)?),
+            Action::Fdatasync => fs::fdatasync(self.open_plain(operation, OFlags::RDONLY)?),
+            Action::Delete => {
+                let directory = self.directories.get(operation.place.directory)?;
+                fs::unlinkat(directory, &self.name[..], AtFlags::empty())
+            }
+            Action::Rename { target } | Action::Symlink { target } | Action::Link { target } => {
+                self.give_name(operation, target.directory)
+            }
+            Action::Mkdir { parent } => self.directories.make(directory(parent)),
+            Action::Rmdir { parent } => self.directories.remove(directory(parent)),
         }
     }
 
-    fn change_name(&self, operation: &Operation) -> Result<(), Errno> {
-        use OperationKind as K;
+    fn give_name(&self, operation: &Operation, new_directory: u32) -> Result<(), Errno> {
         let directory = self.directories.get(operation.place.directory)?;
-        if operation.kind == K::Delete {
-            return fs::unlinkat(directory, &self.name[..], AtFlags::empty());
-        }
-        let new_directory = self.directories.get(operation.target.directory)?;
-        let new_name = &self.new_name[..];
-        match operation.kind {
-            K::Rename => fs::renameat(directory, &self.name[..], new_directory, new_name),
-            K::Link => fs::linkat(directory, &self.name[..], new_directory, new_name, AtFlags::empty()),
+        let new_directory = self.directories.get(new_directory)?;
+        let (name, new_name) = (&self.name[..], &self.new_name[..]);
+        match operation.action {
+            Action::Rename { .. } => fs::renameat(directory, name, new_directory, new_name),
+            Action::Link { .. } => fs::linkat(directory, name, new_directory, new_name, AtFlags::empty()),
             _ => fs::symlinkat(&self.text[..], new_directory, new_name),
         }
     }
@@ -269,9 +266,9 @@ impl Executor {
         retry_on_intr(|| fs::openat(directory, &self.name[..], flags, FILE_MODE))
     }
 
-    fn create(&mut self, operation: &Operation, watch: &mut Watch) -> Result<(), Errno> {
+    fn create(&mut self, operation: &Operation, length: u64, watch: &mut Watch) -> Result<(), Errno> {
         let file = self.open_file(operation, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
-        let result = self.extend(file.as_fd(), operation, watch);
+        let result = self.extend(file.as_fd(), operation, 0, length, watch);
         drop(file);
         if result.is_err() {
             // Of two errors the first is the one to tell.
@@ -281,9 +278,15 @@ impl Executor {
         result
     }
 
-    fn append(&mut self, operation: &Operation, watch: &mut Watch) -> Result<(), Errno> {
+    fn append(
+        &mut self,
+        operation: &Operation,
+        offset: u64,
+        length: u64,
+        watch: &mut Watch,
+    ) -> Result<(), Errno> {
         let file = self.open_file(operation, OFlags::WRONLY)?;
-        let result = self.extend(file.as_fd(), operation, watch);
+        let result = self.extend(file.as_fd(), operation, offset, length, watch);
         if result.is_err() {
             let _ = fs::ftruncate(&file, operation.size);
         }
@@ -295,19 +298,15 @@ impl Executor {
         &mut self,
         file: BorrowedFd<'_>,
         operation: &Operation,
+        offset: u64,
+        length: u64,
         watch: &mut Watch,
     ) -> Result<(), Errno> {
         match self.options.write_mode {
-            WriteMode::Fast => allocate(file, FallocateFlags::empty(), operation.offset, operation.length),
-            WriteMode::Buffered | WriteMode::Direct => write_range(
-                file,
-                &mut self.buffer,
-                operation,
-                operation.offset,
-                operation.length,
-                true,
-                watch,
-            ),
+            WriteMode::Fast => allocate(file, FallocateFlags::empty(), offset, length),
+            WriteMode::Buffered | WriteMode::Direct => {
+                write_range(file, &mut self.buffer, operation, offset, length, true, watch)
+            }
         }
     }
 
@@ -342,14 +341,15 @@ impl Executor {
     }
 }
 
-/// The parent's number that `mkdir` and `rmdir` carry as their offset.
-fn parent_of(operation: &Operation) -> Result<u32, Errno> {
-    u32::try_from(operation.offset).map_err(|_| Errno::INVAL)
-}
-
-/// What `mkdir` makes and `rmdir` removes.
-fn directory_of(operation: &Operation) -> Result<Directory, Errno> {
-    Ok(Directory { number: operation.place.directory, parent: parent_of(operation)? })
+/// Offset and length of the first range that an operation writes.
+fn first_write(operation: &Operation) -> Option<(u64, u64)> {
+    match operation.action {
+        Action::Create { length } => Some((0, length)),
+        Action::Append { offset, length } => Some((offset, length)),
+        Action::Overwrite => Some((0, operation.size)),
+        Action::RandomWrite { .. } => operation.accesses().next(),
+        _ => None,
+    }
 }
 
 fn set_name(name: &mut Vec<u8>, number: u64) {
@@ -357,19 +357,9 @@ fn set_name(name: &mut Vec<u8>, number: u64) {
     write_file_name(name, number);
 }
 
-/// Bytes of an access at `offset`: `length`, cut at the end of the file.
-fn access_length(operation: &Operation, offset: u64) -> u64 {
-    operation.length.min(operation.size.saturating_sub(offset))
-}
-
 /// The next chunk of a transfer of which `left` bytes are left.
 fn chunk_of(left: u64) -> usize {
     usize::try_from(left).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES))
-}
-
-fn fill_first(buffer: &mut AlignedBuffer, operation: &Operation, length: u64) {
-    let chunk = chunk_of(length);
-    fsage_content::fill(&mut buffer[..chunk], operation.file, operation.offset, operation.version);
 }
 
 fn write_range(

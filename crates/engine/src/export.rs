@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind as K};
+use fsage_model::operation::{Action, BLOCK_BYTES, DirectoryEntry, Operation, OperationKind as K};
 use fsage_model::problem::{EXIT_FAILED, Explain};
 use serde::{Deserialize, Serialize};
 
 use crate::csv::{HEADING, quoted};
 use crate::trace::{Reader, Record, TraceError};
-use crate::tree::{Directory, DirectoryTree};
+use crate::tree::DirectoryTree;
 
 /// A format that traces can be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,11 +107,7 @@ impl Exporter {
         else {
             return Ok(());
         };
-        match (operation.kind, u32::try_from(operation.offset)) {
-            (K::Mkdir, Ok(parent)) => tree.insert(Directory { number: operation.place.directory, parent }),
-            (K::Rmdir, _) => tree.remove(operation.place.directory),
-            _ => {}
-        }
+        tree.follow(operation);
         Ok(())
     }
 
@@ -119,31 +115,30 @@ impl Exporter {
         *self.report.left_out.entry(reason.to_owned()).or_default() += 1;
     }
 
-    /// Path of an operation's object, or of its target.
-    fn path(&self, record: &Record, target: bool) -> String {
+    /// A path in a thread's tree.
+    fn path(&self, thread: u32, write: impl FnOnce(&DirectoryTree, &mut Vec<u8>)) -> String {
         let mut path = self.prefix.clone();
         path.push(b'/');
-        if let Some(tree) = usize::try_from(record.thread).ok().and_then(|thread| self.trees.get(thread)) {
-            let operation = &record.operation;
-            match operation.kind {
-                K::Mkdir | K::Rmdir => {
-                    tree.write_directory_path(&mut path, u32::try_from(operation.offset).unwrap_or(0));
-                    path.push(b'/');
-                    crate::tree::write_directory_name(&mut path, operation.place.directory);
-                }
-                _ => tree.write_path(&mut path, if target { operation.target } else { operation.place }),
-            }
+        if let Some(tree) = usize::try_from(thread).ok().and_then(|thread| self.trees.get(thread)) {
+            write(tree, &mut path);
         }
         String::from_utf8_lossy(&path).into_owned()
     }
 
+    /// Path of an operation's object.
+    fn object(&self, record: &Record) -> String {
+        self.path(record.thread, |tree, path| tree.write_object_path(path, &record.operation))
+    }
+
     fn csv(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
-        let path = quoted(&self.path(record, false));
-        let target = match record.operation.kind {
-            K::Rename | K::Link | K::Symlink => quoted(&self.path(record, true)),
+        let path = quoted(&self.object(record));
+        let operation = &record.operation;
+        let target = match operation.action {
+            Action::Rename { target } | Action::Link { target } | Action::Symlink { target } => {
+                quoted(&self.path(record.thread, |tree, path| tree.write_path(path, target)))
+            }
             _ => String::new(),
         };
-        let operation = &record.operation;
         let (seconds, ns) = (record.start_ns / 1_000_000_000, record.start_ns % 1_000_000_000);
         let lines = &mut self.report.lines;
         let mut line = |name: &str, offset: Option<u64>, length: Option<u64>| {
@@ -152,29 +147,29 @@ impl Exporter {
             let (offset, length) = (text(offset), text(length));
             writeln!(out, "{seconds}.{ns:09},{name},{path},{offset},{length},{target}")
         };
-        let name = operation.kind.name();
-        match operation.kind {
-            K::Create => line(name, None, Some(operation.length)),
-            K::Append => {
-                let (offset, length) = appended(operation);
+        let name = operation.kind().name();
+        match operation.action {
+            Action::Create { length } => line(name, None, Some(length)),
+            Action::Append { offset, length } => {
+                let (offset, length) = appended(operation.size, offset, length);
                 line("write", Some(offset), Some(length))
             }
-            K::RandomWrite | K::RandomRead => {
-                let name = if operation.kind == K::RandomWrite { "write" } else { "read" };
+            Action::RandomWrite { .. } | Action::RandomRead { .. } => {
+                let name = if operation.kind() == K::RandomWrite { "write" } else { "read" };
                 accesses(operation).try_for_each(|(offset, length)| line(name, Some(offset), Some(length)))
             }
-            K::Truncate => line(name, None, Some(operation.offset)),
-            K::Fallocate => line(name, Some(operation.offset), Some(operation.length)),
-            K::Rename
-            | K::Link
-            | K::Symlink
-            | K::Read
-            | K::Overwrite
-            | K::Delete
-            | K::Mkdir
-            | K::Rmdir
-            | K::Fsync
-            | K::Fdatasync => line(name, None, None),
+            Action::Truncate { new_size } => line(name, None, Some(new_size)),
+            Action::Fallocate { offset, length } => line(name, Some(offset), Some(length)),
+            Action::Rename { .. }
+            | Action::Link { .. }
+            | Action::Symlink { .. }
+            | Action::Read { .. }
+            | Action::Overwrite
+            | Action::Delete
+            | Action::Mkdir { .. }
+            | Action::Rmdir { .. }
+            | Action::Fsync
+            | Action::Fdatasync => line(name, None, None),
         }
     }
 
@@ -182,32 +177,33 @@ impl Exporter {
         let operation = &record.operation;
         let file = (record.thread, operation.place);
         let at = record.start_ns / 1000;
-        let (action, ranges): (&str, Vec<(u64, u64)>) = match operation.kind {
-            K::Create | K::Overwrite => ("write", vec![(0, operation.length)]),
-            K::Append => ("write", vec![appended(operation)]),
-            K::RandomWrite => ("write", accesses(operation).collect()),
-            K::Read => ("read", vec![(0, operation.size)]),
-            K::RandomRead => ("read", accesses(operation).collect()),
-            K::Fsync => ("sync", vec![(0, 0)]),
-            K::Fdatasync => ("datasync", vec![(0, 0)]),
-            K::Delete | K::Rename => {
+        let (action, ranges): (&str, Vec<(u64, u64)>) = match operation.action {
+            Action::Create { length } => ("write", vec![(0, length)]),
+            Action::Overwrite => ("write", vec![(0, operation.size)]),
+            Action::Append { offset, length } => ("write", vec![appended(operation.size, offset, length)]),
+            Action::RandomWrite { .. } => ("write", accesses(operation).collect()),
+            Action::Read { .. } => ("read", vec![(0, operation.size)]),
+            Action::RandomRead { .. } => ("read", accesses(operation).collect()),
+            Action::Fsync => ("sync", vec![(0, 0)]),
+            Action::Fdatasync => ("datasync", vec![(0, 0)]),
+            Action::Delete | Action::Rename { .. } => {
                 if self.added.remove(&file) {
                     self.report.lines += 1;
-                    writeln!(out, "{at} {} close", self.path(record, false))?;
+                    writeln!(out, "{at} {} close", self.object(record))?;
                 }
                 self.left_out("an iolog knows no names that come and go");
                 return Ok(());
             }
-            K::Truncate | K::Fallocate => {
+            Action::Truncate { .. } | Action::Fallocate { .. } => {
                 self.left_out("an iolog knows no sizes");
                 return Ok(());
             }
-            K::Mkdir | K::Rmdir | K::Symlink | K::Link => {
+            Action::Mkdir { .. } | Action::Rmdir { .. } | Action::Symlink { .. } | Action::Link { .. } => {
                 self.left_out("an iolog knows no names that come and go");
                 return Ok(());
             }
         };
-        let path = self.path(record, false);
+        let path = self.object(record);
         if self.added.insert(file) {
             self.report.lines += 2;
             writeln!(out, "{at} {path} add\n{at} {path} open")?;
@@ -224,19 +220,16 @@ impl Exporter {
 }
 
 /// Bytes that an append adds: from the old end on, unless it begins before the last block.
-fn appended(operation: &Operation) -> (u64, u64) {
-    let end = operation.offset.saturating_add(operation.length);
-    let boundary = operation.size & !(fsage_model::operation::BLOCK_BYTES - 1);
-    let from = if operation.offset == boundary { operation.size } else { operation.offset };
+fn appended(size: u64, offset: u64, length: u64) -> (u64, u64) {
+    let end = offset.saturating_add(length);
+    let boundary = size & !(BLOCK_BYTES - 1);
+    let from = if offset == boundary { size } else { offset };
     (from, end.saturating_sub(from))
 }
 
-/// Offset and length of each access of a random read or write, cut at the end of the file.
-fn accesses(operation: &Operation) -> impl Iterator<Item = (u64, u64)> + '_ {
-    (0..operation.accesses.max(1))
-        .map(|access| operation.access(access))
-        .map(|offset| (offset, operation.length.min(operation.size.saturating_sub(offset))))
-        .filter(|(_, length)| *length > 0)
+/// Offset and length of each access of a random read or write that touches a byte.
+fn accesses(operation: &Operation) -> impl Iterator<Item = (u64, u64)> {
+    operation.accesses().filter(|(_, length)| *length > 0)
 }
 
 impl Explain for ExportError {

@@ -104,7 +104,7 @@ pub fn import(
     let Survey { needs, directories, .. } = survey(first);
     let mut mapper = Mapper::new(options.below.as_deref(), Some(&needs));
     let prelude = mapper.prelude();
-    let prelude_bytes = prelude.iter().map(|record| record.operation.length).sum();
+    let prelude_bytes = prelude.iter().map(|record| record.operation.length()).sum();
     let mut origin = Origin { program: program.name().to_owned(), ..Origin::default() };
     let preamble = Preamble {
         load: load(),

@@ -23,7 +23,7 @@ use fsage_model::lockstep::LockstepResult;
 use fsage_model::lockstep::LockstepSpec;
 use fsage_model::lockstep::Round;
 use fsage_model::lockstep::VolumeRound;
-use fsage_model::operation::{Operation, OperationKind};
+use fsage_model::operation::{Action, Operation};
 use fsage_model::protocol::FailureKind;
 
 use crate::disk::Clock;
@@ -88,7 +88,7 @@ impl Divergence {
             "{} went another way at operation {}: {} of file {:x} in directory {} failed with {} there and not on the first volume",
             self.directory.display(),
             self.operation,
-            self.what.kind.name(),
+            self.what.kind().name(),
             self.what.file,
             self.what.place.directory,
             fsage_sys::errno::name(self.errno)
@@ -339,9 +339,9 @@ impl Lockstep {
 
 /// Bytes that a successful operation takes away from files.
 fn bytes_deleted(operation: &Operation) -> u64 {
-    match operation.kind {
-        OperationKind::Delete => operation.size,
-        OperationKind::Truncate => operation.size.saturating_sub(operation.offset),
+    match operation.action {
+        Action::Delete => operation.size,
+        Action::Truncate { new_size } => operation.size.saturating_sub(new_size),
         _ => 0,
     }
 }

@@ -19,7 +19,7 @@ pub use shape::{Shape, ShapeError, walk};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use fsage_model::operation::DirectoryEntry;
+use fsage_model::operation::{Action, DirectoryEntry, Operation};
 use fsage_model::quantity::index;
 
 /// One directory of a thread's tree.
@@ -133,6 +133,16 @@ impl DirectoryTree {
         self.parents[n] = directory.parent;
     }
 
+    /// Follows an operation that succeeded.
+    pub fn follow(&mut self, operation: &Operation) {
+        let number = operation.place.directory;
+        match operation.action {
+            Action::Mkdir { parent } => self.insert(Directory { number, parent }),
+            Action::Rmdir { .. } => self.remove(number),
+            _ => {}
+        }
+    }
+
     /// Takes a directory out; the top stays.
     pub fn remove(&mut self, number: u32) {
         if number != 0
@@ -188,6 +198,18 @@ impl DirectoryTree {
         self.write_directory_path(path, place.directory);
         path.push(b'/');
         write_file_name(path, place.name);
+    }
+
+    /// Appends the path of an operation's object below the load's directory, be it a file or a directory.
+    pub fn write_object_path(&self, path: &mut Vec<u8>, operation: &Operation) {
+        match operation.action {
+            Action::Mkdir { parent } | Action::Rmdir { parent } => {
+                self.write_directory_path(path, parent);
+                path.push(b'/');
+                write_directory_name(path, operation.place.directory);
+            }
+            _ => self.write_path(path, operation.place),
+        }
     }
 
     /// Appends what a symbolic link in directory `from` says to point to `target`: up to the load's directory

@@ -9,7 +9,7 @@ use fsage_engine::replay::{ReplayError, run_with};
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
 use fsage_engine::tree;
 use fsage_model::load::{LoadSpec, Probe, StopSpec, Tick, WriteMode};
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind as K, Outcome};
+use fsage_model::operation::{Action, DirectoryEntry, Operation, OperationKind as K, Outcome};
 use fsage_model::replay::{ReplayOptions, ReplayResult, Speed};
 use fsage_model::size::Bytes;
 use fsage_model::warning::Warning;
@@ -83,19 +83,13 @@ fn replay(
     run_with(path, &directory, options, &Control::new(), &mut NoSink)
 }
 
-fn operation(kind: K, name: u64, length: u64) -> Operation {
-    Operation {
-        kind,
-        file: name + 1,
-        place: DirectoryEntry { directory: 0, name },
-        target: DirectoryEntry::default(),
-        offset: 0,
-        length,
-        size: if kind == K::Create { 0 } else { 4096 },
-        version: 1,
-        accesses: 1,
-    }
+/// A file of 4 KiB; its identity is one more than its name.
+fn operation(action: Action, name: u64) -> Operation {
+    let size = if action == CREATE { 0 } else { 4096 };
+    Operation { action, file: name + 1, place: DirectoryEntry { directory: 0, name }, size, version: 1 }
 }
+
+const CREATE: Action = Action::Create { length: 4096 };
 
 /// A trace made by hand, of one thread.
 fn written(below: &Path, rows: &[(Operation, u64)], checkpoints: &[Checkpoint]) -> PathBuf {
@@ -146,10 +140,10 @@ fn a_wrong_digest_and_a_failure_are_told_with_their_place() {
     let folder = folder();
     let digest = "00000000000000000000000000000007".parse().unwrap();
     let rows = [
-        (operation(K::Create, 1, 4096), 0),
+        (operation(CREATE, 1), 0),
         // Nobody has made it.
-        (operation(K::Delete, 2, 0), 0),
-        (operation(K::Read, 1, 0), 0),
+        (operation(Action::Delete, 2), 0),
+        (operation(Action::Read { length: 0 }, 1), 0),
     ];
     let path = written(folder.path(), &rows, &[Checkpoint { thread: 0, sequence: 3, digest }]);
     let options = ReplayOptions { verify: true, ..ReplayOptions::default() };
@@ -166,7 +160,7 @@ fn a_wrong_digest_and_a_failure_are_told_with_their_place() {
 #[test]
 fn recorded_times_are_kept_and_lateness_is_told() {
     let folder = folder();
-    let rows: Vec<_> = (0..20).map(|name| (operation(K::Create, name, 4096), name * 10_000_000)).collect();
+    let rows: Vec<_> = (0..20).map(|name| (operation(CREATE, name), name * 10_000_000)).collect();
     let path = written(folder.path(), &rows, &[]);
     for (name, speed, at_least_ns) in
         [("recorded", Speed::Times(1.0), 190_000_000), ("twice", Speed::Times(2.0), 95_000_000)]
@@ -256,7 +250,7 @@ fn fsage_content_block() -> Vec<u8> {
 fn a_state_of_another_replay_is_refused() {
     let folder = folder();
     let (path, _) = record(folder.path(), 40_000);
-    let other = written(folder.path(), &[(operation(K::Create, 1, 4096), 0)], &[]);
+    let other = written(folder.path(), &[(operation(CREATE, 1), 0)], &[]);
     let directory = folder.path().join("again");
     std::fs::create_dir(&directory).unwrap();
     let options =

@@ -86,7 +86,7 @@ fn run(spec: &WorkloadSpec, directory: &Path) -> [u32; 16] {
         let outcome = executor.execute(&operation).outcome;
         assert_eq!(outcome.errno, 0, "{operation:?}");
         workload.completed(&operation, &outcome);
-        counts[operation.kind as usize] += 1;
+        counts[operation.kind() as usize] += 1;
     }
     assert_eq!(walk(directory).expect("it can be read"), workload.shape(), "{spec:?}");
     counts

@@ -67,6 +67,12 @@ impl OperationKind {
         Self::Fdatasync,
     ];
 
+    /// Whether it writes data of a new version into a file that is there.
+    #[must_use]
+    pub const fn writes_again(self) -> bool {
+        matches!(self, Self::Append | Self::RandomWrite | Self::Overwrite)
+    }
+
     /// The name used in files, flags and charts.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -91,8 +97,8 @@ impl OperationKind {
     }
 }
 
-/// A name in a directory: the number of a directory of the thread's tree and a number the name is made of. Name
-/// numbers are never used twice by a thread.
+/// A name in a directory: the number of a directory of the thread's tree and a number the name is made of.
+/// Name numbers are never used twice by a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DirectoryEntry {
     /// Directory number within the thread's tree; 0 is the thread's own top directory.
@@ -101,29 +107,172 @@ pub struct DirectoryEntry {
     pub name: u64,
 }
 
+/// What is done, with what only operations of its kind have. Ranges are in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Make a file of `length` bytes.
+    Create {
+        /// Bytes written.
+        length: u64,
+    },
+    /// Write from the last block boundary within the file to beyond its end.
+    Append {
+        /// Where the range begins.
+        offset: u64,
+        /// Bytes written.
+        length: u64,
+    },
+    /// Write at random places: [`Operation::accesses`].
+    RandomWrite {
+        /// Where the first access begins.
+        offset: u64,
+        /// Bytes of each access.
+        length: u64,
+        /// How many; 0 counts as 1.
+        accesses: u32,
+    },
+    /// Rewrite the whole file.
+    Overwrite,
+    /// Cut the file.
+    Truncate {
+        /// Its size afterwards.
+        new_size: u64,
+    },
+    /// Reserve space.
+    Fallocate {
+        /// Where the range begins.
+        offset: u64,
+        /// Bytes reserved.
+        length: u64,
+    },
+    /// Read the whole file.
+    Read {
+        /// The bytes that a trace says are read: the file's size; 0 in an imported trace.
+        length: u64,
+    },
+    /// Read at random places: [`Operation::accesses`].
+    RandomRead {
+        /// Where the first access begins.
+        offset: u64,
+        /// Bytes of each access.
+        length: u64,
+        /// How many; 0 counts as 1.
+        accesses: u32,
+    },
+    /// Unlink the file.
+    Delete,
+    /// Give the file another name.
+    Rename {
+        /// The new name.
+        target: DirectoryEntry,
+    },
+    /// Make the directory.
+    Mkdir {
+        /// Number of the directory that it is made in.
+        parent: u32,
+    },
+    /// Remove the directory.
+    Rmdir {
+        /// Number of the directory that it is in.
+        parent: u32,
+    },
+    /// Make a symbolic link to the file.
+    Symlink {
+        /// Name of the link.
+        target: DirectoryEntry,
+    },
+    /// Make a hard link to the file.
+    Link {
+        /// The further name.
+        target: DirectoryEntry,
+    },
+    /// `fsync` of the file.
+    Fsync,
+    /// `fdatasync` of the file.
+    Fdatasync,
+}
+
+/// What an action has besides its kind, in the columns of a trace. What a kind does not use is 0; `accesses`
+/// is 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ActionColumns {
+    /// The new name of `rename`, `link` and `symlink`.
+    pub target: DirectoryEntry,
+    /// Where a range begins; the new size of `truncate`, the parent of `mkdir` and `rmdir`.
+    pub offset: u64,
+    /// Bytes of a range.
+    pub length: u64,
+    /// Accesses of a random read or write.
+    pub accesses: u32,
+}
+
+impl Action {
+    /// What is done.
+    #[must_use]
+    pub const fn kind(&self) -> OperationKind {
+        match self {
+            Self::Create { .. } => OperationKind::Create,
+            Self::Append { .. } => OperationKind::Append,
+            Self::RandomWrite { .. } => OperationKind::RandomWrite,
+            Self::Overwrite => OperationKind::Overwrite,
+            Self::Truncate { .. } => OperationKind::Truncate,
+            Self::Fallocate { .. } => OperationKind::Fallocate,
+            Self::Read { .. } => OperationKind::Read,
+            Self::RandomRead { .. } => OperationKind::RandomRead,
+            Self::Delete => OperationKind::Delete,
+            Self::Rename { .. } => OperationKind::Rename,
+            Self::Mkdir { .. } => OperationKind::Mkdir,
+            Self::Rmdir { .. } => OperationKind::Rmdir,
+            Self::Symlink { .. } => OperationKind::Symlink,
+            Self::Link { .. } => OperationKind::Link,
+            Self::Fsync => OperationKind::Fsync,
+            Self::Fdatasync => OperationKind::Fdatasync,
+        }
+    }
+
+    /// The action that a row of a trace says. A parent beyond all numbers becomes the largest one.
+    #[must_use]
+    pub fn from_columns(kind: OperationKind, columns: ActionColumns) -> Self {
+        let ActionColumns { target, offset, length, accesses } = columns;
+        let parent = u32::try_from(offset).unwrap_or(u32::MAX);
+        match kind {
+            OperationKind::Create => Self::Create { length },
+            OperationKind::Append => Self::Append { offset, length },
+            OperationKind::RandomWrite => Self::RandomWrite { offset, length, accesses },
+            OperationKind::Overwrite => Self::Overwrite,
+            OperationKind::Truncate => Self::Truncate { new_size: offset },
+            OperationKind::Fallocate => Self::Fallocate { offset, length },
+            OperationKind::Read => Self::Read { length },
+            OperationKind::RandomRead => Self::RandomRead { offset, length, accesses },
+            OperationKind::Delete => Self::Delete,
+            OperationKind::Rename => Self::Rename { target },
+            OperationKind::Mkdir => Self::Mkdir { parent },
+            OperationKind::Rmdir => Self::Rmdir { parent },
+            OperationKind::Symlink => Self::Symlink { target },
+            OperationKind::Link => Self::Link { target },
+            OperationKind::Fsync => Self::Fsync,
+            OperationKind::Fdatasync => Self::Fdatasync,
+        }
+    }
+}
+
 /// One operation with everything needed to do it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// What is done.
-    pub kind: OperationKind,
+    pub action: Action,
     /// Identity of the file's content (unique over all threads, never reused); 0 for directories.
     pub file: u64,
     /// The object.
     pub place: DirectoryEntry,
-    /// Destination of `rename`, new name of `link` and `symlink`; else the default.
-    pub target: DirectoryEntry,
-    /// Byte offset of the (first) access; for `truncate` the new size; for `mkdir` and `rmdir` the parent
-    /// directory's number.
-    pub offset: u64,
-    /// Bytes moved by each access.
-    pub length: u64,
     /// Size of the file before the operation.
     pub size: u64,
     /// Version written into the data by this operation.
     pub version: u32,
-    /// Accesses of a random read or write: the first at `offset`, the others by [`Operation::access`].
-    pub accesses: u32,
 }
+
+// Generated, recorded and replayed by the million: one cache line.
+const _: () = assert!(size_of::<Operation>() == 64);
 
 /// How an operation went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -141,20 +290,69 @@ pub const BLOCK_BYTES: u64 = 4096;
 pub const ACCESSES_LIMIT: u32 = 1 << 16;
 
 impl Operation {
-    /// Offset of access `n` (0-based) of a random read or write: a block-aligned place inside the file,
-    /// derived from the operation alone so that it need not be recorded.
+    /// Makes or removes the directory of that number.
     #[must_use]
-    pub const fn access(&self, n: u32) -> u64 {
-        if n == 0 {
-            return self.offset;
+    pub const fn on_directory(action: Action, number: u32) -> Self {
+        Self { action, file: 0, place: DirectoryEntry { directory: number, name: 0 }, size: 0, version: 0 }
+    }
+
+    /// What is done.
+    #[must_use]
+    pub const fn kind(&self) -> OperationKind {
+        self.action.kind()
+    }
+
+    /// Bytes that it writes, reserves or reads; those of each access of a random one.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.columns().length
+    }
+
+    /// The action in the columns of a trace.
+    #[must_use]
+    pub fn columns(&self) -> ActionColumns {
+        let columns = ActionColumns { accesses: 1, ..ActionColumns::default() };
+        match self.action {
+            Action::Create { length } | Action::Read { length } => ActionColumns { length, ..columns },
+            Action::Append { offset, length } | Action::Fallocate { offset, length } => {
+                ActionColumns { offset, length, ..columns }
+            }
+            Action::RandomWrite { offset, length, accesses }
+            | Action::RandomRead { offset, length, accesses } => {
+                ActionColumns { offset, length, accesses, ..columns }
+            }
+            Action::Overwrite => ActionColumns { length: self.size, ..columns },
+            Action::Truncate { new_size } => ActionColumns { offset: new_size, ..columns },
+            Action::Rename { target } | Action::Symlink { target } | Action::Link { target } => {
+                ActionColumns { target, ..columns }
+            }
+            Action::Mkdir { parent } | Action::Rmdir { parent } => {
+                ActionColumns { offset: u64::from(parent), ..columns }
+            }
+            Action::Delete | Action::Fsync | Action::Fdatasync => columns,
         }
-        let blocks = self.size.div_ceil(BLOCK_BYTES);
-        let reach = self.length.div_ceil(BLOCK_BYTES);
+    }
+
+    /// Offset and length of each access of a random read or write, cut at the end of the file: the first where
+    /// the action says, the others at block-aligned places inside the file, derived from the operation alone so
+    /// that they need not be recorded. Nothing for other actions.
+    pub fn accesses(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let (first, length, count) = match self.action {
+            Action::RandomWrite { offset, length, accesses }
+            | Action::RandomRead { offset, length, accesses } => (offset, length, accesses.max(1)),
+            _ => (0, 0, 0),
+        };
+        let Self { file, size, version, .. } = *self;
+        let blocks = size.div_ceil(BLOCK_BYTES);
+        let reach = length.div_ceil(BLOCK_BYTES);
         let places = if blocks > reach { blocks - reach + 1 } else { 1 };
-        // SplitMix64 finaliser (Steele, Lea & Flood 2014) over what identifies the access.
-        let mut z = self.file ^ (self.offset << 1) ^ ((self.version as u64) << 40) ^ ((n as u64) << 20);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % places) * BLOCK_BYTES
+        (0..count).map(move |n| {
+            // SplitMix64 finaliser (Steele, Lea & Flood 2014) over what identifies the access.
+            let mut z = file ^ (first << 1) ^ (u64::from(version) << 40) ^ (u64::from(n) << 20);
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            let offset = if n == 0 { first } else { ((z ^ (z >> 31)) % places) * BLOCK_BYTES };
+            (offset, length.min(size.saturating_sub(offset)))
+        })
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use fsage_bench::mix;
 use fsage_engine::tree::{Directory, DirectoryTree, write_file_name};
 use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
-use fsage_model::operation::{Operation, OperationKind as K, Outcome};
+use fsage_model::operation::{Action, Operation, OperationKind as K, Outcome};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::clock;
 use rustix::fd::{AsFd, OwnedFd};
@@ -79,17 +79,18 @@ impl Plan {
     fn add(&mut self, operation: &Operation) -> io::Result<()> {
         let mut name = Vec::new();
         write_file_name(&mut name, operation.place.name);
-        let length = match operation.kind {
-            K::RandomWrite => operation.length.min(operation.size - operation.offset),
+        let (offset, length) = match operation.action {
+            Action::RandomWrite { offset, length, .. } => (offset, length.min(operation.size - offset)),
             // As the executor does: whole blocks, what is beyond the end is not read.
-            K::Read => operation.size.next_multiple_of(4096),
-            _ => operation.length,
+            Action::Read { .. } => (0, operation.size.next_multiple_of(4096)),
+            Action::Truncate { new_size } => (new_size, 0),
+            _ => (operation.columns().offset, operation.length()),
         };
         self.steps.push(Step {
-            kind: operation.kind,
+            kind: operation.kind(),
             directory: usize::try_from(operation.place.directory).map_err(io::Error::other)?,
             name: self.names.len(),
-            offset: operation.offset,
+            offset,
             length: usize::try_from(length).map_err(io::Error::other)?,
         });
         self.names.push(CString::new(name)?);

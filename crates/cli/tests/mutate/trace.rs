@@ -6,7 +6,7 @@ use fsage_engine::load::{self, LoadSink, NoSink};
 use fsage_engine::replay::run_with;
 use fsage_engine::trace::{self, Checkpoint, Preamble, Record, TraceWriter};
 use fsage_model::load::{LoadSpec, Probe, Tick};
-use fsage_model::operation::{DirectoryEntry, OperationKind};
+use fsage_model::operation::{Action, DirectoryEntry, OperationKind};
 use fsage_model::replay::ReplayOptions;
 use fsage_model::warning::Warning;
 
@@ -86,21 +86,23 @@ fn change(dice: &mut Dice, record: &mut Record) {
     let number = bytes::word(dice);
     let narrow = u32::try_from(number & 0xffff_ffff).unwrap();
     let operation = &mut record.operation;
+    let (mut kind, mut columns) = (operation.kind(), operation.columns());
     match dice.below(13) {
-        0 => operation.kind = *dice.of(&OperationKind::ALL),
+        0 => kind = *dice.of(&OperationKind::ALL),
         1 => operation.file = number,
         2 => operation.place = DirectoryEntry { directory: narrow, ..operation.place },
         3 => operation.place = DirectoryEntry { name: number, ..operation.place },
-        4 => operation.target = DirectoryEntry { directory: narrow, name: number },
-        5 => operation.offset = number,
-        6 => operation.length = number,
+        4 => columns.target = DirectoryEntry { directory: narrow, name: number },
+        5 => columns.offset = number,
+        6 => columns.length = number,
         7 => operation.size = number,
         8 => operation.version = narrow,
-        9 => operation.accesses = narrow,
+        9 => columns.accesses = narrow,
         10 => record.thread = narrow,
         11 => record.sequence = number,
         _ => record.start_ns = number,
     }
+    record.operation.action = Action::from_columns(kind, columns);
 }
 
 impl Format for Traces {

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind};
+use fsage_model::operation::{Action, DirectoryEntry, Operation};
 use fsage_sys::{fiemap, xfs};
 use rustix::fd::{AsFd, BorrowedFd};
 
@@ -32,19 +32,23 @@ impl Settler {
 
     /// Takes note of an operation that was done.
     pub(super) fn note(&mut self, operation: &Operation, top: BorrowedFd<'_>) {
-        use OperationKind as K;
-        match operation.kind {
-            K::Create | K::Append | K::Overwrite | K::RandomWrite | K::Truncate | K::Fallocate => {
+        match operation.action {
+            Action::Create { .. }
+            | Action::Append { .. }
+            | Action::Overwrite
+            | Action::RandomWrite { .. }
+            | Action::Truncate { .. }
+            | Action::Fallocate { .. } => {
                 self.turns += 1;
                 let turn = self.turns;
                 self.written.entry(operation.file).or_insert((turn, operation.place)).1 = operation.place;
             }
-            K::Rename => {
+            Action::Rename { target } => {
                 if let Some(written) = self.written.get_mut(&operation.file) {
-                    written.1 = operation.target;
+                    written.1 = target;
                 }
             }
-            K::Delete => {
+            Action::Delete => {
                 self.written.remove(&operation.file);
                 self.frees_at_once = self.frees_at_once || xfs::free_unlinked(top).is_err();
             }
@@ -70,27 +74,22 @@ impl Settler {
 mod tests {
     use super::*;
 
-    fn operation(kind: OperationKind, file: u64, name: u64) -> Operation {
-        let place = DirectoryEntry { name, ..DirectoryEntry::default() };
-        let (target, offset, length) = (DirectoryEntry { name: 99, ..place }, 0, 1);
-        Operation { kind, file, place, target, offset, length, size: 0, version: 1, accesses: 1 }
-    }
-
     #[test]
     fn files_are_written_out_in_the_order_of_their_first_write() {
-        use OperationKind as K;
         let folder = std::fs::File::open("/proc").unwrap();
         let mut settler = Settler::new();
-        for (kind, file, name) in [
-            (K::Create, 7, 1),
-            (K::Append, 3, 2),
-            (K::Read, 4, 3),
-            (K::RandomWrite, 7, 1),
-            (K::Create, 5, 4),
-            (K::Rename, 3, 2),
-            (K::Delete, 5, 4),
+        let target = DirectoryEntry { directory: 0, name: 99 };
+        for (action, file, name) in [
+            (Action::Create { length: 1 }, 7, 1),
+            (Action::Append { offset: 0, length: 1 }, 3, 2),
+            (Action::Read { length: 1 }, 4, 3),
+            (Action::RandomWrite { offset: 0, length: 1, accesses: 1 }, 7, 1),
+            (Action::Create { length: 1 }, 5, 4),
+            (Action::Rename { target }, 3, 2),
+            (Action::Delete, 5, 4),
         ] {
-            settler.note(&operation(kind, file, name), folder.as_fd());
+            let place = DirectoryEntry { directory: 0, name };
+            settler.note(&Operation { action, file, place, size: 0, version: 1 }, folder.as_fd());
         }
         assert!(settler.frees_at_once);
         let names: Vec<_> = settler.take().iter().map(|place| place.name).collect();

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind, Outcome};
+use fsage_model::operation::{Action, DirectoryEntry, Operation, Outcome};
 
 use crate::trace::Record;
 use crate::tree::Directory;
@@ -227,10 +227,9 @@ impl<'a> Mapper<'a> {
 
 /// Makes a file of `length` bytes.
 const fn create(file: u64, place: DirectoryEntry, length: u64) -> Operation {
-    Operation { length, version: 1, ..plain(OperationKind::Create, file, place) }
+    Operation { version: 1, ..plain(Action::Create { length }, file, place) }
 }
 
-const fn plain(kind: OperationKind, file: u64, place: DirectoryEntry) -> Operation {
-    let target = DirectoryEntry { directory: 0, name: 0 };
-    Operation { kind, file, place, target, offset: 0, length: 0, size: 0, version: 0, accesses: 1 }
+const fn plain(action: Action, file: u64, place: DirectoryEntry) -> Operation {
+    Operation { action, file, place, size: 0, version: 0 }
 }

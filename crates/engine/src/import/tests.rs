@@ -49,7 +49,7 @@ fn strace(lines: &str) -> (ImportReport, Vec<Record>) {
 
 /// Kind, offset, length, size of each row.
 fn shapes(rows: &[Record]) -> Vec<(K, u64, u64, u64)> {
-    let shape = |o: &Operation| (o.kind, o.offset, o.length, o.size);
+    let shape = |o: &Operation| (o.kind(), o.columns().offset, o.length(), o.size);
     rows.iter().map(|row| shape(&row.operation)).collect()
 }
 
@@ -106,7 +106,7 @@ fn names_and_directories_are_followed() {
     let (report, rows) = csv(
         "0,mkdir,/d,,,\n0,create,/d/a,,1,\n0,link,/d/a,,,/b\n0,symlink,/d/a,,,/s\n0,rename,/d/a,,,/d/c\n0,create,/d/a,,2,\n0,rename,/d/a,,,/d/c\n0,rename,/d,,,/e\n0,mkdir,/e/x,,,\n0,rename,/e/x,,,/y\n0,delete,/e/c,,,\n0,rmdir,/e,,,\n0,rmdir,/y,,,\n0,delete,/s,,,\n0,delete,/b,,,\n",
     );
-    let kinds: Vec<K> = rows.iter().map(|row| row.operation.kind).collect();
+    let kinds: Vec<K> = rows.iter().map(|row| row.operation.kind()).collect();
     assert_eq!(
         kinds,
         [
@@ -125,7 +125,7 @@ fn names_and_directories_are_followed() {
         ]
     );
     // The replaced file lost its name to the new one, and kept its hard link.
-    assert_eq!(rows[6].operation.target, rows[4].operation.target);
+    assert_eq!(rows[6].operation.columns().target, rows[4].operation.columns().target);
     assert_eq!(rows[11].operation.file, rows[1].operation.file);
     assert_eq!(report.origin.left_out["directory renamed: it keeps its place in our tree"], 2);
     assert_eq!(report.origin.left_out["removed a directory out of which another was moved"], 1);
@@ -170,7 +170,7 @@ fn descriptors_positions_and_children_are_followed() {
 fn a_file_opened_to_be_made_may_have_been_there() {
     let open = "openat(AT_FDCWD, \"/w/db\", O_RDWR|O_CREAT, 0666) = 3\n";
     let (report, rows) = strace(&format!("{open}write(3, \"x\", 10) = 10\n"));
-    assert_eq!((report.prelude, rows[0].operation.length), (0, 0), "{rows:?}");
+    assert_eq!((report.prelude, rows[0].operation.length()), (0, 0), "{rows:?}");
     let (report, rows) = strace(&format!("{open}read(3, \"x\", 100) = 100\nwrite(3, \"x\", 10) = 10\n"));
     assert_eq!((report.prelude, report.prelude_bytes), (1, 110));
     assert_eq!(shapes(&rows)[1..], [(K::RandomRead, 0, 4096, 110), (K::RandomWrite, 0, 4096, 110)]);
@@ -281,15 +281,14 @@ fn effects(rows: &[Record]) -> Vec<(K, u64, u64, u64, u64)> {
     rows.iter()
         .flat_map(|row| {
             let o = row.operation;
-            let random = matches!(o.kind, K::RandomRead | K::RandomWrite);
-            (0..if random { o.accesses.max(1) } else { 1 }).filter_map(move |n| {
-                let offset = if random { o.access(n) } else { o.offset };
-                let length = if random { o.length.min(o.size.saturating_sub(offset)) } else { o.length };
-                let offset = if matches!(o.kind, K::Mkdir | K::Rmdir) { 0 } else { offset };
-                let length = if o.kind == K::Read { 0 } else { length };
+            let random = matches!(o.kind(), K::RandomRead | K::RandomWrite);
+            let whole = (o.columns().offset, o.length());
+            o.accesses().chain((!random).then_some(whole)).filter_map(move |(offset, length)| {
+                let offset = if matches!(o.kind(), K::Mkdir | K::Rmdir) { 0 } else { offset };
+                let length = if o.kind() == K::Read { 0 } else { length };
                 // What a symbolic link that is removed points to is no matter of the link.
-                let size = if o.kind == K::Delete { 0 } else { o.size };
-                (!random || length > 0).then_some((o.kind, offset, length, size, row.start_ns))
+                let size = if o.kind() == K::Delete { 0 } else { o.size };
+                (!random || length > 0).then_some((o.kind(), offset, length, size, row.start_ns))
             })
         })
         .collect()
@@ -338,7 +337,7 @@ fn what_fio_wrote_is_followed() {
     let text = include_str!("../../tests/data/import/fio-3.log");
     let count = |action: &str| text.lines().filter(|line| line.contains(action)).count();
     let (report, rows) = imported(Program::Fio, text, &ImportOptions::default()).unwrap();
-    let of = |kind: K| rows.iter().filter(|row| row.operation.kind == kind).count();
+    let of = |kind: K| rows.iter().filter(|row| row.operation.kind() == kind).count();
     assert_eq!(
         (of(K::RandomRead), of(K::RandomWrite), of(K::Fsync)),
         (count(" read "), count(" write "), count(" sync "))

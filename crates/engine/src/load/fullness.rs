@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use fsage_model::operation::{Operation, OperationKind};
+use fsage_model::operation::{Action, Operation};
 use fsage_model::quantity::share;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
@@ -109,17 +109,13 @@ impl Fullness {
 
 /// Bytes that a successful operation writes (or allocates), and reads.
 pub fn bytes_moved(operation: &Operation) -> (u64, u64) {
-    use OperationKind as K;
-    let accesses = || {
-        (0..operation.accesses.max(1))
-            .map(|access| operation.length.min(operation.size.saturating_sub(operation.access(access))))
-            .sum()
-    };
-    match operation.kind {
-        K::Create | K::Append | K::Overwrite => (operation.length, 0),
-        K::RandomWrite => (accesses(), 0),
-        K::Read => (0, operation.size),
-        K::RandomRead => (0, accesses()),
+    let accesses = || operation.accesses().map(|(_, length)| length).sum();
+    match operation.action {
+        Action::Create { length } | Action::Append { length, .. } => (length, 0),
+        Action::Overwrite => (operation.size, 0),
+        Action::RandomWrite { .. } => (accesses(), 0),
+        Action::Read { .. } => (0, operation.size),
+        Action::RandomRead { .. } => (0, accesses()),
         _ => (0, 0),
     }
 }
@@ -129,15 +125,13 @@ mod tests {
     use super::*;
     use fsage_model::operation::DirectoryEntry;
 
-    fn operation(kind: OperationKind, offset: u64, length: u64, size: u64) -> Operation {
-        let place = DirectoryEntry::default();
-        Operation { kind, file: 1, place, target: place, offset, length, size, version: 1, accesses: 1 }
-    }
-
     #[test]
     fn bytes_stop_at_the_end_of_the_file() {
-        assert_eq!(bytes_moved(&operation(OperationKind::RandomRead, 4096, 4096, 5000)), (0, 904));
-        assert_eq!(bytes_moved(&operation(OperationKind::Create, 0, 77, 0)), (77, 0));
+        let of = |action, size| {
+            bytes_moved(&Operation { action, file: 1, place: DirectoryEntry::default(), size, version: 1 })
+        };
+        assert_eq!(of(Action::RandomRead { offset: 4096, length: 4096, accesses: 1 }, 5000), (0, 904));
+        assert_eq!(of(Action::Create { length: 77 }, 0), (77, 0));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crossbeam_channel::bounded;
-use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind};
+use fsage_model::operation::{Action, BLOCK_BYTES, Operation};
 use fsage_sys::aligned::AlignedBuffer;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -101,17 +101,8 @@ pub fn write_live<S: Source>(
 
 /// Writes a file as it is, from its beginning to its end.
 fn whole(file: &LiveFile) -> Operation {
-    Operation {
-        kind: OperationKind::Overwrite,
-        file: file.file,
-        place: file.place,
-        target: DirectoryEntry::default(),
-        offset: 0,
-        length: file.size,
-        size: file.size,
-        version: file.version,
-        accesses: 1,
-    }
+    let LiveFile { file, place, size, version, .. } = *file;
+    Operation { action: Action::Overwrite, file, place, size, version }
 }
 
 fn write(

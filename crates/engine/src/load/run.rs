@@ -205,7 +205,7 @@ mod tests {
     use crate::load::source::Step;
     use crate::workload::{Feedback, LiveFile};
     use fsage_model::load::{AgeTarget, StopReason, StopSpec, WriteMode};
-    use fsage_model::operation::{DirectoryEntry, Operation, OperationKind, Outcome};
+    use fsage_model::operation::{Action, DirectoryEntry, Operation, Outcome};
     use fsage_model::workload::{DriftSpec, UtilisationSpec};
 
     /// Makes directories until it ends, or panics.
@@ -223,17 +223,8 @@ mod tests {
                 return Step::End;
             };
             self.left = left;
-            Step::Do(Operation {
-                kind: OperationKind::Mkdir,
-                file: 0,
-                place: DirectoryEntry { directory: if self.same { 1 } else { left + 1 }, name: 0 },
-                target: DirectoryEntry::default(),
-                offset: 0,
-                length: 0,
-                size: 0,
-                version: 0,
-                accesses: 1,
-            })
+            let place = DirectoryEntry { directory: if self.same { 1 } else { left + 1 }, name: 0 };
+            Step::Do(Operation { action: Action::Mkdir { parent: 0 }, file: 0, place, size: 0, version: 0 })
         }
         fn release(&mut self) -> Option<Operation> {
             None

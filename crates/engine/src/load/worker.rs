@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use fsage_model::load::StopReason;
-use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::operation::{Action, Operation, OperationKind, Outcome};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_sys::clock::raw_ns;
 use fsage_sys::errno::{ENOSPC, is_out_of_space};
@@ -333,7 +333,7 @@ impl<S: Source> Worker<'_, S> {
         state.misses = 0;
         state.tally.operations += 1;
         if outcome.errno == 0 {
-            state.tally.succeeded[operation.kind as usize] += 1;
+            state.tally.succeeded[operation.kind() as usize] += 1;
             let (written, read) = bytes_moved(operation);
             state.tally.bytes_written += written;
             state.tally.bytes_read += read;
@@ -344,7 +344,7 @@ impl<S: Source> Worker<'_, S> {
             self.count_failure(operation, outcome.errno);
         }
         let state = &mut self.state;
-        state.samples.push(Sample::new(operation.kind, outcome.latency_ns, outcome.errno != 0));
+        state.samples.push(Sample::new(operation.kind(), outcome.latency_ns, outcome.errno != 0));
         if state.samples.len() == state.samples.capacity() {
             self.send_samples();
         }
@@ -414,9 +414,12 @@ impl<S: Source> Worker<'_, S> {
 
     /// Whether it is inodes that an operation found none of, and not blocks.
     fn lacks_inode(&self, operation: &Operation) -> bool {
-        use OperationKind as K;
-        matches!(operation.kind, K::Create | K::Mkdir | K::Symlink)
-            && lacks_inodes(self.executor.top(), operation.length)
+        let bytes = match operation.action {
+            Action::Create { length } => length,
+            Action::Mkdir { .. } | Action::Symlink { .. } => 0,
+            _ => return false,
+        };
+        lacks_inodes(self.executor.top(), bytes)
     }
 
     /// Counts a failure, and gives up when there are too many in a row.

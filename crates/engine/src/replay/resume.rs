@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fsage_content::{BLOCK_BYTES, Block, recognise};
-use fsage_model::operation::{Operation, OperationKind};
+use fsage_model::operation::{Action, Operation, OperationKind};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -115,7 +115,7 @@ fn settle(root: &Anchor, model: &Model, operation: &Operation) -> Result<bool, S
     // What is settled is settled in the directory that was inspected.
     let (parent, name) = match root.parent(&below) {
         Ok(found) => found,
-        Err(Errno::NOENT) => return Ok(matches!(operation.kind, K::Delete | K::Rename | K::Rmdir)),
+        Err(Errno::NOENT) => return Ok(matches!(operation.kind(), K::Delete | K::Rename | K::Rmdir)),
         Err(errno) => return Err(unseen(errno)),
     };
     let facts = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -130,26 +130,30 @@ fn settle(root: &Anchor, model: &Model, operation: &Operation) -> Result<bool, S
         Ok(None) => Err(Stranger::Found(object.clone())),
         Err(error) => Err(Stranger::Unseen(object.clone(), error)),
     };
-    match operation.kind {
-        K::Create => {
+    match operation.action {
+        Action::Create { .. } => {
             if facts.is_some() {
                 ours()?;
                 unlinkat(&parent, name, AtFlags::empty()).map_err(unseen)?;
             }
             Ok(false)
         }
-        K::Append => {
+        Action::Append { .. } => {
             if size.is_some_and(|size| size > operation.size) {
                 rustix::fs::ftruncate(ours()?, operation.size).map_err(unseen)?;
             }
             Ok(false)
         }
-        K::Truncate => Ok(size == Some(operation.offset)),
-        K::Link | K::Symlink | K::Mkdir => Ok(facts.is_some()),
-        K::Delete | K::Rename | K::Rmdir => Ok(facts.is_none()),
-        K::RandomWrite | K::Overwrite | K::Fallocate | K::Read | K::RandomRead | K::Fsync | K::Fdatasync => {
-            Ok(false)
-        }
+        Action::Truncate { new_size } => Ok(size == Some(new_size)),
+        Action::Link { .. } | Action::Symlink { .. } | Action::Mkdir { .. } => Ok(facts.is_some()),
+        Action::Delete | Action::Rename { .. } | Action::Rmdir { .. } => Ok(facts.is_none()),
+        Action::RandomWrite { .. }
+        | Action::Overwrite
+        | Action::Fallocate { .. }
+        | Action::Read { .. }
+        | Action::RandomRead { .. }
+        | Action::Fsync
+        | Action::Fdatasync => Ok(false),
     }
 }
 

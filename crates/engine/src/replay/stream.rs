@@ -285,7 +285,7 @@ fn divergence(model: &Model, deal: &Deal, errno: i32) -> Divergence {
         operation: deal.row,
         thread: model.thread(),
         sequence: deal.sequence,
-        kind: deal.operation.kind,
+        kind: deal.operation.kind(),
         path: model.path_of(&deal.operation),
         expected: "success".to_owned(),
         found: fsage_sys::errno::name(errno).to_owned(),

@@ -5,7 +5,7 @@
 //! their spread, which beats plain numbers under zstd. Columns of few values (thread, kind, errno, accesses,
 //! version) use a dictionary.
 
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind, Outcome};
+use fsage_model::operation::{Action, ActionColumns, DirectoryEntry, Operation, OperationKind, Outcome};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
@@ -20,6 +20,37 @@ pub enum Coding {
     Dictionary,
 }
 
+/// A row under way: the record, with its action as it stands in columns. The record's own action says only the
+/// kind while columns are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    pub record: Record,
+    pub columns: ActionColumns,
+}
+
+impl Row {
+    /// The row of a record.
+    pub fn of(record: &Record) -> Self {
+        Self { record: *record, columns: record.operation.columns() }
+    }
+
+    /// A row of nothing, for the reader to fill.
+    pub fn blank(kind: OperationKind) -> Self {
+        let columns = ActionColumns::default();
+        let action = Action::from_columns(kind, columns);
+        let place = DirectoryEntry::default();
+        let operation = Operation { action, file: 0, place, size: 0, version: 0 };
+        let outcome = Outcome::default();
+        Self { record: Record { thread: 0, sequence: 0, operation, outcome, start_ns: 0 }, columns }
+    }
+
+    /// The record that the columns say.
+    pub fn into_record(self) -> Record {
+        let action = Action::from_columns(self.record.operation.kind(), self.columns);
+        Record { operation: Operation { action, ..self.record.operation }, ..self.record }
+    }
+}
+
 /// A column of numbers.
 pub struct Column {
     pub name: &'static str,
@@ -27,16 +58,16 @@ pub struct Column {
     pub coding: Coding,
     /// The bit of [`super::follow`] with which it is null; 0: it never is.
     pub part: u8,
-    pub get: fn(&Record) -> u64,
-    pub set: fn(&mut Record, u64),
+    pub get: fn(&Row) -> u64,
+    pub set: fn(&mut Row, u64),
 }
 
 const fn column(
     name: &'static str,
     bits: u32,
     coding: Coding,
-    get: fn(&Record) -> u64,
-    set: fn(&mut Record, u64),
+    get: fn(&Row) -> u64,
+    set: fn(&mut Row, u64),
 ) -> Column {
     Column { name, bits, coding, part: 0, get, set }
 }
@@ -58,68 +89,77 @@ pub const KIND: &str = "kind";
 
 /// Every other column, in the order of the file.
 pub const COLUMNS: [Column; 15] = [
-    column("thread", 32, Dictionary, |r| u64::from(r.thread), |r, v| r.thread = narrow(v)),
-    column("sequence", 64, Delta, |r| r.sequence, |r, v| r.sequence = v),
-    column("file", 64, Delta, |r| r.operation.file, |r, v| r.operation.file = v),
+    column("thread", 32, Dictionary, |r| u64::from(r.record.thread), |r, v| r.record.thread = narrow(v)),
+    column("sequence", 64, Delta, |r| r.record.sequence, |r, v| r.record.sequence = v),
+    column("file", 64, Delta, |r| r.record.operation.file, |r, v| r.record.operation.file = v),
     following(
         PLACE,
         column(
             "directory",
             32,
             Delta,
-            |r| u64::from(r.operation.place.directory),
+            |r| u64::from(r.record.operation.place.directory),
             |r, v| {
-                r.operation.place.directory = narrow(v);
+                r.record.operation.place.directory = narrow(v);
             },
         ),
     ),
     following(
         PLACE,
-        column("name", 64, Delta, |r| r.operation.place.name, |r, v| r.operation.place.name = v),
+        column(
+            "name",
+            64,
+            Delta,
+            |r| r.record.operation.place.name,
+            |r, v| r.record.operation.place.name = v,
+        ),
     ),
     column(
         "target_directory",
         32,
         Dictionary,
-        |r| u64::from(r.operation.target.directory),
+        |r| u64::from(r.columns.target.directory),
         |r, v| {
-            r.operation.target.directory = narrow(v);
+            r.columns.target.directory = narrow(v);
         },
     ),
-    column("target_name", 64, Dictionary, |r| r.operation.target.name, |r, v| r.operation.target.name = v),
-    column("offset", 64, Dictionary, |r| r.operation.offset, |r, v| r.operation.offset = v),
-    column("length", 64, Delta, |r| r.operation.length, |r, v| r.operation.length = v),
-    following(SIZE, column("size", 64, Delta, |r| r.operation.size, |r, v| r.operation.size = v)),
+    column("target_name", 64, Dictionary, |r| r.columns.target.name, |r, v| r.columns.target.name = v),
+    column("offset", 64, Dictionary, |r| r.columns.offset, |r, v| r.columns.offset = v),
+    column("length", 64, Delta, |r| r.columns.length, |r, v| r.columns.length = v),
+    following(
+        SIZE,
+        column("size", 64, Delta, |r| r.record.operation.size, |r, v| r.record.operation.size = v),
+    ),
     following(
         VERSION,
         column(
             "version",
             32,
             Dictionary,
-            |r| u64::from(r.operation.version),
-            |r, v| r.operation.version = narrow(v),
+            |r| u64::from(r.record.operation.version),
+            |r, v| r.record.operation.version = narrow(v),
         ),
     ),
     column(
         "accesses",
         32,
         Dictionary,
-        |r| u64::from(r.operation.accesses),
+        |r| u64::from(r.columns.accesses),
         |r, v| {
-            r.operation.accesses = narrow(v);
+            r.columns.accesses = narrow(v);
         },
     ),
     column(
         "errno",
         32,
         Dictionary,
-        |r| u64::from(r.outcome.errno.cast_unsigned()),
+        |r| u64::from(r.record.outcome.errno.cast_unsigned()),
         |r, v| {
-            r.outcome.errno = narrow(v).cast_signed();
+            r.record.outcome.errno = narrow(v).cast_signed();
         },
     ),
-    column("start_ns", 64, Delta, |r| r.start_ns, |r, v| r.start_ns = v),
-    column("latency_ns", 64, Delta, |r| r.outcome.latency_ns, |r, v| r.outcome.latency_ns = v),
+    column("start_ns", 64, Delta, |r| r.record.start_ns, |r, v| r.record.start_ns = v),
+    column("latency_ns", 64, Delta, |r| r.record.outcome.latency_ns, |r, v| r.record.outcome.latency_ns = v),
 ];
 
 /// The schema in Parquet's own language.
@@ -155,26 +195,4 @@ pub fn properties() -> WriterProperties {
         };
     }
     builder.build()
-}
-
-/// A record of nothing, for the reader to fill.
-pub const fn blank(kind: OperationKind) -> Record {
-    let place = DirectoryEntry { directory: 0, name: 0 };
-    Record {
-        thread: 0,
-        sequence: 0,
-        operation: Operation {
-            kind,
-            file: 0,
-            place,
-            target: place,
-            offset: 0,
-            length: 0,
-            size: 0,
-            version: 0,
-            accesses: 0,
-        },
-        outcome: Outcome { errno: 0, latency_ns: 0 },
-        start_ns: 0,
-    }
 }

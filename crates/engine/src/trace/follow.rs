@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind};
+use fsage_model::operation::{Action, DirectoryEntry, Operation, OperationKind};
 
 /// What can be left out of a row, as bits.
 pub const PLACE: u8 = 1;
@@ -51,14 +51,9 @@ impl Hasher for Mix {
     }
 }
 
-/// Whether an operation writes data of a new version.
-const fn writes(kind: OperationKind) -> bool {
-    matches!(kind, OperationKind::Append | OperationKind::RandomWrite | OperationKind::Overwrite)
-}
-
 impl Known {
     const fn next_version(&self, kind: OperationKind) -> u32 {
-        if writes(kind) { self.version.saturating_add(1) } else { self.version }
+        if kind.writes_again() { self.version.saturating_add(1) } else { self.version }
     }
 }
 
@@ -70,7 +65,7 @@ impl Followed {
         for (part, follows) in [
             (PLACE, known.place == operation.place),
             (SIZE, known.size == operation.size),
-            (VERSION, known.next_version(operation.kind) == operation.version),
+            (VERSION, known.next_version(operation.kind()) == operation.version),
         ] {
             left_out |= if follows { part } else { 0 };
         }
@@ -90,42 +85,40 @@ impl Followed {
             operation.size = known.size;
         }
         if left_out & VERSION != 0 {
-            operation.version = known.next_version(operation.kind);
+            operation.version = known.next_version(operation.kind());
         }
         true
     }
 
     fn known(&self, operation: &Operation) -> Option<&Known> {
-        use OperationKind as K;
-        match operation.kind {
-            K::Create | K::Mkdir | K::Rmdir => None,
+        match operation.action {
+            Action::Create { .. } | Action::Mkdir { .. } | Action::Rmdir { .. } => None,
             _ => self.files.get(&operation.file),
         }
     }
 
     /// Takes a whole row in. A failed write leaves its version behind: no later one has it (`workload`).
     pub fn take(&mut self, operation: &Operation, errno: i32) {
-        use OperationKind as K;
-        if operation.kind == K::Create {
+        let Operation { file, place, version, .. } = *operation;
+        if let Action::Create { length: size } = operation.action {
             if errno == 0 {
-                let Operation { file, place, length: size, version, .. } = *operation;
                 self.files.insert(file, Known { place, size, version });
             }
             return;
         }
-        let Some(known) = self.files.get_mut(&operation.file) else { return };
-        if writes(operation.kind) {
-            known.version = operation.version;
+        let Some(known) = self.files.get_mut(&file) else { return };
+        if operation.kind().writes_again() {
+            known.version = version;
         }
         if errno != 0 {
             return;
         }
-        match operation.kind {
-            K::Append => known.size = operation.offset.saturating_add(operation.length),
-            K::Truncate => known.size = operation.offset,
-            K::Rename => known.place = operation.target,
-            K::Delete if known.place == operation.place => {
-                self.files.remove(&operation.file);
+        match operation.action {
+            Action::Append { offset, length } => known.size = offset.saturating_add(length),
+            Action::Truncate { new_size } => known.size = new_size,
+            Action::Rename { target } => known.place = target,
+            Action::Delete if known.place == place => {
+                self.files.remove(&file);
             }
             _ => {}
         }
@@ -134,46 +127,36 @@ impl Followed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::column::blank;
     use super::*;
 
     const FILE: u64 = (3 << 48) | 7;
 
-    fn operation(kind: OperationKind, name: u64, size: u64, version: u32) -> Operation {
+    fn operation(action: Action, name: u64, size: u64, version: u32) -> Operation {
         let place = DirectoryEntry { directory: 4, name };
-        Operation { file: FILE, place, size, version, ..blank(kind).operation }
+        Operation { action, file: FILE, place, size, version }
     }
 
     #[test]
     fn what_earlier_rows_say_is_left_out_and_put_back() {
-        use OperationKind as K;
         let target = DirectoryEntry { directory: 9, name: 12 };
+        let other = DirectoryEntry { name: 13, ..target };
+        let read = Action::Read { length: 0 };
+        let write = Action::RandomWrite { offset: 0, length: 4096, accesses: 1 };
         let rows = [
-            (Operation { length: 5000, ..operation(K::Create, 11, 0, 1) }, 0, 0),
-            (Operation { offset: 4096, length: 2000, ..operation(K::Append, 11, 5000, 2) }, 0, 7),
-            (operation(K::Read, 11, 6096, 2), 0, 7),
+            (operation(Action::Create { length: 5000 }, 11, 0, 1), 0, 0),
+            (operation(Action::Append { offset: 4096, length: 2000 }, 11, 5000, 2), 0, 7),
+            (operation(read, 11, 6096, 2), 0, 7),
             // One that failed: the size stays, its version is used up.
-            (Operation { offset: 4096, length: 9000, ..operation(K::Append, 11, 6096, 3) }, 28, 7),
-            (operation(K::RandomWrite, 11, 6096, 4), 0, 7),
-            (Operation { target, ..operation(K::Link, 11, 6096, 4) }, 0, 7),
-            (
-                Operation {
-                    target: DirectoryEntry { name: 13, ..target },
-                    ..operation(K::Rename, 11, 6096, 4)
-                },
-                0,
-                7,
-            ),
+            (operation(Action::Append { offset: 4096, length: 9000 }, 11, 6096, 3), 28, 7),
+            (operation(write, 11, 6096, 4), 0, 7),
+            (operation(Action::Link { target }, 11, 6096, 4), 0, 7),
+            (operation(Action::Rename { target: other }, 11, 6096, 4), 0, 7),
             // The hard link, then the file under its new name.
-            (Operation { place: target, ..operation(K::Delete, 0, 6096, 4) }, 0, SIZE | VERSION),
-            (Operation { offset: 10, ..operation(K::Truncate, 0, 6096, 4) }, 0, SIZE | VERSION),
-            (
-                Operation { place: DirectoryEntry { name: 13, ..target }, ..operation(K::Delete, 0, 10, 4) },
-                0,
-                7,
-            ),
-            (operation(K::Delete, 13, 10, 4), 2, 0),
-            (operation(K::Mkdir, 0, 0, 0), 0, 0),
+            (Operation { place: target, ..operation(Action::Delete, 0, 6096, 4) }, 0, SIZE | VERSION),
+            (operation(Action::Truncate { new_size: 10 }, 0, 6096, 4), 0, SIZE | VERSION),
+            (Operation { place: other, ..operation(Action::Delete, 0, 10, 4) }, 0, 7),
+            (operation(Action::Delete, 13, 10, 4), 2, 0),
+            (operation(Action::Mkdir { parent: 0 }, 0, 0, 0), 0, 0),
         ];
         let (mut writer, mut reader) = (Followed::default(), Followed::default());
         for (n, (row, errno, expected)) in rows.into_iter().enumerate() {
@@ -195,7 +178,7 @@ mod tests {
             reader.take(&stored, errno);
         }
         assert!(writer.files.is_empty() && reader.files.is_empty());
-        let mut nobody = operation(K::Read, 1, 1, 1);
+        let mut nobody = operation(read, 1, 1, 1);
         assert!(!reader.put_back(&mut nobody, SIZE), "a file that no row has made");
     }
 }

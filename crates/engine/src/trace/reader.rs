@@ -7,13 +7,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use fsage_model::load::LoadSpec;
-use fsage_model::operation::{ACCESSES_LIMIT, Operation, OperationKind};
+use fsage_model::operation::{ACCESSES_LIMIT, Action, Operation, OperationKind};
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
-use super::column::{COLUMNS, Column, KIND, blank};
+use super::column::{COLUMNS, Column, KIND, Row};
 use super::follow::Followed;
 use super::{Checkpoint, FORMAT_VERSION, Origin, Preamble, Record, TraceError};
 use crate::tree::Directory;
@@ -297,12 +297,13 @@ fn check_directory(Directory { number, parent }: Directory) -> Result<(), String
 
 /// The same of what a row makes or removes, and refuses one that would not end in any reasonable time.
 fn check_row(operation: &Operation) -> Result<(), String> {
-    match operation.kind {
-        OperationKind::RandomRead | OperationKind::RandomWrite if operation.accesses > ACCESSES_LIMIT => {
-            Err(format!("no load has an operation of {} accesses", operation.accesses))
+    match operation.action {
+        Action::RandomRead { accesses, .. } | Action::RandomWrite { accesses, .. }
+            if accesses > ACCESSES_LIMIT =>
+        {
+            Err(format!("no load has an operation of {accesses} accesses"))
         }
-        OperationKind::Mkdir | OperationKind::Rmdir => {
-            let parent = u32::try_from(operation.offset).unwrap_or(u32::MAX);
+        Action::Mkdir { parent } | Action::Rmdir { parent } => {
             check_directory(Directory { number: operation.place.directory, parent })
         }
         _ => Ok(()),
@@ -323,12 +324,12 @@ fn read_records(
         return Err(wrong("kind is not text"));
     };
     let Values { there: kinds, .. } = read_column::<ByteArrayType>(group, 0, rows)?;
-    let mut records = Vec::with_capacity(rows);
+    let mut filled = Vec::with_capacity(rows);
     for kind in kinds {
         let named = OperationKind::ALL.into_iter().find(|known| known.name().as_bytes() == kind.data());
-        records.push(blank(named.ok_or_else(|| wrong("an operation has an unknown kind"))?));
+        filled.push(Row::blank(named.ok_or_else(|| wrong("an operation has an unknown kind"))?));
     }
-    if records.len() != rows {
+    if filled.len() != rows {
         return Err(wrong("an operation has no kind"));
     }
     let mut left_out = vec![0; rows];
@@ -337,25 +338,28 @@ fn read_records(
         match group.get_column_reader(place)? {
             ColumnReader::Int32ColumnReader(_) => {
                 let values = read_column::<Int32Type>(group, place, rows)?;
-                values.fill(&mut records, &mut left_out, column, |value| u64::from(value.cast_unsigned()))
+                values.fill(&mut filled, &mut left_out, column, |value| u64::from(value.cast_unsigned()))
             }
             ColumnReader::Int64ColumnReader(_) => {
                 let values = read_column::<Int64Type>(group, place, rows)?;
-                values.fill(&mut records, &mut left_out, column, i64::cast_unsigned)
+                values.fill(&mut filled, &mut left_out, column, i64::cast_unsigned)
             }
             _ => Err("a column that must be of numbers is not"),
         }
         .map_err(wrong)?;
     }
-    for (record, left_out) in records.iter_mut().zip(left_out) {
+    let mut records = Vec::with_capacity(rows);
+    for (row, left_out) in filled.into_iter().zip(left_out) {
+        let mut record = row.into_record();
         if !followed.put_back(&mut record.operation, left_out) {
             return Err(wrong("a row leaves out what no earlier row says"));
         }
         followed.take(&record.operation, record.outcome.errno);
         check_row(&record.operation).map_err(ParquetError::General)?;
-        if record.operation.kind == OperationKind::Mkdir {
+        if record.operation.kind() == OperationKind::Mkdir {
             numbers.take(record.thread, record.operation.place.directory).map_err(ParquetError::General)?;
         }
+        records.push(record);
     }
     Ok(records)
 }
@@ -372,26 +376,26 @@ impl<T: Copy> Values<T> {
     /// Puts the values into their rows; rows without one are marked.
     fn fill(
         self,
-        records: &mut [Record],
+        rows: &mut [Row],
         left_out: &mut [u8],
         column: &Column,
         number: fn(T) -> u64,
     ) -> Result<(), &'static str> {
         if self.present.is_empty() {
             let values = self.there.into_iter().map(number);
-            records.iter_mut().zip(values).for_each(|(record, value)| (column.set)(record, value));
+            rows.iter_mut().zip(values).for_each(|(row, value)| (column.set)(row, value));
             return Ok(());
         }
         if column.part == 0 {
             return Err("a column that must have a value in each row may be null");
         }
         let mut values = self.there.into_iter();
-        for ((record, left_out), present) in records.iter_mut().zip(left_out).zip(self.present) {
+        for ((row, left_out), present) in rows.iter_mut().zip(left_out).zip(self.present) {
             if present == 0 {
                 *left_out |= column.part;
             } else {
                 let value = values.next().ok_or("a column has fewer values than it says")?;
-                (column.set)(record, number(value));
+                (column.set)(row, number(value));
             }
         }
         Ok(())
@@ -421,7 +425,6 @@ fn read_column<T: DataType>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_model::operation::DirectoryEntry;
 
     #[test]
     fn threads_and_trees_must_agree() {
@@ -464,16 +467,20 @@ mod tests {
     #[test]
     fn rows_that_no_load_has_are_refused() {
         let mkdir = |directory, offset| {
-            let mut operation = blank(OperationKind::Mkdir).operation;
-            (operation.place, operation.offset) = (DirectoryEntry { directory, name: 0 }, offset);
-            check_row(&operation)
+            let mut row = Row::blank(OperationKind::Mkdir);
+            (row.record.operation.place.directory, row.columns.offset) = (directory, offset);
+            check_row(&row.into_record().operation)
         };
         assert!(mkdir(7, 3).is_ok());
         for (directory, parent) in [(7, 7), (0, 3), (1 << 25, 0), (1, 1 << 25), (1, u64::MAX)] {
             assert!(mkdir(directory, parent).is_err());
         }
         for kind in [OperationKind::RandomRead, OperationKind::RandomWrite] {
-            let of = |accesses| check_row(&Operation { accesses, ..blank(kind).operation });
+            let of = |accesses| {
+                let mut row = Row::blank(kind);
+                row.columns.accesses = accesses;
+                check_row(&row.into_record().operation)
+            };
             assert!(of(ACCESSES_LIMIT).is_ok() && of(ACCESSES_LIMIT + 1).is_err());
         }
     }

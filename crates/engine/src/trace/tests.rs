@@ -123,7 +123,7 @@ fn every_row_comes_back_whole() {
     }
     assert_eq!(found.len(), wanted.len());
     assert!(found.iter().zip(&wanted).all(|(one, other)| one == other));
-    let kinds: std::collections::BTreeSet<K> = found.iter().map(|record| record.operation.kind).collect();
+    let kinds: std::collections::BTreeSet<K> = found.iter().map(|record| record.operation.kind()).collect();
     assert_eq!(kinds.len(), 15, "{kinds:?}");
 }
 

@@ -13,7 +13,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::column::{COLUMNS, Column, properties, schema};
+use super::column::{COLUMNS, Column, Row, properties, schema};
 use super::follow::Followed;
 use super::{Checkpoint, FORMAT_VERSION, Origin, Preamble, Record};
 
@@ -129,7 +129,7 @@ impl Batches {
 /// file.
 pub struct TraceWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
-    rows: Vec<Record>,
+    rows: Vec<Row>,
     scratch: Scratch,
     followed: Followed,
     origin: Option<Origin>,
@@ -167,14 +167,17 @@ impl<W: Write + Send> TraceWriter<W> {
     /// # Errors
     /// What the Parquet writer says.
     pub fn extend(&mut self, rows: &[Record]) -> Result<(), ParquetError> {
-        self.rows.extend_from_slice(rows);
+        for record in rows {
+            self.scratch.follow(record, &mut self.followed);
+            self.rows.push(Row::of(record));
+        }
         if self.rows.len() >= GROUP_ROWS { self.write_group() } else { Ok(()) }
     }
 
     fn write_group(&mut self) -> Result<(), ParquetError> {
-        self.scratch.follow(&self.rows, &mut self.followed);
         write_group(&mut self.file, &self.rows, &mut self.scratch)?;
         self.rows.clear();
+        self.scratch.left_out.clear();
         Ok(())
     }
 
@@ -261,26 +264,24 @@ impl Scratch {
         Self { kinds, names: Vec::new(), narrow, wide, left_out, present }
     }
 
-    /// Finds out what of each row follows from earlier ones.
-    fn follow(&mut self, rows: &[Record], followed: &mut Followed) {
-        self.left_out.clear();
-        self.left_out.extend(rows.iter().map(|row| {
-            let left_out = followed.left_out(&row.operation);
-            followed.take(&row.operation, row.outcome.errno);
-            left_out
-        }));
+    /// Finds out what of the next row follows from earlier ones.
+    fn follow(&mut self, record: &Record, followed: &mut Followed) {
+        self.left_out.push(followed.left_out(&record.operation));
+        followed.take(&record.operation, record.outcome.errno);
     }
 }
 
 fn write_group<W: Write + Send>(
     file: &mut SerializedFileWriter<W>,
-    rows: &[Record],
+    rows: &[Row],
     scratch: &mut Scratch,
 ) -> Result<(), ParquetError> {
     let mut group = file.next_row_group()?;
     if let Some(mut kind) = group.next_column()? {
         scratch.names.clear();
-        scratch.names.extend(rows.iter().map(|row| scratch.kinds[row.operation.kind as usize].clone()));
+        scratch
+            .names
+            .extend(rows.iter().map(|row| scratch.kinds[row.record.operation.kind() as usize].clone()));
         if let ColumnWriter::ByteArrayColumnWriter(writer) = kind.untyped() {
             writer.write_batch(&scratch.names, None, None)?;
         }
@@ -299,7 +300,7 @@ fn write_group<W: Write + Send>(
 fn write_numbers(
     writer: &mut SerializedColumnWriter<'_>,
     column: &Column,
-    rows: &[Record],
+    rows: &[Row],
     scratch: &mut Scratch,
 ) -> Result<(), ParquetError> {
     let Scratch { narrow, wide, left_out, present, .. } = scratch;

@@ -33,7 +33,7 @@ mod slot;
 mod steer;
 mod step;
 
-use fsage_model::operation::{Operation, OperationKind, Outcome};
+use fsage_model::operation::{Action, Operation, OperationKind, Outcome};
 
 use self::attached::Pool;
 use self::choice::Choice;
@@ -90,11 +90,11 @@ impl Workload for Drift {
         self.upkeep = false;
         if self.fsync_due {
             self.fsync_due = false;
-            return Some(self.on_file(OperationKind::Fsync));
+            return Some(self.on_file(Action::Fsync));
         }
         if self.fdatasync_due {
             self.fdatasync_due = false;
-            return Some(self.on_file(OperationKind::Fdatasync));
+            return Some(self.on_file(Action::Fdatasync));
         }
         self.grow_share = feedback.grow_share;
         let mut excess = 0.0;

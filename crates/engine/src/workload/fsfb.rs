@@ -170,15 +170,15 @@ impl Workload for Fsfb {
         if outcome.errno != 0 {
             return;
         }
-        match (operation.kind, &mut self.phase) {
-            (OperationKind::Create, Phase::Write { left }) => *left = left.saturating_sub(operation.length),
+        match (operation.kind(), &mut self.phase) {
+            (OperationKind::Create, Phase::Write { left }) => *left = left.saturating_sub(operation.length()),
             (OperationKind::Delete, Phase::Delete { left }) => {
                 *left = left.saturating_sub(operation.size);
                 self.deleted += operation.size;
             }
             _ => {}
         }
-        if operation.kind == OperationKind::Create {
+        if operation.kind() == OperationKind::Create {
             self.shortages = 0;
         }
     }
@@ -221,18 +221,18 @@ mod tests {
         let homes: BTreeSet<u32> =
             filled.clone().map(|(_, operation, _)| operation.place.directory).collect();
         assert!(homes.len() > 40, "files are all over the tree: {}", homes.len());
-        assert!(filled.clone().all(|(_, o, _)| (1 << 10..=150 << 10).contains(&o.length)));
+        assert!(filled.clone().all(|(_, o, _)| (1 << 10..=150 << 10).contains(&o.length())));
         for round in 1..=40 {
             let of = |kind| {
                 done.iter()
-                    .filter(move |(part, o, _)| part.round == round && o.kind == kind)
+                    .filter(move |(part, o, _)| part.round == round && o.kind() == kind)
                     .map(|(_, o, _)| o)
             };
             let made: Vec<u32> = of(OperationKind::Mkdir).map(|o| o.place.directory).collect();
             assert_eq!(made.len(), 1, "round {round}");
             assert!(of(OperationKind::Create).all(|o| o.place.directory == made[0]), "round {round}");
             let deleted: u64 = of(OperationKind::Delete).map(|o| o.size).sum();
-            let written: u64 = of(OperationKind::Create).map(|o| o.length).sum();
+            let written: u64 = of(OperationKind::Create).map(|o| o.length()).sum();
             let share = as_f64(deleted) / (0.95 * as_f64(VOLUME));
             assert!((0.04..0.06).contains(&share), "round {round} deleted {share}");
             assert!((0.8..1.2).contains(&(as_f64(written) / as_f64(deleted))), "round {round}");

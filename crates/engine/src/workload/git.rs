@@ -305,7 +305,7 @@ impl Workload for Git {
             self.succeeded(task, operation);
         } else if is_shortage(outcome)
             && self.phase != Phase::Remove
-            && operation.kind != OperationKind::Delete
+            && operation.kind() != OperationKind::Delete
         {
             self.shortage = true;
         } else {
@@ -368,8 +368,8 @@ mod tests {
         assert!(used < 0.76 && used > 0.75 - 1.2 * one, "{used} with clones of {one}");
         let sizes: Vec<u64> = done
             .iter()
-            .filter(|(part, o, _)| part.round == 0 && o.kind == OperationKind::Create)
-            .map(|(_, o, _)| o.length)
+            .filter(|(part, o, _)| part.round == 0 && o.kind() == OperationKind::Create)
+            .map(|(_, o, _)| o.length())
             .collect();
         // The pack, the files, the index and the reference of each.
         assert_eq!(sizes.len(), clones * 153);
@@ -383,12 +383,15 @@ mod tests {
         for step in 1..=30 {
             let of: Vec<&Operation> =
                 done.iter().filter(|(part, ..)| part.round == step).map(|(_, o, _)| o).collect();
-            let made = of.iter().filter(|o| o.kind == OperationKind::Create).count();
-            let renamed = of.iter().filter(|o| o.kind == OperationKind::Rename).count();
+            let made = of.iter().filter(|o| o.kind() == OperationKind::Create).count();
+            let renamed = of.iter().filter(|o| o.kind() == OperationKind::Rename).count();
             assert!(renamed >= 4 && made >= renamed, "step {step}: {made} made, {renamed} renamed");
             let [.., create, rename, delete] = of[..] else { unreachable!() };
-            assert_eq!((create.length, create.file, rename.kind), (41, rename.file, OperationKind::Rename));
-            assert_eq!((delete.kind, delete.size), (OperationKind::Delete, 41), "the old reference");
+            assert_eq!(
+                (create.length(), create.file, rename.kind()),
+                (41, rename.file, OperationKind::Rename)
+            );
+            assert_eq!((delete.kind(), delete.size), (OperationKind::Delete, 41), "the old reference");
         }
     }
 

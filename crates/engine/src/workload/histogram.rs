@@ -222,7 +222,7 @@ impl Histogram {
         self.depths.counts[planned.depth] += 1;
         self.shortages = 0;
         if let Phase::Replace { left } = &mut self.phase {
-            *left = left.saturating_sub(operation.length);
+            *left = left.saturating_sub(operation.length());
         }
     }
 }
@@ -285,8 +285,8 @@ impl Workload for Histogram {
 
     fn completed(&mut self, operation: &Operation, outcome: &Outcome) {
         self.population.completed(operation, outcome);
-        self.shortage = operation.kind == OperationKind::Create && is_shortage(outcome);
-        match (operation.kind, outcome.errno) {
+        self.shortage = operation.kind() == OperationKind::Create && is_shortage(outcome);
+        match (operation.kind(), outcome.errno) {
             (OperationKind::Create, 0) => self.created(operation),
             (OperationKind::Create, _) => {
                 self.shortages += 1;
@@ -371,7 +371,7 @@ mod tests {
         let born: std::collections::HashMap<u64, usize> = done
             .iter()
             .enumerate()
-            .filter(|(_, (_, o, _))| o.kind == OperationKind::Create)
+            .filter(|(_, (_, o, _))| o.kind() == OperationKind::Create)
             .map(|(n, (_, o, _))| (o.file, n))
             .collect();
         let old = workload.live_files().filter(|file| born[&file.file] * 10 < done.len() * 4).count();

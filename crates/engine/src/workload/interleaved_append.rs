@@ -174,7 +174,7 @@ impl Workload for InterleavedAppend {
 
     fn completed(&mut self, operation: &Operation, outcome: &Outcome) {
         self.population.completed(operation, outcome);
-        match operation.kind {
+        match operation.kind() {
             OperationKind::Create | OperationKind::Append if outcome.errno == 0 => self.appended(operation),
             OperationKind::Create | OperationKind::Append => self.shortage = is_shortage(outcome),
             OperationKind::Delete if outcome.errno == 0 => {
@@ -236,7 +236,7 @@ mod tests {
     fn files_are_synced_when_asked() {
         let syncs = |sync| {
             let done = operations(&InterleavedAppendSpec { sync, ..spec() }, 1, 2000);
-            let count = |kind| done.iter().filter(|o| o.kind == kind).count();
+            let count = |kind| done.iter().filter(|o| o.kind() == kind).count();
             (count(OperationKind::Fsync), count(OperationKind::Create), count(OperationKind::Append))
         };
         assert_eq!(syncs(SyncSpec::Never).0, 0);
@@ -254,8 +254,9 @@ mod tests {
         let mut deleted = Vec::new();
         for _ in 0..200 {
             let done = volume.drive_for(&mut workload, 50);
-            deleted
-                .extend(done.iter().filter(|(_, o, _)| o.kind == OperationKind::Delete).map(|it| it.1.file));
+            deleted.extend(
+                done.iter().filter(|(_, o, _)| o.kind() == OperationKind::Delete).map(|it| it.1.file),
+            );
             assert!((volume.used_share() - 0.8).abs() < 0.01, "{}", volume.used_share());
         }
         assert!(deleted.len() > 100);

@@ -215,7 +215,7 @@ impl Mail {
 
     fn delivered(&mut self, operation: &Operation, ok: bool) {
         let file = operation.file;
-        self.delivery = match (operation.kind, ok) {
+        self.delivery = match (operation.kind(), ok) {
             (OperationKind::Create, true) if self.fsync => Delivery::Sync(file),
             (OperationKind::Create, true) => Delivery::Rename(file),
             (OperationKind::Create, false) => Delivery::None,
@@ -289,7 +289,7 @@ impl Workload for Mail {
         self.population.completed(operation, outcome);
         let ok = outcome.errno == 0;
         let is_delivery = matches!(self.delivery, Delivery::Rename(file) if file == operation.file);
-        match operation.kind {
+        match operation.kind() {
             OperationKind::Create | OperationKind::Fsync => self.delivered(operation, ok),
             OperationKind::Rename if is_delivery => self.delivered(operation, ok),
             OperationKind::Rename if ok => {
@@ -340,15 +340,15 @@ mod tests {
         for delivery in operations(&spec(), 1, 300).chunks_exact(3) {
             let [made, synced, moved] = delivery else { unreachable!() };
             assert_eq!(
-                [made.kind, synced.kind, moved.kind],
+                [made.kind(), synced.kind(), moved.kind()],
                 [OperationKind::Create, OperationKind::Fsync, OperationKind::Rename]
             );
             assert!(made.file == synced.file && made.file == moved.file);
             assert_eq!(made.place.directory % 4, 2, "tmp");
-            assert_eq!(moved.target.directory, made.place.directory + 1, "new of the same box");
+            assert_eq!(moved.columns().target.directory, made.place.directory + 1, "new of the same box");
         }
         let unsynced = operations(&MailSpec { fsync: false, ..spec() }, 1, 300);
-        assert!(unsynced.iter().all(|o| o.kind != OperationKind::Fsync));
+        assert!(unsynced.iter().all(|o| o.kind() != OperationKind::Fsync));
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         let deliveries = |skew| {
             let mut counts = [0.0; 20];
             for operation in operations(&MailSpec { skew, ..spec() }, 3, 9_000) {
-                if operation.kind == OperationKind::Create {
+                if operation.kind() == OperationKind::Create {
                     counts[index(operation.place.directory / 4)] += 1.0;
                 }
             }
@@ -375,7 +375,7 @@ mod tests {
         let mut counts = [0; 16];
         for _ in 0..200 {
             for (_, operation, _) in volume.drive_for(&mut workload, 100) {
-                counts[operation.kind as usize] += 1;
+                counts[operation.kind() as usize] += 1;
             }
             assert!((volume.used_share() - 0.8).abs() <= 0.011, "{}", volume.used_share());
         }

@@ -125,7 +125,7 @@ impl Workload for Mobile {
 
     fn completed(&mut self, operation: &Operation, outcome: &Outcome) {
         self.population.completed(operation, outcome);
-        if operation.kind == OperationKind::Create {
+        if operation.kind() == OperationKind::Create {
             // Also when it failed: a small one may fit where a large one did not.
             self.large_next = !self.large_next;
             self.shortages =
@@ -176,14 +176,14 @@ mod tests {
         volume.look_every = 16;
         let done = volume.drive(&mut workload);
         let filled: Vec<u64> =
-            done.iter().filter(|(part, ..)| part.round == 0).map(|(_, o, _)| o.length).collect();
+            done.iter().filter(|(part, ..)| part.round == 0).map(|(_, o, _)| o.length()).collect();
         let (last, others) = filled.split_last().unwrap();
         assert!(*last < 2 << 20);
         for pair in others.chunks_exact(2) {
             assert!(pair[0] >= 1 << 20 && pair[1] <= 100_000, "{pair:?}");
         }
         for round in 1..=3 {
-            let of = |kind| done.iter().filter(move |(part, o, _)| part.round == round && o.kind == kind);
+            let of = |kind| done.iter().filter(move |(part, o, _)| part.round == round && o.kind() == kind);
             let deleted: u64 = of(OperationKind::Delete).map(|(_, o, _)| o.size).sum();
             let share = as_f64(deleted) / (0.9 * as_f64(VOLUME));
             assert!((0.048..0.06).contains(&share), "round {round} deleted {share}");

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use fsage_model::digest::Digest;
-use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind};
+use fsage_model::operation::{Action, BLOCK_BYTES, DirectoryEntry, Operation};
 
 use super::{HardLink, LiveFile, Symlink, TreeDigest};
-use crate::tree::{Directory, DirectoryTree, Shape, write_directory_name};
+use crate::tree::{Directory, DirectoryTree, Shape};
 
 /// What a name leads to.
 #[derive(Debug, Clone, Copy)]
@@ -51,17 +51,12 @@ impl Model {
     /// Path of what an operation works on, below the load's directory: what is made by one that makes a
     /// directory or a link.
     pub fn path_of(&self, operation: &Operation) -> String {
-        use OperationKind as K;
         let mut path = Vec::new();
-        match operation.kind {
-            K::Mkdir | K::Rmdir => {
-                let parent = u32::try_from(operation.offset).unwrap_or(0);
-                self.directories.write_directory_path(&mut path, parent);
-                path.push(b'/');
-                write_directory_name(&mut path, operation.place.directory);
+        match operation.action {
+            Action::Link { target } | Action::Symlink { target } => {
+                self.directories.write_path(&mut path, target);
             }
-            K::Link | K::Symlink => self.directories.write_path(&mut path, operation.target),
-            _ => self.directories.write_path(&mut path, operation.place),
+            _ => self.directories.write_object_path(&mut path, operation),
         }
         String::from_utf8(path).unwrap_or_default()
     }
@@ -116,46 +111,39 @@ impl Model {
 
     /// Follows an operation that succeeded.
     pub fn apply(&mut self, operation: &Operation) {
-        use OperationKind as K;
-        let place = operation.place;
-        match operation.kind {
-            K::Create => {
-                let Operation { file, length: size, version, .. } = *operation;
+        let Operation { file, place, version, .. } = *operation;
+        match operation.action {
+            Action::Create { length: size } => {
                 self.files.insert(file, LiveFile { file, place, size: 0, version, links: 1 });
                 self.names.insert(place, Entry::File(file));
                 self.resize(operation, size);
             }
-            K::Append => self.resize(operation, operation.offset + operation.length),
-            K::Truncate => self.resize(operation, operation.offset),
-            K::RandomWrite | K::Overwrite => self.resize(operation, operation.size),
-            K::Delete => self.unlink(place),
-            K::Rename => {
+            Action::Append { offset, length } => self.resize(operation, offset + length),
+            Action::Truncate { new_size } => self.resize(operation, new_size),
+            Action::RandomWrite { .. } | Action::Overwrite => self.resize(operation, operation.size),
+            Action::Delete => self.unlink(place),
+            Action::Rename { target } => {
                 if let Some(entry) = self.names.remove(&place) {
-                    self.unlink(operation.target);
-                    self.names.insert(operation.target, entry);
-                    self.rehome(operation.file, operation.target);
+                    self.unlink(target);
+                    self.names.insert(target, entry);
+                    self.rehome(file, target);
                 }
             }
-            K::Link => {
-                self.names.insert(operation.target, Entry::File(operation.file));
-                if let Some(file) = self.files.get_mut(&operation.file) {
+            Action::Link { target } => {
+                self.names.insert(target, Entry::File(file));
+                if let Some(file) = self.files.get_mut(&file) {
                     file.links += 1;
                 }
             }
-            K::Symlink => {
-                self.names.insert(operation.target, Entry::Symlink(place));
+            Action::Symlink { target } => {
+                self.names.insert(target, Entry::Symlink(place));
             }
-            K::Mkdir | K::Rmdir => self.change_directory(operation),
-            K::Read | K::RandomRead | K::Fallocate | K::Fsync | K::Fdatasync => {}
-        }
-    }
-
-    fn change_directory(&mut self, operation: &Operation) {
-        let number = operation.place.directory;
-        if operation.kind == OperationKind::Rmdir {
-            self.directories.remove(number);
-        } else if let Ok(parent) = u32::try_from(operation.offset) {
-            self.directories.insert(Directory { number, parent });
+            Action::Mkdir { .. } | Action::Rmdir { .. } => self.directories.follow(operation),
+            Action::Read { .. }
+            | Action::RandomRead { .. }
+            | Action::Fallocate { .. }
+            | Action::Fsync
+            | Action::Fdatasync => {}
         }
     }
 
@@ -194,8 +182,7 @@ impl Model {
     /// Follows a write that failed: blocks of its version may be there, as after the load's own
     /// (`Drift::failed`).
     pub fn fail(&mut self, operation: &Operation) {
-        use OperationKind as K;
-        if matches!(operation.kind, K::Append | K::RandomWrite | K::Overwrite)
+        if operation.kind().writes_again()
             && let Some(file) = self.files.get_mut(&operation.file)
         {
             file.version = file.version.max(operation.version);

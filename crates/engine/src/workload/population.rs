@@ -4,7 +4,7 @@
 //! in a [`Model`]. Memory: about 120 bytes a live file.
 
 use fsage_model::load::WriteMode;
-use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind, Outcome};
+use fsage_model::operation::{Action, BLOCK_BYTES, DirectoryEntry, Operation, OperationKind, Outcome};
 use fsage_model::workload::WorkloadError;
 use fsage_sys::errno::is_out_of_space;
 
@@ -95,14 +95,12 @@ impl Population {
 
     /// Makes a directory below `parent`.
     pub fn make_directory(&self, parent: u32) -> Operation {
-        let place = DirectoryEntry { directory: self.next_directory + 1, name: 0 };
-        Operation { place, offset: u64::from(parent), version: 0, ..blank(OperationKind::Mkdir) }
+        Operation::on_directory(Action::Mkdir { parent }, self.next_directory + 1)
     }
 
     /// Removes an empty directory below `parent`.
     pub fn remove_directory(&self, number: u32, parent: u32) -> Operation {
-        let place = DirectoryEntry { directory: number, name: 0 };
-        Operation { place, offset: u64::from(parent), version: 0, ..blank(OperationKind::Rmdir) }
+        Operation::on_directory(Action::Rmdir { parent }, number)
     }
 
     /// Makes a file of `size` bytes (at least 1) in `directory`.
@@ -111,7 +109,7 @@ impl Population {
         self.next_name += 1;
         let place = DirectoryEntry { directory, name: self.next_name - 1 };
         let length = size.max(1).next_multiple_of(self.granule);
-        Operation { file: self.next_file, place, length, ..blank(OperationKind::Create) }
+        Operation { action: Action::Create { length }, file: self.next_file, place, size: 0, version: 1 }
     }
 
     /// Adds `bytes` (at least 1) at the end of a live file.
@@ -119,44 +117,42 @@ impl Population {
         let LiveFile { place, size, version, .. } = self.model.file(file)?;
         let offset = size / BLOCK_BYTES * BLOCK_BYTES;
         let length = (size - offset + bytes.max(1)).next_multiple_of(self.granule);
-        let version = version + 1;
-        Some(Operation { file, place, offset, length, size, version, ..blank(OperationKind::Append) })
+        Some(Operation { action: Action::Append { offset, length }, file, place, size, version: version + 1 })
     }
 
     /// Gives a live file a new name in `directory`.
     pub fn rename(&mut self, file: u64, directory: u32) -> Option<Operation> {
         let target = DirectoryEntry { directory, name: self.next_name };
-        let operation = self.on_file(OperationKind::Rename, file)?;
+        let operation = self.on_file(Action::Rename { target }, file)?;
         self.next_name += 1;
-        Some(Operation { target, ..operation })
+        Some(operation)
     }
 
     /// Reads a live file, from its beginning to its end.
     pub fn read(&self, file: u64) -> Option<Operation> {
-        let operation = self.on_file(OperationKind::Read, file)?;
-        Some(Operation { length: operation.size, ..operation })
+        self.on_file(Action::Read { length: self.model.file(file)?.size }, file)
     }
 
     /// Syncs a live file.
     pub fn fsync(&self, file: u64) -> Option<Operation> {
-        self.on_file(OperationKind::Fsync, file)
+        self.on_file(Action::Fsync, file)
     }
 
     /// Deletes a live file; for populations without a list.
     pub fn delete(&self, file: u64) -> Option<Operation> {
-        self.on_file(OperationKind::Delete, file)
+        self.on_file(Action::Delete, file)
     }
 
     /// Deletes a file, each as likely as any other; nothing when there is none.
     pub fn delete_any(&mut self, random: &mut Random) -> Option<Operation> {
         let count = u64::try_from(self.files.len()).ok().filter(|&count| count > 0)?;
         self.leaving = usize::try_from(random.below(count)).ok()?;
-        self.on_file(OperationKind::Delete, *self.files.get(self.leaving)?)
+        self.on_file(Action::Delete, *self.files.get(self.leaving)?)
     }
 
-    fn on_file(&self, kind: OperationKind, file: u64) -> Option<Operation> {
+    fn on_file(&self, action: Action, file: u64) -> Option<Operation> {
         let LiveFile { file, place, size, version, .. } = self.model.file(file)?;
-        Some(Operation { file, place, size, version, ..blank(kind) })
+        Some(Operation { action, file, place, size, version })
     }
 
     /// Takes in how the operation under way went.
@@ -165,7 +161,7 @@ impl Population {
             return self.model.fail(operation);
         }
         self.model.apply(operation);
-        match operation.kind {
+        match operation.kind() {
             OperationKind::Create if self.listed => self.files.push(operation.file),
             OperationKind::Delete if self.listed => drop(self.files.swap_remove(self.leaving)),
             OperationKind::Mkdir => {
@@ -196,19 +192,4 @@ pub const fn is_shortage(outcome: &Outcome) -> bool {
 fn pick(from: &[u32], random: &mut Random) -> u32 {
     let count = u64::try_from(from.len()).unwrap_or(u64::MAX);
     usize::try_from(random.below(count.max(1))).ok().and_then(|n| from.get(n)).copied().unwrap_or(0)
-}
-
-const fn blank(kind: OperationKind) -> Operation {
-    let nowhere = DirectoryEntry { directory: 0, name: 0 };
-    Operation {
-        kind,
-        file: 0,
-        place: nowhere,
-        target: nowhere,
-        offset: 0,
-        length: 0,
-        size: 0,
-        version: 1,
-        accesses: 1,
-    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind, Outcome};
+use fsage_model::operation::{Action, BLOCK_BYTES, DirectoryEntry, Operation, Outcome};
 use fsage_model::quantity::as_f64;
 use fsage_sys::errno::ENOSPC;
 
@@ -115,42 +115,41 @@ impl Simulated {
     }
 
     fn apply(&mut self, operation: &Operation) -> i32 {
-        use OperationKind as K;
-        let Operation { kind, file, place, target, offset, length, size, .. } = *operation;
-        assert!(size < 1 << 50 && length < 1 << 50, "{operation:?}");
-        match kind {
-            K::Create => {
+        let Operation { action, file, place, size, .. } = *operation;
+        assert!(size < 1 << 50 && operation.length() < 1 << 50, "{operation:?}");
+        match action {
+            Action::Create { length } => {
                 assert!(!self.files.contains_key(&place) && length > 0, "{operation:?}");
                 assert!(self.directories.contains_key(&place.directory), "{operation:?}");
                 return self.resize(place, file, length);
             }
-            K::Mkdir => self.make_directory(place.directory, u32::try_from(offset).unwrap()),
-            K::Rmdir => {
-                let (entries, parent) = self.directories.remove(&place.directory).expect("it is there");
-                assert_eq!((entries, u64::from(parent)), (0, offset), "{operation:?}");
+            Action::Mkdir { parent } => self.make_directory(place.directory, parent),
+            Action::Rmdir { parent } => {
+                let there = self.directories.remove(&place.directory).expect("it is there");
+                assert_eq!(there, (0, parent), "{operation:?}");
                 self.leave(parent);
             }
             _ => {
                 assert_eq!(self.files.get(&place), Some(&(file, size)), "{operation:?}");
-                match kind {
-                    K::Append => {
+                match action {
+                    Action::Append { offset, length } => {
                         assert_eq!(offset, size / BLOCK_BYTES * BLOCK_BYTES);
                         assert!(offset + length > size, "{operation:?}");
                         return self.resize(place, file, offset + length);
                     }
-                    K::Delete => {
+                    Action::Delete => {
                         self.files.remove(&place);
                         self.used -= size.next_multiple_of(BLOCK_BYTES);
                         self.leave(place.directory);
                     }
-                    K::Rename => {
+                    Action::Rename { target } => {
                         assert!(!self.files.contains_key(&target), "{operation:?}");
                         self.files.remove(&place);
                         self.leave(place.directory);
                         self.files.insert(target, (file, size));
                         self.enter(target.directory);
                     }
-                    K::Read | K::Fsync => {}
+                    Action::Read { .. } | Action::Fsync => {}
                     _ => unreachable!("no workload of ours does that: {operation:?}"),
                 }
             }

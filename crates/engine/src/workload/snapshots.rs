@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(wanted, found);
         assert_eq!(u64::try_from(found.len()).unwrap(), history.files(50));
         assert_eq!(done.last().unwrap().0.round, 50);
-        assert!(done.iter().any(|(_, o, _)| o.kind == OperationKind::Rmdir), "empty directories go");
+        assert!(done.iter().any(|(_, o, _)| o.kind() == OperationKind::Rmdir), "empty directories go");
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         let done = Simulated::new(VOLUME).drive(&mut workload(1));
         let mingled = (1..=50).filter(|round| {
             let of: Vec<OperationKind> =
-                done.iter().filter(|(part, ..)| part.round == *round).map(|(_, o, _)| o.kind).collect();
+                done.iter().filter(|(part, ..)| part.round == *round).map(|(_, o, _)| o.kind()).collect();
             let first = of.iter().position(|kind| *kind == OperationKind::Create);
             // What is deleted and not at once made again.
             let gone = |pair: &[OperationKind]| pair == [OperationKind::Delete, OperationKind::Delete];

@@ -121,8 +121,8 @@ proptest! {
                 continue;
             };
             prop_assert_eq!(workload.is_upkeep(), released);
-            prop_assert!(released || !workload.is_stuck() || operation.kind == OperationKind::Fsync
-                || operation.kind == OperationKind::Fdatasync);
+            prop_assert!(released || !workload.is_stuck() || operation.kind() == OperationKind::Fsync
+                || operation.kind() == OperationKind::Fdatasync);
             model.check(&operation, spec.random_accesses);
             if random.chance(failing) {
                 model.fail(&operation);

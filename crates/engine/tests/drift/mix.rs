@@ -13,7 +13,7 @@ fn counts(spec: &DriftSpec, skip: usize, count: usize) -> BTreeMap<K, f64> {
     let _ = operations(&mut workload, skip);
     let mut counts = BTreeMap::new();
     for operation in operations(&mut workload, count) {
-        *counts.entry(operation.kind).or_insert(0.0) += 1.0;
+        *counts.entry(operation.kind()).or_insert(0.0) += 1.0;
     }
     counts
 }
@@ -51,17 +51,17 @@ fn every_kind_happens() {
     let mut workload = make(&spec, 0, 1, 5);
     let operations = operations(&mut workload, 60_000);
     let is_write = |kind| matches!(kind, K::Create | K::Append | K::RandomWrite | K::Overwrite);
-    let writes = operations.iter().filter(|operation| is_write(operation.kind)).count();
+    let writes = operations.iter().filter(|operation| is_write(operation.kind())).count();
     let (mut fsyncs, mut fdatasyncs) = (0, 0);
     for pair in operations.windows(2) {
         let [before, after] = pair else { continue };
-        match after.kind {
+        match after.kind() {
             K::Fsync => {
-                assert!(is_write(before.kind) && before.file == after.file);
+                assert!(is_write(before.kind()) && before.file == after.file);
                 fsyncs += 1;
             }
             K::Fdatasync => {
-                assert!((is_write(before.kind) || before.kind == K::Fsync) && before.file == after.file);
+                assert!((is_write(before.kind()) || before.kind() == K::Fsync) && before.file == after.file);
                 fdatasyncs += 1;
             }
             _ => {}
@@ -123,13 +123,13 @@ fn upkeep_leaves_the_mix_alone() {
     let mut workload = make(&small(), 0, 1, 3);
     let _ = operations(&mut workload, 500);
     while let Some(operation) = workload.release() {
-        assert!(workload.is_upkeep() && operation.kind == K::Delete);
+        assert!(workload.is_upkeep() && operation.kind() == K::Delete);
         workload.completed(&operation, &done(0));
     }
     assert_eq!((workload.files(), workload.live_bytes()), (0, 0));
     let operation = workload.next(&Feedback::default()).expect("something is always possible");
     assert!(!workload.is_upkeep());
-    assert!(matches!(operation.kind, K::Create | K::Mkdir | K::Rmdir));
+    assert!(matches!(operation.kind(), K::Create | K::Mkdir | K::Rmdir));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_kind_however_rare_is_found_where_no_other_is_possible() {
     for step in 0..50 {
         let operation = workload.next(&Feedback::default());
         let operation = operation.unwrap_or_else(|| panic!("step {step} is a miss"));
-        made += u32::from(operation.kind == K::Create);
+        made += u32::from(operation.kind() == K::Create);
         workload.completed(&operation, &done(0));
     }
     assert!(made > 0);

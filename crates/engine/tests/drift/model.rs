@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use fsage_engine::tree::{Directory, DirectoryTree, Shape};
 use fsage_engine::workload::{AnyWorkload, HardLink, LiveFile, Symlink};
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind as K};
+use fsage_model::operation::{Action, DirectoryEntry, Operation, OperationKind as K};
+use fsage_model::quantity::index;
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,89 +59,89 @@ impl Model {
 
     /// Checks the arguments of an operation, done or not.
     pub fn check(&self, op: &Operation, accesses: u32) {
-        if matches!(op.kind, K::Mkdir | K::Rmdir | K::Create) {
+        if matches!(op.kind(), K::Mkdir | K::Rmdir | K::Create) {
             return;
         }
         let file = self.files[&op.file];
         assert_eq!(op.size, file.size);
-        if op.kind != K::Delete {
+        if op.kind() != K::Delete {
             assert_eq!(self.names[&op.place], Name::File(op.file), "first names are files");
         }
         let whole = |n: u64| !self.direct || n.is_multiple_of(4096);
-        match op.kind {
-            K::Append => {
-                assert_eq!(op.offset, file.size & !4095);
-                assert!(op.offset + op.length > file.size && whole(op.length));
+        match op.action {
+            Action::Append { offset, length } => {
+                assert_eq!(offset, file.size & !4095);
+                assert!(offset + length > file.size && whole(length));
                 assert_eq!(op.version, file.version + 1);
             }
-            K::RandomWrite | K::RandomRead => {
-                assert_eq!(op.accesses, accesses);
-                for n in 0..op.accesses {
-                    let offset = op.access(n);
+            Action::RandomWrite { length, accesses: count, .. }
+            | Action::RandomRead { length, accesses: count, .. } => {
+                assert_eq!((count, op.accesses().count()), (accesses, index(accesses)));
+                for (offset, _) in op.accesses() {
                     assert!(offset < file.size && offset.is_multiple_of(4096));
-                    assert!(op.length > 0 && op.length.is_multiple_of(4096));
-                    assert!(offset + op.length < file.size + 4096);
+                    assert!(length > 0 && length.is_multiple_of(4096));
+                    assert!(offset + length < file.size + 4096);
                 }
-                assert_eq!(op.version, file.version + u32::from(op.kind == K::RandomWrite));
+                assert_eq!(op.version, file.version + u32::from(op.kind() == K::RandomWrite));
             }
-            K::Overwrite | K::Read => {
-                assert!((op.offset, op.length) == (0, file.size) && file.size > 0);
-                assert_eq!(op.version, file.version + u32::from(op.kind == K::Overwrite));
+            Action::Overwrite | Action::Read { .. } => {
+                assert!(op.length() == file.size && file.size > 0);
+                assert_eq!(op.version, file.version + u32::from(op.kind() == K::Overwrite));
             }
-            K::Truncate => assert!(op.offset < file.size && whole(op.offset)),
-            K::Fallocate => assert!(op.offset == file.size && op.length > 0),
+            Action::Truncate { new_size } => assert!(new_size < file.size && whole(new_size)),
+            Action::Fallocate { offset, length } => assert!(offset == file.size && length > 0),
             _ => {}
         }
     }
 
     /// Does an operation that succeeded.
     pub fn apply(&mut self, op: &Operation) {
-        match op.kind {
-            K::Create => {
-                assert!(op.length > 0 && op.size == 0 && op.offset == 0);
-                assert!(!self.direct || op.length.is_multiple_of(4096));
-                let made = File { size: op.length, version: op.version, links: 1, reserved: 0 };
+        match op.action {
+            Action::Create { length } => {
+                assert!(length > 0 && op.size == 0);
+                assert!(!self.direct || length.is_multiple_of(4096));
+                let made = File { size: length, version: op.version, links: 1, reserved: 0 };
                 assert!(self.files.insert(op.file, made).is_none());
                 self.new_name(op.place, Name::File(op.file));
             }
-            K::Append => {
+            Action::Append { offset, length } => {
                 let file = self.files.get_mut(&op.file).expect("checked");
-                (file.size, file.version) = (op.offset + op.length, op.version);
+                (file.size, file.version) = (offset + length, op.version);
             }
-            K::RandomWrite | K::Overwrite => {
+            Action::RandomWrite { .. } | Action::Overwrite => {
                 self.files.get_mut(&op.file).expect("checked").version = op.version
             }
-            K::Truncate => {
+            Action::Truncate { new_size } => {
                 let file = self.files.get_mut(&op.file).expect("checked");
-                (file.size, file.reserved) = (op.offset, 0);
+                (file.size, file.reserved) = (new_size, 0);
             }
-            K::Fallocate => {
+            Action::Fallocate { offset, length } => {
                 let file = self.files.get_mut(&op.file).expect("checked");
-                file.reserved = file.reserved.max((op.offset + op.length).div_ceil(4096));
+                file.reserved = file.reserved.max((offset + length).div_ceil(4096));
             }
-            K::Delete => self.delete(op),
-            K::Rename => {
+            Action::Delete => self.delete(op),
+            Action::Rename { target } => {
                 let name = self.names.remove(&op.place).expect("checked");
-                self.new_name(op.target, name);
+                self.new_name(target, name);
                 let only = self.directories.is_empty();
-                assert!(only || op.target.directory != op.place.directory);
+                assert!(only || target.directory != op.place.directory);
             }
-            K::Mkdir => {
-                let parent = u32::try_from(op.offset).expect("a number");
+            Action::Mkdir { parent } => {
                 assert!(self.has_directory(parent) && !self.has_directory(op.place.directory));
                 self.directories.insert(op.place.directory, parent);
             }
-            K::Rmdir => {
+            Action::Rmdir { parent } => {
                 assert!(op.place.directory != 0 && self.is_empty(op.place.directory));
-                let parent = self.directories.remove(&op.place.directory);
-                assert_eq!(parent.map(u64::from), Some(op.offset));
+                assert_eq!(self.directories.remove(&op.place.directory), Some(parent));
             }
-            K::Symlink => self.new_name(op.target, Name::Symlink { file: op.file, target: op.place }),
-            K::Link => {
+            Action::Symlink { target } => {
+                self.new_name(target, Name::Symlink { file: op.file, target: op.place })
+            }
+            Action::Link { target } => {
                 self.files.get_mut(&op.file).expect("checked").links += 1;
-                self.new_name(op.target, Name::File(op.file));
+                self.new_name(target, Name::File(op.file));
             }
-            K::Read | K::RandomRead | K::Fsync | K::Fdatasync => {}
+            Action::Read { .. } | Action::RandomRead { .. } | Action::Fsync | Action::Fdatasync => {}
         }
     }
 
@@ -161,7 +162,7 @@ impl Model {
 
     /// An operation that failed: versions move on, nothing else.
     pub fn fail(&mut self, op: &Operation) {
-        if matches!(op.kind, K::Append | K::RandomWrite | K::Overwrite) {
+        if op.kind().writes_again() {
             self.files.get_mut(&op.file).expect("checked").version = op.version;
         }
     }

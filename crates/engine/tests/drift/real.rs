@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_engine::tree::{Directory, DirectoryTree, Shape, walk};
 use fsage_engine::workload::{Feedback, Workload};
-use fsage_model::operation::{Operation, OperationKind as K};
+use fsage_model::operation::{Action, Operation};
 
 use super::{done, make, small};
 
@@ -21,7 +21,7 @@ fn path(root: &Path, write: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
 /// Does an operation with plain calls; contents as the content crate has them.
 fn perform(root: &Path, tree: &mut DirectoryTree, op: &Operation) -> io::Result<()> {
     let place = path(root, |path| tree.write_path(path, op.place));
-    let target = path(root, |path| tree.write_path(path, op.target));
+    let named = |tree: &DirectoryTree, target| path(root, |path| tree.write_path(path, target));
     let directory = path(root, |path| tree.write_directory_path(path, op.place.directory));
     let write = |file: File, offset: u64, length: u64| {
         let mut data = vec![0; usize::try_from(length).expect("small")];
@@ -29,35 +29,39 @@ fn perform(root: &Path, tree: &mut DirectoryTree, op: &Operation) -> io::Result<
         file.write_all_at(&data, offset)
     };
     let open = || OpenOptions::new().write(true).open(&place);
-    match op.kind {
-        K::Create => write(File::create_new(&place)?, 0, op.length),
-        K::Append | K::Overwrite => write(open()?, op.offset, op.length),
-        K::RandomWrite => (0..op.accesses).try_for_each(|n| {
-            let offset = op.access(n);
-            write(open()?, offset, op.length.min(op.size - offset))
-        }),
-        K::Truncate => open()?.set_len(op.offset),
-        K::Delete => fs::remove_file(place),
-        K::Rename => fs::rename(place, target),
-        K::Link => fs::hard_link(place, target),
-        K::Symlink => {
+    match op.action {
+        Action::Create { length } => write(File::create_new(&place)?, 0, length),
+        Action::Append { offset, length } => write(open()?, offset, length),
+        Action::Overwrite => write(open()?, 0, op.size),
+        Action::RandomWrite { .. } => {
+            op.accesses().try_for_each(|(offset, length)| write(open()?, offset, length))
+        }
+        Action::Truncate { new_size } => open()?.set_len(new_size),
+        Action::Delete => fs::remove_file(place),
+        Action::Rename { target } => fs::rename(place, named(tree, target)),
+        Action::Link { target } => fs::hard_link(place, named(tree, target)),
+        Action::Symlink { target } => {
             let mut text = Vec::new();
-            tree.write_symlink_text(&mut text, op.target.directory, op.place);
+            tree.write_symlink_text(&mut text, target.directory, op.place);
+            let target = named(tree, target);
             symlink(std::ffi::OsStr::from_bytes(&text), &target)?;
             assert_eq!(fs::metadata(&target)?.len(), op.size, "the link leads to its file");
             Ok(())
         }
-        K::Mkdir => {
-            let parent = u32::try_from(op.offset).expect("a number");
+        Action::Mkdir { parent } => {
             tree.insert(Directory { number: op.place.directory, parent });
             fs::create_dir(path(root, |path| tree.write_directory_path(path, op.place.directory)))
         }
-        K::Rmdir => {
+        Action::Rmdir { .. } => {
             fs::remove_dir(directory)?;
             tree.remove(op.place.directory);
             Ok(())
         }
-        K::Read | K::RandomRead | K::Fallocate | K::Fsync | K::Fdatasync => fs::metadata(place).map(|_| ()),
+        Action::Read { .. }
+        | Action::RandomRead { .. }
+        | Action::Fallocate { .. }
+        | Action::Fsync
+        | Action::Fdatasync => fs::metadata(place).map(|_| ()),
     }
 }
 

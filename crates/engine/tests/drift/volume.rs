@@ -67,11 +67,11 @@ impl Volume {
             }
             let workload = &mut workloads[turn];
             let Some(operation) = workload.next(&feedback) else { continue };
-            let adds = matches!(operation.kind, K::Create | K::Append | K::Fallocate);
-            let full = adds && used + operation.length + self.a_file > self.usable;
+            let adds = matches!(operation.kind(), K::Create | K::Append | K::Fallocate);
+            let full = adds && used + operation.length() + self.a_file > self.usable;
             run.shortages += u32::from(full);
             run.upkeep += u32::from(workload.is_upkeep());
-            run.deletes_of_mix += u32::from(operation.kind == K::Delete && !workload.is_upkeep());
+            run.deletes_of_mix += u32::from(operation.kind() == K::Delete && !workload.is_upkeep());
             workload.completed(&operation, &Outcome { errno: if full { 28 } else { 0 }, latency_ns: 0 });
         }
         run

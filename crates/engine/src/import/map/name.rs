@@ -1,6 +1,6 @@
 //! Operations on names.
 
-use fsage_model::operation::{DirectoryEntry, Operation, OperationKind as K};
+use fsage_model::operation::{Action, DirectoryEntry, Operation};
 
 use super::tree::{Entry, Node};
 use super::{DIRECTORY_LIMIT, Mapper, Need, Object, OpenFlags, Reason, Target, create, plain};
@@ -125,7 +125,7 @@ impl Mapper<'_> {
             self.initial.push(Directory { number, parent: home });
         } else {
             self.changed("directory made when it was first met, for nobody was seen making it");
-            self.emit(directory_operation(K::Mkdir, number, home));
+            self.emit(Operation::on_directory(Action::Mkdir { parent: home }, number));
         }
         Ok(self.add(parent, name, Node::directory(parent, name, number, home, before)))
     }
@@ -264,7 +264,7 @@ impl Mapper<'_> {
                 let (object, place) = (*object, *place);
                 self.take_out(parent, &name);
                 self.nodes.remove(child);
-                let operation = self.on(K::Delete, object);
+                let operation = self.on(Action::Delete, object);
                 self.emit(Operation { place, ..operation });
                 self.lose(object, place);
             }
@@ -272,7 +272,7 @@ impl Mapper<'_> {
                 let place = *place;
                 self.take_out(parent, &name);
                 self.nodes.remove(child);
-                self.emit(plain(K::Delete, 0, place));
+                self.emit(plain(Action::Delete, 0, place));
             }
             _ => return Err(IS_DIRECTORY),
         }
@@ -297,7 +297,7 @@ impl Mapper<'_> {
             None => self.fresh_directory()?,
         };
         let home = self.number_of(parent);
-        self.emit(directory_operation(K::Mkdir, number, home));
+        self.emit(Operation::on_directory(Action::Mkdir { parent: home }, number));
         self.add(parent, &name, Node::directory(parent, &name, number, home, false));
         Ok(())
     }
@@ -326,7 +326,7 @@ impl Mapper<'_> {
         if moved && let Some(held) = self.held.get_mut(&home) {
             *held -= 1;
         }
-        self.emit(directory_operation(K::Rmdir, number, home));
+        self.emit(Operation::on_directory(Action::Rmdir { parent: home }, number));
         self.free_directories.push(number);
         Ok(())
     }
@@ -355,8 +355,9 @@ impl Mapper<'_> {
             Some(Entry::File { place, .. } | Entry::Symlink { place, .. }) => *place,
             None => self.fresh_place(to_parent),
         };
-        let operation = object.map_or(plain(K::Rename, 0, place), |object| self.on(K::Rename, object));
-        self.emit(Operation { place, target, ..operation });
+        let rename = Action::Rename { target };
+        let operation = object.map_or(plain(rename, 0, place), |object| self.on(rename, object));
+        self.emit(Operation { place, ..operation });
         if let Some(there) = there {
             self.take_out(to_parent, &to_name);
             if let Some(Entry::File { object, place }) = self.nodes.remove(there).map(|node| node.entry) {
@@ -424,8 +425,7 @@ impl Mapper<'_> {
             return Err(THERE);
         }
         let target = self.fresh_place(parent);
-        let operation = self.on(K::Link, object);
-        self.emit(Operation { place, target, ..operation });
+        self.emit(Operation { place, ..self.on(Action::Link { target }, object) });
         if let Some(object) = self.objects.get_mut(object) {
             object.places.push(target);
         }
@@ -440,16 +440,17 @@ impl Mapper<'_> {
         if self.child(parent, &name).is_some() {
             return Err(THERE);
         }
-        let (operation, place) = match self.pointed_at(parent, text) {
-            Some((object, place)) => (self.on(K::Symlink, object), place),
+        let (object, place) = match self.pointed_at(parent, text) {
+            Some((object, place)) => (Some(object), place),
             None => {
                 self.changed("symbolic link that points to no known file");
-                let nowhere = self.fresh_place(0);
-                (plain(K::Symlink, 0, nowhere), nowhere)
+                (None, self.fresh_place(0))
             }
         };
         let target = self.fresh_place(parent);
-        self.emit(Operation { place, target, ..operation });
+        let symlink = Action::Symlink { target };
+        let operation = object.map_or(plain(symlink, 0, place), |object| self.on(symlink, object));
+        self.emit(Operation { place, ..operation });
         let entry = Entry::Symlink { place: target, text: text.into() };
         self.add(parent, &name, Node { parent, name: name.as_slice().into(), entry });
         Ok(())
@@ -472,8 +473,4 @@ impl Mapper<'_> {
             _ => None,
         }
     }
-}
-
-const fn directory_operation(kind: K, number: u32, home: u32) -> Operation {
-    Operation { offset: home as u64, ..plain(kind, 0, DirectoryEntry { directory: number, name: 0 }) }
 }

@@ -1,6 +1,6 @@
 //! Operations on the data of files.
 
-use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind as K};
+use fsage_model::operation::{Action, BLOCK_BYTES, DirectoryEntry, Operation};
 
 use super::{Mapper, Object, Reason, plain};
 
@@ -18,10 +18,12 @@ const fn boundary(offset: u64) -> u64 {
 
 impl Mapper<'_> {
     /// An operation on a file under its first name, with what a row has of every file.
-    pub(super) fn on(&self, kind: K, object: u32) -> Operation {
-        let Some(object) = self.objects.get(object) else { return plain(kind, 0, DirectoryEntry::default()) };
+    pub(super) fn on(&self, action: Action, object: u32) -> Operation {
+        let Some(object) = self.objects.get(object) else {
+            return plain(action, 0, DirectoryEntry::default());
+        };
         let place = object.places.first().copied().unwrap_or_default();
-        Operation { size: object.size, version: object.version, ..plain(kind, object.file, place) }
+        Operation { size: object.size, version: object.version, ..plain(action, object.file, place) }
     }
 
     /// A file that has a name, and the end of a range in it.
@@ -81,25 +83,22 @@ impl Mapper<'_> {
         if from != offset || (end != size && boundary(end) != end) {
             self.changed("read widened to whole blocks");
         }
-        let operation = self.on(K::RandomRead, number);
         let length = end.next_multiple_of(BLOCK_BYTES) - from;
-        self.emit(Operation { offset: from, length, ..operation });
+        self.emit(self.on(Action::RandomRead { offset: from, length, accesses: 1 }, number));
         Ok(())
     }
 
     /// Reads a whole file.
     pub fn read_whole(&mut self, number: u32) -> Result<(), Reason> {
         self.named(number, 0, 0)?;
-        let operation = self.on(K::Read, number);
-        self.emit(operation);
+        self.emit(self.on(Action::Read { length: 0 }, number));
         Ok(())
     }
 
     /// Writes a whole file again.
     pub fn overwrite(&mut self, number: u32) -> Result<(), Reason> {
         self.named(number, 0, 0)?;
-        let operation = self.written(K::Overwrite, number);
-        self.emit(Operation { length: operation.size, ..operation });
+        self.emit_written(Action::Overwrite, number);
         Ok(())
     }
 
@@ -137,8 +136,7 @@ impl Mapper<'_> {
         }
         let from = boundary(offset.min(size));
         if end > size {
-            let operation = self.written(K::Append, number);
-            self.emit(Operation { offset: from, length: end - from, ..operation });
+            self.emit_written(Action::Append { offset: from, length: end - from }, number);
             if let Some(object) = self.objects.get_mut(number) {
                 object.size = end;
                 object.appended = true;
@@ -148,17 +146,16 @@ impl Mapper<'_> {
         if from != offset || (end != size && boundary(end) != end) {
             self.changed("write widened to whole blocks");
         }
-        let operation = self.written(K::RandomWrite, number);
         let length = end.next_multiple_of(BLOCK_BYTES) - from;
-        self.emit(Operation { offset: from, length, ..operation });
+        self.emit_written(Action::RandomWrite { offset: from, length, accesses: 1 }, number);
     }
 
-    /// An operation that writes a new version.
-    fn written(&mut self, kind: K, number: u32) -> Operation {
+    /// Emits an operation that writes a new version.
+    fn emit_written(&mut self, action: Action, number: u32) {
         if let Some(object) = self.objects.get_mut(number) {
             object.version = object.version.saturating_add(1);
         }
-        self.on(kind, number)
+        self.emit(self.on(action, number));
     }
 
     /// Gives a file another size.
@@ -170,11 +167,11 @@ impl Mapper<'_> {
             self.put_range(number, now, size);
             self.changed("file made longer without data: written");
         } else {
-            let operation = self.on(K::Truncate, number);
+            let operation = self.on(Action::Truncate { new_size: size }, number);
             if let Some(object) = self.objects.get_mut(number) {
                 object.size = size;
             }
-            self.emit(Operation { offset: size, ..operation });
+            self.emit(operation);
         }
         if let Some(object) = self.objects.get_mut(number) {
             object.exact = true;
@@ -186,8 +183,7 @@ impl Mapper<'_> {
     pub fn allocate(&mut self, number: u32, offset: u64, length: u64, keep_size: bool) -> Result<(), Reason> {
         let (object, end) = self.named(number, offset, length)?;
         if keep_size {
-            let operation = self.on(K::Fallocate, number);
-            self.emit(Operation { offset, length, ..operation });
+            self.emit(self.on(Action::Fallocate { offset, length }, number));
             return Ok(());
         }
         let size = object.size;
@@ -202,8 +198,7 @@ impl Mapper<'_> {
     /// `fsync` or `fdatasync`.
     pub fn sync(&mut self, number: u32, data_only: bool) -> Result<(), Reason> {
         self.named(number, 0, 0)?;
-        let operation = self.on(if data_only { K::Fdatasync } else { K::Fsync }, number);
-        self.emit(operation);
+        self.emit(self.on(if data_only { Action::Fdatasync } else { Action::Fsync }, number));
         Ok(())
     }
 }

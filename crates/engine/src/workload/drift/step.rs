@@ -1,6 +1,6 @@
 //! From a kind to an operation with its arguments, and from its outcome to the model.
 
-use fsage_model::operation::{BLOCK_BYTES, DirectoryEntry, Operation, OperationKind};
+use fsage_model::operation::{Action, BLOCK_BYTES, DirectoryEntry, Operation, OperationKind};
 use fsage_sys::errno::is_out_of_space;
 
 use super::Drift;
@@ -16,10 +16,12 @@ impl Drift {
             K::Create => Set::Dead,
             K::RandomWrite | K::Overwrite | K::Truncate | K::Read | K::RandomRead => Set::Sized,
             K::Mkdir => {
-                return self.directories.to_make(&mut self.random).map(|made| on_directory(kind, made));
+                let Directory { number, parent } = self.directories.to_make(&mut self.random)?;
+                return Some(Operation::on_directory(Action::Mkdir { parent }, number));
             }
             K::Rmdir => {
-                return self.directories.to_remove(&mut self.random).map(|gone| on_directory(kind, gone));
+                let Directory { number, parent } = self.directories.to_remove(&mut self.random)?;
+                return Some(Operation::on_directory(Action::Rmdir { parent }, number));
             }
             _ => Set::Live,
         };
@@ -38,43 +40,39 @@ impl Drift {
                 let from = self.slots.get(self.slot).directory;
                 let directory = self.directories.other(from, &mut self.random);
                 let target = DirectoryEntry { directory, name: self.new_name() };
-                Operation { target, ..self.on_file(kind) }
+                self.on_file(Action::Rename { target })
             }
             K::Link | K::Symlink => {
                 let target = self.new_place();
-                Operation { target, ..self.on_file(kind) }
+                self.on_file(if kind == K::Link {
+                    Action::Link { target }
+                } else {
+                    Action::Symlink { target }
+                })
             }
-            K::Overwrite => {
-                let whole = self.on_file(kind);
-                Operation { length: whole.size, version: whole.version.saturating_add(1), ..whole }
-            }
-            K::Read => {
-                let whole = self.on_file(kind);
-                Operation { length: whole.size, ..whole }
-            }
-            K::Fsync | K::Fdatasync | K::Mkdir | K::Rmdir => self.on_file(kind),
+            K::Overwrite => self.writing(Action::Overwrite),
+            K::Read => self.on_file(Action::Read { length: self.slots.get(self.slot).size }),
+            K::Fsync => self.on_file(Action::Fsync),
+            K::Fdatasync => self.on_file(Action::Fdatasync),
+            K::Mkdir | K::Rmdir => return None,
         })
     }
 
-    /// An operation on the slot under way, without further arguments.
-    pub(super) fn on_file(&self, kind: OperationKind) -> Operation {
+    /// An operation on the slot under way.
+    pub(super) fn on_file(&self, action: Action) -> Operation {
         let slot = self.slots.get(self.slot);
-        Operation {
-            kind,
-            file: slot.file,
-            place: slot.place(),
-            target: DirectoryEntry::default(),
-            offset: 0,
-            length: 0,
-            size: slot.size,
-            version: slot.version,
-            accesses: 1,
-        }
+        Operation { action, file: slot.file, place: slot.place(), size: slot.size, version: slot.version }
+    }
+
+    /// The same, of one that writes the next version.
+    fn writing(&self, action: Action) -> Operation {
+        let file = self.on_file(action);
+        Operation { version: file.version.saturating_add(1), ..file }
     }
 
     /// The unlink of the slot's newest name.
     pub(super) fn delete(&self) -> Operation {
-        let own = self.on_file(OperationKind::Delete);
+        let own = self.on_file(Action::Delete);
         match self.attached.first(self.slots.get(self.slot).attached) {
             Some(attached) => Operation { place: attached.place, ..own },
             None => own,
@@ -108,25 +106,23 @@ impl Drift {
         };
         self.next_file += 1;
         Operation {
-            kind: OperationKind::Create,
+            action: Action::Create { length },
             file: (u64::from(self.thread) << 48) | self.next_file,
             place: self.new_place(),
-            target: DirectoryEntry::default(),
-            offset: 0,
-            length,
             size: 0,
             version: 1,
-            accesses: 1,
         }
     }
 
     fn append(&mut self, excess: f64) -> Operation {
         let drawn = self.io_sizes.draw(&mut self.random);
-        let more = self.granular(drawn, excess);
-        let file = self.on_file(OperationKind::Append);
-        let offset = file.size / BLOCK_BYTES * BLOCK_BYTES;
-        let version = file.version.saturating_add(1);
-        Operation { offset, length: file.size - offset + more, version, ..file }
+        self.append_bytes(self.granular(drawn, excess))
+    }
+
+    fn append_bytes(&self, more: u64) -> Operation {
+        let size = self.slots.get(self.slot).size;
+        let offset = size / BLOCK_BYTES * BLOCK_BYTES;
+        self.writing(Action::Append { offset, length: size - offset + more })
     }
 
     /// The append that gives a growing file more of its size.
@@ -134,50 +130,42 @@ impl Drift {
         let piece = self.io_sizes.draw(&mut self.random);
         let (slot, more) = self.grow.as_mut()?.next(&self.slots, piece, &mut self.random)?;
         self.slot = slot;
-        let more = more.next_multiple_of(self.granule);
-        let file = self.on_file(OperationKind::Append);
-        let offset = file.size / BLOCK_BYTES * BLOCK_BYTES;
-        let version = file.version.saturating_add(1);
-        Some(Operation { offset, length: file.size - offset + more, version, ..file })
+        Some(self.append_bytes(more.next_multiple_of(self.granule)))
     }
 
     fn fallocate(&mut self, excess: f64) -> Operation {
         let drawn = self.io_sizes.draw(&mut self.random);
         let length = self.granular(drawn, excess);
-        let file = self.on_file(OperationKind::Fallocate);
-        Operation { offset: file.size, length, ..file }
+        self.on_file(Action::Fallocate { offset: self.slots.get(self.slot).size, length })
     }
 
     fn random_access(&mut self, kind: OperationKind) -> Operation {
         let drawn = self.io_sizes.draw(&mut self.random);
-        let file = self.on_file(kind);
-        let blocks = file.size.div_ceil(BLOCK_BYTES);
+        let blocks = self.slots.get(self.slot).size.div_ceil(BLOCK_BYTES);
         let reach = drawn.div_ceil(BLOCK_BYTES).min(blocks);
         let offset = self.random.below(blocks - reach + 1) * BLOCK_BYTES;
-        let write = kind == OperationKind::RandomWrite;
-        Operation {
-            offset,
-            length: reach * BLOCK_BYTES,
-            version: file.version.saturating_add(u32::from(write)),
-            accesses: self.random_accesses,
-            ..file
+        let (length, accesses) = (reach * BLOCK_BYTES, self.random_accesses);
+        if kind == OperationKind::RandomWrite {
+            self.writing(Action::RandomWrite { offset, length, accesses })
+        } else {
+            self.on_file(Action::RandomRead { offset, length, accesses })
         }
     }
 
     fn truncate(&mut self) -> Operation {
-        let file = self.on_file(OperationKind::Truncate);
-        let granules = file.size.div_ceil(self.granule);
-        Operation { offset: self.random.below(granules) * self.granule, ..file }
+        let granules = self.slots.get(self.slot).size.div_ceil(self.granule);
+        let new_size = self.random.below(granules) * self.granule;
+        self.on_file(Action::Truncate { new_size })
     }
 
     /// The operation was done: the model follows.
     pub(super) fn succeeded(&mut self, operation: &Operation) {
-        use OperationKind as K;
         let (slot, version) = (self.slot, operation.version);
-        match operation.kind {
-            K::Create => {
+        let number = operation.place.directory;
+        match operation.action {
+            Action::Create { length: size } => {
                 let DirectoryEntry { directory, name } = operation.place;
-                let (file, size) = (operation.file, operation.length);
+                let file = operation.file;
                 let made = Slot { file, name, size, directory, version, reserved: 0, attached: NONE };
                 self.slots.create(slot, made);
                 self.directories.enter(directory);
@@ -185,40 +173,43 @@ impl Drift {
                     grow.created(slot);
                 }
             }
-            K::Append => {
-                let size = operation.offset + operation.length;
+            Action::Append { offset, length } => {
+                let size = offset + length;
                 self.slots.change(slot, |slot| (slot.size, slot.version) = (size, version));
                 if let Some(grow) = &mut self.grow {
                     grow.changed(slot, Some(size));
                 }
             }
-            K::RandomWrite | K::Overwrite => self.slots.change(slot, |slot| slot.version = version),
+            Action::RandomWrite { .. } | Action::Overwrite => {
+                self.slots.change(slot, |slot| slot.version = version)
+            }
             // Cutting a file gives its reserved space back, on ext4, xfs and btrfs alike.
-            K::Truncate => self.slots.change(slot, |slot| (slot.size, slot.reserved) = (operation.offset, 0)),
-            K::Fallocate => {
-                let end = (operation.offset + operation.length).div_ceil(BLOCK_BYTES);
+            Action::Truncate { new_size } => {
+                self.slots.change(slot, |slot| (slot.size, slot.reserved) = (new_size, 0));
+            }
+            Action::Fallocate { offset, length } => {
+                let end = (offset + length).div_ceil(BLOCK_BYTES);
                 let end = u32::try_from(end).unwrap_or(u32::MAX);
                 self.slots.change(slot, |slot| slot.reserved = slot.reserved.max(end));
             }
-            K::Delete => self.deleted(slot, operation.place.directory),
-            K::Rename => {
-                let DirectoryEntry { directory, name } = operation.target;
-                self.directories.leave(operation.place.directory);
+            Action::Delete => self.deleted(slot, number),
+            Action::Rename { target: DirectoryEntry { directory, name } } => {
+                self.directories.leave(number);
                 self.directories.enter(directory);
                 self.slots.change(slot, |slot| (slot.directory, slot.name) = (directory, name));
             }
-            K::Mkdir => self.directories.made(directory_of(operation)),
-            K::Rmdir => self.directories.removed(directory_of(operation)),
-            K::Symlink | K::Link => {
-                let target = (operation.kind == K::Symlink).then_some(operation.place);
-                let attached = Attached { place: operation.target, target };
+            Action::Mkdir { parent } => self.directories.made(Directory { number, parent }),
+            Action::Rmdir { parent } => self.directories.removed(Directory { number, parent }),
+            Action::Symlink { target: place } | Action::Link { target: place } => {
+                let target = (operation.kind() == OperationKind::Symlink).then_some(operation.place);
+                let attached = Attached { place, target };
                 let head = self.attached.push(self.slots.get(slot).attached, attached);
                 self.slots.change(slot, |slot| slot.attached = head);
-                self.directories.enter(operation.target.directory);
+                self.directories.enter(place.directory);
             }
-            K::Read | K::RandomRead | K::Fsync | K::Fdatasync => {}
+            Action::Read { .. } | Action::RandomRead { .. } | Action::Fsync | Action::Fdatasync => {}
         }
-        if matches!(operation.kind, K::Create | K::Append | K::RandomWrite | K::Overwrite) {
+        if operation.kind() == OperationKind::Create || operation.kind().writes_again() {
             self.fsync_due = self.random.chance(self.fsync_probability);
             self.fdatasync_due = self.random.chance(self.fdatasync_probability);
         }
@@ -242,39 +233,19 @@ impl Drift {
     /// no later write may be told from it by a version already used.
     pub(super) fn failed(&mut self, operation: &Operation, errno: i32) {
         use OperationKind as K;
-        if matches!(operation.kind, K::Append | K::RandomWrite | K::Overwrite) {
+        if operation.kind().writes_again() {
             self.slots.change(self.slot, |slot| slot.version = operation.version);
         }
         let Some(steer) = &mut self.steer else {
             return;
         };
-        match operation.kind {
+        match operation.kind() {
             K::Delete if self.upkeep => steer.delete_failed(),
             K::Delete | K::Read | K::RandomRead => {}
             _ if is_out_of_space(errno) => {
-                steer.shortage(operation.length, self.slots.live_bytes());
+                steer.shortage(operation.length(), self.slots.live_bytes());
             }
             _ => {}
         }
     }
-}
-
-/// `mkdir` and `rmdir`: the directory is the place, its parent the offset.
-fn on_directory(kind: OperationKind, directory: Directory) -> Operation {
-    Operation {
-        kind,
-        file: 0,
-        place: DirectoryEntry { directory: directory.number, name: 0 },
-        target: DirectoryEntry::default(),
-        offset: u64::from(directory.parent),
-        length: 0,
-        size: 0,
-        version: 0,
-        accesses: 1,
-    }
-}
-
-fn directory_of(operation: &Operation) -> Directory {
-    let parent = u32::try_from(operation.offset).unwrap_or(0);
-    Directory { number: operation.place.directory, parent }
 }

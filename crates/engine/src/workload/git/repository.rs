@@ -136,15 +136,15 @@ impl Repository {
 
     /// Takes in that an operation on a file succeeded.
     pub fn succeeded(&mut self, role: Role, operation: &Operation) -> Progress {
-        match (operation.kind, self.stage, role) {
+        match (operation.kind(), self.stage, role) {
             (OperationKind::Mkdir, _, Role::Object(fan)) => {
                 self.fan_out[usize::from(fan)] = operation.place.directory;
             }
             (OperationKind::Create, ..) => {
                 self.stage = Stage::Made(operation.file);
                 match role {
-                    Role::Object(_) => self.loose_bytes += operation.length,
-                    Role::Pack => self.pack_bytes = operation.length,
+                    Role::Object(_) => self.loose_bytes += operation.length(),
+                    Role::Pack => self.pack_bytes = operation.length(),
                     Role::Index | Role::Reference => {}
                 }
             }

@@ -161,7 +161,7 @@ impl Checkout {
     pub fn succeeded(&mut self, operation: &Operation, change: Change, history: &History) -> Progress {
         let home = index(history.home(change.path));
         let path = index(change.path);
-        match (operation.kind, self.stage) {
+        match (operation.kind(), self.stage) {
             (OperationKind::Mkdir, Stage::Making(directory)) => {
                 self.numbers[index(directory)] = operation.place.directory;
                 self.entries[index(history.parent(directory))] += 1;
