@@ -333,9 +333,9 @@ impl Operation {
         }
     }
 
-    /// Offset and length of each access of a random read or write, cut at the end of the file: the first where
-    /// the action says, the others at block-aligned places inside the file, derived from the operation alone so
-    /// that they need not be recorded. Nothing for other actions.
+    /// Offset and length of each access of a random read or write, cut at the end of the file: the first
+    /// where the action says, the others at block-aligned places inside the file. These are derived from the
+    /// operation alone, so that they need not be recorded. Nothing for other actions.
     pub fn accesses(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let (first, length, count) = match self.action {
             Action::RandomWrite { offset, length, accesses }

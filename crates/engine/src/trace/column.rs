@@ -20,8 +20,8 @@ pub enum Coding {
     Dictionary,
 }
 
-/// A row under way: the record, with its action as it stands in columns. The record's own action says only the
-/// kind while columns are read.
+/// A row under way: the record, with its action as it stands in columns. While columns are read, the record's
+/// own action says only the kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     pub record: Record,
