@@ -1,6 +1,6 @@
 fsage.charts.use = {
   draw(state) {
-    const traces = fsage.data.trials.filter((trial) => trial.free).map((trial) => {
+    const traces = fsage.data.ages.filter((trial) => trial.free).map((trial) => {
       const ink = fsage.ink(trial);                    // the file system's own colour, light or dark
       const id = trial.panel ? trial.panel + 1 : "";
       return {
@@ -19,7 +19,7 @@ fsage.charts.use = {
   },
   csv() {                                              // an array of rows, the heading first
     const rows = [["trial", "operations", "used_share"]];
-    for (const { label, free } of fsage.data.trials) {
+    for (const { label, free } of fsage.data.ages) {
       free?.operations.forEach((operations, i) => rows.push([label, operations, free.used[i]]));
     }
     return rows;
