@@ -72,11 +72,7 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
         pack_above_bytes: settings
             .pack_above
             .map_or(usual.pack_above_bytes, |mark| mark.bytes(host_memory_bytes(), usual.pack_above_bytes)),
-        memory_limit_bytes: Some(settings.memory_limit_bytes.unwrap_or(if settings.log {
-            spare / 2
-        } else {
-            spare
-        })),
+        memory_limit_bytes: Some(settings.memory_limit_bytes.unwrap_or(spare / 4 * 3)),
         spill_folder: settings.spill_folder.clone(),
         reserve_bytes: RESERVE_BYTES,
     };
@@ -84,7 +80,8 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     if let Some(faults) = &settings.faults {
         disk.set_faults(Faults::new(faults, size_bytes)?);
     }
-    disk.limit_log(spare / 2);
+    // A log may be started later.
+    disk.limit_log(spare / 4);
     if settings.log {
         disk.start_log();
     }

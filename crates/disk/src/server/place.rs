@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_model::disk::ProcessRecord;
-use fsage_sys::folder::Folder;
+use fsage_sys::folder::{Folder, is_trusted};
 use fsage_sys::{input, new_file};
 use rustix::fs::fstat;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -90,7 +91,13 @@ impl ServerDirectory {
             let (own, other) = (fstat(Folder::open(&self.directory)?)?, fstat(other)?);
             io::Result::Ok((own.st_dev, own.st_ino) == (other.st_dev, other.st_ino))
         };
-        named.is_some_and(|named| Folder::open(Path::new(named)).and_then(same).unwrap_or(false))
+        let owner = fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
+        owner.is_ok_and(is_trusted)
+            && named.is_some_and(|named| match Folder::open(Path::new(named)).and_then(same) {
+                Ok(same) => same,
+                // The directory was moved while it served.
+                Err(error) => error.kind() == io::ErrorKind::NotFound,
+            })
     }
 
     /// Does something with the socket by a path that is short, however long the real one is: sockets have at
