@@ -4,7 +4,9 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, setsid};
+use rustix::process::{
+    Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit, setsid,
+};
 
 /// Makes the child die (`SIGKILL`) when the **thread** that starts it ends, however it ends
 /// (`PR_SET_PDEATHSIG`). Start such children from a thread that lives as long as they should. A set-user-ID
@@ -17,6 +19,14 @@ pub fn die_with_parent(command: &mut Command) {
         if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
     // SAFETY: between fork and exec it makes two system calls, and neither allocates nor takes locks.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Gives the child at most `bytes` of memory of its own (`RLIMIT_DATA`, setrlimit(2); mapped files do not count).
+pub fn limit_data(command: &mut Command, bytes: u64) {
+    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    let prepare = move || setrlimit(Resource::Data, limit).map_err(io::Error::from);
+    // SAFETY: between fork and exec it makes one system call, and neither allocates nor takes locks.
     unsafe { command.pre_exec(prepare) };
 }
 

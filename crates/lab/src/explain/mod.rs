@@ -139,28 +139,7 @@ pub fn estimate(
     let end = placed.iter().flat_map(|file| &file.extents).map(|(start, length)| start + length).max();
     let volume_bytes = volume_bytes.min(FARTHEST).max(end.unwrap_or(0)).next_multiple_of(4096);
     let times = cost::Times::of(&placed, volume_bytes, medium)?;
-    let item = |numbers: &[usize], path: &str| {
-        let mut item = Item {
-            path: path.to_owned(),
-            files: 0,
-            bytes: 0,
-            extents: 0,
-            now_ns: 0,
-            defragmented_ns: 0,
-            copied_ns: 0,
-            cells: BTreeMap::new(),
-        };
-        for &number in numbers {
-            let Some(file) = placed.get(number) else { continue };
-            item.files += 1;
-            item.bytes = item.bytes.saturating_add(sum(file.extents.iter().map(|(_, length)| length)));
-            item.extents += u64::try_from(file.extents.len()).unwrap_or(u64::MAX);
-            item.now_ns = item.now_ns.saturating_add(times.now[number]);
-            item.defragmented_ns = item.defragmented_ns.saturating_add(times.defragmented[number]);
-            item.copied_ns = item.copied_ns.saturating_add(times.copied[number]);
-        }
-        item
-    };
+    let item = |numbers: &[usize], path: &str| sum_up(&placed, &times, numbers, path);
     let with_cells = |mut item: Item, numbers: &[usize]| {
         let extents = numbers.iter().filter_map(|number| placed.get(*number)).flat_map(|file| &file.extents);
         item.cells = cells(extents, volume_bytes);
@@ -192,6 +171,30 @@ pub fn estimate(
             .into_iter()
             .collect(),
     })
+}
+
+/// What the files of these numbers cost together.
+fn sum_up(placed: &[&PlacedFile], times: &cost::Times, numbers: &[usize], path: &str) -> Item {
+    let mut item = Item {
+        path: path.to_owned(),
+        files: 0,
+        bytes: 0,
+        extents: 0,
+        now_ns: 0,
+        defragmented_ns: 0,
+        copied_ns: 0,
+        cells: BTreeMap::new(),
+    };
+    for &number in numbers {
+        let Some(file) = placed.get(number) else { continue };
+        item.files += 1;
+        item.bytes = item.bytes.saturating_add(sum(file.extents.iter().map(|(_, length)| length)));
+        item.extents += u64::try_from(file.extents.len()).unwrap_or(u64::MAX);
+        item.now_ns = item.now_ns.saturating_add(times.now[number]);
+        item.defragmented_ns = item.defragmented_ns.saturating_add(times.defragmented[number]);
+        item.copied_ns = item.copied_ns.saturating_add(times.copied[number]);
+    }
+    item
 }
 
 #[cfg(test)]

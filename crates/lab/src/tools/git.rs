@@ -116,6 +116,8 @@ impl Repository {
         let ToolError::Status { command, status, tail } = error else { return error };
         let tail = if PARTIAL.iter().any(|word| tail.contains(word)) {
             "it lacks objects that it would have to fetch from a promisor".to_owned()
+        } else if tail.contains("not a git repository") {
+            "it is not a git repository".to_owned()
         } else {
             let reader = self.reader.map_or(String::new(), |(user, _)| format!(" as user {user}, its owner"));
             let path = self.directory.display();

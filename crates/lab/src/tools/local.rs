@@ -12,9 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
-
 use super::{Invocation, Output, ToolError};
 
 /// Writes what a program is to read.
@@ -42,13 +39,13 @@ impl Invocation {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         prepare(&mut command);
         fsage_sys::process::die_with_parent(&mut command);
+        fsage_sys::process::limit_data(&mut command, DATA_LIMIT);
         let mut child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 ToolError::Missing { program: self.program().to_owned(), package: self.package().to_owned() }
             }
             _ => local(error),
         })?;
-        limit_memory(&child).map_err(local)?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(local(io::Error::other("its output is not a pipe")));
         };
@@ -90,17 +87,8 @@ impl Invocation {
     }
 }
 
-/// Most memory of its own that a program gets (`RLIMIT_DATA`, setrlimit(2); mapped files do not count), in bytes.
+/// Most memory of its own that a program gets, in bytes.
 pub const DATA_LIMIT: u64 = 4 << 30;
-
-fn limit_memory(child: &Child) -> io::Result<()> {
-    let limit = Rlimit { current: Some(DATA_LIMIT), maximum: Some(DATA_LIMIT) };
-    match prlimit(Some(Pid::from_child(child)), Resource::Data, limit) {
-        // It has ended.
-        Err(Errno::SRCH) => Ok(()),
-        set => Ok(set.map(|_| ())?),
-    }
-}
 
 const SIGPIPE: i32 = 13;
 /// How often a program that has no more to say is asked whether it has ended.
@@ -196,7 +184,7 @@ mod tests {
 
     #[test]
     fn it_gets_so_much_memory_and_no_more() {
-        let kib = shell("sleep 0.2; ulimit -d", MINUTE).stream(|_| {}, None, all).unwrap();
+        let kib = shell("ulimit -d", MINUTE).stream(|_| {}, None, all).unwrap();
         assert_eq!(kib.trim().parse(), Ok(DATA_LIMIT >> 10));
     }
 

@@ -88,7 +88,6 @@ fn figures(profile: &Profile, fit: &Fit, result: &LoadResult, used: f64) -> Vec<
     let detail = layout.detail.as_deref().cloned().unwrap_or_default();
     let distance = size_distance(&detail.sizes, &fit.sizes);
     let near = |good: bool| Cell::text(if good { "yes" } else { "no" });
-    let plain = || Cell::none();
     let shares = |value: f64| Cell::number(percent((value * 1000.0).round() / 1000.0), value);
     let number = |value: f64| Cell::number(significant(value), value);
     let count = |value: u64| Cell::number(grouped(value), as_f64(value));
@@ -98,12 +97,13 @@ fn figures(profile: &Profile, fit: &Fit, result: &LoadResult, used: f64) -> Vec<
     let row = |name: &str, one: Cell, other: Cell, near: Cell| {
         Row::from(vec![Cell::text(name).class("label"), one, other, near])
     };
+    let plain = |name: &str, one: Cell, other: Cell| row(name, one, other, Cell::none());
     let one_extent = (layout.one_extent_share - files.one_extent_share).abs() <= ONE_EXTENT_NEAR;
     vec![
         row("in use", shares(fit.used_share), shares(used), near((used - fit.used_share).abs() <= USED_NEAR)),
         row(
             "file sizes, distance",
-            plain(),
+            Cell::none(),
             Cell::number(format!("{distance:.3}"), distance),
             near(distance <= DISTANCE_NEAR),
         ),
@@ -113,45 +113,39 @@ fn figures(profile: &Profile, fit: &Fit, result: &LoadResult, used: f64) -> Vec<
             shares(layout.one_extent_share),
             near(one_extent),
         ),
-        row("extents per file", number(files.extents_per_file), number(layout.extents_per_file), plain()),
-        row("layout score", number(files.layout_score), number(layout.layout_score), plain()),
-        row("files", count(files.count), count(layout.files), plain()),
-        row(
+        plain("extents per file", number(files.extents_per_file), number(layout.extents_per_file)),
+        plain("layout score", number(files.layout_score), number(layout.layout_score)),
+        plain("files", count(files.count), count(layout.files)),
+        plain(
             "mean file size",
             size(files.bytes.checked_div(files.count)),
             size(layout.size_bytes.checked_div(layout.files)),
-            plain(),
         ),
-        row("directories", count(directories.count), count(layout.directories), plain()),
-        row(
+        plain("directories", count(directories.count), count(layout.directories)),
+        plain(
             "files per directory",
             number(share(files.count, directories.count)),
             number(share(layout.files, layout.directories)),
-            plain(),
         ),
-        row(
+        plain(
             "deepest directory, levels",
             count(deepest(&directories.depths)),
             count(deepest(&detail.depths)),
-            plain(),
         ),
-        row(
+        plain(
             "directories below one that has any",
             number(fan_out(&directories.subdirectories, directories.count)),
             number(fan_out(&detail.subdirectories, layout.directories)),
-            plain(),
         ),
-        row(
+        plain(
             "median free extent",
             size(free.0.map(|free| free.median_bytes)),
             size(free.1.map(|free| free.median_bytes)),
-            plain(),
         ),
-        row(
+        plain(
             "largest free extent",
             size(free.0.map(|free| free.largest_bytes)),
             size(free.1.map(|free| free.largest_bytes)),
-            plain(),
         ),
     ]
 }
