@@ -21,6 +21,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use fsage_sys::folder::is_trusted;
+use fsage_sys::input;
+use fsage_sys::process::own_session;
 
 use super::{Input, Invocation, Program, ToolError};
 
@@ -82,10 +84,13 @@ impl Repository {
         let inner = folder.join(".git");
         // Of a work tree or submodule it is a file that says where.
         let directory = if inner.exists() { inner } else { folder.to_owned() };
-        let owner = |path: &Path| path.metadata().ok().map(|found| (found.uid(), found.gid()));
-        let owners = [folder, &directory].into_iter().filter_map(owner);
-        let reader =
-            owners.filter(|_| rustix::process::geteuid().is_root()).find(|(user, _)| !is_trusted(*user));
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        let inside = ["objects", "objects/info", "refs", "config", "HEAD"].map(|name| directory.join(name));
+        let looked_at =
+            [folder.to_owned(), directory.clone()].into_iter().chain(pointed_at(&directory)).chain(inside);
+        let owner = |path: PathBuf| path.metadata().ok().map(|found| (found.uid(), found.gid()));
+        let mut owners = looked_at.filter_map(owner).filter(|_| rustix::process::geteuid().is_root());
+        let reader = owners.find(|(user, _)| !is_trusted(*user));
         Self { directory, reader }
     }
 
@@ -104,7 +109,12 @@ impl Repository {
         let prepare = |command: &mut Command| {
             guard(command);
             if let Some((user, group)) = self.reader {
-                // Without root's other groups: they go with the user.
+                // Without root's other groups: they go with the user. He can look into a process of his: it has
+                // nothing of root's, neither variables nor directory nor terminal.
+                command.env_clear().current_dir("/");
+                command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+                guard(command);
+                own_session(command);
                 command.uid(user).gid(group);
             }
         };
@@ -196,6 +206,13 @@ impl Repository {
         let message = format!("{} sizes for {count} objects", sizes.len());
         Err(ToolError::Output { command: self.invoke(&words).to_string(), message })
     }
+}
+
+/// The folder that a `.git` file names, as a work tree's or submodule's does.
+fn pointed_at(directory: &Path) -> Option<PathBuf> {
+    let text = input::read_text(directory, 4096).ok()?;
+    let target = text.strip_prefix("gitdir: ")?.trim_end();
+    Some(directory.parent()?.join(target))
 }
 
 /// Settles the environment: nothing of the user's, nothing fetched, nothing asked, nothing locked.
