@@ -208,7 +208,7 @@ fn the_example_of_the_guide_draws() {
               const plot = document.createElement(\"div\");
               document.body.append(plot);
               await Plotly.newPlot(plot, traces, layout);
-              const lines = plot.querySelectorAll(\"path.js-line\").length;
+              const lines = plot.querySelectorAll(\".scatterlayer path.js-line\").length;
               const rows = fsage.charts.use.csv().length;
               document.body.dataset.use = lines > 0 && lines === traces.length && rows > 1 ? \"drawn\" : `${{lines}} of ${{traces.length}}, ${{rows}} rows`;
             }});</script></body>"

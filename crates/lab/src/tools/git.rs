@@ -124,12 +124,13 @@ impl Repository {
     /// An error without what git said.
     fn in_own_words(&self, error: ToolError) -> ToolError {
         let ToolError::Status { command, status, tail } = error else { return error };
+        let reader =
+            self.reader.map_or(String::new(), |(user, _)| format!(", read as user {user}, its owner"));
         let tail = if PARTIAL.iter().any(|word| tail.contains(word)) {
             "it lacks objects that it would have to fetch from a promisor".to_owned()
         } else if tail.contains("not a git repository") {
-            "it is not a git repository".to_owned()
+            format!("it is not a git repository{reader}")
         } else {
-            let reader = self.reader.map_or(String::new(), |(user, _)| format!(" as user {user}, its owner"));
             let path = self.directory.display();
             format!("git cannot read it{reader}; `git --git-dir={path} fsck` tells more")
         };
