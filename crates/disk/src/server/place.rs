@@ -78,8 +78,7 @@ impl ServerDirectory {
         (is_alive(&process) && self.is_served_by(process.pid)).then_some((process, held))
     }
 
-    /// Whether the command line of a process is a server's of this directory. Whoever wrote the record may
-    /// have been mistaken.
+    /// Whether the command line of a process is a server's of this directory: the record may be wrong.
     fn is_served_by(&self, pid: u32) -> bool {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = line.split(|&byte| byte == 0).skip(1);
