@@ -63,7 +63,7 @@ fn the_worst_directory_is_named_mapped_and_what_would_mend_it_is_told() {
     for part in ["<svg", "class=\"own\"", "bad", "in one piece each"] {
         assert!(html.contains(part), "{part}");
     }
-    // Memory does not seek: there is nothing to mend.
+    // Memory does not seek: there is nothing to fix.
     let ram = fsage(&["explain", &tree, "--medium", "ram"]);
     assert!(ram.stdout.contains("nothing that would save"), "{}", ram.stdout);
 }

@@ -481,7 +481,7 @@ fn a_repository_makes_fsage_show_nothing_of_the_files_it_leads_to() {
 
 #[test]
 fn a_strangers_repository_is_read_as_the_stranger() {
-    if !rustix::process::geteuid().is_root() {
+    if !root() {
         return;
     }
     let repository = repository();

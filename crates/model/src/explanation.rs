@@ -36,7 +36,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// What would mend a tree, most effective first: in words, and what reading would then take. A copy that
+    /// What would improve a tree, most effective first: in words, and what reading would then take. A copy that
     /// was really made, and takes `made_ns`, says more than the bound that is estimated.
     #[must_use]
     pub fn remedies(&self, made_ns: Option<u64>) -> Vec<(&'static str, u64)> {
