@@ -12,7 +12,7 @@ pub(super) struct NamesSpec {}
 
 impl Measure for NamesSpec {
     fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         let unseen = walk(&context.anchor.held(), |_| {
             context.count.operations += 1;

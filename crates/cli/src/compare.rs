@@ -125,12 +125,12 @@ fn shown(comparison: &Comparison, terminal: &Terminal) -> String {
             out.push_str(&format!("{line}{pad}  {}\n", heading[4]));
             continue;
         };
-        let told = escape::line(&row.words);
+        let reported = escape::line(&row.words);
         let words = match row.finding {
-            Finding::Worse => terminal.paint("1;31", &told),
-            Finding::Better => terminal.paint("1;32", &told),
-            Finding::Differs => terminal.bold(&told),
-            Finding::NoEvidence => terminal.dim(&told),
+            Finding::Worse => terminal.paint("1;31", &reported),
+            Finding::Better => terminal.paint("1;32", &reported),
+            Finding::Differs => terminal.bold(&reported),
+            Finding::NoEvidence => terminal.dim(&reported),
         };
         let mut remarks = row.remarks();
         if let (Some(word), true) = (row.magnitude, row.finding != Finding::NoEvidence) {

@@ -268,7 +268,7 @@ fn value(metric: &MeasureMetric) -> String {
     let value = metric.value;
     match metric.unit.as_str() {
         "s" => text::duration(value * 1e9),
-        "s/GiB" => format!("{} a GiB", text::duration(value * 1e9)),
+        "s/GiB" => format!("{} per GiB", text::duration(value * 1e9)),
         "ns" => text::duration(value),
         "B" => text::size(to_u64(value)),
         "B/s" => format!("{}/s", text::size(to_u64(value))),
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn values_have_their_units() {
         let shown = |unit: &str, number| value(&MeasureMetric::cost("x", unit, number));
-        assert_eq!(shown("s/GiB", 2.5), "2.5 s a GiB");
+        assert_eq!(shown("s/GiB", 2.5), "2.50 s per GiB");
         assert_eq!(shown("1", 1234.0), "1,234");
         assert_eq!(shown("1", 0.5), "0.5000");
         assert!(shown("B/s", 1_048_576.0).ends_with("MiB/s"));

@@ -126,7 +126,7 @@ impl Progress {
         }
     }
 
-    /// Operations a second over the last few reports.
+    /// Operations per second over the last few reports.
     fn rate(&mut self, operations: u64, elapsed_ns: u64) -> f64 {
         self.recent.push_back((operations, elapsed_ns));
         if self.recent.len() > WINDOW {

@@ -97,7 +97,7 @@ fn show(result: &ReplayResult, args: &ReplayArgs, terminal: &Terminal) -> Result
     }
     let mut lines = load::summary(&result.load, &args.directory, "replayed in", terminal);
     lines.push('\n');
-    for (name, value) in told(&result.replay) {
+    for (name, value) in reported(&result.replay) {
         let _ = writeln!(lines, "  {name:<11} {value}");
     }
     if result.load.stopped_by == StopReason::Asked {
@@ -117,7 +117,7 @@ fn whole(result: &ReplayResult) -> Result<serde_json::Value, Problem> {
 }
 
 /// What only a replay has, in lines.
-fn told(replay: &ReplayReport) -> Vec<(&'static str, String)> {
+fn reported(replay: &ReplayReport) -> Vec<(&'static str, String)> {
     let mut rows = vec![(
         "trace",
         format!(

@@ -60,8 +60,8 @@ fn commands_of_a_study_run_only_when_told() {
     let dry = study.run(&["--dry-run"]);
     assert!(dry.code == 0 && dry.stdout.contains("only with --allow-commands: sh -c"), "{dry:?}");
     assert!(!study.flag.exists());
-    let told = study.run(&["--allow-commands"]);
-    assert!(study.flag.exists(), "{told:?}");
+    let reported = study.run(&["--allow-commands"]);
+    assert!(study.flag.exists(), "{reported:?}");
 }
 
 #[test]

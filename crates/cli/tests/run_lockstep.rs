@@ -32,7 +32,7 @@ fn places_are_kept(lab: &Lab, trials: &[TrialRecord]) {
         let names: Vec<&str> = record.volumes.iter().map(|kept| kept.volume.as_str()).collect();
         assert_eq!(names, ["full", "empty", "unaged"]);
         let found: Vec<_> = record.volumes.iter().map(|kept| &kept.explanation).collect();
-        // The same files on each, and all of a volume is told.
+        // The same files on each, and all of a volume is reported.
         assert!(found.iter().all(|other| other.tree.files == found[0].tree.files), "{which}");
         assert!(found.iter().all(|found| found.medium == "hdd-7200" && found.used.len() == 1024), "{which}");
         assert!(found.iter().all(|found| found.files.len() <= 20 && found.notes.is_empty()), "{which}");

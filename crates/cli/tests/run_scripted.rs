@@ -61,7 +61,7 @@ struct Plot {
     bad_blocks: u64,
     unclean: bool,
     digest_by_kind: bool,
-    /// Where files lie cannot be told.
+    /// Where files lie cannot be determined.
     blind: bool,
     asked: Vec<String>,
     agents: usize,
@@ -366,9 +366,9 @@ fn an_agent_lost_while_it_gives_back_fails_no_other_trial_and_leaves_nothing() {
         assert_eq!((summary.complete, summary.failed, summary.exit_code()), (3, 1, 4));
         assert_eq!(summary.trials[0].error, "load failed: made to fail", "what went wrong first");
         assert_eq!(leases(&stage.store()), 0, "after {deaths} deaths");
-        let told =
+        let reported =
             events.iter().any(|e| matches!(e, RunEvent::Note { text } if text.contains("not everything")));
-        assert_eq!(told, deaths == 2);
+        assert_eq!(reported, deaths == 2);
     }
 }
 

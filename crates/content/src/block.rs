@@ -28,7 +28,7 @@ pub enum Block {
     },
     /// Part of a block of ours.
     Torn {
-        /// What the block is, where its header can still be told.
+        /// What the block is, where its header can still be determined.
         header: Option<Header>,
         /// Bit i: the 512-byte sector i is not that block's. Zeros at the end are given the benefit of the
         /// doubt: the file may end before them.
@@ -69,7 +69,7 @@ pub enum BlockVerdict {
     },
     /// Part right, part not.
     Torn {
-        /// The version its right part belongs to, where it can be told.
+        /// The version its right part belongs to, where it can be determined.
         version: Option<u32>,
         /// Bit i: the 512-byte sector i is not that version's.
         sectors: u8,

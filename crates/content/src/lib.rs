@@ -24,7 +24,7 @@
 //! in 256 seems a byte too short, and regenerating that length gives the same block all the same. A prefix
 //! shorter than the header cannot be checked: it is a [`Block::Fragment`], which [`verify`] compares with
 //! the headers it expects; without an expectation it is only "starts like our data". Under 8 bytes
-//! the version cannot be told, under 4 bytes and without magic nothing can.
+//! the version cannot be determined, under 4 bytes and without magic nothing can.
 //!
 //! **What is detected.** Every single-bit flip: each mix is a bijection, so a flipped header bit never
 //! leaves the check right, and every byte of the stream is compared. A foreign block passes with

@@ -180,8 +180,8 @@ fn a_disk_goes_up_serves_and_goes_down() {
 
     let refused = fsage_disk(&["down", "--directory", directory]);
     assert_eq!(refused.status.code(), Some(1));
-    let told = text(&refused.stderr);
-    assert!(told.contains("in use") && told.contains("hint: "), "{told}");
+    let reported = text(&refused.stderr);
+    assert!(reported.contains("in use") && reported.contains("hint: "), "{reported}");
     drop(disk.device.take());
     let down = fsage_disk(&["down", "--directory", directory]);
     assert!(down.status.success(), "{}", text(&down.stderr));
@@ -211,10 +211,13 @@ fn a_kernel_without_ublk_says_what_to_do() {
     let words = ["--size", "67108864", "--medium", "hdd-7200", "--export", "ublk"];
     let up = fsage_disk(&[&["up", "--directory", directory.to_str().unwrap()], &words[..]].concat());
     assert_eq!(up.status.code(), Some(1));
-    let told = text(&up.stderr);
-    assert!(told.contains("error: ublk: this kernel has no ublk: there is no /dev/ublk-control\n"), "{told}");
+    let reported = text(&up.stderr);
+    assert!(
+        reported.contains("error: ublk: this kernel has no ublk: there is no /dev/ublk-control\n"),
+        "{reported}"
+    );
     for needed in ["hint: ", "modprobe ublk_drv", "6.0", "CONFIG_BLK_DEV_UBLK", "export fuse"] {
-        assert!(told.contains(needed), "{told}");
+        assert!(reported.contains(needed), "{reported}");
     }
     assert!(up.stdout.is_empty());
     assert!(!directory.exists());
@@ -268,7 +271,7 @@ fn a_disk_that_cannot_be_made_is_told_and_leaves_nothing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("server");
-    for (size, medium, told) in [
+    for (size, medium, reported) in [
         ("67108864", "cheese", "medium"),
         ("67108864", "{", "medium"),
         ("5000", "ram", "no multiple"),
@@ -285,7 +288,7 @@ fn a_disk_that_cannot_be_made_is_told_and_leaves_nothing() {
             medium,
         ]);
         assert!(!up.status.success());
-        assert!(text(&up.stderr).contains(told), "{size} {medium}: {}", text(&up.stderr));
+        assert!(text(&up.stderr).contains(reported), "{size} {medium}: {}", text(&up.stderr));
         assert!(!directory.exists(), "{size} {medium}");
     }
 }
@@ -570,9 +573,9 @@ fn a_server_in_a_limited_group_is_refused() {
     let mut up = group.run(script, &[Path::new(PROGRAM), &directory]);
     within("the refusal", || up.try_wait().unwrap().is_some());
     let output = up.wait_with_output().unwrap();
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains(group.0.to_str().unwrap()) && told.contains("cgroup.procs"), "{told}");
+    let reported = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
+    assert!(reported.contains(group.0.to_str().unwrap()) && reported.contains("cgroup.procs"), "{reported}");
     assert!(!directory.exists());
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What was recorded names files by paths; a trace of ours names them by numbers ([`crate::tree`]), so names
 //! are not kept. Operations of several processes are put into one order, that of their ends, and into one
-//! thread: who waited for whom cannot be told from such a log. Data is made of whole blocks and has no holes:
+//! thread: who waited for whom cannot be distinguished from such a log. Data is made of whole blocks and has no holes:
 //! accesses are widened to the blocks they touch, gaps are filled; each such change is counted, and so is
 //! everything that cannot be said in our operations ([`Origin`]).
 //!

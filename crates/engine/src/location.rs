@@ -192,8 +192,8 @@ fn refused(location: &Location, source: io::Error) -> LocationError {
 /// Whether a directory is the root of a mount; taken for one where the kernel does not tell (before 5.8).
 fn is_mounted(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     let facts = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
-    let told = facts.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
-    Ok(!told || facts.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+    let reported = facts.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
+    Ok(!reported || facts.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// An open directory, which everything below it is reached from. Clones share the descriptor.

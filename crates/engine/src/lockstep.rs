@@ -3,7 +3,7 @@
 //! The workload runs on the first volume, the leader; what succeeds there is done on the others, operation
 //! for operation and in its order, and what fails there is left out, as in Conway et al. 2019 (§4: full and
 //! empty disk). So all volumes go through the same logical states. An operation that ends differently on a
-//! follower is a divergence: the first one is told with its number, and nothing continues.
+//! follower is a divergence: the first one is reported with its number, and nothing continues.
 //!
 //! A run ends between two rounds, with everything written out and nothing kept open, so that the volumes can
 //! be unmounted, inspected and measured before the next run continues from there. The state of the workload
@@ -30,7 +30,7 @@ use crate::disk::Clock;
 use crate::load::{Control, LoadError, LoadSink, TestDirectory};
 use crate::tree::{Directory, ShapeError, walk};
 use crate::workload::{AnyWorkload, Part, ResolveContext, Workload as _, resolve};
-use place::{Follower, Leader, Post, Works};
+use place::{Follower, Leader, Post, VolumeWork};
 
 /// Operations handed to a follower at once.
 pub const BATCH: usize = 4096;
@@ -161,7 +161,7 @@ impl Lockstep {
         for directory in &spec.directories {
             let test_directory = TestDirectory::open(directory)?;
             test_directory.make_tops(1)?;
-            Works::open(&test_directory, spec.write_mode, [])?.make(&test_directory, &initial)?;
+            VolumeWork::open(&test_directory, spec.write_mode, [])?.make(&test_directory, &initial)?;
             test_directory.sync()?;
         }
         let round = vec![VolumeRound::default(); spec.directories.len()];
@@ -182,8 +182,8 @@ impl Lockstep {
         let grounds: Vec<TestDirectory> =
             self.spec.directories.iter().map(TestDirectory::open).collect::<Result<_, _>>()?;
         let known: Vec<Directory> = self.workload.directories().collect();
-        let works = |test_directory: &TestDirectory| {
-            Works::open(test_directory, self.spec.write_mode, known.iter().copied())
+        let open = |test_directory: &TestDirectory| {
+            VolumeWork::open(test_directory, self.spec.write_mode, known.iter().copied())
         };
         let Some((first, others)) = grounds.split_first() else {
             return Err(LoadError::Spec { what: "no directory is given".to_owned() }.into());
@@ -191,10 +191,10 @@ impl Lockstep {
         let clock = Clock::under(&first.held()).map_err(LoadError::from)?;
         // Followers did what succeeded.
         let done = self.operations - self.failed.values().sum::<u64>();
-        let mut leader = Leader::new(works(first)?, first, self.workload.live_bytes())?;
+        let mut leader = Leader::new(open(first)?, first, self.workload.live_bytes())?;
         let followers: Vec<Follower<'_>> = others
             .iter()
-            .map(|test_directory| Ok(Follower::new(works(test_directory)?, test_directory, done)))
+            .map(|test_directory| Ok(Follower::new(open(test_directory)?, test_directory, done)))
             .collect::<Result<_, LoadError>>()?;
         std::thread::scope(|scope| {
             let mut post = Post::open(scope, followers, !clock.is_model());

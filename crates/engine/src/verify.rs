@@ -189,7 +189,7 @@ fn kind(directory: &OwnedFd, entry: &DirEntry) -> Result<FileType, Errno> {
             let facts = statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
             Ok(FileType::from_raw_mode(facts.st_mode))
         }
-        told => Ok(told),
+        reported => Ok(reported),
     }
 }
 

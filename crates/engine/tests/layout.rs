@@ -285,8 +285,8 @@ fn xfs_agrees_with_filefrag_and_xfs_spaceman() {
     }
     assert_eq!((free.extents, free.method), (extents, FreeSpaceMethod::Getfsmap));
     // XFS keeps blocks back for its own trees, which statfs does not show as free.
-    let (told, _) = volume.statfs();
-    assert!(free.bytes >= told && free.bytes - told < SIZE / 12, "{} {told}", free.bytes);
+    let (reported, _) = volume.statfs();
+    assert!(free.bytes >= reported && free.bytes - reported < SIZE / 12, "{} {reported}", free.bytes);
 }
 
 #[test]

@@ -668,7 +668,7 @@ fn a_device_that_goes_away_ends_the_load() {
         File::options().write(true).open(&volume.file).unwrap().set_len(1 << 20).unwrap();
         assert!(Command::new("losetup").arg("-c").arg(&volume.device).status().unwrap().success());
         let error = run(&spec, &Control::new(), &mut NoSink).unwrap_err();
-        let told = matches!(error, LoadError::DeviceFailed { .. } | LoadError::System { .. });
-        assert!(told || matches!(error, LoadError::Directory { .. }), "{kind}: {error}");
+        let reported = matches!(error, LoadError::DeviceFailed { .. } | LoadError::System { .. });
+        assert!(reported || matches!(error, LoadError::Directory { .. }), "{kind}: {error}");
     }
 }

@@ -22,17 +22,17 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{words}")]
-    struct Told {
+    struct Chained {
         words: &'static str,
         #[source]
-        cause: Option<Box<Told>>,
+        cause: Option<Box<Chained>>,
     }
 
     #[test]
     fn causes_follow_and_none_is_said_twice() {
-        let last = Told { words: "no space", cause: None };
-        let middle = Told { words: "cannot write: no space", cause: Some(Box::new(last)) };
-        let first = Told { words: "the copy failed", cause: Some(Box::new(middle)) };
+        let last = Chained { words: "no space", cause: None };
+        let middle = Chained { words: "cannot write: no space", cause: Some(Box::new(last)) };
+        let first = Chained { words: "the copy failed", cause: Some(Box::new(middle)) };
         assert_eq!(in_one_line(&first), "the copy failed: cannot write: no space");
     }
 }

@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn what_is_not_seen_is_shown() {
-        let told = "a\\x1b]0;x\\x07\\u{9b}2J\\u{202e}gpj.\\n\\thint: b\\r\\x7f";
-        assert_eq!(line(HOSTILE), told);
-        assert_eq!(lines(HOSTILE), told.replace("\\n\\t", "\n\t"));
+        let reported = "a\\x1b]0;x\\x07\\u{9b}2J\\u{202e}gpj.\\n\\thint: b\\r\\x7f";
+        assert_eq!(line(HOSTILE), reported);
+        assert_eq!(lines(HOSTILE), reported.replace("\\n\\t", "\n\t"));
         assert_eq!(indented("a\nerror: b\n"), "a\n    error: b");
         for plain in ["", "naïve – 日本語 🙂 ░▒▓█ │", "a b\\x1b"] {
             assert!(matches!(line(plain), Cow::Borrowed(same) if same == plain));

@@ -22,6 +22,7 @@ pub mod measure;
 pub mod medium;
 pub mod metric;
 pub mod nearest;
+pub mod number;
 pub mod operation;
 pub mod problem;
 pub mod profile;

@@ -31,7 +31,7 @@ use crate::load::{Probe, Tick};
 use crate::warning::Warning;
 
 /// Version of this protocol; both sides must have the same. Changes: 1 first; 2 directories below a mount
-/// point, what leased things are told by, held devices; 3 the folder of a measure is told by its descriptor;
+/// point, what identifies leased things, held devices; 3 the folder of a measure is passed as a descriptor;
 /// 4 a reply is the value alone, without its kind.
 pub const PROTOCOL_VERSION: u32 = 4;
 

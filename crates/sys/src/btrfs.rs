@@ -38,7 +38,7 @@ pub struct FreeExtent {
     pub length: u64,
 }
 
-/// Which tree told what is free.
+/// Which tree says what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The free-space tree.

@@ -39,7 +39,7 @@ pub fn ask(socket: &Path, question: &str, limit: Option<Duration>) -> io::Result
     })
 }
 
-/// Reads one line by `read`, which is told how much time is left, before `deadline`.
+/// Reads one line by `read`, which gets the time that is left, before `deadline`.
 ///
 /// # Errors
 /// As [`ask`]; or what `read` says.

@@ -1,76 +1,15 @@
-//! Numbers as people read them. Units are IEC for bytes; thousands are set apart by a thin space.
+//! Metrics, units and names as a report shows them; numbers as [`fsage_model::number`] writes them.
 
-use fsage_model::quantity::{as_f64, to_u64};
+use fsage_model::quantity::to_u64;
 
 use fsage_model::metric;
+use fsage_model::number;
+pub use fsage_model::number::{bytes, duration as nanoseconds, grouped, significant, whole_bytes};
 
-/// A duration given in nanoseconds: `12.3 µs`.
-#[must_use]
-pub fn nanoseconds(ns: f64) -> String {
-    let steps =
-        [(1e3, 1.0, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms"), (120e9, 1e9, "s"), (7.2e12, 60e9, "min")];
-    let (scale, unit) = steps
-        .iter()
-        .find(|(limit, ..)| ns.abs() < *limit)
-        .map_or((3.6e12, "h"), |(_, scale, unit)| (*scale, *unit));
-    format!("{} {unit}", significant(ns / scale))
-}
-
-/// Bytes: `1.50 GiB`.
-#[must_use]
-pub fn bytes(value: f64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let (mut scaled, mut unit) = (value, 0);
-    while scaled.abs() >= 1024.0 && unit + 1 < UNITS.len() {
-        scaled /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 {
-        format!("{} B", grouped(to_u64(scaled)))
-    } else {
-        format!("{} {}", significant(scaled), UNITS[unit])
-    }
-}
-
-/// A whole number with its thousands set apart.
-#[must_use]
-pub fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Three significant digits, never scientific up to a million.
-#[must_use]
-pub fn significant(value: f64) -> String {
-    let size = value.abs();
-    if !value.is_finite() {
-        "–".to_owned()
-    } else if size >= 1000.0 {
-        let sign = if value < 0.0 { "−" } else { "" };
-        format!("{sign}{}", grouped(to_u64(size)))
-    } else if size >= 100.0 {
-        format!("{value:.0}")
-    } else if size >= 10.0 {
-        format!("{value:.1}")
-    } else if size >= 0.001 || size == 0.0 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.1e}")
-    }
-}
-
-/// A share as a percentage.
+/// A share as a percentage that no line break separates from its sign.
 #[must_use]
 pub fn percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value == value.round() { format!("{value:.0}\u{202f}%") } else { format!("{value:.1}\u{202f}%") }
+    number::percent(share).replace(' ', "\u{202f}")
 }
 
 /// The unit of a virtual disk's model without its mark, or `None` when it has none: `model ns` is `ns`.
@@ -114,12 +53,6 @@ pub fn ratio(value: f64) -> String {
 pub fn counted(count: usize, noun: &str) -> String {
     let number = grouped(u64::try_from(count).unwrap_or(u64::MAX));
     if count == 1 { format!("{number} {noun}") } else { format!("{number} {noun}s") }
-}
-
-/// A whole number of bytes.
-#[must_use]
-pub fn whole_bytes(value: u64) -> String {
-    bytes(as_f64(value))
 }
 
 /// A sentence with its byte counts made readable: `13107200 bytes less` is `12.5 MiB less`.
@@ -193,16 +126,6 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(nanoseconds(950.0), "950 ns");
-        assert_eq!(nanoseconds(12_345.0), "12.3 µs");
-        assert_eq!(nanoseconds(90e9), "90.0 s");
-        assert_eq!(nanoseconds(3.6e12), "60.0 min");
-        assert_eq!(nanoseconds(36e12), "10.0 h");
-        assert_eq!(bytes(512.0), "512 B");
-        assert_eq!(bytes(1536.0 * 1024.0 * 1024.0), "1.50 GiB");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(significant(0.000_12), "1.2e-4");
-        assert_eq!(significant(f64::NAN), "–");
         assert_eq!(percent(0.8), "80\u{202f}%");
         assert_eq!(percent(0.925), "92.5\u{202f}%");
         assert_eq!(in_unit(3.0, "count"), "3");
@@ -217,9 +140,9 @@ mod tests {
     fn byte_counts_in_sentences_are_made_readable() {
         assert_eq!(
             with_sizes("13107200 bytes less; statfs says 2048 bytes"),
-            "12.5 MiB less; statfs says 2.00 KiB"
+            "12.5 MiB less; statfs says 2 KiB"
         );
-        assert_eq!(with_sizes("holds 4096 bytes."), "holds 4.00 KiB.");
+        assert_eq!(with_sizes("holds 4096 bytes."), "holds 4 KiB.");
         assert_eq!(with_sizes("12 bytes, 5000 files, some bytes"), "12 bytes, 5000 files, some bytes");
     }
 

@@ -11,7 +11,7 @@ use super::quantile::{median, quantile};
 
 /// Scaled deviations beyond which a value is flagged.
 pub const DEVIATIONS: f64 = 3.0;
-/// Samples smaller than this have no flags: what is usual cannot be told from four values.
+/// Samples smaller than this have no flags: what is usual cannot be distinguished from four values.
 pub const FEWEST: usize = 5;
 /// Makes the median absolute deviation of normal values their standard deviation: 1 / Φ⁻¹(¾).
 const NORMAL: f64 = 1.482_602_218_505_602;

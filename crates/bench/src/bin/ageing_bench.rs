@@ -3,7 +3,7 @@
 //! `ageing_bench [ROUNDS] [OPERATIONS] [SECONDS]` (default 7, 250000, 60) needs root and 9 GiB below the
 //! temporary directory (`TMPDIR`). First table: fresh 2 GiB ext4 for each run; the rivals take turns, in
 //! another order each round, and ratios are formed within a round, so that what else the machine does hits
-//! all alike. Second table: fresh 4 GiB ext4 held at 72 %, until 2.0 extents a file and half of the files in
+//! all alike. Second table: fresh 4 GiB ext4 held at 72 %, until 2.0 extents per file and half of the files in
 //! more than one. `ageing_bench task …` is what it runs as a child, so that CPU time is the rival's alone.
 
 #![forbid(unsafe_code)]
@@ -198,7 +198,7 @@ impl std::fmt::Display for Spread {
 }
 
 /// A mix that ages fast: files that grow in many small steps, near a fixed fullness. What counts is appends a
-/// file: with as many creates as appends fast mode never gets beyond 1.9 extents a file and 42 %.
+/// file: with as many creates as appends fast mode never gets beyond 1.9 extents per file and 42 %.
 fn fast_ageing(directory: &Path, mode: WriteMode, seconds: f64) -> LoadSpec {
     let drift = DriftSpec {
         slots: 200_000,

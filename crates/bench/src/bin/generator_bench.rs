@@ -111,14 +111,18 @@ fn content(name: &str, bytes: usize) {
         }
     });
     println!("| fill, {name} | {:.1} GB/s | {:.1} GB/s |", total / made[0], total / made[ROUNDS / 2]);
-    let told = rounds(|| {
+    let reported = rounds(|| {
         for _ in 0..repeat {
             for block in black_box(&buffer).chunks(fsage_content::BLOCK_BYTES) {
                 black_box(recognise(block));
             }
         }
     });
-    println!("| recognise, {name} | {:.1} GB/s | {:.1} GB/s |", total / told[0], total / told[ROUNDS / 2]);
+    println!(
+        "| recognise, {name} | {:.1} GB/s | {:.1} GB/s |",
+        total / reported[0],
+        total / reported[ROUNDS / 2]
+    );
 }
 
 fn refuse() {

@@ -211,7 +211,7 @@ fn save(args: &SaveArgs, terminal: &Terminal) -> Result<(), Problem> {
     let disk = NamedDisk::new(&args.name)?;
     crate::require_root("asking a disk")?;
     let saved = save_to(&disk, &args.file, args.without_data)?;
-    if terminal.json { terminal.json(&saved) } else { terminal.result(&told(&saved)) }
+    if terminal.json { terminal.json(&saved) } else { terminal.result(&reported(&saved)) }
 }
 
 fn save_to(disk: &NamedDisk, file: &Path, without_data: bool) -> Result<Converted, Problem> {
@@ -220,7 +220,7 @@ fn save_to(disk: &NamedDisk, file: &Path, without_data: bool) -> Result<Converte
     Ok(disk.ask(call::SaveLog { file, without_data })?)
 }
 
-fn told(converted: &Converted) -> String {
+fn reported(converted: &Converted) -> String {
     let mut line = format!(
         "{}, {} written",
         text::plural(converted.entries, "request", "requests"),
@@ -398,7 +398,7 @@ fn convert(args: &ConvertArgs, terminal: &Terminal) -> Result<(), Problem> {
         FormatChoice::Blkparse => Format::Blkparse,
     };
     let converted = convert::save(&mut opened, &filter, &args.output, format, &options)?;
-    if terminal.json { terminal.json(&converted) } else { terminal.result(&told(&converted)) }
+    if terminal.json { terminal.json(&converted) } else { terminal.result(&reported(&converted)) }
 }
 
 fn filter(args: &FilterArgs) -> Result<Filter, Problem> {
@@ -496,7 +496,7 @@ mod tests {
     fn what_was_left_out_is_told() {
         let converted = Converted { entries: 1, reads_left_out: 1200, ..Converted::default() };
         assert_eq!(
-            told(&converted),
+            reported(&converted),
             "1 request, 0 marks written; 1,200 reads left out: the format has none\n"
         );
     }

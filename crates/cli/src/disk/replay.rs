@@ -67,7 +67,7 @@ pub struct ReplayArgs {
 
 /// What a replay left out or changed.
 #[derive(Debug, Default, serde::Serialize)]
-struct Told {
+struct LeftOut {
     /// Requests that failed when recorded.
     failed_left_out: u64,
     /// Requests that lie beyond the end of the disk, at least in part.
@@ -80,7 +80,7 @@ struct Told {
 struct Requests {
     opened: Opened,
     size_bytes: u64,
-    told: Told,
+    left_out: LeftOut,
     data: Vec<u8>,
 }
 
@@ -89,12 +89,12 @@ impl Requests {
         while let Some(item) = self.opened.next_item(&mut self.data)? {
             let Item::Entry(mut entry) = item else { continue };
             if entry.result.is_err() {
-                self.told.failed_left_out += 1;
+                self.left_out.failed_left_out += 1;
                 continue;
             }
             let within = entry.request.within(self.size_bytes);
             if within.length_bytes < entry.request.length_bytes {
-                self.told.beyond_end += 1;
+                self.left_out.beyond_end += 1;
                 if within.length_bytes == 0 {
                     continue;
                 }
@@ -109,7 +109,7 @@ impl Requests {
 pub(super) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<(), Problem> {
     let opened = convert::open(&args.log, &Options::default())?;
     let size_bytes = args.size.map_or_else(|| opened.geometry().size_bytes, |size| size.0);
-    let mut requests = Requests { opened, size_bytes, told: Told::default(), data: Vec::new() };
+    let mut requests = Requests { opened, size_bytes, left_out: LeftOut::default(), data: Vec::new() };
     let (summary, what) = match (&args.model, &args.onto) {
         (Some(model), _) => {
             let spec: MediumSpec = model.parse()?;
@@ -121,15 +121,15 @@ pub(super) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<(), Problem>
         }
         (None, None) => return Err(Problem::new(EXIT_USAGE, "nowhere to replay to")),
     };
-    let told = requests.told;
+    let left_out = requests.left_out;
     if terminal.json {
-        return terminal.json(&json!({"summary": summary, "left_out": told, "size_bytes": size_bytes}));
+        return terminal.json(&json!({"summary": summary, "left_out": left_out, "size_bytes": size_bytes}));
     }
     let mut lines = format!("{} replayed {what}\n{}", args.log.display(), super::log::in_words(&summary));
     for (count, what) in [
-        (told.failed_left_out, "left out: failed when recorded"),
-        (told.beyond_end, "beyond the end of the disk: cut"),
-        (told.widened, "widened to whole blocks"),
+        (left_out.failed_left_out, "left out: failed when recorded"),
+        (left_out.beyond_end, "beyond the end of the disk: cut"),
+        (left_out.widened, "widened to whole blocks"),
     ] {
         if count > 0 {
             lines.push_str(&format!("{} {what}\n", text::plural(count, "request", "requests")));
@@ -186,7 +186,7 @@ fn on_disk(args: &ReplayArgs, requests: &mut Requests, name: &str) -> Result<Sum
         }
         version += 1;
         let (request, widened) = whole_blocks(&entry.request, record.size_bytes);
-        requests.told.widened += u64::from(widened);
+        requests.left_out.widened += u64::from(widened);
         let issued_ns = elapsed_ns(start);
         device.serve(&request, version).map_err(|error| {
             Problem::new(EXIT_FAILED, format!("request {version} on {}", record.device.display()))

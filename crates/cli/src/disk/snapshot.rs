@@ -119,8 +119,8 @@ mod tests {
         assert_eq!((spec.seed, spec.ignored_flush.len()), (7, 1));
         let beyond = r#"{"bit_rot": [{"offset_bytes": 4194304, "rate": 0.5}]}"#;
         for wrong in ["", "{", r#"{"bitrot": []}"#, r#"{"bit_rot": [{"rate": 7}]}"#, beyond] {
-            let told = faults(wrong, 1 << 20).map_err(|problem| problem.render(false)).unwrap_err();
-            assert!(told.contains("hint:"), "{told}");
+            let reported = faults(wrong, 1 << 20).map_err(|problem| problem.render(false)).unwrap_err();
+            assert!(reported.contains("hint:"), "{reported}");
         }
     }
 }

@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn wrong_use_is_told() {
-        for (words, told) in [
+        for (words, reported) in [
             ("--size 1 --medium ram", "--directory"),
             ("--directory /d --medium ram", "--size"),
             ("--directory /d --size 1", "--medium"),
@@ -303,7 +303,7 @@ mod tests {
             ("--directory /d --pack-above 101%", "--pack-above: `101%` is neither"),
             ("--directory /d --colour red", "unknown option --colour"),
         ] {
-            assert!(parsed(words).unwrap_err().contains(told), "{words}");
+            assert!(parsed(words).unwrap_err().contains(reported), "{words}");
         }
         assert!(place(&["--size".to_owned(), "1".to_owned()]).is_err());
         assert_eq!(

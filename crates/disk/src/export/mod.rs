@@ -65,7 +65,7 @@ pub(crate) fn private_listener(path: &Path) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// What the kernel is told of a failure.
+/// What the kernel gets of a failure.
 const fn errno(error: IoError) -> Errno {
     match error {
         IoError::Medium => Errno::IO,

@@ -6,7 +6,7 @@
 //! | | 8..12 | version, u32 |
 //! | | 12..16 | the disk's logical block in bytes, u32 |
 //! | | 16..24 | the disk's size in bytes, u64 |
-//! | | 24..40 | drawn at random, so that chunks of another log are told |
+//! | | 24..40 | drawn at random, so that chunks of another log are recognised |
 //! | | 40..72 | BLAKE3 of everything before; its first 8 bytes are the log's number |
 //! | chunk, any number | 0..4 | magic `fsLc` |
 //! | | 4..8 | stored bytes s of the payload, u32 |

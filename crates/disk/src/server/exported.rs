@@ -159,8 +159,9 @@ impl Exported {
             }
             #[cfg(feature = "ublk")]
             Self::Ublk(_) => Box::new(|| {
-                let told = b"watchdog: the server was at work on one batch for too long: it ends itself\n";
-                let _ = std::io::stderr().write_all(told);
+                let reported =
+                    b"watchdog: the server was at work on one batch for too long: it ends itself\n";
+                let _ = std::io::stderr().write_all(reported);
                 let _ = kill_process(getpid(), Signal::KILL);
             }),
         }

@@ -1,4 +1,4 @@
-//! What a server is told at its start.
+//! What a server gets at its start.
 
 use std::path::PathBuf;
 

@@ -280,7 +280,7 @@ impl Map {
     }
 
     /// What a block and those behind it hold, as far as one run goes, at most `blocks`, which must not be 0.
-    /// A run that continues in the next chunk is told in parts.
+    /// A run that continues in the next chunk is reported in parts.
     #[inline]
     pub fn run_at(&self, block: u64, blocks: u64) -> (Code, u64) {
         let Some(branch) = &self.branches[index(block / BRANCH)] else {

@@ -69,7 +69,7 @@ impl Bench {
         self.random.next_u64() % (self.size_bytes / block) * block
     }
 
-    /// Bytes a second of sequential requests, `depth` of them at a time, from `start` on.
+    /// Bytes per second of sequential requests, `depth` of them at a time, from `start` on.
     pub fn sequential(
         &mut self,
         operation: Operation,
@@ -89,7 +89,7 @@ impl Bench {
         float(at - start) / (float(self.now_ns - begun_ns) / 1e9)
     }
 
-    /// Requests a second at random aligned places, `depth` of them at a time.
+    /// Requests per second at random aligned places, `depth` of them at a time.
     pub fn random(&mut self, operation: Operation, block: u64, depth: u64, count: u64) -> f64 {
         let begun_ns = self.now_ns;
         let rounds = (count / depth).max(1);
@@ -101,7 +101,7 @@ impl Bench {
         float(rounds * depth) / (float(self.now_ns - begun_ns) / 1e9)
     }
 
-    /// Requests a second at random aligned places while `depth` of them always wait: each answer brings the
+    /// Requests per second at random aligned places while `depth` of them always wait: each answer brings the
     /// next one.
     pub fn kept(&mut self, operation: Operation, block: u64, depth: usize, count: u64) -> f64 {
         let mut waiting = BinaryHeap::from(vec![Reverse(self.now_ns); depth]);

@@ -1,4 +1,4 @@
-//! Errors as the failures that the lab is told of.
+//! Errors as the failures that the lab gets.
 
 use fsage_model::protocol::{Failure, FailureKind};
 

@@ -41,11 +41,11 @@ pub struct MountEntry {
 /// # Errors
 /// What `statx` says.
 pub fn number(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
-    let told = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-    if told.stx_mask & StatxFlags::MNT_ID.bits() != 0 {
-        return Ok(told.stx_mnt_id);
+    let reported = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    if reported.stx_mask & StatxFlags::MNT_ID.bits() != 0 {
+        return Ok(reported.stx_mnt_id);
     }
-    Ok(u64::from(told.stx_dev_major) << 32 | u64::from(told.stx_dev_minor))
+    Ok(u64::from(reported.stx_dev_major) << 32 | u64::from(reported.stx_dev_minor))
 }
 
 /// Everything that is mounted in this mount namespace, in order of mounting.

@@ -134,7 +134,7 @@ impl Killed {
 /// number may be another's by then. `None`: it is another, or gone.
 ///
 /// # Errors
-/// It cannot be told whether it is there, for lack of descriptors and the like.
+/// It cannot be determined whether it is there, for lack of descriptors and the like.
 fn kill(pid: u32, is_meant: impl FnOnce() -> bool) -> Result<Option<Killed>, HostError> {
     let Some(handle) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     let descriptor = match pidfd_open(handle, PidfdFlags::empty()) {

@@ -11,7 +11,7 @@ pub struct Program {
     /// What fsage uses it for, after "to"; empty for programs that are only looked for.
     pub purpose: &'static str,
     /// The option that makes it print its version. None: it has no such option and might do something else
-    /// instead; then only its path is told.
+    /// instead; then only its path is known.
     pub version_option: Option<&'static str>,
 }
 

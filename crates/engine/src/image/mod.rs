@@ -11,7 +11,7 @@
 //! - A volume that is being restored does not look like a file system: its first 128 KiB, where all that are
 //!   known have their superblock, are wiped first and written last. Meanwhile its first block says that it is
 //!   ours and unfinished.
-//! - Memory: about three chunks a thread (12 MiB with the smallest), a bit for each block of the volume (at
+//! - Memory: about three chunks per thread (12 MiB with the smallest), a bit for each block of the volume (at
 //!   most 64 MiB) and 32 bytes a chunk; below 256 MB up to 64 TiB in use.
 
 mod disk;
@@ -69,7 +69,7 @@ fn threads(asked: u32) -> usize {
 struct Meter<'a> {
     progress: &'a mut dyn Progress,
     started: Instant,
-    told: Instant,
+    reported: Instant,
     done: u64,
     blocks: u64,
 }
@@ -78,13 +78,13 @@ impl<'a> Meter<'a> {
     fn new(progress: &'a mut dyn Progress, blocks: u64) -> Self {
         let started = Instant::now();
         progress.progress(0, blocks, Duration::ZERO);
-        Self { progress, started, told: started, done: 0, blocks }
+        Self { progress, started, reported: started, done: 0, blocks }
     }
 
     fn add(&mut self, blocks: u64) {
         self.done += blocks;
-        if self.told.elapsed() > Duration::from_millis(200) || self.done == self.blocks {
-            self.told = Instant::now();
+        if self.reported.elapsed() > Duration::from_millis(200) || self.done == self.blocks {
+            self.reported = Instant::now();
             self.progress.progress(self.done, self.blocks, self.started.elapsed());
         }
     }

@@ -82,7 +82,7 @@ pub fn restore(
 enum Before {
     /// Nothing: nobody had the file before.
     Nothing,
-    /// An empty file, such as one that the lab has made so that it can be told from every other.
+    /// An empty file, such as one that the lab has made so that it can be distinguished from every other.
     Empty(File),
     /// A volume.
     Volume,

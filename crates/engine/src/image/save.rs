@@ -4,7 +4,7 @@
 //! read along), tells self-describing blocks from others, compresses and hashes. The calling thread puts the
 //! chunks into the file in order of the volume: two images of the same content are the same but for their
 //! descriptions. A thread takes room for its result before it takes a stretch, so that the chunk that is
-//! waited for always has its room, and no more than two chunks a thread wait.
+//! waited for always has its room, and no more than two chunks per thread wait.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -239,13 +239,13 @@ fn every_damaged_byte_is_found_and_nothing_is_written() {
         bad[as_usize(at)] ^= flip;
         fs::write(rig.path("bad"), &bad).unwrap();
         let verified = check(&rig, "bad").unwrap_err();
-        let told = verified.kind();
+        let reported = verified.kind();
         assert!(
             matches!(verified, ImageError::Damaged { .. } | ImageError::NotAnImage { .. }),
             "byte {at} ^ {flip:#x}: {verified}"
         );
         if n % 10 == 0 {
-            assert_eq!(rig.restore("bad", "other").unwrap_err().kind(), told);
+            assert_eq!(rig.restore("bad", "other").unwrap_err().kind(), reported);
         }
     }
     assert!(fs::read(rig.path("other")).unwrap() == before, "a damaged image was written");

@@ -1,7 +1,7 @@
 //! From paths and byte ranges to numbers and whole blocks.
 //!
 //! The mapper follows the tree that the recording works on and gives out rows of a trace. In the first
-//! reading it gives out none, but finds what must have been there before ([`Need`]); the second one is told.
+//! reading it gives out none, but finds what must have been there before ([`Need`]); the second one is reported.
 //! Both take the same way through the same lines, so that numbers agree: everything that was there before is
 //! numbered by when it is first met.
 //!

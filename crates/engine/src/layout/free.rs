@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fsage_model::filesystem::FreeSpaceSource;
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, SizeHistogram};
+use fsage_model::number::{plural, whole_bytes};
 use fsage_sys::fiemap::{self, Reader};
 use fsage_sys::{btrfs, fsmap};
 use rustix::fs::{StatVfs, fstatvfs, major, minor};
@@ -79,16 +80,16 @@ fn from_getfsmap(fd: BorrowedFd<'_>, volume: &StatVfs) -> Result<FreeSpace, fsag
 }
 
 /// Why map and `statfs` may differ; empty when they do not.
-fn against_statfs(mapped: u64, told: u64) -> String {
-    if mapped < told {
-        let less = told - mapped;
+fn against_statfs(mapped: u64, counted: u64) -> String {
+    if mapped < counted {
+        let less = whole_bytes(counted - mapped);
         format!(
-            "{less} bytes less than statfs says: what the allocator has set aside in memory counts as used until unmount"
+            "{less} less than statfs says: what the allocator has set aside in memory counts as used until unmount"
         )
-    } else if mapped > told {
-        let more = mapped - told;
+    } else if mapped > counted {
+        let more = whole_bytes(mapped - counted);
         format!(
-            "{more} bytes more than statfs says: kept for the file system's own trees, or promised to data not yet written"
+            "{more} more than statfs says: kept for the file system's own trees, or promised to data not yet written"
         )
     } else {
         String::new()
@@ -99,13 +100,14 @@ fn from_btrfs(fd: BorrowedFd<'_>) -> Result<FreeSpace, fsage_sys::Error> {
     let mut sizes = Sizes::new(4096);
     let summary = btrfs::free_space(fd, |extent| sizes.add(extent.length))?;
     let mut caveat = format!(
-        "space that data can take: {} bytes free inside metadata block groups are left out",
-        summary.metadata_free_bytes
+        "space that data can take: {} free inside metadata block groups are left out",
+        whole_bytes(summary.metadata_free_bytes)
     );
     if summary.data_copies > 1 {
         caveat += &format!(
-            "; data is kept {} times, so that {} unallocated bytes hold that much less",
-            summary.data_copies, summary.unallocated_bytes
+            "; data is kept {} times, so that {} unallocated hold that much less",
+            summary.data_copies,
+            whole_bytes(summary.unallocated_bytes)
         );
     }
     Ok(sizes.finish(FreeSpaceMethod::BtrfsTree, caveat))
@@ -171,8 +173,8 @@ impl Sizes {
 /// The complement of all files.
 fn from_files(dir: &Path, directory: BorrowedFd<'_>, volume: &StatVfs) -> Result<FreeSpace, LayoutError> {
     let root = mount_point(dir).unwrap_or_else(|| dir.to_owned());
-    let told_bytes = volume.f_blocks.saturating_mul(volume.f_frsize);
-    let used = UsedMap::new(told_bytes.max(device_bytes(directory).unwrap_or(0)), volume.f_frsize);
+    let counted_bytes = volume.f_blocks.saturating_mul(volume.f_frsize);
+    let used = UsedMap::new(counted_bytes.max(device_bytes(directory).unwrap_or(0)), volume.f_frsize);
     let options = ScanOptions { threads: 0, one_file_system: true };
     let claims = walk(&root, &options, || Claims {
         reader: Reader::new(),
@@ -195,12 +197,15 @@ fn from_files(dir: &Path, directory: BorrowedFd<'_>, volume: &StatVfs) -> Result
     used.visit_free(|length| sizes.add(length));
     let mut caveat = "an upper estimate: what no file claims counts as free, metadata among it".to_owned();
     if failed > 0 {
-        caveat += &format!("; {failed} files could not be inspected and count as free as well");
+        caveat += &format!(
+            "; {} could not be inspected and count as free as well",
+            plural(failed, "file", "files")
+        );
     }
     if used.unit_bytes > volume.f_frsize {
-        caveat += &format!("; in units of {} bytes, because the volume is large", used.unit_bytes);
+        caveat += &format!("; in units of {}, because the volume is large", whole_bytes(used.unit_bytes));
     }
-    caveat += &format!("; statfs says {} bytes", volume.f_bfree.saturating_mul(volume.f_frsize));
+    caveat += &format!("; statfs says {}", whole_bytes(volume.f_bfree.saturating_mul(volume.f_frsize)));
     Ok(sizes.finish(FreeSpaceMethod::FiemapComplement, caveat))
 }
 
@@ -224,8 +229,8 @@ fn unescape(text: &str) -> PathBuf {
 /// Size of the volume of the file system that a descriptor is on: that of the device, else what `statfs`
 /// says.
 pub(crate) fn volume_bytes(fd: BorrowedFd<'_>) -> u64 {
-    let told = fstatvfs(fd).map_or(0, |volume| volume.f_blocks.saturating_mul(volume.f_frsize));
-    device_bytes(fd).unwrap_or(0).max(told)
+    let counted = fstatvfs(fd).map_or(0, |volume| volume.f_blocks.saturating_mul(volume.f_frsize));
+    device_bytes(fd).unwrap_or(0).max(counted)
 }
 
 /// Size of the block device below, where there is one.

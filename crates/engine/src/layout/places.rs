@@ -3,7 +3,7 @@
 //! One thread walks, so that the order is that of the directories (as `grep -r` and the grep measure read).
 //! Places are byte offsets on the volume; on btrfs its own addresses are translated to those of the device,
 //! as far as they lie there in one piece. Data without a place (inline, not written out yet) is left out.
-//! Memory: 100 bytes a file and 16 an extent.
+//! Memory: 100 bytes per file and 16 per extent.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;

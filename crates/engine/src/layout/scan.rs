@@ -284,8 +284,8 @@ impl Neighbours {
             self.steps += 1;
             self.near += u64::from(end == start);
         }
-        let told = layout.previous.filter(|last| last.flags & fiemap::ENCODED == 0);
-        self.end = told.map(|last| last.physical.saturating_add(last.length));
+        let reported = layout.previous.filter(|last| last.flags & fiemap::ENCODED == 0);
+        self.end = reported.map(|last| last.physical.saturating_add(last.length));
     }
 
     fn score(&self) -> f64 {
@@ -374,7 +374,7 @@ enum Step {
     Hole,
     /// Elsewhere.
     Jump,
-    /// Not to be told.
+    /// Not to be reported.
     Unknown,
 }
 

@@ -390,9 +390,9 @@ fn is_gone(errno: Errno) -> bool {
 }
 
 /// The kind of an entry, asked for where the directory does not tell.
-fn kind(directory: &OpenDir, name: &CStr, told: FileType) -> FileType {
-    if told != FileType::Unknown {
-        return told;
+fn kind(directory: &OpenDir, name: &CStr, reported: FileType) -> FileType {
+    if reported != FileType::Unknown {
+        return reported;
     }
     statat(&directory.fd, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))

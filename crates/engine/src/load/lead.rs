@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use fsage_model::disk::DiskUse;
 use fsage_model::filesystem::FileSystemFacts;
 use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, Probe, StopReason, WriteMode};
+use fsage_model::number;
 use fsage_model::operation::OperationKind;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
@@ -304,7 +305,7 @@ impl<'a> Lead<'a> {
     }
 
     /// After how many operations the fullness estimate is to be corrected, by what an operation wrote so far.
-    /// It counts from `until`, what the threads were told last, and not from what they did: one that is
+    /// It counts from `until`, what the threads got last, and not from what they did: one that is
     /// finished does less than its share, and the next look must be later than the last nevertheless.
     fn look_after(&self, until: u64) -> u64 {
         let operations = self.operations();
@@ -396,9 +397,9 @@ impl<'a> Lead<'a> {
         }
         if result.failed_without_inode > 0 {
             let message = format!(
-                "{} operations found no free inode although blocks were free: make the file system with more inodes (mkfs.ext4 -i or -N, \
+                "{} found no free inode although blocks were free: make the file system with more inodes (mkfs.ext4 -i or -N, \
                  mkfs.xfs -i maxpct), or let the workload make fewer and larger files",
-                result.failed_without_inode
+                number::plural(result.failed_without_inode, "operation", "operations")
             );
             self.sink.warning(Warning { kind: WarningKind::NoInodes, message });
         }

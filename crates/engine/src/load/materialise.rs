@@ -46,7 +46,7 @@ impl Manner {
     }
 
     /// In the same order and at the same pace every time: on a disk in model time.
-    pub const fn steady() -> Self {
+    pub const fn deterministic() -> Self {
         Self { writers: 1, direct: false }
     }
 }

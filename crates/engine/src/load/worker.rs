@@ -510,7 +510,7 @@ impl<S: Source> Worker<'_, S> {
         let Self { source, executor, shared, .. } = self;
         let done = &shared.progress[self.thread].materialised;
         let manner = if shared.by_operations {
-            Manner::steady()
+            Manner::deterministic()
         } else {
             Manner::fast(shared.progress.len(), executor.writes_in_place())
         };

@@ -1,4 +1,4 @@
-//! The volumes: who works on them, and how followers are told what to do.
+//! The volumes: who works on them, and how followers get their work.
 
 use std::collections::VecDeque;
 use std::thread::{Scope, ScopedJoinHandle};
@@ -33,7 +33,7 @@ const VOLUMES: usize = 4;
 
 /// What works on a volume, and what its part took so far.
 #[derive(Debug)]
-pub(super) struct Works {
+pub(super) struct VolumeWork {
     executor: Executor,
     clock: Clock,
     device: Option<Device>,
@@ -60,7 +60,7 @@ struct Moment {
     cpu_ns: u64,
 }
 
-impl Works {
+impl VolumeWork {
     /// Opens what is below `test_directory`, where `known` directories are already.
     pub(super) fn open(
         test_directory: &TestDirectory,
@@ -149,7 +149,7 @@ impl Works {
 /// The volume that the workload runs on.
 #[derive(Debug)]
 pub(super) struct Leader<'a> {
-    works: Works,
+    work: VolumeWork,
     test_directory: &'a TestDirectory,
     fullness: Fullness,
     since_look: u64,
@@ -159,7 +159,7 @@ pub(super) struct Leader<'a> {
 impl<'a> Leader<'a> {
     /// On `test_directory`, whose files have `live_bytes`.
     pub(super) fn new(
-        mut works: Works,
+        mut work: VolumeWork,
         test_directory: &'a TestDirectory,
         live_bytes: u64,
     ) -> Result<Self, LoadError> {
@@ -167,8 +167,8 @@ impl<'a> Leader<'a> {
         let fullness = Fullness::new(usage);
         fullness.add(live_bytes.cast_signed());
         fullness.correct(usage);
-        works.begin();
-        Ok(Self { works, test_directory, fullness, since_look: 0, failures: 0 })
+        work.begin();
+        Ok(Self { work, test_directory, fullness, since_look: 0, failures: 0 })
     }
 
     pub(super) fn feedback(&self) -> Feedback {
@@ -180,7 +180,7 @@ impl<'a> Leader<'a> {
     }
 
     pub(super) fn execute(&mut self, operation: &Operation) -> Result<Outcome, LoadError> {
-        let outcome = self.works.execute(operation);
+        let outcome = self.work.execute(operation);
         self.since_look += bytes_moved(operation).0;
         match outcome.errno {
             0 => self.failures = 0,
@@ -208,7 +208,7 @@ impl<'a> Leader<'a> {
 
     /// Writes everything out, on the part's account, and corrects the estimate.
     pub(super) fn look(&mut self) -> Result<(), LoadError> {
-        self.works.sync(self.test_directory)?;
+        self.work.sync(self.test_directory)?;
         self.since_look = 0;
         self.fullness.correct(self.test_directory.settled_usage()?);
         Ok(())
@@ -216,7 +216,7 @@ impl<'a> Leader<'a> {
 
     /// Ends the part.
     pub(super) fn end_part(&mut self) -> Result<Ended, LoadError> {
-        let ended = self.works.end_part(self.test_directory)?;
+        let ended = self.work.end_part(self.test_directory)?;
         self.fullness.correct(ended.usage);
         self.since_look = 0;
         Ok(ended)
@@ -226,7 +226,7 @@ impl<'a> Leader<'a> {
 /// A volume that does what the leader did.
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
-    works: Works,
+    work: VolumeWork,
     test_directory: &'a TestDirectory,
     done: u64,
 }
@@ -242,8 +242,8 @@ type Answer = Result<Option<Ended>, LockstepError>;
 
 impl<'a> Follower<'a> {
     /// On `test_directory`, where `done` operations were done before.
-    pub(super) const fn new(works: Works, test_directory: &'a TestDirectory, done: u64) -> Self {
-        Self { works, test_directory, done }
+    pub(super) const fn new(work: VolumeWork, test_directory: &'a TestDirectory, done: u64) -> Self {
+        Self { work, test_directory, done }
     }
 
     fn obey(&mut self, order: &Order) -> Answer {
@@ -252,15 +252,15 @@ impl<'a> Follower<'a> {
                 operations.iter().try_for_each(|operation| self.repeat(operation)).map(|()| None)
             }
             Order::Sync => {
-                self.works.sync(self.test_directory)?;
+                self.work.sync(self.test_directory)?;
                 Ok(None)
             }
-            Order::EndPart => Ok(Some(self.works.end_part(self.test_directory)?)),
+            Order::EndPart => Ok(Some(self.work.end_part(self.test_directory)?)),
         }
     }
 
     fn repeat(&mut self, operation: &Operation) -> Result<(), LockstepError> {
-        let Outcome { errno, .. } = self.works.execute(operation);
+        let Outcome { errno, .. } = self.work.execute(operation);
         if errno != 0 {
             let directory = self.test_directory.path().to_owned();
             let divergence = Divergence { directory, operation: self.done, what: *operation, errno };
@@ -307,7 +307,7 @@ impl<'scope> Post<'scope> {
                 // Room for all that can be owed: a follower never waits for its answer to be heard.
                 let (outbox, answers) = bounded(WAITING + 2);
                 let thread = scope.spawn(move || {
-                    follower.works.begin();
+                    follower.work.begin();
                     for order in inbox {
                         let answer = follower.obey(&order);
                         let failed = answer.is_err();

@@ -54,7 +54,7 @@ impl Measure for AppendSpec {
             chosen.into_iter().map(|file| prepare(file, self.size.0, context)).collect();
         let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
         let mut failed = Unseen::default();
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         for (n, append) in (0_u64..).zip(&appends) {
             match append.run(self.fsync, &mut buffer, context) {

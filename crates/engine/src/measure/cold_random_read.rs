@@ -35,7 +35,7 @@ impl Measure for ColdRandomReadSpec {
         let mut timing = Timing::default();
         let mut failed = Unseen::default();
         let mut buffer = AlignedBuffer::new(4096);
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         for n in 0..self.reads {
             let (file, offset) = places.place(random.below(places.blocks()));

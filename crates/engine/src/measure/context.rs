@@ -95,7 +95,7 @@ impl<'a> Context<'a> {
     /// Makes what is measured next cold: writes the file system back and drops the page cache, dentries and
     /// inodes of the host, pages of the file under a loop device too; a virtual disk comes to rest. Without
     /// the right to, a warning says so.
-    pub fn cool(&mut self) -> Result<(), MeasureError> {
+    pub fn drop_caches(&mut self) -> Result<(), MeasureError> {
         self.sync()?;
         if let Err(error) = cache::drop_caches() {
             let message = format!("caches could not be dropped, so part of this was not cold: {error}");

@@ -35,7 +35,7 @@ impl Measure for CreateSpec {
         let plan = plan(self, &sizes, &mut random, context)?;
         let test_directory = TestDirectory::make(context.anchor)?;
         let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         let full = make_all(&plan, &mut buffer, context, &test_directory)?;
         context.sync()?;

@@ -37,7 +37,7 @@ impl Measure for DeleteSpec {
         let count = usize::try_from(wanted).unwrap_or(usize::MAX);
         let files = if directories.is_empty() { old.choose(count, &mut random) } else { Vec::new() };
         let mut failed = Unseen::default();
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         for path in &directories {
             remove_tree(path, context, &mut failed)?;

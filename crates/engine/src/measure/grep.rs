@@ -28,7 +28,7 @@ impl Measure for GrepSpec {
         })?;
         let mut buffer = AlignedBuffer::new(length);
         let (mut allocated, mut failed) = (0, Unseen::default());
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         let unseen = walk(&context.anchor.held(), |found| {
             if found.kind != FileType::RegularFile {

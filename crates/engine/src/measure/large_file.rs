@@ -32,14 +32,14 @@ impl Measure for LargeFileSpec {
         let path = test_directory.path().join(NAME);
         let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
         context.count.files = 1;
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         write_file(&new_file(&test_directory, NAME)?, size, &mut buffer, context)
             .map_err(|error| at(error, &path))?;
         context.stop();
         let write_ns = context.elapsed_ns();
         let extents = extents(&test_directory);
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         let file = openat(
             test_directory.folder(),

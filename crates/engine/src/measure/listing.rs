@@ -146,9 +146,9 @@ fn names_of(fd: &OwnedFd) -> Result<Names, Errno> {
 }
 
 /// The kind of a name, asked for where the directory does not tell.
-fn known(directory: &OwnedFd, name: &CStr, told: FileType) -> FileType {
-    if told != FileType::Unknown {
-        return told;
+fn known(directory: &OwnedFd, name: &CStr, reported: FileType) -> FileType {
+    if reported != FileType::Unknown {
+        return reported;
     }
     statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))

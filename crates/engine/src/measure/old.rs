@@ -35,7 +35,7 @@ pub(crate) struct OldFiles {
 }
 
 impl OldFiles {
-    /// Finds them. Warms the caches: see [`super::Context::cool`].
+    /// Finds them. Warms the caches: see [`super::Context::drop_caches`].
     pub fn find(root: &Anchor) -> Result<Self, MeasureError> {
         let mut names: Vec<(OldFile, Option<(u64, u64)>)> = Vec::new();
         let mut directories = Vec::new();

@@ -14,7 +14,7 @@ use super::{Measure, MeasureError};
 impl Measure for WalkSpec {
     fn run(&self, context: &mut Context<'_>) -> Result<Vec<MeasureMetric>, MeasureError> {
         let (mut allocated, mut failed) = (0, Unseen::default());
-        context.cool()?;
+        context.drop_caches()?;
         context.start();
         let unseen = walk(&context.anchor.held(), |found| {
             match statx(found.directory, found.name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {

@@ -279,7 +279,7 @@ impl Source for Recorded {
     }
 }
 
-/// What is told of an operation that ended otherwise than it was recorded.
+/// What is reported of an operation that ended otherwise than it was recorded.
 fn divergence(model: &Model, deal: &Deal, errno: i32) -> Divergence {
     Divergence {
         operation: deal.row,

@@ -159,7 +159,7 @@ impl Iterator for Reader {
     }
 }
 
-/// Runs a part of the Parquet library; some damage makes it panic, which is told as damage.
+/// Runs a part of the Parquet library; some damage makes it panic, which is reported as damage.
 fn guard<T>(path: &Path, part: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TraceError> {
     let damaged = |what: String| TraceError::Damaged { path: path.to_owned(), what };
     match catch_unwind(AssertUnwindSafe(part)) {

@@ -147,7 +147,7 @@ fn no_cut_or_changed_trace_makes_the_reader_panic() {
         let mut changed = bytes.clone();
         let at = usize::try_from(random.below(length)).unwrap();
         changed[at] ^= u8::try_from(random.below(255) + 1).unwrap();
-        // Told as damage, or a row that says something else: never a panic.
+        // Reported as damage, or a row that says something else: never a panic.
         let _ = read_back(&folder.path().join("trace"), &changed);
     }
     for cut in [4, bytes.len() / 2, bytes.len() - 1] {

@@ -170,7 +170,7 @@ impl Model {
             self.block_bytes -= file.size.next_multiple_of(BLOCK_BYTES);
             self.files.remove(&number);
         } else if file.place == place {
-            // Another name must be told: rare enough to search for it.
+            // Another name must be distinguished: rare enough to search for it.
             let other =
                 self.names.iter().find(|(_, entry)| matches!(entry, Entry::File(other) if *other == number));
             if let Some((place, _)) = other {

@@ -10,23 +10,23 @@ use super::Feedback;
 pub struct Room {
     target: f64,
     threads: u32,
-    /// The use that was told last, and the thread's bytes then.
-    told: f64,
+    /// The use that was reported last, and the thread's bytes then.
+    reported: f64,
     then: u64,
 }
 
 impl Room {
     /// Room below `target`, a share of the volume (0..=1).
     pub const fn new(target: f64, threads: u32) -> Self {
-        Self { target, threads, told: -1.0, then: 0 }
+        Self { target, threads, reported: -1.0, then: 0 }
     }
 
     /// Bytes that this thread may still write; negative when it is to delete some.
     pub fn bytes(&mut self, feedback: &Feedback, live_bytes: u64) -> f64 {
-        if self.told.to_bits() != feedback.used_share.to_bits() {
-            (self.told, self.then) = (feedback.used_share, live_bytes);
+        if self.reported.to_bits() != feedback.used_share.to_bits() {
+            (self.reported, self.then) = (feedback.used_share, live_bytes);
         }
-        let off = (self.target - self.told) * as_f64(feedback.total_bytes);
+        let off = (self.target - self.reported) * as_f64(feedback.total_bytes);
         off / f64::from(self.threads) - (as_f64(live_bytes) - as_f64(self.then))
     }
 }
@@ -38,11 +38,11 @@ mod tests {
     #[test]
     fn what_was_written_since_the_last_look_counts() {
         let mut room = Room::new(0.5, 2);
-        let told = |used_share| Feedback { used_share, total_bytes: 1000, grow_share: 0.0 };
-        assert!((room.bytes(&told(0.3), 100) - 100.0).abs() < 1e-9, "half of what is to come is its own");
-        assert!((room.bytes(&told(0.3), 160) - 40.0).abs() < 1e-9);
-        assert!((room.bytes(&told(0.3), 60) - 140.0).abs() < 1e-9);
-        assert!((room.bytes(&told(0.42), 160) - 40.0).abs() < 1e-9, "a new look starts again");
-        assert!((room.bytes(&told(0.7), 160) + 100.0).abs() < 1e-9);
+        let reported = |used_share| Feedback { used_share, total_bytes: 1000, grow_share: 0.0 };
+        assert!((room.bytes(&reported(0.3), 100) - 100.0).abs() < 1e-9, "half of what is to come is its own");
+        assert!((room.bytes(&reported(0.3), 160) - 40.0).abs() < 1e-9);
+        assert!((room.bytes(&reported(0.3), 60) - 140.0).abs() < 1e-9);
+        assert!((room.bytes(&reported(0.42), 160) - 40.0).abs() < 1e-9, "a new look starts again");
+        assert!((room.bytes(&reported(0.7), 160) + 100.0).abs() < 1e-9);
     }
 }

@@ -109,6 +109,6 @@ pub(super) fn inter_file_score(files: &[&PlacedFile]) -> f64 {
     };
     let ends: Vec<(u64, u64)> = files.iter().filter_map(lie).collect();
     let steps = ends.windows(2).map(|pair| pair[0].1 == pair[1].0);
-    let (all, steady) = steps.fold((0, 0), |(all, steady), near| (all + 1, steady + u64::from(near)));
-    if all == 0 { 1.0 } else { share(steady, all) }
+    let (all, adjacent) = steps.fold((0, 0), |(all, adjacent), near| (all + 1, adjacent + u64::from(near)));
+    if all == 0 { 1.0 } else { share(adjacent, all) }
 }

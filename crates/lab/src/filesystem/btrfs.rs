@@ -7,8 +7,8 @@
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 use super::Driver;
+use super::deterministic::{self, Additions, Kernel};
 use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Values};
-use super::steady::{self, Additions, Kernel};
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
 
 /// btrfs.
@@ -166,8 +166,8 @@ impl Driver for Btrfs {
         &["-q", "-f"]
     }
 
-    fn steady(&self, _: &Values, _: u64, _: Kernel) -> Additions {
-        Additions::mounted(&["noatime", steady::COMMIT])
+    fn deterministic(&self, _: &Values, _: u64, _: Kernel) -> Additions {
+        Additions::mounted(&["noatime", deterministic::COMMIT])
     }
 
     fn mount_options(&self) -> &'static [&'static str] {

@@ -8,8 +8,8 @@
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 use super::Driver;
+use super::deterministic::{self, Additions, Kernel};
 use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Value, Values};
-use super::steady::{self, Additions, Kernel};
 use crate::tools::{Invocation, Program, e2fsck, mke2fs};
 
 /// One of the family.
@@ -251,7 +251,7 @@ impl Driver for Ext {
         &["errors=remount-ro"]
     }
 
-    fn steady(&self, values: &Values, seed: u64, kernel: Kernel) -> Additions {
+    fn deterministic(&self, values: &Values, seed: u64, kernel: Kernel) -> Additions {
         let mut mount = vec!["noatime"];
         // Block bitmaps are read in the background after the mount (Linux 5.13 and later).
         if kernel >= Kernel(5, 13) {
@@ -261,14 +261,14 @@ impl Driver for Ext {
             && values.switch("journal") != Some(false)
             && !values.lists("features", "^has_journal");
         if journalled {
-            mount.push(steady::COMMIT);
+            mount.push(deterministic::COMMIT);
         }
         // Otherwise extents become valid when a write has ended, in a worker of its own, and how many there
         // are when the next is allocated is a race.
         if self.name() == "ext4" {
             mount.push("dioread_lock");
         }
-        Additions { mkfs: vec![("hash_seed", Value::Text(steady::uuid(seed)))], mount }
+        Additions { mkfs: vec![("hash_seed", Value::Text(deterministic::uuid(seed)))], mount }
     }
 
     fn mount_options(&self) -> &'static [&'static str] {

@@ -20,15 +20,15 @@ use crate::tools::{Invocation, Program, ToolError};
 
 pub mod btrfs;
 pub mod described;
+pub mod deterministic;
 pub mod ext;
 pub mod mount_option;
 pub mod parameter;
 pub mod reference;
-pub mod steady;
 pub mod xfs;
 
+use deterministic::{Additions, Kernel};
 use parameter::{Parameter, ParameterError, Values};
-use steady::{Additions, Kernel};
 
 pub use fsage_model::filesystem::{FreeSpaceTolerance, StatfsField};
 
@@ -59,8 +59,8 @@ pub trait Driver: Sync + Debug {
     /// its speed.
     fn mount_options(&self) -> &'static [&'static str];
     /// What `values` need besides so that what it asks of a disk follows from what is asked of it, and not
-    /// from clocks and chance, on a kernel of this release; `seed` takes the place of chance. See [`steady`].
-    fn steady(&self, values: &Values, seed: u64, kernel: Kernel) -> Additions {
+    /// from clocks and chance, on a kernel of this release; `seed` takes the place of chance. See [`deterministic`].
+    fn deterministic(&self, values: &Values, seed: u64, kernel: Kernel) -> Additions {
         let _ = (values, seed, kernel);
         Additions::mounted(&["noatime"])
     }
@@ -302,7 +302,7 @@ pub struct FileSystem {
     block_bytes: u64,
     minimum_bytes: u64,
     free_space_tolerance: FreeSpaceTolerance,
-    /// What it was made of, for [`FileSystem::steady`].
+    /// What it was made of, for [`FileSystem::deterministic`].
     built_in: Option<BuiltIn>,
 }
 
@@ -324,12 +324,12 @@ impl FileSystem {
         &self.kind
     }
 
-    /// The same with what its driver adds for trials on a disk in model time ([`steady`]). What a study
+    /// The same with what its driver adds for trials on a disk in model time ([`deterministic`]). What a study
     /// describes itself stays as it is.
     #[must_use]
-    pub fn steady(&self, seed: u64, kernel: Kernel) -> Self {
+    pub fn deterministic(&self, seed: u64, kernel: Kernel) -> Self {
         let Some(built_in) = self.built_in.clone() else { return self.clone() };
-        let more = built_in.driver.steady(&built_in.values, seed, kernel);
+        let more = built_in.driver.deterministic(&built_in.values, seed, kernel);
         built_in.with(&more)
     }
 
@@ -780,7 +780,7 @@ mod tests {
         let device = Path::new("/dev/x");
         assert_eq!(f2fs.mkfs(device).to_string(), "mkfs.f2fs -q -f -s 4 -l fsage /dev/x");
         assert_eq!(f2fs.fsck_argv(device).expect("given"), ["fsck.f2fs", "--dry-run", "/dev/x"]);
-        assert_eq!(f2fs.steady(1, Kernel(6, 18)).mount_options(), ["noatime", "nodiscard"]);
+        assert_eq!(f2fs.deterministic(1, Kernel(6, 18)).mount_options(), ["noatime", "nodiscard"]);
         let wrong =
             FileSystemOptions { mkfs: BTreeMap::from([("segmnts".to_owned(), json!(4))]), mount: vec![] };
         let error = resolve_built_in(&f2fs::F2fs, &wrong).expect_err("refused").to_string();

@@ -174,14 +174,14 @@ mod tests {
     #[test]
     fn what_every_driver_asks_for_itself_passes() {
         use crate::filesystem::DRIVERS;
+        use crate::filesystem::deterministic::Kernel;
         use crate::filesystem::parameter::Values;
-        use crate::filesystem::steady::Kernel;
 
         for driver in DRIVERS {
             let values = Values::parse(driver.name(), driver.parameters(), &[].into()).unwrap();
-            let steady = driver.steady(&values, 1, Kernel(6, 18));
+            let deterministic = driver.deterministic(&values, 1, Kernel(6, 18));
             let own = driver.default_mount_options().iter().copied();
-            for option in own.chain(steady.mount) {
+            for option in own.chain(deterministic.mount) {
                 assert_eq!(known(driver.name(), option), Ok(()), "{}", driver.name());
             }
         }

@@ -242,8 +242,8 @@ impl ParameterType {
         }
     }
 
-    /// How a value is told to the program.
-    fn told(&self, value: &Value) -> String {
+    /// How a value is passed to the program.
+    fn reported(&self, value: &Value) -> String {
         match (value, *self) {
             (Value::Number(bytes), Self::Bytes { unit, .. }) => (bytes / unit.max(1)).to_string(),
             (Value::Number(number), _) => number.to_string(),
@@ -475,16 +475,16 @@ enum Part {
 
 impl Arguments {
     fn add(&mut self, parameter: &Parameter, value: &Value) {
-        let told = parameter.kind.told(value);
+        let reported = parameter.kind.reported(value);
         match parameter.flag {
-            Flag::Argument(option) => self.words(&[option, &told]),
+            Flag::Argument(option) => self.words(&[option, &reported]),
             Flag::ArgumentAnd(option, list, word) => {
-                self.words(&[option, &told]);
+                self.words(&[option, &reported]);
                 self.item(list, word.to_owned());
             }
             Flag::Keys(option, keys) => {
                 for key in keys {
-                    self.item(option, format!("{key}={told}"));
+                    self.item(option, format!("{key}={reported}"));
                 }
             }
             Flag::Word(option, on, off) => {

@@ -178,7 +178,7 @@ impl Journal {
         self.record(lease, None)
     }
 
-    /// Makes the file or directory of `lease`, empty and for its user alone, so that it can be told from
+    /// Makes the file or directory of `lease`, empty and for its user alone, so that it can be distinguished from
     /// every later one of its name. A directory that is there already is its user's, unless a lease of this
     /// journal made it: then it is `None`, and stays.
     ///
@@ -241,7 +241,7 @@ impl Journal {
             .find(|made| made.identity.is_some_and(|identity| identity.is_same(found)))
     }
 
-    /// How the thing of a lease was made, as far as that can be told after this boot.
+    /// How the thing of a lease was made, as far as that can be determined after this boot.
     pub(super) fn made(&self, record: &LeaseRecord) -> Option<Made> {
         let mut made = record.made.clone()?;
         if record.boot_id != self.boot_id {

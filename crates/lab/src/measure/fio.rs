@@ -86,7 +86,7 @@ fn in_folder(
 }
 
 /// The result on a virtual disk. fio knows the wall's time alone, which is nobody's on a disk in model time:
-/// there only what it did and what that took by the disk's clock is told.
+/// there only what it did and what that took by the disk's clock is reported.
 fn on_disk(found: MeasureResult, used: DiskUse) -> MeasureResult {
     let mut metrics = if used.time == DiskTime::Real {
         found.metrics
@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// Runs the preset against an agent of whose requests `fails` fails, and whose fio says that.
-    fn told(
+    fn reported(
         fails: &'static str,
         status: i32,
         stdout: &'static str,
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_folder_goes_on_every_way_out() {
-        let (answer, asked) = told("", 0, DONE);
+        let (answer, asked) = reported("", 0, DONE);
         assert_eq!(answer.unwrap().bytes, 8192);
         let wanted = [
             "usage",
@@ -225,34 +225,34 @@ mod tests {
             ("", 0, "no JSON"),
             ("", 1, NO_SPACE),
         ] {
-            let (answer, asked) = told(fails, status, stdout);
+            let (answer, asked) = reported(fails, status, stdout);
             assert!(answer.is_err(), "{fails} {stdout}");
             assert_eq!(asked.last().map(String::as_str), Some("remove-measure-folder"), "{fails} {stdout}");
         }
         // What was there before is neither used nor removed.
-        let (answer, asked) = told("make-measure-folder", 0, DONE);
+        let (answer, asked) = reported("make-measure-folder", 0, DONE);
         assert!(matches!(answer, Err(MeasureError::Target(_))), "{answer:?}");
         assert_eq!(asked, ["usage", "make-measure-folder"]);
     }
 
     #[test]
     fn no_space_is_told_from_other_failures() {
-        let error = told("", 1, NO_SPACE).0.unwrap_err();
+        let error = reported("", 1, NO_SPACE).0.unwrap_err();
         assert!(error.is_out_of_space() && matches!(error, MeasureError::Output(_)), "{error:?}");
         for (status, stdout) in [(1, DONE), (1, ""), (137, "{")] {
-            let error = told("", status, stdout).0.unwrap_err();
+            let error = reported("", status, stdout).0.unwrap_err();
             assert!(matches!(error, MeasureError::Tool(_)) && !error.is_out_of_space(), "{error:?}");
             assert!(error.to_string().contains("fio: bad"), "{error}");
         }
-        assert!(matches!(told("", 0, "{").0, Err(MeasureError::Output(FioOutputError::Format(_)))));
+        assert!(matches!(reported("", 0, "{").0, Err(MeasureError::Output(FioOutputError::Format(_)))));
     }
 
     #[test]
     fn what_cannot_be_removed_is_an_error() {
         for (status, stdout) in [(0, DONE), (1, NO_SPACE)] {
-            let error = told("remove-measure-folder", status, stdout).0.unwrap_err();
+            let error = reported("remove-measure-folder", status, stdout).0.unwrap_err();
             assert!(matches!(error, MeasureError::Target(_)) && !error.is_out_of_space(), "{error:?}");
         }
-        assert!(matches!(told("remove-measure-folder", 1, "").0, Err(MeasureError::Tool(_))));
+        assert!(matches!(reported("remove-measure-folder", 1, "").0, Err(MeasureError::Tool(_))));
     }
 }

@@ -53,7 +53,7 @@ pub enum MeasureError {
     /// fio did not run.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// fio ran and told nothing.
+    /// fio ran and reported nothing.
     #[error(transparent)]
     Output(#[from] FioOutputError),
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::error::TrialError;
 use super::trial::{mount_point, resolve};
-use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, label, stage, steady};
+use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, deterministic, label, stage};
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::study::Study;
@@ -53,7 +53,7 @@ pub(super) fn run(
         let named = resolved.volume.device_in_words();
         let device = if named.starts_with('/') { named } else { format!("/dev/{named}") };
         let device = Path::new(&device);
-        steady::describe(spec).into_iter().for_each(&mut say);
+        deterministic::describe(spec).into_iter().for_each(&mut say);
         resolved.volume.describe(&planned.id).into_iter().for_each(&mut say);
         say(resolved.file_system.mkfs(device).to_string());
         say(format!("mkdir -p {}", point.display()));

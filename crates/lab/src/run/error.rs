@@ -169,7 +169,7 @@ fn first(result: &VerifyResult) -> String {
 
 impl TrialError {
     /// Whether a signal to end can be behind it. Damage is damage, and a store or journal that cannot be
-    /// written to has to be told.
+    /// written to has to be reported.
     pub(super) const fn may_come_from_a_signal(&self) -> bool {
         match self {
             Self::Volume(_)
@@ -236,11 +236,11 @@ mod tests {
 
     #[test]
     fn a_job_of_fio_without_room_is_out_of_space() {
-        let told = |error| {
+        let reported = |error| {
             let job = FioOutputError::Job { job: "x".to_owned(), error };
             TrialError::from(MeasureError::from(job)).is_out_of_space()
         };
-        assert!(told(28) && !told(5));
+        assert!(reported(28) && !reported(5));
         assert!(!TrialError::Interrupted.is_out_of_space());
     }
 }

@@ -4,6 +4,7 @@
 //! that ends in any way is resumed by running it again. SIGINT and SIGTERM stop the load, give everything
 //! back and leave the trial undone.
 
+mod deterministic;
 mod digest;
 mod dry;
 mod error;
@@ -11,7 +12,6 @@ mod interrupt;
 mod metric;
 mod observer;
 mod stage;
-mod steady;
 mod summary;
 mod trial;
 mod trial_volume;

@@ -87,7 +87,7 @@ pub enum RunEvent {
     },
 }
 
-/// Who is told.
+/// Who gets events.
 pub trait RunObserver {
     /// Called from the thread that runs the study.
     fn event(&mut self, event: RunEvent);

@@ -50,7 +50,7 @@ pub(super) struct StageContext<'a> {
     pub(super) folder: &'a mut TrialFolder,
     /// Signals.
     pub(super) interrupt: &'a Interrupt,
-    /// Who is told.
+    /// Who gets events.
     pub(super) observer: &'a mut dyn RunObserver,
     /// Collected for the record.
     pub(super) warnings: &'a mut Vec<Warning>,

@@ -10,11 +10,11 @@ use fsage_model::protocol::{BlockFacts, HostFacts, call};
 use fsage_model::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::warning::Warning;
 
+use super::deterministic::{self, DeterministicSettings};
 use super::error::TrialError;
 use super::interrupt::Interrupt;
 use super::observer::{RunEvent, RunObserver};
 use super::stage::{self, StageContext};
-use super::steady::{self, Steady};
 use super::trial_volume::TrialVolume;
 use super::{Starter, metric, warning};
 use crate::filesystem::FileSystem;
@@ -69,7 +69,8 @@ pub(super) fn resolve(
 ) -> Result<Resolved, super::RunError> {
     let spec = &cell.spec;
     let volume = volume::resolve(&spec.volume, consent, root)?;
-    let file_system = steady::file_system(spec, &cell.file_system, seed, &Target::kernel(&spec.target));
+    let file_system =
+        deterministic::file_system(spec, &cell.file_system, seed, &Target::kernel(&spec.target));
     if let Some(bytes) = volume.size_bytes() {
         file_system.fits(bytes)?;
     }
@@ -213,7 +214,7 @@ impl Lab<'_> {
         collected.facts = session.call(call::HostFacts)?;
         collected.warnings.extend(warning::of_clock(&collected.facts));
         let file_system =
-            steady::file_system(&cell.spec, &cell.file_system, planned.seed, &collected.facts.kernel);
+            deterministic::file_system(&cell.spec, &cell.file_system, planned.seed, &collected.facts.kernel);
         file_system.check_host(&collected.facts)?;
         let mut context = StageContext {
             session,
@@ -232,7 +233,7 @@ impl Lab<'_> {
             done: &mut collected.stages,
         };
         let mounts = context.journal.make(Lease::Directory { path: self.root.join("mounts") })?;
-        let steady = Steady::take(&mut context)?;
+        let deterministic = DeterministicSettings::take(&mut context)?;
         let mut place = TrialVolume::acquire(&cell.spec.volume, &planned.id, &mut context)?;
         collected.device = place.facts().clone();
         context.interrupted()?;
@@ -242,7 +243,7 @@ impl Lab<'_> {
         outcome?;
         collected.check = place.check(&mut context)?;
         place.release(&mut context)?;
-        steady.release(&mut context)?;
+        deterministic.release(&mut context)?;
         context.give_back(mounts)
     }
 }

@@ -48,7 +48,7 @@ pub fn read(path: &Path, selection: Selection<'_>) -> Result<RecordedHistory, So
     std::mem::replace(&mut tape.fits, Ok(()))?;
     if tape.commits != commits {
         return Err(SourceError::Form {
-            message: format!("git told of {} commits instead of {}", tape.commits.len(), commits.len()),
+            message: format!("git listed {} commits instead of {}", tape.commits.len(), commits.len()),
         });
     }
     let partial = || SourceError::Partial { path: path.to_owned() };
@@ -110,7 +110,7 @@ fn line(path: &Path, repository: &Repository, selection: Selection<'_>) -> Resul
     Ok(commits)
 }
 
-/// What git told, with numbers of blobs in the place of sizes until those are known.
+/// What git listed, with numbers of blobs in the place of sizes until those are known.
 #[derive(Debug)]
 struct Tape {
     commits: Vec<String>,

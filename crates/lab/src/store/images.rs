@@ -244,7 +244,7 @@ impl Images {
 
     /// Removes what no complete image needs: images without a record, records without an image, temporaries
     /// of both. Everything of an image that this version cannot judge stays, and so does what has no name or
-    /// beginning that fsage gives its files: that may be anybody's, and is told.
+    /// beginning that fsage gives its files: that may be anybody's, and is reported.
     ///
     /// # Errors
     /// The folder cannot be read, or a file cannot be removed.

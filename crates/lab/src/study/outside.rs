@@ -21,7 +21,7 @@ impl Study {
             return BTreeSet::new();
         }
         let folder = self.path.parent().unwrap_or(Path::new(""));
-        let told = self.told(folder);
+        let reported = self.reported(folder);
         let mut named = self.sources.clone();
         for cell in &self.cells {
             let spec = serde_json::to_value(&cell.spec).unwrap_or_default();
@@ -30,13 +30,13 @@ impl Study {
         let homes: Vec<PathBuf> = [folder, store].into_iter().filter_map(resolved).collect();
         named.retain(|path| {
             let is_home = resolved(path).is_some_and(|path| homes.iter().any(|home| path.starts_with(home)));
-            !is_home && !told.contains(path)
+            !is_home && !reported.contains(path)
         });
         named
     }
 
     /// What the command line names, as it is there and as the study would find it.
-    fn told(&self, folder: &Path) -> BTreeSet<PathBuf> {
+    fn reported(&self, folder: &Path) -> BTreeSet<PathBuf> {
         let mut texts = Vec::new();
         for (_, value) in self.overrides.set.iter().filter_map(|set| set.split_once('=')) {
             texts.push(value.to_owned());

@@ -54,7 +54,7 @@ pub enum Incoming {
     Chunk(Vec<u8>),
 }
 
-/// Which process an agent is, so that it can be told from a later one.
+/// Which process an agent is, so that it can be distinguished from a later one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentIdentity {
     /// Process id on the target.

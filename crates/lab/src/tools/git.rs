@@ -318,10 +318,10 @@ mod tests {
 
     type Parser = fn(&mut dyn BufRead, &mut dyn FnMut(Record<'_>)) -> Result<(), String>;
 
-    fn told(parse: Parser, text: &str) -> Result<Vec<String>, String> {
-        let mut told = Vec::new();
+    fn reported(parse: Parser, text: &str) -> Result<Vec<String>, String> {
+        let mut reported = Vec::new();
         let mut take = |record: Record<'_>| {
-            told.push(match record {
+            reported.push(match record {
                 Record::Commit(commit) => format!("commit {}", &commit[..2]),
                 Record::Written { path, blob } => {
                     format!("{} = {}", String::from_utf8_lossy(path), &blob[..2])
@@ -330,7 +330,7 @@ mod tests {
             });
         };
         parse(&mut text.as_bytes(), &mut take)?;
-        Ok(told)
+        Ok(reported)
     }
 
     #[test]
@@ -351,10 +351,10 @@ mod tests {
             "turned gone",
             "back = 9c",
         ];
-        assert_eq!(told(raw, &text).unwrap(), wanted);
+        assert_eq!(reported(raw, &text).unwrap(), wanted);
         let text =
             format!("100644 blob {ONE}\ta\ttab\0160000 commit {TWO}\tsub\0120000 blob {TWO}\td/link\0");
-        assert_eq!(told(tree, &text).unwrap(), ["a\ttab = 01", "d/link = 9c"]);
+        assert_eq!(reported(tree, &text).unwrap(), ["a\ttab = 01", "d/link = 9c"]);
     }
 
     #[test]
@@ -362,13 +362,13 @@ mod tests {
         let change = format!("{TWO}\0:000000 100644 {ZERO} {ONE} A\0path\0");
         let ends = [41, change.len()];
         for end in 1..change.len() {
-            assert_eq!(told(raw, &change[..end]).is_ok(), ends.contains(&end), "{end}");
+            assert_eq!(reported(raw, &change[..end]).is_ok(), ends.contains(&end), "{end}");
         }
         for wrong in ["HEAD\0", ":100644 100644 1 2 M\0p\0", ":100644\0p\0"] {
-            assert!(told(raw, wrong).is_err(), "{wrong}");
+            assert!(reported(raw, wrong).is_err(), "{wrong}");
         }
         for wrong in ["100644 blob\ta\0", &format!("100644 blob {ONE} a\0"), "100644 blob xyz\ta\0"] {
-            assert!(told(tree, wrong).is_err(), "{wrong}");
+            assert!(reported(tree, wrong).is_err(), "{wrong}");
         }
     }
 

@@ -18,7 +18,7 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// Whether it turns: what the kernel is told of the device, and file systems ask for.
+    /// Whether it turns: what the kernel sees of the device, and file systems ask for.
     #[must_use]
     pub const fn is_rotational(&self) -> bool {
         self.parameters.turns()

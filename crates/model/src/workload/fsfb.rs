@@ -1,4 +1,4 @@
-//! What `fsfb` is told.
+//! Parameters of `fsfb`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What `histogram` is told.
+//! Parameters of `histogram`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What `git` and `snapshots` are told, and the histories that both follow.
+//! Parameters of `git` and `snapshots`, and the histories that both follow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

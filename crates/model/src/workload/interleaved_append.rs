@@ -1,4 +1,4 @@
-//! What `interleaved-append` is told.
+//! Parameters of `interleaved-append`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

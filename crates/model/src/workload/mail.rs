@@ -1,4 +1,4 @@
-//! What `mail` is told.
+//! Parameters of `mail`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What `mobile` is told.
+//! Parameters of `mobile`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

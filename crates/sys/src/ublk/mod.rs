@@ -73,7 +73,7 @@ pub struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 24);
 
-/// What the kernel is told of a device (`struct ublk_params` with its parts basic and discard).
+/// What the kernel gets to know of a device (`struct ublk_params` with its parts basic and discard).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
     /// `ATTRIBUTE_…`.

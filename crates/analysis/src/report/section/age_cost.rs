@@ -37,7 +37,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             title: &content.view.timed("Ageing slowdown"),
             how_to_read: "a dot is how many times as much a measure takes on the aged file system as on the other state of the same \
                           volume, the bar its interval; bars that cross the line at 1 are hollow, because they are no \
-                          evidence of a difference. Unaged is a copy of the same tree, fresh a file system just made.",
+                          evidence of a difference. Unaged is a copy of the same tree, fresh a newly made file system.",
             controls: choice("against", "compared with", &others),
             note: "",
         }))

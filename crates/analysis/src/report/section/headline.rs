@@ -92,7 +92,7 @@ fn scope(view: &View) -> String {
             written += as_f64(age.result.bytes_written);
         }
     }
-    // What followers did is what the leader did: told by what the operations were.
+    // What followers did is what the leader did: recognised by what the operations were.
     for stage in view.trials.iter().filter_map(|trial| trial.lockstep.as_ref()) {
         operations = operations.saturating_add(stage.rounds.last().map_or(0, |round| round.operations));
         let leader = stage.rounds.iter().filter_map(|round| round.volumes.first());
@@ -122,7 +122,7 @@ fn clocks(view: &View) -> Option<Markup> {
         Clocks::Mixed => "Times on virtual media are",
     };
     Some(html! {
-        (which) " " b { "model time" } ": what the medium's model would have taken for the very requests that reached it. It is exact to the "
+        (which) " " b { "model time" } ": what the medium's model would have taken for the same requests. It is exact to the "
         "sequence of requests; the host's CPU time, and this machine's noise, are not in it. "
         a href="#medium" { "Where it went" } "."
     })
@@ -148,7 +148,7 @@ fn discoveries(content: &Content<'_>) -> Option<String> {
     })
 }
 
-/// The clearest surviving differences of the means and of the layout: at most four, one a metric and factor.
+/// The clearest surviving differences of the means and of the layout: at most four, one per metric and factor.
 fn strongest(differences: &[Difference]) -> Vec<Markup> {
     let clear = |difference: &&Difference| {
         let statistic = metric::latency_parts(&difference.metric).map(|(_, statistic)| statistic);

@@ -123,8 +123,8 @@ impl Device {
         let text = serde_json::to_vec(&Record { device: number, mark }).map_err(|e| error(e.into()))?;
         fs::write(record, text).map_err(error)?;
         let parameters = parameters(gate.size_bytes(), gate.block_bytes(), is_rotational);
-        let told = device.control.set_parameters(number, &parameters);
-        told.map_err(UblkError::driver("take the disk's parameters"))?;
+        let reported = device.control.set_parameters(number, &parameters);
+        reported.map_err(UblkError::driver("take the disk's parameters"))?;
         Ok(device)
     }
 

@@ -36,7 +36,7 @@ pub fn decode(descriptor: &Descriptor) -> Result<Request, Errno> {
     Ok(request)
 }
 
-/// What the driver is told of a request that was served: the bytes of a read or write, 0 of everything else,
+/// What the driver gets to know of a request that was served: the bytes of a read or write, 0 of everything else,
 /// or a negative error number.
 #[must_use]
 pub fn result(request: &Request, result: Result<(), IoError>) -> i32 {
@@ -50,7 +50,7 @@ pub fn result(request: &Request, result: Result<(), IoError>) -> i32 {
     }
 }
 
-/// What the driver is told of a disk of `size_bytes` in blocks of `block_bytes`, a power of 2 of at
+/// What the driver gets to know of a disk of `size_bytes` in blocks of `block_bytes`, a power of 2 of at
 /// least 512.
 #[must_use]
 pub fn parameters(size_bytes: u64, block_bytes: u32, is_rotational: bool) -> Parameters {

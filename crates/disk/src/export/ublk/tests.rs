@@ -90,11 +90,14 @@ fn results_are_bytes_or_negative_numbers() {
 fn a_disk_is_described_by_its_size_block_and_medium() {
     // `UBLK_ATTR_VOLATILE_CACHE | UBLK_ATTR_FUA`, and `UBLK_ATTR_ROTATIONAL`.
     for (rotational, attributes) in [(false, 0b1100), (true, 0b1110)] {
-        let told = parameters(1 << 40, 4096, rotational);
-        assert_eq!(told.attributes, attributes);
-        assert_eq!((told.logical_block_shift, told.physical_block_shift, told.sectors), (12, 12, 1 << 31));
-        assert_eq!((told.max_sectors, told.discard_granularity_bytes), (2048, 4096));
-        assert_eq!((told.max_discard_sectors, told.max_write_zeroes_sectors), (1 << 21, 1 << 21));
+        let reported = parameters(1 << 40, 4096, rotational);
+        assert_eq!(reported.attributes, attributes);
+        assert_eq!(
+            (reported.logical_block_shift, reported.physical_block_shift, reported.sectors),
+            (12, 12, 1 << 31)
+        );
+        assert_eq!((reported.max_sectors, reported.discard_granularity_bytes), (2048, 4096));
+        assert_eq!((reported.max_discard_sectors, reported.max_write_zeroes_sectors), (1 << 21, 1 << 21));
     }
     assert_eq!(parameters(512, 512, false).logical_block_shift, 9);
     assert_eq!(parameters(512, 512, false).sectors, 1);

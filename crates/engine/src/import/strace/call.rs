@@ -197,7 +197,7 @@ impl Act<'_, '_> {
         let descriptor =
             i32::try_from(self.result).map_err(|_| CallError::Malformed("no descriptor".to_owned()))?;
         let path = self.path(directory, place)?;
-        // Where links lead is told by -y.
+        // Where links lead is shown by -y.
         let path = self.call.path.map_or(path, |path| path.as_bytes().to_vec());
         let opened = if has("O_TMPFILE") {
             Err("file without a name (O_TMPFILE)")

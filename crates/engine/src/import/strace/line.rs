@@ -100,7 +100,7 @@ pub fn parse(text: &str) -> Result<Call<'_>, String> {
 pub fn annotation(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('<')?;
     let end = inner.rfind('>')?;
-    // A file that has no name any more is told behind its path.
+    // A file that has no name any more is shown behind its path.
     inner[..end].strip_suffix(">(deleted)").or(Some(&inner[..end])).filter(|path| path.starts_with('/'))
 }
 

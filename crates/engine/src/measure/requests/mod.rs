@@ -97,11 +97,11 @@ impl Tracer {
             .open(pipe)
             .map_err(instance.error("open", "trace_pipe"))?;
         let end = Arc::new(AtomicBool::new(false));
-        let (told, bio_based) = (Arc::clone(&end), disk.bio_based);
+        let (reported, bio_based) = (Arc::clone(&end), disk.bio_based);
         let collector = Collector::new(disk.start_sector, disk.sectors);
         let reader = std::thread::Builder::new()
             .name("requests".to_owned())
-            .spawn(move || read(pipe, &told, collector))
+            .spawn(move || read(pipe, &reported, collector))
             .map_err(instance.error("start a thread for", "trace_pipe"))?;
         Ok(Self { instance, reader: Some(reader), end, bio_based })
     }

@@ -230,7 +230,7 @@ impl Drift {
     }
 
     /// The operation failed: the tree stays as it was. A failed write may have left blocks of its version, so
-    /// no later write may be told from it by a version already used.
+    /// no later write may be distinguished from it by a version already used.
     pub(super) fn failed(&mut self, operation: &Operation, errno: i32) {
         use OperationKind as K;
         if operation.kind().writes_again() {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use fsage_model::load::{LoadResult, LoadSpec, Probe, StopReason, Tick};
 use fsage_model::location::Location;
+use fsage_model::number;
 use fsage_model::protocol::{Event, call};
 use fsage_model::quantity::as_f64;
 use fsage_model::record::StageRecord;
@@ -80,7 +81,11 @@ pub(super) fn verify(directory: &Location, context: &mut StageContext<'_>) -> Re
     if result.bad_blocks.values().any(|n| *n > 0) {
         return Err(TrialError::Damaged(Box::new(result)));
     }
-    context.folder.log(&format!("verified {} blocks of {} files", result.good_blocks, result.files));
+    context.folder.log(&format!(
+        "verified {} of {}",
+        number::plural(result.good_blocks, "block", "blocks"),
+        number::plural(result.files, "file", "files")
+    ));
     Ok(())
 }
 
@@ -224,7 +229,7 @@ pub(super) fn shown(workload: &WorkloadSpec) -> String {
 
 fn in_words(stage: &AgeStage) -> String {
     match stage.stop.operations {
-        Some(operations) => format!("{operations} operations"),
+        Some(operations) => number::plural(operations, "operation", "operations"),
         None => String::new(),
     }
 }

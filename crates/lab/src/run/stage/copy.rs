@@ -10,8 +10,8 @@ use fsage_model::study::{CopyStage, VolumeSpec};
 
 use super::places::Volume;
 use super::{Stage, StageContext};
+use crate::run::deterministic;
 use crate::run::error::TrialError;
-use crate::run::steady;
 use crate::run::trial_volume::TrialVolume;
 
 impl Stage for CopyStage {
@@ -62,7 +62,7 @@ pub(super) fn fresh(
     // Names hashed as in the original would be read in the very order in which they were copied, as on no
     // other copy.
     let seed = context.planned.seed.wrapping_add(1);
-    let own = steady::file_system(context.spec, context.file_system, seed, &context.facts.kernel);
+    let own = deterministic::file_system(context.spec, context.file_system, seed, &context.facts.kernel);
     fresh.make_as(&own, context)?;
     fresh.mount(context)?;
     Ok(fresh)

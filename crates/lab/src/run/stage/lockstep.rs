@@ -9,6 +9,7 @@ use std::path::Path;
 use fsage_model::load::out_of_space;
 use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round};
 use fsage_model::measure::MeasureResult;
+use fsage_model::number::grouped;
 use fsage_model::protocol::call;
 use fsage_model::quantity::as_f64;
 use fsage_model::record::{Look, StageRecord, VolumeLook};
@@ -21,7 +22,7 @@ use super::{Stage, StageContext, copy, measure};
 use crate::run::error::TrialError;
 use crate::run::trial_volume::TrialVolume;
 
-/// Share of the operations from which on it is told that they found no room.
+/// Share of the operations from which on a warning says that they found no room.
 const SHORT: f64 = 0.001;
 
 /// So many are nothing to tell of: a filling ends with some that find none.
@@ -299,9 +300,10 @@ fn no_room(
     let refused = out_of_space(failed);
     (refused > FEW && as_f64(refused) > SHORT * as_f64(last.operations)).then(|| {
         format!(
-            "{refused} of {} operations found no room on {} and were left out on all volumes; at the end {:.1} % of it are in use as statfs \
+            "{} of {} operations found no room on {} and were left out on all volumes; at the end {:.1} % of it are in use as statfs \
              counts it, {:.1} % are asked for: it is as full as it can be",
-            last.operations,
+            grouped(refused),
+            grouped(last.operations),
             stage.leader,
             100.0 * as_f64(leader.used_bytes) / as_f64(leader.total_bytes).max(1.0),
             100.0 * target
@@ -336,7 +338,7 @@ mod tests {
         };
         assert_eq!(of(&stage, 32), None);
         let said = of(&stage, 33).unwrap();
-        assert!(said.starts_with("33 of 10000 operations found no room on full"), "{said}");
+        assert!(said.starts_with("33 of 10,000 operations found no room on full"), "{said}");
         assert!(said.contains("94.0 % of it are in use") && said.contains("95.0 % are asked for"), "{said}");
         // Where a full volume is the workload's own turning point, nothing is amiss.
         let git: LockstepStage = serde_json::from_str(

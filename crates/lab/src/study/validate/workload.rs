@@ -44,7 +44,7 @@ pub(super) fn check(check: &mut Checker, spec: &WorkloadSpec, threads: u64, volu
     }
 }
 
-/// A workload whose own rules are all there are: the first that is broken is told.
+/// A workload whose own rules are all there are: the first that is broken is reported.
 fn resolved(check: &mut Checker, spec: &WorkloadSpec, threads: u64, volume: Option<Bytes>) {
     let context =
         ResolveContext { volume_bytes: volume.map_or(0, |volume| volume.0), write_mode: WriteMode::Buffered };

@@ -58,22 +58,22 @@ mod tests {
 
     const NEW: Kernel = Kernel(6, 18);
 
-    fn steadied(kind: &str, options: &str, kernel: Kernel) -> FileSystem {
+    fn settled(kind: &str, options: &str, kernel: Kernel) -> FileSystem {
         let options = serde_json::from_str(options).unwrap();
         let spec = FileSystemSpec { kind: kind.to_owned(), options: [(kind.to_owned(), options)].into() };
-        Registry::new(&std::collections::BTreeMap::new()).resolve(&spec).unwrap().steady(7, kernel)
+        Registry::new(&std::collections::BTreeMap::new()).resolve(&spec).unwrap().deterministic(7, kernel)
     }
 
     #[test]
     fn every_driver_takes_what_it_gets() {
         for driver in DRIVERS {
-            let steadied = steadied(driver.name(), "{}", NEW);
-            assert!(steadied.mount_options().iter().any(|option| option == "noatime"), "{}", driver.name());
+            let settled = settled(driver.name(), "{}", NEW);
+            assert!(settled.mount_options().iter().any(|option| option == "noatime"), "{}", driver.name());
             let journalled = !matches!(driver.name(), "ext2" | "xfs");
-            assert_eq!(steadied.mount_options().iter().any(|option| option == COMMIT), journalled);
+            assert_eq!(settled.mount_options().iter().any(|option| option == COMMIT), journalled);
             // What it adds, a study may give.
             let values = super::super::Values::parse(driver.name(), driver.parameters(), &[].into()).unwrap();
-            for (name, value) in driver.steady(&values, 7, NEW).mkfs {
+            for (name, value) in driver.deterministic(&values, 7, NEW).mkfs {
                 let Value::Text(text) = value else { panic!("{name}") };
                 let given = [(name.to_owned(), text.into())].into();
                 assert!(super::super::Values::parse(driver.name(), driver.parameters(), &given).is_ok());
@@ -84,22 +84,22 @@ mod tests {
     #[test]
     fn what_the_study_says_stands() {
         let said = r#"{"mkfs": {"hash_seed": "x"}, "mount": ["relatime", "commit=5"]}"#;
-        let steadied = steadied("ext4", said, NEW);
-        assert!(steadied.mkfs(std::path::Path::new("/d")).to_string().contains("hash_seed=x"));
+        let settled = settled("ext4", said, NEW);
+        assert!(settled.mkfs(std::path::Path::new("/d")).to_string().contains("hash_seed=x"));
         let own = ["relatime".to_owned(), "commit=5".to_owned()];
-        assert!(steadied.mount_options().ends_with(&own), "{steadied:?}");
-        assert_eq!(steadied.mount_options()[1], "noatime");
-        assert_eq!(steadied.steady(7, NEW), steadied, "nothing is added twice");
-        assert_ne!(steadied.steady(7, Kernel(5, 10)), steadied);
+        assert!(settled.mount_options().ends_with(&own), "{settled:?}");
+        assert_eq!(settled.mount_options()[1], "noatime");
+        assert_eq!(settled.deterministic(7, NEW), settled, "nothing is added twice");
+        assert_ne!(settled.deterministic(7, Kernel(5, 10)), settled);
     }
 
     #[test]
     fn no_commit_without_a_journal_and_no_option_that_the_kernel_lacks() {
         for without in [r#"{"mkfs": {"journal": false}}"#, r#"{"mkfs": {"features": ["^has_journal"]}}"#] {
-            let steadied = steadied("ext4", without, Kernel(5, 10));
-            assert_eq!(steadied.mount_options()[1..], ["noatime", "dioread_lock"], "{without}");
+            let settled = settled("ext4", without, Kernel(5, 10));
+            assert_eq!(settled.mount_options()[1..], ["noatime", "dioread_lock"], "{without}");
         }
-        assert_eq!(steadied("ext4", "{}", Kernel(5, 13)).mount_options().len(), 5);
+        assert_eq!(settled("ext4", "{}", Kernel(5, 13)).mount_options().len(), 5);
     }
 
     #[test]

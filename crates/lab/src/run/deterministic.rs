@@ -20,7 +20,7 @@ use fsage_model::warning::WarningKind;
 use super::error::TrialError;
 use super::stage::StageContext;
 use crate::filesystem::FileSystem;
-use crate::filesystem::steady::Kernel;
+use crate::filesystem::deterministic::Kernel;
 use crate::lease::LeaseId;
 use crate::lease::setting::{self, Outcome};
 
@@ -41,7 +41,7 @@ fn timers(spec: &StudySpec) -> impl Iterator<Item = (&'static str, &'static str)
 
 /// Settings that were changed.
 #[derive(Debug, Default)]
-pub(super) struct Steady {
+pub(super) struct DeterministicSettings {
     taken: Vec<LeaseId>,
 }
 
@@ -53,10 +53,10 @@ pub(super) fn applies(spec: &StudySpec) -> bool {
 /// The file system of a trial, with what it needs besides on a volume in model time under a kernel of this
 /// release.
 pub(super) fn file_system(spec: &StudySpec, resolved: &FileSystem, seed: u64, kernel: &str) -> FileSystem {
-    if applies(spec) { resolved.steady(seed, Kernel::of(kernel)) } else { resolved.clone() }
+    if applies(spec) { resolved.deterministic(seed, Kernel::of(kernel)) } else { resolved.clone() }
 }
 
-/// What [`Steady::take`] would do, as a shell would read it.
+/// What [`DeterministicSettings::take`] would do, as a shell would read it.
 pub(super) fn describe(spec: &StudySpec) -> Vec<String> {
     if !applies(spec) {
         return Vec::new();
@@ -66,18 +66,19 @@ pub(super) fn describe(spec: &StudySpec) -> Vec<String> {
     pin.into_iter().chain(timers).collect()
 }
 
-impl Steady {
+impl DeterministicSettings {
     /// Takes it, where the trial's volume keeps model time.
     pub(super) fn take(context: &mut StageContext<'_>) -> Result<Self, TrialError> {
-        let mut steady = Self::default();
+        let mut deterministic = Self::default();
         if !applies(context.spec) {
-            return Ok(steady);
+            return Ok(deterministic);
         }
         match context.session.call(call::Pin) {
             Ok(cpu) => {
                 let agent = context.session.identity().pid;
-                context.command("steady", &format!("taskset --all-tasks --cpu-list --pid {cpu} {agent}"));
-                if !steady.set(WORKERS, |old| mask(old, cpu), context)? {
+                context
+                    .command("deterministic", &format!("taskset --all-tasks --cpu-list --pid {cpu} {agent}"));
+                if !deterministic.set(WORKERS, |old| mask(old, cpu), context)? {
                     less(context, &format!("this host has no {WORKERS}"));
                 }
             }
@@ -85,11 +86,11 @@ impl Steady {
             Err(_) => less(context, "the agent cannot be kept on one processor"),
         }
         for (path, value) in timers(context.spec) {
-            if !steady.set(path, |_| value.to_owned(), context)? {
+            if !deterministic.set(path, |_| value.to_owned(), context)? {
                 less(context, &format!("this host has no {path} (yet)"));
             }
         }
-        Ok(steady)
+        Ok(deterministic)
     }
 
     /// Changes a setting; whether this host has it.
@@ -111,7 +112,7 @@ impl Steady {
             Some(Outcome::Kept) => {}
             Some(Outcome::Set(id)) => {
                 self.taken.push(id);
-                context.command("steady", &line);
+                context.command("deterministic", &line);
             }
             Some(Outcome::Refused(id)) => {
                 self.taken.push(id);

@@ -42,8 +42,8 @@ fn settings() -> Vec<String> {
 static HOST: Mutex<()> = Mutex::new(());
 
 fn study(scratch: &Scratch, store: &str) -> Command {
-    let study = scratch.path().join("steady.toml");
-    std::fs::write(&study, include_str!("data/steady.toml")).unwrap();
+    let study = scratch.path().join("deterministic.toml");
+    std::fs::write(&study, include_str!("data/deterministic.toml")).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
     command.arg("run").arg(study).arg("--store").arg(scratch.path().join(store));
     command.env("FSAGE_AGENT", agent()).env("FSAGE_RUNTIME_DIR", scratch.path().join("runtime"));
