@@ -8,15 +8,18 @@ mod age;
 mod control;
 mod error;
 mod fullness;
+mod halt;
 mod lead;
 mod like;
 mod materialise;
+mod message;
 mod probe;
 mod result;
 mod run;
 mod setup;
 mod source;
 mod spacing;
+mod tally;
 mod tick;
 mod worker;
 

@@ -11,7 +11,7 @@ use fsage_sys::clock::CpuTime;
 use super::LoadError;
 use super::probe::Prober;
 use super::setup::TestDirectory;
-use super::worker::Tally;
+use super::tally::Tally;
 
 /// How a load ended.
 #[derive(Debug, Clone, Copy)]

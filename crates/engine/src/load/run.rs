@@ -16,11 +16,14 @@ use fsage_model::workload::WorkloadSpec;
 use fsage_sys::clock::raw_ns;
 
 use super::fullness::{Fullness, usage};
+use super::halt::Halt;
 use super::lead::{Lead, Lines};
+use super::message::Message;
 use super::setup::{self, TestDirectory};
 use super::source::Source;
+use super::tally::Progress;
 use super::tick::Evolution;
-use super::worker::{Halt, Limits, Message, Progress, Shared, State, Worker, share_of};
+use super::worker::{Limits, Shared, State, Worker, share_of};
 use super::{Control, LoadError, LoadSink};
 use crate::disk::Clock;
 use crate::executor::{Executor, ExecutorOptions};

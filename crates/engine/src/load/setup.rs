@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::LoadError;
 use super::fullness::{Usage, usage};
-use super::worker::Failure;
+use super::message::Failure;
 use crate::filesystem;
 use crate::location::{Anchor, Reach as _};
 use crate::tree::write_top_name;

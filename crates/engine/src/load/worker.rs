@@ -4,11 +4,11 @@
 //! counters, and every few operations the fullness estimate. Latencies and trace records leave it in batches
 //! of recycled memory; when their reader lags, it waits between operations, never inside one.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use fsage_model::load::StopReason;
-use fsage_model::operation::{Action, Operation, OperationKind, Outcome};
+use fsage_model::operation::{Action, Operation, Outcome};
 use fsage_model::quantity::{as_f64, share, to_u64};
 use fsage_sys::clock::raw_ns;
 use fsage_sys::errno::{ENOSPC, is_out_of_space};
@@ -16,117 +16,15 @@ use rustix::io::Errno;
 
 use super::Control;
 use super::fullness::{Fullness, bytes_moved, lacks_inodes};
+use super::halt::Halt;
 use super::materialise::{Manner, write_live};
+use super::message::{Arrival, Command, Failure, Message};
 use super::source::{Source, Step};
+use super::tally::{Progress, Tally};
 use super::tick::Sample;
 use crate::executor::Executor;
 use crate::trace::{Checkpoint, Feed, Record, checkpoint_after};
 use crate::workload::Feedback;
-
-/// What the thread in charge tells a thread.
-#[derive(Debug, Clone, Copy)]
-pub enum Command {
-    /// Work until this many operations are done since the load began.
-    Run { until: u64 },
-    /// Delete files until this many bytes are free.
-    Release { bytes: u64 },
-    /// Write every live file in place.
-    Materialise,
-    /// Write out what was written since the last time.
-    WriteOut,
-}
-
-/// What a thread tells the thread in charge.
-#[derive(Debug)]
-pub enum Message {
-    /// Latencies.
-    Samples { thread: usize, samples: Vec<Sample>, end_raw_ns: u64 },
-    /// A command is done.
-    Arrived { thread: usize, arrival: Box<Arrival> },
-    /// A thread panicked.
-    Died,
-    /// The next bytes of the trace.
-    Trace(Vec<u8>),
-    /// The trace could not be written.
-    TraceFailed(String),
-}
-
-/// How a command went.
-#[derive(Debug)]
-pub struct Arrival {
-    /// When it was done.
-    pub raw_ns: u64,
-    /// Time held by a pause meanwhile.
-    pub paused_ns: u64,
-    /// Everything the thread did so far.
-    pub tally: Tally,
-    /// Why the thread cannot continue, though the load may.
-    pub failure: Option<Failure>,
-    /// The thread will do no more.
-    pub finished: Option<StopReason>,
-    /// Live files.
-    pub files: u64,
-    /// Their bytes, in whole blocks.
-    pub live_bytes: u64,
-    /// Writing the data in place was given up.
-    pub unmaterialised: bool,
-}
-
-/// Why a load cannot continue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// Operation after operation failed alike.
-    Device { errno: i32, consecutive: u32 },
-    /// Nothing to do, whatever is picked.
-    Stuck,
-    /// No operation succeeded for long, whatever it failed with.
-    Futile { errno: i32, consecutive: u32 },
-    /// Materialising a file failed.
-    Materialise { errno: i32 },
-}
-
-/// What a thread did so far.
-#[derive(Debug, Clone)]
-pub struct Tally {
-    pub operations: u64,
-    pub missed: u64,
-    pub upkeep: u64,
-    /// Failures without a free inode.
-    pub without_inode: u64,
-    pub bytes_written: u64,
-    pub bytes_read: u64,
-    pub succeeded: [u64; OperationKind::ALL.len()],
-    /// By errno.
-    pub failed: [u64; ERRNOS],
-}
-
-/// Errnos distinguished; the kernel has 133.
-const ERRNOS: usize = 134;
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self {
-            operations: 0,
-            missed: 0,
-            upkeep: 0,
-            without_inode: 0,
-            bytes_written: 0,
-            bytes_read: 0,
-            succeeded: [0; OperationKind::ALL.len()],
-            failed: [0; ERRNOS],
-        }
-    }
-}
-
-/// A thread's counters that others may read at any time, on a cache line of their own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Progress {
-    pub operations: AtomicU64,
-    pub bytes_written: AtomicU64,
-    /// Bytes written in place at the end.
-    pub materialised: AtomicU64,
-}
 
 /// What all threads of a load share.
 #[derive(Debug)]
@@ -142,41 +40,6 @@ pub struct Shared<'a> {
     /// What is written is written back after so many operations, and not when time has passed: on a virtual
     /// disk in model time.
     pub by_operations: bool,
-}
-
-/// The first reason to end the load that came up; 0 while there is none.
-#[derive(Debug, Default)]
-pub struct Halt(AtomicU32);
-
-const REASONS: [StopReason; 8] = [
-    StopReason::Operations,
-    StopReason::Bytes,
-    StopReason::Seconds,
-    StopReason::Full,
-    StopReason::Inodes,
-    StopReason::Age,
-    StopReason::Asked,
-    StopReason::Ended,
-];
-
-impl Halt {
-    #[inline]
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
-    }
-
-    pub fn set(&self, reason: StopReason) {
-        let place =
-            REASONS.iter().position(|other| *other == reason).and_then(|place| u32::try_from(place).ok());
-        if let Some(place) = place {
-            let _ = self.0.compare_exchange(0, place + 1, Ordering::AcqRel, Ordering::Acquire);
-        }
-    }
-
-    pub fn reason(&self) -> Option<StopReason> {
-        let place = usize::try_from(self.0.load(Ordering::Acquire)).ok()?.checked_sub(1)?;
-        REASONS.get(place).copied()
-    }
 }
 
 /// What a thread may stop by on its own.
@@ -614,14 +477,5 @@ mod tests {
                 assert!(shares.iter().zip(&next).all(|(now, then)| now <= then));
             }
         }
-    }
-
-    #[test]
-    fn the_first_reason_stands() {
-        let halt = Halt::default();
-        assert!(!halt.is_set() && halt.reason().is_none());
-        halt.set(StopReason::Full);
-        halt.set(StopReason::Asked);
-        assert_eq!(halt.reason(), Some(StopReason::Full));
     }
 }

@@ -1,0 +1,317 @@
+//! The stages of a study and their parameters.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{VolumeSpec, one};
+use crate::load::{StopSpec, WriteMode};
+use crate::measure::MeasureSpec;
+use crate::size::Bytes;
+use crate::workload::WorkloadSpec;
+
+/// Makes the registry of stages, and `with_stage!`, which does something with a stage of any kind.
+macro_rules! stages {
+    ($($(#[doc = $about:literal])+ $kind:literal $Name:ident($Spec:ty);)+) => {
+        /// One stage, distinguished by `kind`.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", deny_unknown_fields)]
+        pub enum StageSpec {
+            $($(#[doc = $about])+ #[serde(rename = $kind)] $Name($Spec),)+
+        }
+
+        impl StageSpec {
+            /// Every kind, in the order of the registry.
+            pub const KINDS: &[&str] = &[$($kind),+];
+
+            /// Its kind, as studies have it.
+            #[must_use]
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$Name(_) => $kind,)+
+                }
+            }
+        }
+
+        /// Does the same with a stage of any kind.
+        #[macro_export]
+        macro_rules! with_stage {
+            ($stage:expr, $it:ident => $call:expr) => {
+                match $stage {
+                    $($crate::study::StageSpec::$Name($it) => $call,)+
+                }
+            };
+        }
+    };
+}
+
+// Every kind of stage, one line each: its name in studies, and its parameters. What it does is in a file of
+// `run/stage/`.
+stages! {
+    /// Run a workload to age the file system.
+    "age" Age(Box<AgeStage>);
+    /// Keep the volume as an image; trials that are the same up to here restore it instead.
+    "image" Image(Box<ImageStage>);
+    /// Copy the tree to a fresh volume, file by file in directory order: the same state without its age.
+    "copy" Copy(Box<CopyStage>);
+    /// Measure what the state costs.
+    "measure" Measure(Box<MeasureStage>);
+    /// Run a workload on this volume and, operation for operation, on others.
+    "lockstep" Lockstep(Box<LockstepStage>);
+}
+
+impl StageSpec {
+    /// Name in dotted paths.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        with_stage!(self, stage => &stage.name)
+    }
+
+    /// States it runs in; empty: in all.
+    #[must_use]
+    pub fn when(&self) -> &[String] {
+        with_stage!(self, stage => &stage.when)
+    }
+
+    /// Whether it runs in `state`.
+    #[must_use]
+    pub fn runs_in(&self, state: &str) -> bool {
+        self.when().is_empty() || self.when().iter().any(|known| known == state)
+    }
+}
+
+/// Parameters of the `age` stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgeStage {
+    /// Name in dotted paths; absent: `age`.
+    #[serde(default = "age_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// What is done.
+    pub workload: WorkloadSpec,
+    /// Threads (1..=64).
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// When it ends; may be left out for a workload that ends by itself.
+    #[serde(default)]
+    pub stop: StopSpec,
+    /// How data is written.
+    #[serde(default)]
+    pub write_mode: WriteMode,
+    /// Operations between two probes; 0: one at the end.
+    #[serde(default)]
+    pub probe_every: u64,
+    /// Whether probes walk the layout of every file.
+    #[serde(default)]
+    pub probe_layout: bool,
+    /// Run `fstrim` at every probe.
+    #[serde(default)]
+    pub trim: bool,
+    /// Record the trace.
+    #[serde(default)]
+    pub trace: bool,
+    /// Check every block of data at the end.
+    #[serde(default)]
+    pub verify: bool,
+}
+
+fn age_name() -> String {
+    "age".to_owned()
+}
+
+/// Parameters of the `image` stage: the volume, with every stage before this one done, is kept as
+/// `images/<key>.fsage`. The key is a hash of everything that the state depends on: volume, file system and
+/// its options, the stages before, seed, kernel and mkfs version. Where the image is there already, it is
+/// restored and the stages before are not run again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImageStage {
+    /// Name in dotted paths; absent: `image`.
+    #[serde(default = "image_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// Compression level of zstd (1..=19).
+    #[serde(default = "level")]
+    pub level: i32,
+}
+
+fn image_name() -> String {
+    "image".to_owned()
+}
+
+const fn level() -> i32 {
+    3
+}
+
+/// Parameters of the `copy` stage: everything is copied in directory order to a fresh volume of the same kind
+/// with the same file system, the digests of both trees are compared, and the later stages work on the copy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CopyStage {
+    /// Name in dotted paths; absent: `copy`.
+    #[serde(default = "copy_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// The volume it is copied to; absent: another loop file like the study's. A study on a real device has
+    /// to name one.
+    #[serde(default)]
+    pub volume: Option<VolumeSpec>,
+}
+
+fn copy_name() -> String {
+    "copy".to_owned()
+}
+
+/// Parameters of the `measure` stage. The file system is unmounted and mounted again before each measure.
+/// Measures that need old files are left out where there are none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureStage {
+    /// Name in dotted paths; absent: `measure`.
+    #[serde(default = "measure_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// Run `fstrim` before the first measure.
+    #[serde(default)]
+    pub trim: bool,
+    /// What is measured, in order: those that change the tree after those that read it.
+    pub measures: Vec<MeasureSpec>,
+}
+
+fn measure_name() -> String {
+    "measure".to_owned()
+}
+
+/// Parameters of the `lockstep` stage (Conway et al. 2019, §4): the workload runs on the trial's own volume;
+/// what succeeds there is done on the followers' volumes too. Every so many rounds each volume is inspected,
+/// mounted afresh and measured, and so is a copy of the tree on a fresh volume, which has the same files
+/// without their age.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LockstepStage {
+    /// Name in dotted paths; absent: `lockstep`.
+    #[serde(default = "lockstep_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// What is done.
+    pub workload: WorkloadSpec,
+    /// Operations of a round, for a workload without rounds of its own.
+    #[serde(default)]
+    pub round_operations: Option<u64>,
+    /// Rounds after the first, which fills the volume; absent: those of the workload.
+    #[serde(default)]
+    pub rounds: Option<u64>,
+    /// How data is written.
+    #[serde(default)]
+    pub write_mode: WriteMode,
+    /// What the trial's own volume is called in metrics and charts; absent: `full`.
+    #[serde(default = "full")]
+    pub leader: String,
+    /// The other volumes, by what they are called in metrics and charts.
+    pub followers: BTreeMap<String, FollowerSpec>,
+    /// The volume of the copy, which is called `unaged`; absent: no copy is made.
+    #[serde(default)]
+    pub unaged: Option<FollowerSpec>,
+    /// Rounds between two looks (at least 1); the first is after round 0, the last after the last round.
+    pub every: u64,
+    /// What is measured at a look on each volume: measures that change nothing.
+    pub measures: Vec<MeasureSpec>,
+    /// Check every block of data on every volume at the end.
+    #[serde(default)]
+    pub verify: bool,
+}
+
+impl LockstepStage {
+    /// Rounds after the first; `None` when neither stage nor workload say.
+    #[must_use]
+    pub fn rounds(&self) -> Option<u64> {
+        self.rounds.or_else(|| self.workload.rounds())
+    }
+
+    /// What the volumes are called, the trial's own first, the copy's last.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<&str> {
+        std::iter::once(self.leader.as_str()).chain(self.others().map(|(name, _)| name)).collect()
+    }
+
+    /// Followers and the copy's volume, with what they are called.
+    pub fn others(&self) -> impl Iterator<Item = (&str, &FollowerSpec)> {
+        let followers = self.followers.iter().map(|(name, follower)| (name.as_str(), follower));
+        followers.chain(self.unaged.iter().map(|unaged| (UNAGED, unaged)))
+    }
+}
+
+/// What the copy of a `lockstep` stage is called.
+pub const UNAGED: &str = "unaged";
+
+/// Another volume of a `lockstep` stage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FollowerSpec {
+    /// Its size; the rest is as the study's volume.
+    pub size: Option<Bytes>,
+    /// The volume, where it is of another kind; a study on a real device has to name one.
+    pub volume: Option<VolumeSpec>,
+}
+
+impl FollowerSpec {
+    /// The volume it stands for beside the study's `own`; nothing where a device would have to be two.
+    #[must_use]
+    pub fn resolve(&self, own: &VolumeSpec) -> Option<VolumeSpec> {
+        let mut volume = self.volume.clone().unwrap_or_else(|| own.clone());
+        let size = self.size;
+        match &mut volume {
+            VolumeSpec::Loop { size: its, .. } => *its = size.unwrap_or(*its),
+            VolumeSpec::Disk(disk) => disk.size = size.unwrap_or(disk.size),
+            VolumeSpec::Device { .. } if self.volume.is_none() || size.is_some() => return None,
+            VolumeSpec::Device { .. } => {}
+        }
+        Some(volume)
+    }
+}
+
+fn lockstep_name() -> String {
+    "lockstep".to_owned()
+}
+
+fn full() -> String {
+    "full".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_stage_round_trips_and_is_in_the_schema_and_the_documentation() {
+        let schema = schemars::schema_for!(StageSpec).to_value().to_string();
+        let guide = include_str!("../../../../docs/adding-a-stage.md");
+        for kind in StageSpec::KINDS {
+            let workload = r#""workload": {"kind": "drift"}"#;
+            let keys = match *kind {
+                "age" => format!(", {workload}"),
+                "measure" => r#", "measures": []"#.to_owned(),
+                "lockstep" => format!(r#", {workload}, "every": 1, "followers": {{}}, "measures": []"#),
+                _ => String::new(),
+            };
+            let stage: StageSpec = serde_json::from_str(&format!(r#"{{"kind": "{kind}"{keys}}}"#)).unwrap();
+            assert_eq!((stage.kind(), stage.name()), (*kind, *kind));
+            let json = serde_json::to_value(&stage).unwrap();
+            assert_eq!(serde_json::from_value::<StageSpec>(json).unwrap(), stage);
+            assert!(schema.contains(&format!("\"const\":\"{kind}\"")), "{kind}");
+            assert!(guide.contains(&format!("`{kind}`")), "{kind}");
+        }
+    }
+}
