@@ -104,7 +104,7 @@ fn shown(comparison: &Comparison, terminal: &Terminal) -> String {
     let kinds: BTreeSet<&WarningKind> =
         comparison.a.warnings.keys().chain(comparison.b.warnings.keys()).collect();
     for kind in kinds {
-        out.push_str(&format!("   {kind}: {}\n", kind.meaning()));
+        out.push_str(&format!("   {}: {}\n", escape::line(kind.as_str()), kind.meaning()));
     }
     out.push('\n');
     let heading = ["metric", "A", "B", "n", "B against A"].map(str::to_owned).to_vec();

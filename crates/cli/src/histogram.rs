@@ -88,7 +88,7 @@ mod tests {
         assert!(
             lines[1].contains("4K") && lines[1].contains(&"#".repeat(BAR)) && lines[1].ends_with("33.3 %")
         );
-        assert!(lines[2].contains("8K") && lines[2].trim_end().ends_with("0.0 %"));
+        assert!(lines[2].contains("8K") && lines[2].trim_end().ends_with("0 %"));
         assert!(rows(&SizeHistogram::default(), "extents", true).contains("no extents"));
     }
 }

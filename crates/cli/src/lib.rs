@@ -122,6 +122,7 @@ pub enum Command {
 
 /// Runs the program with these arguments, the first being its name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    fsage_sys::memory_limit::limit();
     let args: Vec<OsString> = args.into_iter().collect();
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,

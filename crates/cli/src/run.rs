@@ -258,7 +258,7 @@ mod tests {
             elapsed_ns: 1_500_000_000,
         };
         let text = show(&summary, &terminal);
-        assert!(text.starts_with("study s in 1.5 s\n"));
+        assert!(text.starts_with("study s in 1.50 s\n"));
         assert!(text.contains("DIFFERENT  age: ext4, xfs") && text.contains("xfs      bb"));
         assert!(text.contains("again to resume") && text.ends_with("Next: fsage report store/s\n"));
     }

@@ -169,6 +169,6 @@ mod tests {
         let verdict = judge(&layout(1.0, 1.0), Some(&free));
         assert_eq!(verdict.free_space, Some(Grade::Moderate));
         assert_eq!(verdict.sentences.len(), 2);
-        assert!(verdict.sentences[1].contains("60.0 %"));
+        assert!(verdict.sentences[1].contains("60 %"));
     }
 }

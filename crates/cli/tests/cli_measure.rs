@@ -70,7 +70,7 @@ fn a_volume_is_measured_and_stays_as_it_was() {
     }
     let text = measure(&["create", point, "--set", "files=20", "--no-requests"]);
     assert_eq!(text.code, 0, "{text:?}");
-    assert!(text.stdout.contains("a GiB") && text.stdout.contains("20 files"), "{text:?}");
+    assert!(text.stdout.contains("per GiB") && text.stdout.contains("20 files"), "{text:?}");
     let append = measure(&["append", point, "--yes-change-files", "--json"]).result();
     assert_eq!(append["files"], 4);
     let files = || std::fs::read_dir(point).unwrap().count();

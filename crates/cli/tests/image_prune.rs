@@ -24,8 +24,12 @@ struct Store {
 impl Store {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let study =
-            fsage_lab::study::load(Path::new("digest"), &fsage_lab::study::Overrides::default()).unwrap();
+        let study = fsage_lab::study::load(
+            Path::new("digest"),
+            &fsage_lab::study::Overrides::default(),
+            fsage_lab::study::Consent::Given,
+        )
+        .unwrap();
         let plan = fsage_lab::plan::plan(&study);
         drop(fsage_lab::store::Store::create(folder.path(), &plan, &study.text).unwrap());
         std::fs::create_dir(folder.path().join("images")).unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fsage_lab::plan::plan;
 use fsage_lab::store::{Store, StoreError};
-use fsage_lab::study::{Overrides, Study, load};
+use fsage_lab::study::{Consent, Overrides, Study, load};
 use fsage_model::problem::Explain;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -16,7 +16,7 @@ use sample_store::sample;
 
 fn aging(set: &[&str]) -> Study {
     let set = set.iter().map(|s| (*s).to_owned()).collect();
-    load(Path::new("aging"), &Overrides { preset: Some("quick".into()), set }).unwrap()
+    load(Path::new("aging"), &Overrides { preset: Some("quick".into()), set }, Consent::Given).unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use fsage_lab::study::{Overrides, Study, StudyError, check, list, load, parse};
+use fsage_lab::study::{Consent, Overrides, Study, StudyError, check, list, load, parse};
 use fsage_model::problem::Explain;
 
 const SMALL: &str = r#"name = "small"
@@ -37,7 +37,7 @@ stage.age.stop.operations = 10
 
 fn read(text: &str, set: &[&str]) -> Result<Study, StudyError> {
     let overrides = Overrides { preset: None, set: set.iter().map(|s| (*s).to_owned()).collect() };
-    parse(Path::new("small.toml"), text.to_owned(), &overrides)
+    parse(Path::new("small.toml"), text.to_owned(), &overrides, Consent::Given)
 }
 
 /// Error text and hint of a study changed by `--set`.
@@ -57,15 +57,15 @@ fn shipped_studies_load_with_every_preset() {
         })
         .collect();
     assert_eq!(names, ["aging", "digest", "fullness", "fullness-git", "like"]);
-    let aging = check(Path::new("aging")).unwrap();
+    let aging = check(Path::new("aging"), Consent::Below(None)).unwrap();
     assert_eq!(aging.trials["full"], 45);
     assert_eq!(aging.trials["quick"], 45);
     assert_eq!(aging.trials["hdd"], 45);
     assert_eq!(aging.trials["media"], 24);
     assert!(aging.claims.0 > 40 && aging.claims.0 <= aging.claims.1);
-    assert_eq!(check(Path::new("studies/digest.toml")).unwrap().trials["quick"], 3);
+    assert_eq!(check(Path::new("studies/digest.toml"), Consent::Below(None)).unwrap().trials["quick"], 3);
     for (name, quick) in [("fullness", 18), ("fullness-git", 6)] {
-        let study = check(Path::new(name)).unwrap();
+        let study = check(Path::new(name), Consent::Below(None)).unwrap();
         assert_eq!((study.trials["full"], study.trials["quick"]), (6, quick), "{name}");
         assert!(study.claims.0 >= 7, "{name}");
     }
@@ -178,7 +178,7 @@ fn a_preset_may_begin_with_another() {
     );
     let with = |text: &str, preset: &str| {
         let overrides = Overrides { preset: Some(preset.to_owned()), set: Vec::new() };
-        parse(Path::new("small.toml"), text.to_owned(), &overrides)
+        parse(Path::new("small.toml"), text.to_owned(), &overrides, Consent::Given)
     };
     let study = serde_json::to_value(&with(&text, "tinier").unwrap().spec).unwrap();
     assert_eq!(study["stage"][0]["stop"]["operations"], 10);
@@ -272,7 +272,7 @@ fn preset_then_set_then_matrix() {
         preset: Some("quick".into()),
         set: vec!["stage.age.workload.slots=7".into(), "title=changed = yes".into()],
     };
-    let study = parse(Path::new("small.toml"), SMALL.to_owned(), &overrides).unwrap();
+    let study = parse(Path::new("small.toml"), SMALL.to_owned(), &overrides, Consent::Given).unwrap();
     assert_eq!(study.spec.title, "changed = yes");
     assert_eq!(study.cells.len(), 2);
     let cell = serde_json::to_value(&study.cells[1].spec).unwrap();
@@ -286,11 +286,11 @@ fn preset_then_set_then_matrix() {
 fn a_wrong_preset_value_is_shown_at_the_preset() {
     let text = SMALL.replace("stage.age.stop.operations = 10", "stage.age.stop.operation = 10");
     let overrides = Overrides { preset: Some("quick".into()), set: Vec::new() };
-    let error = parse(Path::new("small.toml"), text, &overrides).unwrap_err();
+    let error = parse(Path::new("small.toml"), text, &overrides, Consent::Given).unwrap_err();
     assert!(error.to_string().starts_with("small.toml:26:"), "{error}");
     assert_eq!(error.hint().as_deref(), Some("did you mean `operations`?"));
     let overrides = Overrides { preset: Some("quik".into()), set: Vec::new() };
-    let error = parse(Path::new("small.toml"), SMALL.to_owned(), &overrides).unwrap_err();
+    let error = parse(Path::new("small.toml"), SMALL.to_owned(), &overrides, Consent::Given).unwrap_err();
     assert_eq!(error.hint().as_deref(), Some("it has `quick`"));
 }
 
@@ -304,7 +304,7 @@ fn a_claim_about_an_unknown_factor_is_refused() {
 
 #[test]
 fn a_missing_study_is_named() {
-    let error = load(Path::new("agin"), &Overrides::default()).unwrap_err();
+    let error = load(Path::new("agin"), &Overrides::default(), Consent::Given).unwrap_err();
     assert!(error.hint().unwrap().contains("did you mean `aging`?"), "{error}");
 }
 
@@ -318,7 +318,7 @@ fn the_schema_lists_operations_as_weights() {
 #[test]
 fn a_folder_does_not_hide_a_shipped_study() {
     // Tests run in the package's folder, which has `tests` but no study of that name.
-    let error = load(Path::new("tests"), &Overrides::default()).unwrap_err();
+    let error = load(Path::new("tests"), &Overrides::default(), Consent::Given).unwrap_err();
     assert!(matches!(error, StudyError::NotFound { .. }), "{error}");
 }
 
@@ -350,7 +350,7 @@ fn historical(history: &str) -> (tempfile::TempDir, String) {
 
 fn read_in(folder: &Path, text: &str, set: &[&str]) -> Result<Study, StudyError> {
     let overrides = Overrides { preset: None, set: set.iter().map(|s| (*s).to_owned()).collect() };
-    parse(&folder.join("small.toml"), text.to_owned(), &overrides)
+    parse(&folder.join("small.toml"), text.to_owned(), &overrides, Consent::Below(None))
 }
 
 #[test]
@@ -406,6 +406,49 @@ fn a_history_that_cannot_be_taken_is_named_with_its_line() {
     assert!(message.contains("`stage.age.workload.history.paths`: 1 is too few"), "{message}");
     let (message, _) = refused("{ kind = \"listings\", paths = [\"repo\", \"small.tar\"] }");
     assert!(message.contains("cannot read `DIR/small.tar`"), "{message}");
+}
+
+/// Root would open any file of the host for whoever wrote the study.
+#[test]
+fn what_a_study_names_outside_its_folder_is_opened_only_with_consent() {
+    let (elsewhere, text) = historical("{ kind = \"repository\", path = \"PATH\" }");
+    let folder = tempfile::tempdir().unwrap();
+    let text = text.replace("PATH", elsewhere.path().join("repo").to_str().unwrap());
+    let refused = |text: &str| {
+        let error = read_in(folder.path(), text, &[]).expect_err("must be refused");
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("neither below the study's own folder"), "{error}");
+        assert!(error.hint().unwrap().contains("--allow-commands"), "{error:?}");
+    };
+    refused(&text);
+    let file = folder.path().join("small.toml");
+    parse(&file, text.clone(), &Overrides::default(), Consent::Given).unwrap();
+    parse(&file, text.clone(), &Overrides::default(), Consent::Below(Some(elsewhere.path()))).unwrap();
+    let set = format!("stage.age.workload.history.path=\"{}/repo\"", elsewhere.path().display());
+    read_in(folder.path(), &text, &[&set]).unwrap();
+    // It is not even asked what is there.
+    refused(&text.replace("/repo\"", "/nowhere\""));
+    let like = |path: &str| SMALL.replace("slots = 50\n", &format!("slots = 50\nlike = \"{path}\"\n"));
+    refused(&like("../nowhere.toml"));
+    refused(&like("/etc/shadow"));
+    let own = read_in(folder.path(), &like("nowhere.toml"), &[]).unwrap_err().to_string();
+    assert!(own.contains("cannot read profile"), "{own}");
+    // The command line has the last word, over what the study says as well.
+    let shipped = read_in(folder.path(), &like("/etc/shadow"), &["stage.age.workload.like=nowhere.toml"]);
+    assert!(shipped.unwrap_err().to_string().contains("cannot read profile"));
+}
+
+/// Each cell holds the whole study.
+#[test]
+fn cells_of_a_long_study_are_bounded_by_what_they_take() {
+    let long = SMALL.replace("question = \"q\"", &format!("question = \"{}\"", "q".repeat(300_000)));
+    let numbers = (1..=100).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let varied = long.replace(
+        "\"file_system.kind\" = [\"ext4\", \"xfs\"]",
+        &format!("\"stage.age.workload.slots\" = [{numbers}]\n\"stage.age.stop.operations\" = [{numbers}]"),
+    );
+    let (message, _) = refused(&varied, &[]);
+    assert!(message.contains("10,000 cells of this study") && message.contains("1 GiB"), "{message}");
 }
 
 #[test]

@@ -14,6 +14,7 @@
 
 mod column;
 mod follow;
+mod pages;
 mod reader;
 mod writer;
 

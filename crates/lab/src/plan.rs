@@ -111,7 +111,14 @@ mod tests {
 
     fn aging(set: &[&str]) -> Plan {
         let set = set.iter().map(|s| (*s).to_owned()).collect();
-        plan(&load(Path::new("aging"), &Overrides { preset: Some("quick".into()), set }).unwrap())
+        plan(
+            &load(
+                Path::new("aging"),
+                &Overrides { preset: Some("quick".into()), set },
+                crate::study::Consent::Given,
+            )
+            .unwrap(),
+        )
     }
 
     fn ids(plan: &Plan) -> BTreeSet<String> {

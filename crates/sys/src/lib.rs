@@ -24,6 +24,7 @@ mod ioctl;
 pub mod line_socket;
 pub mod loopdev;
 pub mod memory;
+pub mod memory_limit;
 pub mod mount;
 pub mod new_file;
 pub mod process;

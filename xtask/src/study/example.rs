@@ -162,7 +162,7 @@ pub(super) fn inline(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fsage_lab::study::{Overrides, load};
+    use fsage_lab::study::{Consent, Overrides, load};
 
     #[test]
     fn every_study_is_accepted() {
@@ -171,7 +171,8 @@ mod tests {
             if file.ends_with("repository.toml") && !crate::structure::root().join(".git").exists() {
                 continue;
             }
-            load(&file, &Overrides::default()).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            load(&file, &Overrides::default(), Consent::Given)
+                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         }
     }
 }

@@ -90,7 +90,7 @@ mod tests {
         let words = |unit: &str, value| {
             in_words(&DiskCounter { name: "x".to_owned(), unit: unit.to_owned(), value, state: false })
         };
-        assert_eq!(words("ns", 1.5e6), "1.5 ms");
+        assert_eq!(words("ns", 1.5e6), "1.50 ms");
         assert_eq!(words("B", 2048.0), "2 KiB");
         assert_eq!(words("1", 12_345.0), "12,345");
         assert_eq!(words("1", 1.25), "1.250");

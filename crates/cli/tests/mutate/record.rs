@@ -6,7 +6,7 @@ use fsage_analysis::report::{ReportOptions, render};
 use fsage_lab::plan::plan;
 use fsage_lab::store::Reader;
 use fsage_lab::store::Store;
-use fsage_lab::study::{Overrides, load};
+use fsage_lab::study::{Consent, Overrides, load};
 use serde_json::Value;
 
 use super::test_directory::TestDirectory;
@@ -28,8 +28,14 @@ impl Records {
     pub fn new(test_directory: &TestDirectory) -> Self {
         let root = test_directory.path("inside/store");
         let set = vec!["repeats=1".to_owned(), "matrix={}".to_owned()];
-        let study = load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set })
-            .or_else(|_| load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set: Vec::new() }))
+        let study = load("aging".as_ref(), &Overrides { preset: Some("quick".into()), set }, Consent::Given)
+            .or_else(|_| {
+                load(
+                    "aging".as_ref(),
+                    &Overrides { preset: Some("quick".into()), set: Vec::new() },
+                    Consent::Given,
+                )
+            })
             .unwrap();
         let mut plan = plan(&study);
         plan.trials.truncate(1);

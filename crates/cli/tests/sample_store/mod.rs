@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_lab::plan::{PlannedTrial, plan};
 use fsage_lab::store::Store;
-use fsage_lab::study::{Overrides, load};
+use fsage_lab::study::{Consent, Overrides, load};
 use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
 use fsage_model::load::{LatencySummary, LoadResult, Probe, StopReason, Tick};
 use fsage_model::operation::OperationKind as K;
@@ -25,7 +25,8 @@ const VOLUME: u64 = 1 << 30;
 #[allow(dead_code, reason = "each test that includes this module uses some of it")]
 pub fn sample(root: &Path, repeats: u32) -> PathBuf {
     let set = vec![format!("repeats={repeats}")];
-    let study = load(Path::new("aging"), &Overrides { preset: Some("quick".into()), set }).unwrap();
+    let study =
+        load(Path::new("aging"), &Overrides { preset: Some("quick".into()), set }, Consent::Given).unwrap();
     let plan = plan(&study);
     let writer = Store::create(root, &plan, &study.text).unwrap();
     for trial in &plan.trials {

@@ -218,6 +218,8 @@ fn question(options: &[String]) -> Result<(), Failure> {
 
 /// The server itself: settings on its standard input, one line about its start on its output.
 fn serve() -> ExitCode {
+    // A disk has its own limit, of what it holds.
+    fsage_sys::memory_limit::lift();
     let mut text = String::new();
     let settings = match io::stdin().read_to_string(&mut text).map(|_| serde_json::from_str(&text)) {
         Ok(Ok(settings)) => settings,

@@ -66,6 +66,14 @@ pub enum SsdError {
         /// Bytes of a unit.
         mapping_bytes: u64,
     },
+    /// More blocks than are kept.
+    #[error("{blocks} blocks are more than the {limit} that a model has")]
+    Blocks {
+        /// Blocks of all dies with one number.
+        blocks: u64,
+        /// The most.
+        limit: u64,
+    },
 }
 
 impl SsdError {
@@ -74,6 +82,7 @@ impl SsdError {
     pub fn hint(&self) -> String {
         match self {
             Self::Page { .. } => "give whole units to a page",
+            Self::Blocks { .. } => "give a larger pages_per_block, or a smaller disk",
             Self::Units { .. } => "give a larger mapping_bytes, and page_bytes with it",
         }
         .to_owned()

@@ -2,6 +2,7 @@
 
 use fsage_model::fault::FaultError;
 use fsage_model::medium::{MediumError, MediumSpec};
+use fsage_sys::memory_limit;
 
 use crate::disk::{Disk, DiskOptions};
 use crate::export::Backend;
@@ -98,10 +99,8 @@ fn host_memory_bytes() -> u64 {
 /// all, at least 1 GiB. The server is locked in memory and safe from the kernel's out-of-memory killer, so
 /// that everyone else would pay for a disk without a limit.
 fn spare_memory_bytes() -> Result<u64, MachineError> {
-    let table = std::fs::read_to_string("/proc/meminfo").map_err(MachineError::Meminfo)?;
-    let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap_or_default();
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap_or(0);
-    Ok((kib << 10).saturating_sub((host_memory_bytes() / 10).max(1 << 30)).max(LEAST_BYTES))
+    let available = memory_limit::available_bytes().map_err(MachineError::Meminfo)?;
+    Ok(available.saturating_sub((host_memory_bytes() / 10).max(1 << 30)).max(LEAST_BYTES))
 }
 
 /// No disk is limited to less than this.

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
 }
 
 fn serve() -> ExitCode {
+    fsage_sys::memory_limit::limit();
     let input = BufReader::with_capacity(64 << 10, std::io::stdin());
     // Not through `Stdout`: it would flush at every line end within a chunk.
     let output = match std::io::stdout().as_fd().try_clone_to_owned() {

@@ -27,7 +27,7 @@ use tree::{Node, Slab};
 const BATCH: usize = 4096;
 
 /// Highest directory number that a trace may have (`trace/reader.rs`).
-const DIRECTORY_LIMIT: u32 = 1 << 24;
+const DIRECTORY_LIMIT: u32 = 1 << 21;
 
 /// A file that is met and not known: what the second reading has to know of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

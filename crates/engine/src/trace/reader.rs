@@ -15,6 +15,7 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use super::column::{COLUMNS, Column, KIND, Row};
 use super::follow::Followed;
+use super::pages;
 use super::{Checkpoint, FORMAT_VERSION, Origin, Preamble, Record, TraceError};
 use crate::tree::Directory;
 
@@ -30,12 +31,14 @@ const DEPTH_LIMIT: u32 = 4096;
 pub struct Reader {
     path: PathBuf,
     file: SerializedFileReader<File>,
+    /// The same file, for the headers of pages.
+    raw: File,
     preamble: Preamble,
     checkpoints: Vec<Checkpoint>,
     next_group: usize,
     records: std::vec::IntoIter<Record>,
     followed: Followed,
-    numbers: DirectoryNumbers,
+    trees: Trees,
 }
 
 impl std::fmt::Debug for Reader {
@@ -78,21 +81,23 @@ pub fn read(path: &Path) -> Result<Reader, TraceError> {
         let what = format!("its footer claims {footer_bytes} bytes");
         return Err(TraceError::Damaged { path: path.to_owned(), what });
     }
+    let raw = file.try_clone().map_err(io)?;
     let file = guard(path, || SerializedFileReader::new(file))?;
     let damaged = |what: String| TraceError::Damaged { path: path.to_owned(), what };
     check_columns(&file).map_err(damaged)?;
     let preamble = preamble(&file).map_err(damaged)?;
     let checkpoints = checkpoints(&file, preamble.directories.len()).map_err(damaged)?;
-    let numbers = DirectoryNumbers::of(&preamble.directories).map_err(damaged)?;
+    let trees = Trees::of(&preamble.directories).map_err(damaged)?;
     Ok(Reader {
         path: path.to_owned(),
         file,
+        raw,
         preamble,
         checkpoints,
         next_group: 0,
         records: Vec::new().into_iter(),
         followed: Followed::default(),
-        numbers,
+        trees,
     })
 }
 
@@ -131,9 +136,13 @@ impl Reader {
     fn read_group(&mut self) -> Result<(), TraceError> {
         let number = self.next_group;
         self.next_group += 1;
-        let file = &self.file;
-        let (followed, numbers) = (&mut self.followed, &mut self.numbers);
-        let records = guard(&self.path, || read_records(&*file.get_row_group(number)?, followed, numbers))?;
+        let (file, raw) = (&self.file, &self.raw);
+        let (followed, trees) = (&mut self.followed, &mut self.trees);
+        let records = guard(&self.path, || {
+            let group = file.get_row_group(number)?;
+            pages::check(raw, group.metadata())?;
+            read_records(&*group, followed, trees)
+        })?;
         self.records = records.into_iter();
         Ok(())
     }
@@ -199,7 +208,6 @@ fn preamble(file: &SerializedFileReader<File>) -> Result<Preamble, String> {
         .map(|thread| thread.into_iter().map(|[number, parent]| Directory { number, parent }).collect())
         .collect();
     check_threads(load.threads, directories.len())?;
-    directories.iter().try_for_each(|thread| check_tree(thread))?;
     let prelude = match value("fsage.prelude") {
         Ok(text) => text.parse().map_err(|_| format!("fsage.prelude: `{text}` is no number"))?,
         Err(_) => 0,
@@ -240,51 +248,95 @@ fn check_threads(threads: u32, trees: usize) -> Result<(), String> {
     Err(format!("it says {threads} threads and {trees} trees of directories"))
 }
 
-/// Refuses numbers that no load gives (tables are as long as the largest), parents that are not there before
-/// their children (trees are walked upwards) and trees too deep to be walked.
-fn check_tree(directories: &[Directory]) -> Result<(), String> {
-    let mut depths = HashMap::from([(0, 0_u32)]);
-    for directory in directories {
-        check_directory(*directory)?;
-        let depth = match depths.get(&directory.parent) {
-            Some(above) if *above < DEPTH_LIMIT => above + 1,
-            Some(_) => return Err(format!("its directories are more than {DEPTH_LIMIT} levels deep")),
-            None => return Err(format!("directory {} comes before its parent", directory.number)),
-        };
-        if depths.insert(directory.number, depth).is_some() {
-            return Err(format!("directory {} is there twice", directory.number));
-        }
-    }
-    Ok(())
-}
-
-/// The largest directory number of each thread. Each tree has a table of that length, so their sum is
-/// bounded.
+/// The directories of each thread as far as the trace was read: how deep each one lies that is there. Refuses
+/// what no load does and what would not end: numbers beyond any tree (tables are as long as the largest), a
+/// number that is there already (trees are walked upwards, and it could lie below itself), parents that are
+/// not there, trees too deep to be walked.
 #[derive(Debug, Default)]
-struct DirectoryNumbers {
+struct Trees {
+    there: Vec<HashMap<u32, Known>>,
     largest: Vec<u32>,
+    /// The largest numbers of all threads together: each tree has a table of that length.
     sum: u64,
 }
 
-impl DirectoryNumbers {
+/// A directory that is there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    parent: u32,
+    depth: u32,
+    children: u32,
+}
+
+impl Trees {
+    /// The trees that the trace begins with.
     fn of(trees: &[Vec<Directory>]) -> Result<Self, String> {
-        let mut numbers = Self { largest: vec![0; trees.len()], sum: 0 };
+        let there = vec![HashMap::from([(0, Known::default())]); trees.len()];
+        let mut all = Self { there, largest: vec![0; trees.len()], sum: 0 };
         for (thread, tree) in (0_u32..).zip(trees) {
-            tree.iter().try_for_each(|directory| numbers.take(thread, directory.number))?;
+            tree.iter().try_for_each(|directory| all.insert(thread, *directory))?;
         }
-        Ok(numbers)
+        Ok(all)
     }
 
-    fn take(&mut self, thread: u32, number: u32) -> Result<(), String> {
-        let place = usize::try_from(thread).ok().and_then(|thread| self.largest.get_mut(thread));
+    fn insert(&mut self, thread: u32, directory: Directory) -> Result<(), String> {
+        check_directory(directory)?;
+        let Directory { number, parent } = directory;
+        let place = usize::try_from(thread).unwrap_or(usize::MAX);
         // A thread that never began has no tree.
-        let Some(largest) = place.filter(|largest| **largest < number) else { return Ok(()) };
-        self.sum += u64::from(number - *largest);
-        *largest = number;
+        let (Some(there), Some(largest)) = (self.there.get_mut(place), self.largest.get_mut(place)) else {
+            return Ok(());
+        };
+        if there.contains_key(&number) {
+            return Err(format!("directory {number} is there twice"));
+        }
+        let depth = match there.get_mut(&parent) {
+            Some(above) if above.depth < DEPTH_LIMIT => {
+                above.children += 1;
+                above.depth + 1
+            }
+            Some(_) => return Err(format!("its directories are more than {DEPTH_LIMIT} levels deep")),
+            None => return Err(format!("directory {number} comes before its parent")),
+        };
+        there.insert(number, Known { parent, depth, children: 0 });
+        self.sum += u64::from(number.saturating_sub(*largest));
+        *largest = number.max(*largest);
         if self.sum > u64::from(DIRECTORY_LIMIT) {
             return Err(format!("its threads number more than {DIRECTORY_LIMIT} directories in all"));
         }
         Ok(())
+    }
+
+    fn remove(&mut self, thread: u32, number: u32) -> Result<(), String> {
+        let there = usize::try_from(thread).ok().and_then(|thread| self.there.get_mut(thread));
+        let Some(there) = there else { return Ok(()) };
+        match there.get(&number).copied() {
+            Some(Known { children: 0, parent, .. }) => {
+                there.remove(&number);
+                if let Some(above) = there.get_mut(&parent) {
+                    above.children -= 1;
+                }
+                Ok(())
+            }
+            Some(_) => Err(format!("directory {number} is removed before those in it")),
+            None => Err(format!("directory {number} is removed before it is made")),
+        }
+    }
+
+    /// Takes a row; one that failed changes nothing.
+    fn take(&mut self, record: &Record) -> Result<(), String> {
+        let (number, thread) = (record.operation.place.directory, record.thread);
+        match record.operation.action {
+            Action::Mkdir { parent } | Action::Rmdir { parent } if record.outcome.errno != 0 => {
+                check_directory(Directory { number, parent })
+            }
+            Action::Mkdir { parent } => self.insert(thread, Directory { number, parent }),
+            Action::Rmdir { parent } => {
+                check_directory(Directory { number, parent })?;
+                self.remove(thread, number)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -295,16 +347,13 @@ fn check_directory(Directory { number, parent }: Directory) -> Result<(), String
     Ok(())
 }
 
-/// The same of what a row makes or removes, and refuses one that would not end in any reasonable time.
+/// Refuses a row that would not end in any reasonable time.
 fn check_row(operation: &Operation) -> Result<(), String> {
     match operation.action {
         Action::RandomRead { accesses, .. } | Action::RandomWrite { accesses, .. }
             if accesses > ACCESSES_LIMIT =>
         {
             Err(format!("no load has an operation of {accesses} accesses"))
-        }
-        Action::Mkdir { parent } | Action::Rmdir { parent } => {
-            check_directory(Directory { number: operation.place.directory, parent })
         }
         _ => Ok(()),
     }
@@ -313,7 +362,7 @@ fn check_row(operation: &Operation) -> Result<(), String> {
 fn read_records(
     group: &dyn RowGroupReader,
     followed: &mut Followed,
-    numbers: &mut DirectoryNumbers,
+    trees: &mut Trees,
 ) -> Result<Vec<Record>, ParquetError> {
     let wrong = |what: &str| ParquetError::General(what.to_owned());
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(usize::MAX);
@@ -356,9 +405,7 @@ fn read_records(
         }
         followed.take(&record.operation, record.outcome.errno);
         check_row(&record.operation).map_err(ParquetError::General)?;
-        if record.operation.kind() == OperationKind::Mkdir {
-            numbers.take(record.thread, record.operation.place.directory).map_err(ParquetError::General)?;
-        }
+        trees.take(&record).map_err(ParquetError::General)?;
         records.push(record);
     }
     Ok(records)
@@ -439,7 +486,7 @@ mod tests {
         let tree = |pairs: &[[u32; 2]]| {
             let directories: Vec<Directory> =
                 pairs.iter().map(|&[number, parent]| Directory { number, parent }).collect();
-            check_tree(&directories)
+            Trees::of(&[directories]).map(drop)
         };
         assert!(tree(&[[1, 0], [26, 1], [2, 26]]).is_ok());
         let wrong: [&[[u32; 2]]; 5] =
@@ -454,22 +501,52 @@ mod tests {
     #[test]
     fn the_directories_of_all_threads_are_bounded_together() {
         let tree = |number| vec![Directory { number, parent: 0 }];
-        assert!(DirectoryNumbers::of(&vec![tree(DIRECTORY_LIMIT / 64); 64]).is_ok());
-        let many = DirectoryNumbers::of(&vec![tree(DIRECTORY_LIMIT); 64]).unwrap_err();
+        assert!(Trees::of(&vec![tree(DIRECTORY_LIMIT / 64); 64]).is_ok());
+        let many = Trees::of(&vec![tree(DIRECTORY_LIMIT); 64]).unwrap_err();
         assert!(many.contains("16777216 directories in all"), "{many}");
-        let mut numbers = DirectoryNumbers::of(&[tree(5), tree(DIRECTORY_LIMIT - 10)]).unwrap();
-        assert!(
-            numbers.take(0, 10).is_ok() && numbers.take(0, 3).is_ok() && numbers.take(7, 1 << 24).is_ok()
-        );
-        assert!(numbers.take(0, 11).is_err());
+        let mut trees = Trees::of(&[tree(5), tree(DIRECTORY_LIMIT - 10)]).unwrap();
+        let mut make = |thread, number| trees.insert(thread, Directory { number, parent: 0 });
+        assert!(make(0, 10).is_ok() && make(0, 3).is_ok() && make(7, 1 << 24).is_ok());
+        assert!(make(0, 11).is_err());
+    }
+
+    fn row(kind: OperationKind, directory: u32, parent: u64, errno: i32) -> Record {
+        let mut row = Row::blank(kind);
+        (row.record.operation.place.directory, row.columns.offset) = (directory, parent);
+        row.record.outcome.errno = errno;
+        row.into_record()
+    }
+
+    /// Directories in a circle have no path: following their parents never ends.
+    #[test]
+    fn directories_stay_a_tree() {
+        use OperationKind::{Mkdir, Rmdir};
+        let walk = |rows: &[(OperationKind, u32, u64, i32)]| {
+            let mut trees = Trees::of(&[Vec::new()]).unwrap();
+            rows.iter().try_for_each(|(kind, number, parent, errno)| {
+                trees.take(&row(*kind, *number, *parent, *errno))
+            })
+        };
+        let (made, within) = ((Mkdir, 5, 0, 0), (Mkdir, 6, 5, 0));
+        walk(&[made, within, (Rmdir, 6, 5, 0), (Rmdir, 5, 0, 0), (Mkdir, 6, 0, 0), (Mkdir, 5, 6, 0)])
+            .unwrap();
+        walk(&[made, (Mkdir, 5, 0, 17), (Rmdir, 5, 0, 39), within]).unwrap();
+        for circle in [
+            &[made, within, (Mkdir, 5, 6, 0)][..],
+            &[made, within, (Rmdir, 5, 0, 0)],
+            &[within],
+            &[(Rmdir, 5, 0, 0)],
+        ] {
+            assert!(walk(circle).is_err(), "{circle:?}");
+        }
+        let deep: Vec<_> = (0..=DEPTH_LIMIT).map(|n| (Mkdir, n + 1, u64::from(n), 0)).collect();
+        assert!(walk(&deep).unwrap_err().contains("levels deep"));
     }
 
     #[test]
     fn rows_that_no_load_has_are_refused() {
-        let mkdir = |directory, offset| {
-            let mut row = Row::blank(OperationKind::Mkdir);
-            (row.record.operation.place.directory, row.columns.offset) = (directory, offset);
-            check_row(&row.into_record().operation)
+        let mkdir = |directory, parent| {
+            Trees::of(&[Vec::new()]).unwrap().take(&row(OperationKind::Mkdir, directory, parent, 17))
         };
         assert!(mkdir(7, 3).is_ok());
         for (directory, parent) in [(7, 7), (0, 3), (1 << 25, 0), (1, 1 << 25), (1, u64::MAX)] {

@@ -327,3 +327,42 @@ fn write_numbers(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::load::{LoadSpec, StopSpec, WriteMode};
+    use fsage_model::workload::{DriftSpec, WorkloadSpec};
+
+    use super::*;
+
+    /// Kinds that are 10 MiB of one letter each: some kilobytes in the file.
+    #[test]
+    fn a_small_file_that_unpacks_to_much_is_refused() {
+        let load = LoadSpec {
+            workload: WorkloadSpec::Drift(DriftSpec::default()),
+            directory: "/nowhere".into(),
+            threads: 1,
+            seed: 7,
+            stop: StopSpec::default(),
+            write_mode: WriteMode::Buffered,
+            probe_every: 0,
+            probe_share: None,
+            probe_layout: false,
+            trim: false,
+            trace: true,
+        };
+        let mut bytes = Vec::new();
+        let mut writer = TraceWriter::new(&mut bytes, &Preamble::of_load(load, vec![Vec::new()])).unwrap();
+        writer.scratch.kinds =
+            (b'a'..).take(OperationKind::ALL.len()).map(|letter| vec![letter; 10 << 20].into()).collect();
+        let rows = OperationKind::ALL.map(|kind| Row::blank(kind).into_record());
+        writer.extend(&rows).unwrap();
+        writer.finish(&[]).unwrap();
+        assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        std::fs::write(&path, bytes).unwrap();
+        let error = crate::trace::read(&path).unwrap().next().unwrap().unwrap_err();
+        assert!(error.to_string().contains("unpack to more"), "{error}");
+    }
+}

@@ -100,10 +100,7 @@ impl Explain for RunError {
             Self::Commands { .. } => Some(
                 "read them; if you trust the study's author, run it again with --allow-commands".to_owned(),
             ),
-            Self::Outside { .. } => Some(
-                "name them with --set; or, if you trust the study's author, run it again with --allow-commands"
-                    .to_owned(),
-            ),
+            Self::Outside { .. } => Some(crate::study::OUTSIDE_HINT.to_owned()),
             Self::Signal(_) | Self::Path { .. } => None,
         }
     }

@@ -31,7 +31,7 @@ use trial::Lab;
 use crate::lease::{Journal, LeaseError};
 use crate::plan::{self, Plan, PlannedTrial};
 use crate::store::{Store, Writer};
-use crate::study::{self, Overrides, Study};
+use crate::study::{self, Consent, Overrides, Study};
 use crate::target::{Session, Target, TargetError};
 use crate::time;
 use crate::volume::EraseConsent;
@@ -87,7 +87,11 @@ pub fn run_study_with(
     start: &mut Starter<'_>,
 ) -> Result<RunSummary, RunError> {
     let clock = Instant::now();
-    let study = study::load(&options.study, &options.overrides())?;
+    let reading = match options.allow_commands {
+        true => Consent::Given,
+        false => Consent::Below(options.store.as_deref()),
+    };
+    let study = study::load(&options.study, &options.overrides(), reading)?;
     let plan = plan::plan(&study);
     let wanted = options.store.clone().unwrap_or_else(|| Path::new("store").join(&study.spec.name));
     let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;

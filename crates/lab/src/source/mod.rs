@@ -100,6 +100,12 @@ fn is_source(value: &Value) -> bool {
     }
 }
 
+/// The paths that a workload's table names, each with the key that it stands in.
+pub fn named(workload: &Value) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let source = move |key| workload.get(key).filter(|value| is_source(value)).map(|value| (key, value));
+    KEYS.into_iter().filter_map(source).flat_map(|(key, value)| paths(value).map(move |path| (key, path)))
+}
+
 /// Takes out of a workload's table what names something by its path.
 pub fn take(workload: &mut Value) -> Vec<(&'static str, Value)> {
     let Some(table) = workload.as_object_mut() else { return Vec::new() };

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use fsage_model::cause::in_one_line;
+use fsage_model::number::{grouped, whole_bytes};
 use fsage_model::study::StudySpec;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::document::{Document, Segments, parse_value};
 use super::error::Fault;
+use super::outside::{OUTSIDE_HINT, Reach};
 use super::schema::{self, Problem};
 use super::{Cell, Overrides, StudyError, identity, path, validate};
 use crate::filesystem::FileSystem;
@@ -20,6 +22,10 @@ const INHERITS: &str = "inherits";
 
 /// Cells of a study, at most; more is taken for a mistake.
 const CELL_LIMIT: usize = 10_000;
+
+/// Bytes of all cells as text, at most: each cell holds the whole study, with the contents of files that its
+/// workloads name.
+const CELLS_BYTES: usize = 1 << 30;
 
 /// Trials of a study, at most: its plan is held in memory and written as one file.
 const TRIAL_LIMIT: usize = 1_000_000;
@@ -32,6 +38,7 @@ pub(super) struct Layers<'a> {
     contents: Contents,
     /// Profiles that were read.
     profiles: BTreeSet<PathBuf>,
+    reach: Reach,
 }
 
 struct Origin {
@@ -43,15 +50,17 @@ struct Origin {
 }
 
 impl<'a> Layers<'a> {
-    pub(super) fn new(document: &'a Document) -> Result<Self, StudyError> {
+    /// The study as it is in its file; what it names is read as far as `reach` goes.
+    pub(super) fn new(document: &'a Document, reach: Reach) -> Result<Self, StudyError> {
         let mut layers = Self {
             document,
             value: document.value.clone(),
             origins: Vec::new(),
             contents: Contents::default(),
             profiles: BTreeSet::new(),
+            reach,
         };
-        layers.embed_profiles(document.folder())?;
+        layers.embed_profiles(document.folder(), false)?;
         layers.reject(schema::check(&layers.value))?;
         Ok(layers)
     }
@@ -61,14 +70,14 @@ impl<'a> Layers<'a> {
         if let Some(name) = &overrides.preset {
             self.apply_preset(file, name)?;
         }
-        self.embed_profiles(self.document.folder())?;
+        self.embed_profiles(self.document.folder(), false)?;
         for text in &overrides.set {
             let (path, value) =
                 text.split_once('=').ok_or_else(|| StudyError::NotAnAssignment { text: text.clone() })?;
             self.set(path.trim(), parse_value(value.trim()), format!("--set {text}"), Vec::new())?;
         }
         // What the command line names is where the command line is.
-        self.embed_profiles(Path::new(""))?;
+        self.embed_profiles(Path::new(""), true)?;
         self.reject(schema::check(&self.value))
     }
 
@@ -103,15 +112,25 @@ impl<'a> Layers<'a> {
 
     /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside
     /// them. Other paths only become absolute: what is read there comes last, so that its keys can still be
-    /// changed. A volume with a medium is a disk.
-    fn embed_profiles(&mut self, base: &Path) -> Result<(), StudyError> {
+    /// changed. A volume with a medium is a disk. A profile out of reach is an error if it is the last word
+    /// (`final_word`); else its path, too, only becomes absolute.
+    fn embed_profiles(&mut self, base: &Path, final_word: bool) -> Result<(), StudyError> {
         imply_disks(&mut self.value);
         let mut problems = Vec::new();
         let stages = self.value.get_mut("stage").and_then(Value::as_array_mut);
         for (index, stage) in stages.into_iter().flatten().enumerate() {
             let Some(workload) = stage.get_mut("workload") else { continue };
             source::anchor(base, workload);
-            self.profiles.extend(crate::profile::file(base, workload));
+            let file = crate::profile::file(base, workload);
+            if let Some(file) = file.as_ref().filter(|file| !self.reach.allows(file)) {
+                let path = ["stage".to_owned(), index.to_string(), "workload".to_owned(), "like".to_owned()];
+                match std::path::absolute(file) {
+                    Ok(file) if !final_word => workload["like"] = Value::from(file.to_string_lossy()),
+                    _ => problems.push(out_of_reach(&path, file)),
+                }
+                continue;
+            }
+            self.profiles.extend(file);
             let given: Vec<String> =
                 workload.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
             if let Err(error) = crate::profile::embed(base, workload, &given) {
@@ -158,8 +177,13 @@ impl<'a> Layers<'a> {
         let stages = value.get_mut("stage").and_then(Value::as_array_mut);
         for (index, stage) in stages.into_iter().flatten().enumerate() {
             let Some(workload) = stage.get_mut("workload") else { continue };
+            let index = index.to_string();
+            if let Some((key, file)) = source::named(workload).find(|(_, file)| !self.reach.allows(file)) {
+                let path = ["stage", &index, "workload", key].map(str::to_owned);
+                problems.push(out_of_reach(&path, &file));
+                continue;
+            }
             if let Err(Refusal { keys, error }) = self.contents.embed(workload) {
-                let index = index.to_string();
                 let path = [&["stage", &index, "workload"], &keys[..]].concat();
                 let path: Segments = path.into_iter().map(str::to_owned).collect();
                 problems.push(Problem { hint: error.hint(), ..Problem::new(&path, in_one_line(&*error)) });
@@ -196,12 +220,16 @@ impl<'a> Layers<'a> {
     /// The cross product of the matrix, each cell checked; cells that are the same are kept once.
     pub(super) fn cells(&mut self, spec: &StudySpec) -> Result<Vec<Cell>, StudyError> {
         let mut combinations: Vec<BTreeMap<String, Value>> = vec![BTreeMap::new()];
+        let each = self.value.to_string().len();
         for (path, values) in &spec.matrix {
-            if combinations.len().saturating_mul(values.len()) > CELL_LIMIT {
+            let cells = combinations.len().saturating_mul(values.len());
+            if cells > CELL_LIMIT || cells.saturating_mul(each) > CELLS_BYTES {
+                let what = match cells {
+                    0..=CELL_LIMIT => too_large(cells),
+                    _ => format!("more than {} cells", grouped(whole(CELL_LIMIT))),
+                };
                 let written = ["matrix".to_owned(), path.clone()];
-                return self
-                    .reject(vec![Problem::new(&written, format!("more than {CELL_LIMIT} cells"))])
-                    .map(|()| Vec::new());
+                return self.reject(vec![Problem::new(&written, what)]).map(|()| Vec::new());
             }
             combinations = combinations
                 .iter()
@@ -217,8 +245,13 @@ impl<'a> Layers<'a> {
         self.reject(too_many(combinations.len(), spec.repeats))?;
         let mut cells: Vec<Cell> = Vec::new();
         let mut seen = BTreeSet::new();
+        let (count, mut bytes) = (combinations.len(), 0_usize);
         for factors in combinations {
-            let cell = self.cell(factors)?;
+            let (cell, cell_bytes) = self.cell(factors)?;
+            bytes = bytes.saturating_add(cell_bytes);
+            if bytes > CELLS_BYTES {
+                self.reject(vec![Problem::new(&["matrix".to_owned()], too_large(count))])?;
+            }
             if seen.insert(identity::canonical(&cell.spec)) {
                 cells.push(cell);
             }
@@ -227,27 +260,31 @@ impl<'a> Layers<'a> {
         Ok(cells)
     }
 
-    fn cell(&mut self, factors: BTreeMap<String, Value>) -> Result<Cell, StudyError> {
+    /// A cell, and how many bytes it has as text.
+    fn cell(&mut self, factors: BTreeMap<String, Value>) -> Result<(Cell, usize), StudyError> {
         let base = self.value.clone();
         let known = self.origins.len();
         self.value["matrix"] = Value::Object(Map::new());
         let result = self.fill(&factors);
         self.value = base;
         self.origins.truncate(known);
-        result.map(|(spec, file_system)| Cell { factors, spec, file_system })
+        result.map(|(spec, file_system, bytes)| (Cell { factors, spec, file_system }, bytes))
     }
 
-    fn fill(&mut self, factors: &BTreeMap<String, Value>) -> Result<(StudySpec, FileSystem), StudyError> {
+    fn fill(
+        &mut self,
+        factors: &BTreeMap<String, Value>,
+    ) -> Result<(StudySpec, FileSystem, usize), StudyError> {
         for (path, value) in factors {
             let written = vec!["matrix".to_owned(), path.clone()];
             self.set(path, value.clone(), String::new(), written)?;
         }
-        self.embed_profiles(self.document.folder())?;
+        self.embed_profiles(self.document.folder(), true)?;
         self.reject(schema::check(&self.value))?;
         let value = self.embedded()?;
         let spec = self.deserialize(&value)?;
         let file_system = validate::cell(&spec).map_err(|problems| self.invalid(problems))?;
-        Ok((spec, file_system))
+        Ok((spec, file_system, value.to_string().len()))
     }
 
     fn reject(&self, problems: Vec<Problem>) -> Result<(), StudyError> {
@@ -278,6 +315,11 @@ impl<'a> Layers<'a> {
     }
 }
 
+fn out_of_reach(path: &[String], file: &Path) -> Problem {
+    let message = format!("`{}` is neither below the study's own folder nor below the store", file.display());
+    Problem { hint: Some(OUTSIDE_HINT.to_owned()), ..Problem::new(path, message) }
+}
+
 fn no_preset(file: &Path, name: &str, presets: &Map<String, Value>) -> StudyError {
     let names: Vec<String> = presets.keys().map(|name| format!("`{name}`")).collect();
     StudyError::NoPreset {
@@ -303,12 +345,28 @@ pub(super) fn imply_disks(value: &mut Value) {
     stages.filter_map(|stage| stage.get_mut("volume")).for_each(imply);
 }
 
+/// A count for people; one that does not fit is beyond any study.
+fn whole(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+fn too_large(cells: usize) -> String {
+    let (cells, limit) = (grouped(whole(cells)), whole_bytes(whole(CELLS_BYTES)));
+    format!("{cells} cells of this study, with the files that it names, take more than {limit}")
+}
+
 /// Says when cells times repeats are more trials than a study can have.
 fn too_many(cells: usize, repeats: u32) -> Vec<Problem> {
     let trials = usize::try_from(repeats).map_or(usize::MAX, |repeats| cells.saturating_mul(repeats));
     let problem = || Problem {
         path: vec!["repeats".to_owned()],
-        message: format!("{cells} cells of {repeats} repeats are {trials} trials: at most {TRIAL_LIMIT}"),
+        message: format!(
+            "{} cells of {} repeats are {} trials: at most {}",
+            grouped(whole(cells)),
+            grouped(u64::from(repeats)),
+            grouped(whole(trials)),
+            grouped(whole(TRIAL_LIMIT))
+        ),
         hint: Some("repeat less often, or take values out of the matrix".to_owned()),
     };
     if trials > TRIAL_LIMIT { vec![problem()] } else { Vec::new() }

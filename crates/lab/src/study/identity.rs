@@ -124,7 +124,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tiny.toml");
         std::fs::write(&file, include_str!("../../../cli/tests/data/tiny.toml")).unwrap();
-        let study = load(&file, &Overrides::default()).unwrap();
+        let study = load(&file, &Overrides::default(), crate::study::Consent::Given).unwrap();
         let spec = &study.cells[0].spec;
         assert_eq!(canonical(spec), canonical_at(spec, WORKLOAD_VERSION));
         let (first, second) = (canonical_at(spec, 1), canonical_at(spec, 2));

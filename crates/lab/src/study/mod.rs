@@ -20,6 +20,8 @@ pub use document::{TextPosition, parse_value};
 pub use error::{Fault, StudyError};
 pub use fsage_model::nearest::nearest;
 use fsage_model::study::StudySpec;
+use outside::Reach;
+pub use outside::{Consent, OUTSIDE_HINT};
 pub use schema::schema;
 use serde::{Deserialize, Serialize};
 pub use source::{StudyEntry, list};
@@ -78,22 +80,34 @@ pub struct Cell {
     pub file_system: FileSystem,
 }
 
-/// Reads and checks a study. `path` is a file or the name of a shipped study.
+/// Reads and checks a study. `path` is a file or the name of a shipped study. Of other files that it names only
+/// those are opened that `consent` allows.
 ///
 /// # Errors
 /// What is wrong, with the line where it can be known.
-pub fn load(path: &Path, overrides: &Overrides) -> Result<Study, StudyError> {
+pub fn load(path: &Path, overrides: &Overrides, consent: Consent<'_>) -> Result<Study, StudyError> {
     let (file, text) = source::read(path)?;
-    parse(&file, text, overrides)
+    parse(&file, text, overrides, consent)
 }
 
 /// The same for a text that is already there; `file` is only named in errors.
 ///
 /// # Errors
 /// What is wrong, with the line where it can be known.
-pub fn parse(file: &Path, text: String, overrides: &Overrides) -> Result<Study, StudyError> {
+pub fn parse(
+    file: &Path,
+    text: String,
+    overrides: &Overrides,
+    consent: Consent<'_>,
+) -> Result<Study, StudyError> {
     let document = document::Document::parse(file, &text)?;
-    let mut layers = expand::Layers::new(&document)?;
+    let name = document.value.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let reach = match consent {
+        Consent::Given => Reach::everything(),
+        Consent::Below(Some(store)) => Reach::new(file, &text, overrides, store),
+        Consent::Below(None) => Reach::new(file, &text, overrides, &Path::new("store").join(name)),
+    };
+    let mut layers = expand::Layers::new(&document, reach)?;
     layers.apply(file, overrides)?;
     let spec = layers.spec()?;
     let cells = layers.cells(&spec)?;
@@ -129,12 +143,12 @@ pub struct StudyCheck {
 ///
 /// # Errors
 /// As [`load`].
-pub fn check(path: &Path) -> Result<StudyCheck, StudyError> {
-    let full = load(path, &Overrides::default())?;
+pub fn check(path: &Path, consent: Consent<'_>) -> Result<StudyCheck, StudyError> {
+    let full = load(path, &Overrides::default(), consent)?;
     let count = |study: &Study| study.cells.len() * usize::try_from(study.spec.repeats).unwrap_or(usize::MAX);
     let mut trials = BTreeMap::from([("full".to_owned(), count(&full))]);
     for preset in full.spec.preset.keys() {
-        let study = load(path, &Overrides { preset: Some(preset.clone()), set: Vec::new() })?;
+        let study = load(path, &Overrides { preset: Some(preset.clone()), set: Vec::new() }, consent)?;
         trials.insert(preset.clone(), count(&study));
     }
     let claims = (full.spec.claim.iter().filter(|c| c.check.is_some()).count(), full.spec.claim.len());

@@ -10,41 +10,79 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Study, parse_value, source};
+use super::{Overrides, Study, parse_value, source};
+
+/// What to do where a study names something out of its reach.
+pub const OUTSIDE_HINT: &str =
+    "name it with --set; or, if you trust the study's author, run it again with --allow-commands";
+
+/// Whether the user agrees to what a study's text names outside its own folder.
+#[derive(Debug, Clone, Copy)]
+pub enum Consent<'a> {
+    /// To everything (`--allow-commands`).
+    Given,
+    /// To what lies below the store; absent: below `store/NAME`.
+    Below(Option<&'a Path>),
+}
+
+/// The places that a study may read and make files in.
+#[derive(Debug)]
+pub(super) struct Reach {
+    everything: bool,
+    homes: Vec<PathBuf>,
+    given: BTreeSet<PathBuf>,
+}
+
+impl Reach {
+    /// The folder of the study in `file` with `text`, the store, and what `overrides` name.
+    pub(super) fn new(file: &Path, text: &str, overrides: &Overrides, store: &Path) -> Self {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        Self {
+            everything: source::is_shipped(text),
+            homes: [folder, store].into_iter().filter_map(resolved).collect(),
+            given: given(overrides, folder),
+        }
+    }
+
+    /// Every place.
+    pub(super) const fn everything() -> Self {
+        Self { everything: true, homes: Vec::new(), given: BTreeSet::new() }
+    }
+
+    pub(super) fn allows(&self, path: &Path) -> bool {
+        let is_home =
+            || resolved(path).is_some_and(|path| self.homes.iter().any(|home| path.starts_with(home)));
+        self.everything || self.given.contains(path) || is_home()
+    }
+}
 
 impl Study {
     /// The paths that this study names outside its folder and the store in `store`, and that no `--set`
     /// names.
     #[must_use]
     pub fn outside(&self, store: &Path) -> BTreeSet<PathBuf> {
-        if source::is_shipped(&self.text) {
-            return BTreeSet::new();
-        }
-        let folder = self.path.parent().unwrap_or(Path::new(""));
-        let reported = self.reported(folder);
+        let reach = Reach::new(&self.path, &self.text, &self.overrides, store);
         let mut named = self.sources.clone();
         for cell in &self.cells {
             let spec = serde_json::to_value(&cell.spec).unwrap_or_default();
             places(&spec, &mut named);
         }
-        let homes: Vec<PathBuf> = [folder, store].into_iter().filter_map(resolved).collect();
-        named.retain(|path| {
-            let is_home = resolved(path).is_some_and(|path| homes.iter().any(|home| path.starts_with(home)));
-            !is_home && !reported.contains(path)
-        });
+        named.retain(|path| !reach.allows(path));
         named
     }
+}
 
-    /// What the command line names, as it is there and as the study would find it.
-    fn reported(&self, folder: &Path) -> BTreeSet<PathBuf> {
-        let mut texts = Vec::new();
-        for (_, value) in self.overrides.set.iter().filter_map(|set| set.split_once('=')) {
-            texts.push(value.to_owned());
-            strings(&parse_value(value), &mut texts);
-        }
-        let absolute = |text: &String| std::path::absolute(folder.join(text)).ok();
-        texts.iter().map(PathBuf::from).chain(texts.iter().filter_map(absolute)).collect()
+/// What the command line names, as it is there and as the study would find it.
+fn given(overrides: &Overrides, folder: &Path) -> BTreeSet<PathBuf> {
+    let mut texts = Vec::new();
+    for (_, value) in overrides.set.iter().filter_map(|set| set.split_once('=')) {
+        texts.push(value.to_owned());
+        strings(&parse_value(value), &mut texts);
     }
+    let there = |text: &String| std::path::absolute(text).ok();
+    let below = |text: &String| std::path::absolute(folder.join(text)).ok();
+    let named = |text| [Some(PathBuf::from(text)), there(text), below(text)];
+    texts.iter().flat_map(named).flatten().collect()
 }
 
 fn strings(value: &Value, found: &mut Vec<String>) {
@@ -108,7 +146,7 @@ mod tests {
             let text = format!("# not as it came\n{shipped}");
             std::fs::write(&file, text).unwrap();
             let set = set.iter().map(|set| (*set).to_owned()).collect();
-            let mut study = load(&file, &Overrides { preset: None, set }).unwrap();
+            let mut study = load(&file, &Overrides { preset: None, set }, Consent::Below(None)).unwrap();
             study.sources.insert(directory.to_owned());
             study.outside(&store)
         };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Overrides, StudyError, load};
+use super::{Consent, Overrides, StudyError, load};
 
 /// Name and text of each shipped study.
 const SHIPPED: [(&str, &str); 5] = [
@@ -87,7 +87,7 @@ pub fn list(directory: &Path) -> Vec<StudyEntry> {
 
 fn entry(path: &Path, file: Option<PathBuf>) -> StudyEntry {
     let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    match load(path, &Overrides::default()) {
+    match load(path, &Overrides::default(), Consent::Below(None)) {
         Ok(study) => StudyEntry {
             name,
             title: study.spec.title,

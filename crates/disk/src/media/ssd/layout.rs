@@ -21,6 +21,9 @@ const BLOCKS: u64 = 1024;
 /// free, one to collect.
 pub(super) const RESERVED_BLOCKS: u64 = 9;
 
+/// Blocks that a disk has at most: some 100 bytes of this host's memory are kept for each.
+const BLOCK_LIMIT: u64 = 1 << 23;
+
 /// Sizes of a disk, in units of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -69,6 +72,9 @@ impl Layout {
         // The last number means "not mapped".
         if total >= u64::from(u32::MAX) {
             return Err(SsdError::Units { units: total, mapping_bytes: unit_bytes });
+        }
+        if blocks + slc_blocks > BLOCK_LIMIT {
+            return Err(SsdError::Blocks { blocks: blocks + slc_blocks, limit: BLOCK_LIMIT });
         }
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         Ok(Self {

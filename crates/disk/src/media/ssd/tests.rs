@@ -55,6 +55,13 @@ fn effective(ssd: &Ssd) -> f64 {
     as_f64(blocks * u64::from(layout.units_per_block)) / as_f64(u64::from(layout.units))
 }
 
+/// What a study asks for is made to be checked.
+#[test]
+fn more_blocks_than_a_model_keeps_are_refused() {
+    let error = Layout::new(&simple(1, 70), 8 << 40).unwrap_err();
+    assert!(matches!(error, SsdError::Blocks { .. }), "{error}");
+}
+
 #[test]
 fn random_writes_amplify_as_the_theory_says() {
     for spare_permille in [70, 150, 280] {

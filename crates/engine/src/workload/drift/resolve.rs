@@ -25,6 +25,12 @@ const MAX_THREADS: u32 = 64;
 /// Slots and directories a thread may have: their numbers have 32 bits.
 const MAX_NUMBER: u64 = u32::MAX as u64 - 1;
 
+/// Slots of all threads: each takes up to 40 bytes.
+const SLOTS_LIMIT: u64 = 1 << 26;
+
+/// Directories of all threads, as many as a trace may number.
+const DIRECTORIES_LIMIT: u64 = 1 << 24;
+
 fn range(key: &str, value: impl ToString, limit: &str) -> WorkloadError {
     WorkloadError::Range { key: key.to_owned(), value: value.to_string(), limit: limit.to_owned() }
 }
@@ -48,11 +54,15 @@ fn part(count: u64, thread: u32, threads: u32) -> u64 {
     count / threads + u64::from(thread < count % threads)
 }
 
+fn at_most(key: &str, value: u64, limit: u64) -> Result<(), WorkloadError> {
+    if value > limit { Err(range(key, value, &format!("at most {limit}"))) } else { Ok(()) }
+}
+
 fn to_number(key: &str, value: u64) -> Result<u32, WorkloadError> {
     u32::try_from(value)
         .ok()
         .filter(|_| value <= MAX_NUMBER)
-        .ok_or_else(|| range(key, value, "at most 4294967294 a thread"))
+        .ok_or_else(|| range(key, value, "at most 4294967294 per thread"))
 }
 
 impl Drift {
@@ -74,6 +84,7 @@ impl Drift {
         check_threads(spec, thread, threads)?;
         check_shares(spec)?;
         let weights = weights(&spec.weights)?;
+        at_most("slots", spec.slots, SLOTS_LIMIT)?;
         let slots = to_number("slots", part(spec.slots, thread, threads))?;
         let steer = steer(spec.utilisation.as_ref(), threads)?;
         let has = |kind: OperationKind| weights[usize::from(super::bit(kind))] > 0.0;
@@ -243,6 +254,7 @@ fn directories(
     grows: bool,
 ) -> Result<(DirectoryTable, Vec<Directory>), WorkloadError> {
     at_least_one("directories.count", spec.count)?;
+    at_most("directories.count", spec.count, DIRECTORIES_LIMIT)?;
     at_least_one("directories.fan_out", spec.fan_out)?;
     at_least_one("directories.depth", u64::from(spec.depth))?;
     if spec.depth > 200 {

@@ -13,6 +13,9 @@ const STREAM: u32 = u32::MAX;
 /// No file grows beyond this.
 const LARGEST: u64 = 1 << 32;
 
+/// Most changes of files that a history may be expected to have: each takes some 30 bytes.
+const CHANGES_LIMIT: f64 = 5e7;
+
 /// Most files that one commit changes.
 const MOST_CHANGES: u64 = 100_000;
 
@@ -86,6 +89,12 @@ fn check(spec: &SyntheticHistory, key: &str) -> Result<(), WorkloadError> {
         if !(least..=most).contains(&value) {
             return Err(WorkloadError::range(&named(name), value, &format!("in {least}..={most}")));
         }
+    }
+    let changes = as_f64(spec.files) + as_f64(spec.commits) * spec.changes;
+    if changes > CHANGES_LIMIT {
+        let limit =
+            format!("at most {CHANGES_LIMIT} changes of files in all commits, the first files included");
+        return Err(WorkloadError::range(&named("commits"), spec.commits, &limit));
     }
     Ok(())
 }
@@ -277,6 +286,8 @@ mod tests {
         refused(SyntheticHistory { directories: 0, ..spec() }, "history.directories");
         refused(SyntheticHistory { commits: 0, ..spec() }, "history.commits");
         refused(SyntheticHistory { changes: 0.5, ..spec() }, "history.changes");
+        let many = SyntheticHistory { commits: 10_000_000, changes: 10_000.0, ..spec() };
+        refused(many, "history.commits");
         refused(SyntheticHistory { added: 0.9, removed: 0.2, ..spec() }, "history.removed");
         refused(SyntheticHistory { churn: f64::NAN, ..spec() }, "history.churn");
         refused(SyntheticHistory { skew: 0.9, ..spec() }, "history.skew");
