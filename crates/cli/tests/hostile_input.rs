@@ -80,7 +80,10 @@ fn a_profile_is_a_small_ordinary_file() {
     let pipe = fifo(&folder.path().join("pipe"));
     for file in [pipe.as_str(), "/dev/zero"] {
         std::fs::write(&study, shipped.replace(profile, file)).unwrap();
-        assert_refused(&["run", study.to_str().unwrap(), "--dry-run"], "cannot read profile");
+        assert_refused(
+            &["run", study.to_str().unwrap(), "--dry-run", "--allow-commands"],
+            "cannot read profile",
+        );
     }
     let large = folder.path().join("large");
     std::fs::File::create(&large).unwrap().set_len(1 << 40).unwrap();
@@ -95,7 +98,7 @@ fn a_study_has_a_bounded_number_of_trials() {
     let matrix = format!("matrix.seed=[{}]", seeds.join(","));
     let run = fsage(&["run", "aging", "--dry-run", "--set", &matrix, "--set", "repeats=10000"]);
     assert_eq!(run.code, 2, "{run:?}");
-    assert!(run.stderr.contains("at most 1000000"), "{run:?}");
+    assert!(run.stderr.contains("at most 1,000,000"), "{run:?}");
 }
 
 /// A store with trials, and the folder that it is in.

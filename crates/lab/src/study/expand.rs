@@ -39,6 +39,8 @@ pub(super) struct Layers<'a> {
     /// Profiles that were read.
     profiles: BTreeSet<PathBuf>,
     reach: Reach,
+    /// Profiles out of reach, by stage, that nothing has taken the place of.
+    unread: BTreeMap<usize, PathBuf>,
 }
 
 struct Origin {
@@ -59,6 +61,7 @@ impl<'a> Layers<'a> {
             contents: Contents::default(),
             profiles: BTreeSet::new(),
             reach,
+            unread: BTreeMap::new(),
         };
         layers.embed_profiles(document.folder(), false)?;
         layers.reject(schema::check(&layers.value))?;
@@ -112,8 +115,8 @@ impl<'a> Layers<'a> {
 
     /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside
     /// them. Other paths only become absolute: what is read there comes last, so that its keys can still be
-    /// changed. A volume with a medium is a disk. A profile out of reach is an error if it is the last word
-    /// (`final_word`); else its path, too, only becomes absolute.
+    /// changed. A volume with a medium is a disk. A profile out of reach is an error if that is the last word
+    /// (`final_word`).
     fn embed_profiles(&mut self, base: &Path, final_word: bool) -> Result<(), StudyError> {
         imply_disks(&mut self.value);
         let mut problems = Vec::new();
@@ -122,19 +125,30 @@ impl<'a> Layers<'a> {
             let Some(workload) = stage.get_mut("workload") else { continue };
             source::anchor(base, workload);
             let file = crate::profile::file(base, workload);
-            if let Some(file) = file.as_ref().filter(|file| !self.reach.allows(file)) {
-                let path = ["stage".to_owned(), index.to_string(), "workload".to_owned(), "like".to_owned()];
-                match std::path::absolute(file) {
-                    Ok(file) if !final_word => workload["like"] = Value::from(file.to_string_lossy()),
-                    _ => problems.push(out_of_reach(&path, file)),
+            let path = ["stage".to_owned(), index.to_string(), "workload".to_owned(), "like".to_owned()];
+            match file.as_ref().filter(|file| !self.reach.allows(file)) {
+                Some(file) if final_word => {
+                    problems.push(out_of_reach(&path, file));
+                    continue;
                 }
+                Some(file) => {
+                    self.unread.insert(index, file.clone());
+                    workload.as_object_mut().map(|table| table.remove("like"));
+                    continue;
+                }
+                None => {}
+            }
+            if workload.get("like").is_some() {
+                self.unread.remove(&index);
+            }
+            if let Some(file) = self.unread.get(&index).filter(|_| final_word) {
+                problems.push(out_of_reach(&path, file));
                 continue;
             }
             self.profiles.extend(file);
             let given: Vec<String> =
                 workload.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
             if let Err(error) = crate::profile::embed(base, workload, &given) {
-                let path = ["stage".to_owned(), index.to_string(), "workload".to_owned(), "like".to_owned()];
                 let hint = Some(error.hint()).filter(|hint| !hint.is_empty());
                 problems.push(Problem { hint, ..Problem::new(&path, error.to_string()) });
             }
