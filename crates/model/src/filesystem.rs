@@ -51,6 +51,9 @@ pub struct FileSystemFacts {
     pub counts_at_once: bool,
     /// Data is never overwritten where it is.
     pub copy_on_write: bool,
+    /// A block that a file has is overwritten where it is, so that writing to it through a mapping needs no
+    /// space.
+    pub overwrites_blocks: bool,
     /// Where a volume says that it holds it.
     pub magics: &'static [Magic],
     /// Whether the first bytes of a volume with a magic of the family are of this member.
@@ -85,6 +88,7 @@ impl FileSystemFacts {
             statfs_type: None,
             counts_at_once: false,
             copy_on_write: false,
+            overwrites_blocks: false,
             magics: &[],
             is_member: |_| true,
             label: None,

@@ -23,6 +23,7 @@ pub mod input;
 mod ioctl;
 pub mod line_socket;
 pub mod loopdev;
+pub mod mapped_numbers;
 pub mod memory;
 pub mod memory_limit;
 pub mod mount;

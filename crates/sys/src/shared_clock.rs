@@ -7,14 +7,11 @@
 //! Limit: a file that someone truncates while it is mapped ends its readers with `SIGBUS`. So one is opened
 //! only where nobody but a trusted user may write to it.
 
-use std::fs::{File, OpenOptions};
-use std::os::fd::AsFd as _;
+use std::fs::OpenOptions;
 use std::path::Path;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-
+use crate::mapped_numbers::MappedNumbers;
 use crate::{Error, Result};
 
 /// Bytes of the file and of the mapping.
@@ -23,13 +20,8 @@ const LENGTH: usize = size_of::<u64>();
 /// A shared clock, open.
 #[derive(Debug)]
 pub struct SharedClock {
-    number: NonNull<AtomicU64>,
+    numbers: MappedNumbers,
 }
-
-// SAFETY: all that is done through the pointer is atomic, and the mapping lives as long as the value.
-unsafe impl Send for SharedClock {}
-// SAFETY: as above.
-unsafe impl Sync for SharedClock {}
 
 impl SharedClock {
     /// Makes the file, which must not be there, at 0 ns, to be set by this process.
@@ -44,7 +36,7 @@ impl SharedClock {
             .open(path)
             .map_err(Error::path("open", path))?;
         file.set_len(LENGTH as u64).map_err(Error::path("ftruncate", path))?;
-        Self::map(&file, path, ProtFlags::READ | ProtFlags::WRITE)
+        Ok(Self { numbers: MappedNumbers::writable(&file, LENGTH)? })
     }
 
     /// Opens a clock that another process sets.
@@ -57,44 +49,22 @@ impl SharedClock {
         if length != LENGTH as u64 {
             return Err(Error::Malformed { call: "fstat", what: "a clock is a file of eight bytes" });
         }
-        Ok(SharedClockReader(Self::map(&file, path, ProtFlags::READ)?))
-    }
-
-    fn map(file: &File, path: &Path, protection: ProtFlags) -> Result<Self> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice; nothing that exists is touched.
-        let start =
-            unsafe { mmap(std::ptr::null_mut(), LENGTH, protection, MapFlags::SHARED, file.as_fd(), 0) }
-                .map_err(Error::path("mmap", path))?;
-        let number =
-            NonNull::new(start.cast()).ok_or(Error::Malformed { call: "mmap", what: "no address" })?;
-        Ok(Self { number })
-    }
-
-    fn number(&self) -> &AtomicU64 {
-        // SAFETY: the mapping is page-aligned, of at least eight bytes that are always initialised, and lives
-        // as long as `self`; every access to it, from whatever process, is atomic.
-        unsafe { self.number.as_ref() }
+        Ok(SharedClockReader(Self { numbers: MappedNumbers::readable(&file, LENGTH)? }))
     }
 
     /// Sets it. Anyone who reads this value also sees everything that was done before.
     #[inline]
     pub fn set_ns(&self, now_ns: u64) {
-        self.number().store(now_ns, Ordering::Release);
+        if let Some(number) = self.numbers.get(0) {
+            number.store(now_ns, Ordering::Release);
+        }
     }
 
     /// What it was set to last.
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.number().load(Ordering::Acquire)
-    }
-}
-
-impl Drop for SharedClock {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length, and nobody holds a reference any more.
-        let unmapped = unsafe { munmap(self.number.as_ptr().cast(), LENGTH) };
-        debug_assert!(unmapped.is_ok());
+        self.numbers.get(0).map_or(0, |number| number.load(Ordering::Acquire))
     }
 }
 

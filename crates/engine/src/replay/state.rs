@@ -2,21 +2,26 @@
 //!
 //! Bytes 0..4096: one line of JSON ([`Header`]), then blanks. From 4096 on 64 bytes per thread, of which the
 //! first eight are the number of its records that are done (little endian). A thread writes its number after
-//! every operation, into the page cache: a killed process leaves it true to within the one operation that was
-//! under way. After a crash of the host it may be anything, which is why the header names the boot, and why
-//! the tree is compared with the model before anything continues ([`super::resume`]).
+//! every operation, into the page cache (through a mapping where that can need no space): a killed process
+//! leaves it true to within the one operation that was under way. After a crash of the host it may be
+//! anything, which is why the header names the boot, and why the tree is compared with the model before
+//! anything continues ([`super::resume`]).
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use fsage_sys::mapped_numbers::MappedNumbers;
 use fsage_sys::new_file::{self, NewFile, Readers};
 use fsage_sys::{folder, input};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
+use crate::filesystem;
 use crate::host::facts::boot_id;
 
 /// Version of the file. 1: first.
@@ -96,6 +101,8 @@ impl Header {
 pub struct State {
     path: PathBuf,
     file: Arc<File>,
+    /// The same, mapped, where writing to it can need no space: it costs a nanosecond instead of a call.
+    numbers: Option<Arc<MappedNumbers>>,
 }
 
 /// What a file says.
@@ -124,7 +131,8 @@ impl State {
             slot[..8].copy_from_slice(&done.to_le_bytes());
             file.write_all_at(&slot, HEADER_BYTES + thread * SLOT_BYTES)?;
         }
-        Ok(Self { path: path.to_owned(), file: Arc::new(new.commit()?) })
+        let file = Arc::new(new.commit()?);
+        Ok(Self { path: path.to_owned(), numbers: mapped(&file).map(Arc::new), file })
     }
 
     /// Reads a file; nothing where there is none, an error where it is something else. What it says can make
@@ -156,7 +164,8 @@ impl State {
 
     /// Where a thread notes how far it is.
     pub fn counter(&self, thread: u64) -> Counter {
-        Counter { file: Arc::clone(&self.file), offset: HEADER_BYTES + thread * SLOT_BYTES }
+        let offset = HEADER_BYTES + thread * SLOT_BYTES;
+        Counter { file: Arc::clone(&self.file), offset, numbers: self.numbers.clone() }
     }
 
     /// Removes the file: the replay is over.
@@ -171,12 +180,26 @@ impl State {
 pub struct Counter {
     file: Arc<File>,
     offset: u64,
+    numbers: Option<Arc<MappedNumbers>>,
+}
+
+/// The file's numbers, where its file system overwrites blocks in place; elsewhere a full volume would end the
+/// process instead of the write.
+fn mapped(file: &File) -> Option<MappedNumbers> {
+    let facts = filesystem::facts(file.as_fd()).ok()?;
+    let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
+    facts.overwrites_blocks.then(|| MappedNumbers::writable(file, length).ok())?
 }
 
 impl Counter {
     /// Notes that so many records are done.
     #[inline]
     pub fn set(&self, done: u64) {
+        let number = self.numbers.as_ref().zip(usize::try_from(self.offset / 8).ok());
+        if let Some(number) = number.and_then(|(numbers, index)| numbers.get(index)) {
+            number.store(done.to_le(), Ordering::Release);
+            return;
+        }
         // When it fails the number is behind, the tree will not be what it says, and the replay starts over.
         let _ = self.file.write_all_at(&done.to_le_bytes(), self.offset);
     }

@@ -31,7 +31,10 @@ fn counts_and_shares_have_limits() {
             DriftSpec { slots: 3, ..good() },
             "threads = 4 contradicts slots = 3: each thread needs a slot of its own",
         ),
-        (DriftSpec { slots: 1 << 40, ..good() }, "slots = 1099511627776 is out of range: it must be at most 67108864"),
+        (
+            DriftSpec { slots: 1 << 40, ..good() },
+            "slots = 1099511627776 is out of range: it must be at most 67108864",
+        ),
         (
             DriftSpec { fsync_probability: 1.5, ..good() },
             "fsync_probability = 1.5 is out of range: it must be in 0..=1",

@@ -12,6 +12,7 @@ const HAS_JOURNAL: u32 = 0x4;
 const FAMILY: FileSystemFacts = FileSystemFacts {
     statfs_type: Some(0xEF53),
     counts_at_once: true,
+    overwrites_blocks: true,
     magics: &[Magic::new(1080, &[0x53, 0xef], 1024 + 0x68, IdentifierForm::Uuid)],
     label: Some((1144, 16)),
     companion: Some(companion),

@@ -49,6 +49,7 @@ pub(super) static ZFS: FileSystemFacts = FileSystemFacts {
 pub(super) static TMPFS: FileSystemFacts = FileSystemFacts {
     statfs_type: Some(0x0102_1994),
     counts_at_once: true,
+    overwrites_blocks: true,
     ..FileSystemFacts::unknown("tmpfs")
 };
 

@@ -7,6 +7,7 @@ use super::{
 
 /// xfs.
 pub static XFS: FileSystemFacts = FileSystemFacts {
+    overwrites_blocks: true,
     title: "extents in allocation groups, delayed allocation, a log",
     statfs_type: Some(0x5846_5342),
     magics: &[Magic::new(0, b"XFSB", 32, IdentifierForm::Uuid)],
