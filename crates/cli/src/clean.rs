@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use fsage_model::escape;
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, Problem};
 use serde_json::json;
 
 use super::terminal::Terminal;
 use super::text;
 use fsage_lab::lease::record::Lease;
-use fsage_lab::lease::{CleanReport, CleanSummary, StoreOutcome, clean_stores};
+use fsage_lab::lease::{CleanReport, CleanSummary, StoreOutcome, StoreReport, clean_stores};
 
 /// Arguments of `fsage clean`.
 #[derive(Debug, Args)]
@@ -42,38 +43,33 @@ fn show(report: &CleanReport) -> String {
     if report.stores.is_empty() {
         return "nothing to clean\n".to_owned();
     }
-    let mut text = String::new();
-    for store in &report.stores {
-        let _ = match &store.outcome {
-            StoreOutcome::Cleaned(summary) => writeln!(text, "{}: {}", store.store.display(), words(summary)),
-            StoreOutcome::InUse(by) => {
-                writeln!(text, "{}: in use by {by}, left alone", store.store.display())
-            }
-            StoreOutcome::Failed(why) => writeln!(text, "{}: {why}", store.store.display()),
-        };
-        let StoreOutcome::Cleaned(summary) = &store.outcome else { continue };
-        if let Some(damage) = &summary.damaged {
-            let lines = text::plural(u64::try_from(damage.lines).unwrap_or(u64::MAX), "line", "lines");
-            let _ = writeln!(
-                text,
-                "  {lines} of {} cannot be read: inspect it, then remove it",
-                damage.journal.display()
-            );
-        }
-        if let Some(ignored) = &summary.ignored {
-            let _ = writeln!(text, "  {} is ignored: leases are not kept in stores", ignored.display());
-        }
-        for lease in &summary.released {
-            let _ = writeln!(text, "  released {}", name(lease));
-        }
-        for (lease, why) in &summary.left {
-            let _ = writeln!(text, "  left {} alone: {why}", name(lease));
-        }
-        for (lease, why) in &summary.failed {
-            let _ = writeln!(text, "  could not release {}: {why}", name(lease));
-        }
+    let lines: Vec<String> = report.stores.iter().flat_map(lines).collect();
+    // Paths, command lines and errors are others' words.
+    lines.iter().map(|line| format!("{}\n", escape::line(line))).collect()
+}
+
+/// What happened to one store's leases.
+fn lines(store: &StoreReport) -> Vec<String> {
+    let path = store.store.display();
+    let summary = match &store.outcome {
+        StoreOutcome::Cleaned(summary) => summary,
+        StoreOutcome::InUse(by) => return vec![format!("{path}: in use by {by}, left alone")],
+        StoreOutcome::Failed(why) => return vec![format!("{path}: {why}")],
+    };
+    let mut lines = vec![format!("{path}: {}", words(summary))];
+    if let Some(damage) = &summary.damaged {
+        let count = text::plural(u64::try_from(damage.lines).unwrap_or(u64::MAX), "line", "lines");
+        let journal = damage.journal.display();
+        lines.push(format!("  {count} of {journal} cannot be read: inspect it, then remove it"));
     }
-    text
+    if let Some(ignored) = &summary.ignored {
+        lines.push(format!("  {} is ignored: leases are not kept in stores", ignored.display()));
+    }
+    lines.extend(summary.released.iter().map(|lease| format!("  released {}", name(lease))));
+    lines.extend(summary.left.iter().map(|(lease, why)| format!("  left {} alone: {why}", name(lease))));
+    let failed = |(lease, why): &(Lease, String)| format!("  could not release {}: {why}", name(lease));
+    lines.extend(summary.failed.iter().map(failed));
+    lines
 }
 
 fn words(summary: &CleanSummary) -> String {

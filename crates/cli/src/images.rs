@@ -88,6 +88,9 @@ pub(super) fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> 
     Ok(EXIT_OK)
 }
 
+/// Why a file in the place of an image stays.
+const STRANGE: &str = "it has no name or beginning of an image's files";
+
 pub(super) fn prune(args: &PruneArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let root = existing(&args.store)?;
     let images = Images::of(&root);
@@ -96,28 +99,32 @@ pub(super) fn prune(args: &PruneArgs, terminal: &Terminal) -> Result<u8, Problem
     let mut kept = images.unknown().map_err(problem)?;
     let (mut removed, mut freed) = (0_u64, 0_u64);
     if args.all {
+        let mut strange = Vec::new();
         for image in kept.drain(..) {
-            freed += std::fs::metadata(images.path(&image.key)).map_or(0, |file| file.len());
-            removed += 1;
-            images.remove(&image.key).map_err(problem)?;
+            let bytes = std::fs::metadata(images.path(&image.key)).map_or(0, |file| file.len());
+            if images.remove(&image.key).map_err(problem)? {
+                (freed, removed) = (freed + bytes, removed + 1);
+            } else {
+                strange.push(UnknownImage { why: STRANGE.to_owned(), ..image });
+            }
         }
+        kept = strange;
     }
     let kernel = running_kernel();
     for record in images.list() {
         match of_another_kernel(&about(&record).1, &kernel) {
             Err(why) if !args.all => kept.push(UnknownImage { key: record.key, why }),
             Ok(false) if !args.all => {}
-            _ => {
-                freed += record.file_bytes;
+            _ if images.remove(&record.key).map_err(problem)? => {
+                freed = freed.saturating_add(record.file_bytes);
                 removed += 1;
-                images.remove(&record.key).map_err(problem)?;
             }
+            _ => kept.push(UnknownImage { key: record.key, why: STRANGE.to_owned() }),
         }
     }
     let swept = images.sweep().map_err(problem)?;
     freed += swept.freed_bytes;
-    let why = "it has no name or beginning of an image's files";
-    kept.extend(swept.strange.into_iter().map(|key| UnknownImage { key, why: why.to_owned() }));
+    kept.extend(swept.strange.into_iter().map(|key| UnknownImage { key, why: STRANGE.to_owned() }));
     if terminal.json {
         terminal.json(&json!({"removed": removed, "freed_bytes": freed, "kept": kept}))?;
     } else {

@@ -443,6 +443,15 @@ fn root_changes_no_directory_of_another_user_and_none_behind_a_planted_link() {
             run.stderr.contains("belongs to user 65534") && run.stderr.contains("--allow-foreign-owner");
         assert!(run.code == 2 && said, "{words:?}: {run:?}");
     }
+    // Anyone makes a folder in a sticky one, also under the name of a thread's.
+    let sticky = shared.path("sticky");
+    std::fs::create_dir(&sticky).unwrap();
+    std::fs::set_permissions(&sticky, PermissionsExt::from_mode(0o1777)).unwrap();
+    std::fs::create_dir(sticky.join("t00")).unwrap();
+    chown(sticky.join("t00"), Some(USER), Some(USER)).unwrap();
+    let aged = shared.rig.fsage(&["age", &shared.text("sticky"), "--operations", "5"]);
+    assert!(aged.code == 2 && aged.stderr.contains("t00"), "{aged:?}");
+    assert_eq!(sticky.join("t00").read_dir().unwrap().count(), 0, "{aged:?}");
     // What only looks may look everywhere, and root does what it is told.
     for directory in [shared.text("way"), shared.text("theirs")] {
         let run = shared.rig.fsage(&["scan", &directory]);

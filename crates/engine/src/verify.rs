@@ -201,7 +201,7 @@ fn add(total: &Mutex<VerifyResult>, part: VerifyResult) {
     // A thread that panicked left whole parts or none.
     let mut total = total.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     total.files += part.files;
-    total.bytes += part.bytes;
+    total.bytes = total.bytes.saturating_add(part.bytes);
     total.good_blocks += part.good_blocks;
     total.foreign_files += part.foreign_files;
     for (what, count) in part.bad_blocks {

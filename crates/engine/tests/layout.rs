@@ -390,6 +390,37 @@ fn deep_and_wide_trees_are_scanned_whole() {
     }
 }
 
+/// Each directory that waits holds its path, and each is opened from the root again: anyone could make a tree
+/// that takes root's memory.
+#[test]
+fn what_lies_too_deep_is_counted_as_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fd = rustix::fs::open(folder.path(), rustix::fs::OFlags::RDONLY, 0.into()).unwrap();
+    // 64 KiB are 256 such names.
+    for level in 0..260 {
+        let name = format!("{level:0>255}");
+        rustix::fs::mkdirat(&fd, &name, 0o700.into()).unwrap();
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+        fd = rustix::fs::openat(&fd, &name, flags, 0.into()).unwrap();
+    }
+    for threads in [1, 3] {
+        let summary = scan(folder.path(), &ScanOptions { threads, one_file_system: true }).unwrap();
+        assert_eq!(summary.directories, 257, "{:?}", summary.failed);
+        assert_eq!(summary.failed, BTreeMap::from([("ENAMETOOLONG".to_owned(), 1)]));
+    }
+}
+
+#[test]
+fn files_of_any_length_are_added_up() {
+    let folder = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+    for index in 0..3 {
+        let file = File::create(folder.path().join(format!("huge-{index}"))).unwrap();
+        file.set_len(9_223_372_036_854_771_712).unwrap();
+    }
+    let summary = scan(folder.path(), &ScanOptions { threads: 2, one_file_system: true }).unwrap();
+    assert_eq!((summary.files, summary.size_bytes), (3, u64::MAX));
+}
+
 #[test]
 fn files_that_vanish_are_no_errors() {
     let folder = tempfile::tempdir().unwrap();

@@ -82,6 +82,13 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Whether the blocks in use are the sum of the others.
+    #[must_use]
+    pub fn add_up(&self) -> bool {
+        let sum = self.described_blocks.checked_add(self.zero_blocks);
+        sum.and_then(|sum| sum.checked_add(self.raw_blocks)) == Some(self.used_blocks)
+    }
+
     /// Adds the blocks of another part of the image.
     pub fn add(&mut self, other: &Self) {
         self.used_blocks += other.used_blocks;

@@ -148,6 +148,16 @@ impl Folder {
         Ok(Self { fd: walk.fd, path: walk.at, foreign: walk.foreign })
     }
 
+    /// A folder that is open, judged by itself alone; `path` is only named in errors.
+    ///
+    /// # Errors
+    /// It cannot be inspected.
+    pub fn held(fd: OwnedFd, path: &Path) -> io::Result<Self> {
+        let mut walk = Walk { fd, at: path.to_owned(), left: VecDeque::new(), links: 0, foreign: None };
+        walk.judge(&fs::fstat(&walk.fd)?);
+        Ok(Self { fd: walk.fd, path: walk.at, foreign: walk.foreign })
+    }
+
     /// The path it was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -41,11 +41,11 @@ fn main() -> io::Result<()> {
     let number = |index: usize, default: u64| arguments.get(index).map_or(Ok(default), |text| text.parse());
     let rounds = number(0, 7).map_err(io::Error::other)?;
     let operations = number(1, 250_000).map_err(io::Error::other)?;
-    let trace = std::env::temp_dir().join(format!("fsage-replay-bench-{}.parquet", std::process::id()));
+    // For its user alone: nobody can put a link in the place of the trace.
+    let own = tempfile::Builder::new().prefix("fsage-replay-bench-").tempdir()?;
+    let trace = own.path().join("trace.parquet");
     record(&trace, operations)?;
-    let done = compare(&trace, rounds, operations);
-    std::fs::remove_file(&trace)?;
-    done
+    compare(&trace, rounds, operations)
 }
 
 /// What a run of either rival took.

@@ -6,6 +6,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
+
 use super::ImageError;
 use super::format::MAGIC;
 use crate::host::mount;
@@ -30,7 +32,15 @@ pub fn check_place(file: &Path, volume: &Path) -> Result<(), ImageError> {
         return taken("it is the volume itself");
     }
     let mut start = Vec::new();
-    let mut content = File::open(file).map_err(ImageError::file("open", file))?.take(8);
+    // It may not be what was found any more: neither a link is followed nor a pipe waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let content = rustix::fs::openat(rustix::fs::CWD, file, flags, Mode::empty());
+    let content = File::from(content.map_err(|errno| ImageError::file("open", file)(errno.into()))?);
+    let opened = content.metadata().map_err(ImageError::file("inspect", file))?;
+    if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
+        return taken("it is not what was there a moment ago");
+    }
+    let mut content = content.take(8);
     content.read_to_end(&mut start).map_err(ImageError::file("read", file))?;
     if start.is_empty() || start == MAGIC { Ok(()) } else { taken("it is no image") }
 }

@@ -85,8 +85,11 @@ impl Image {
         if hasher.finalize().as_bytes() != &footer.index_hash {
             return Err(damaged("index", "its hash does not agree"));
         }
-        let totals =
+        let totals: Totals =
             serde_json::from_slice(&totals).map_err(|_| damaged("index", "its totals are invalid"))?;
+        if totals.used_blocks > header.volume_blocks() || !totals.add_up() {
+            return Err(damaged("index", "its totals are those of no volume of its size"));
+        }
         Ok(Self { path: path.to_owned(), file, header, header_hash, totals, entries, bytes })
     }
 
@@ -272,8 +275,14 @@ impl IndexCheck<'_> {
     /// Takes whole entries in.
     fn take(&mut self, piece: &[u8]) -> Result<(), &'static str> {
         for entry in piece.chunks_exact(ENTRY_BYTES).filter_map(Entry::decode) {
-            if entry.offset != self.offset || as_usize(u64::from(entry.length)) < FRAME_BYTES {
+            let length = as_usize(u64::from(entry.length));
+            if entry.offset != self.offset || length < FRAME_BYTES {
                 return Err("its chunks do not follow each other");
+            }
+            // A chunk is read whole: a sparse file has room for any length.
+            let plain = plain_limit(as_usize(u64::from(self.header.span_blocks)));
+            if length > FRAME_BYTES + zstd::zstd_safe::compress_bound(plain) {
+                return Err("its chunks are longer than what they stand for");
             }
             let next = self.offset.checked_add(u64::from(entry.length));
             self.offset = next.ok_or("its chunks do not follow each other")?;

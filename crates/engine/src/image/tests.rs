@@ -405,3 +405,39 @@ fn an_index_that_is_only_claimed_takes_no_memory() {
     let large = claim(1 << 60);
     assert!(large.contains("its chunks do not follow each other"), "{large}");
 }
+
+/// A chunk is read whole before it is looked at, and a sparse file has room for any length.
+#[test]
+fn chunks_longer_than_what_they_stand_for_are_refused() {
+    use std::os::unix::fs::FileExt as _;
+
+    let rig = Rig::new();
+    rig.save();
+    let saved = info(&rig.path("image")).unwrap().header;
+    let (header, hash) = format::encode_header(&saved).unwrap();
+    let named = format::Entry {
+        first_block: 0,
+        offset: as_u64(header.len()),
+        length: u32::MAX,
+        used_blocks: 1,
+        check: [0; 8],
+    };
+    let mut entry = Vec::new();
+    named.encode(&mut entry);
+    let index_offset = as_u64(header.len()) + u64::from(u32::MAX);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&entry).update(b"{}");
+    let footer = format::Footer {
+        index_offset,
+        chunks: 1,
+        totals_bytes: 2,
+        index_hash: *hasher.finalize().as_bytes(),
+    };
+    let file = fs::File::create(rig.path("claim")).unwrap();
+    file.write_all_at(&header, 0).unwrap();
+    file.write_all_at(&entry, index_offset).unwrap();
+    file.write_all_at(b"{}", index_offset + as_u64(entry.len())).unwrap();
+    file.write_all_at(&footer.encode(&hash), index_offset + as_u64(entry.len()) + 2).unwrap();
+    let refused = verify(&rig.path("claim"), 1, &Control::new(), &mut |_, _, _| {}).unwrap_err();
+    assert!(refused.to_string().contains("longer than what they stand for"), "{refused}");
+}

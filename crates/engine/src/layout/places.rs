@@ -52,7 +52,8 @@ pub fn places(directory: &Path) -> Result<Places, LayoutError> {
     let logical = chunks.is_none();
     let chunks = chunks.unwrap_or_default();
     let options = ScanOptions { threads: 1, one_file_system: true };
-    let start = || Survey { reader: Reader::new(), chunks: &chunks, files: Vec::new(), failed: 0 };
+    let start =
+        || Survey { reader: Reader::new(), chunks: &chunks, files: Vec::new(), path_bytes: 0, failed: 0 };
     let mut places = Places { logical, ..Places::default() };
     for survey in walk(directory, &options, start)? {
         places.files.extend(survey.files);
@@ -66,8 +67,13 @@ struct Survey<'a> {
     /// Of btrfs; empty elsewhere.
     chunks: &'a [Chunk],
     files: Vec<PlacedFile>,
+    path_bytes: usize,
     failed: u64,
 }
+
+/// Most bytes of paths that a thread holds: names of a few million files, or of a deep tree that somebody made
+/// to take memory. Files beyond count as failed.
+const PATHS_LIMIT: usize = 256 << 20;
 
 impl Visitor for Survey<'_> {
     fn directory(&mut self) {}
@@ -84,7 +90,13 @@ impl Visitor for Survey<'_> {
             self.failed += 1;
             return;
         }
-        self.files.push(PlacedFile { path: file.path(), size: file.size_bytes(), extents });
+        let path = file.path();
+        self.path_bytes = self.path_bytes.saturating_add(path.len());
+        if self.path_bytes > PATHS_LIMIT {
+            self.failed += 1;
+            return;
+        }
+        self.files.push(PlacedFile { path, size: file.size_bytes(), extents });
     }
 }
 

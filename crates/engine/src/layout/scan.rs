@@ -136,7 +136,7 @@ impl Visitor for Survey {
             detail.add_size(size);
         }
         self.sums.files += 1;
-        self.sums.size_bytes += size;
+        self.sums.size_bytes = self.sums.size_bytes.saturating_add(size);
         self.sums.file_histogram.add(size);
         if size == 0 && file.stat.st_blocks == 0 {
             return;
@@ -189,17 +189,17 @@ impl Survey {
 
     fn add(&mut self, file: &OpenFile<'_>, layout: &FileLayout) {
         let sums = &mut self.sums;
-        sums.unwritten_bytes += layout.unwritten_bytes;
-        sums.shared_bytes += layout.shared_bytes;
-        sums.encoded_bytes += layout.encoded_bytes;
-        sums.delayed_bytes += layout.delayed_bytes;
+        sums.unwritten_bytes = sums.unwritten_bytes.saturating_add(layout.unwritten_bytes);
+        sums.shared_bytes = sums.shared_bytes.saturating_add(layout.shared_bytes);
+        sums.encoded_bytes = sums.encoded_bytes.saturating_add(layout.encoded_bytes);
+        sums.delayed_bytes = sums.delayed_bytes.saturating_add(layout.delayed_bytes);
         if layout.extents == 0 {
             sums.inline_files += u64::from(layout.is_inline);
             return;
         }
         sums.mapped_files += 1;
         sums.extents += layout.extents;
-        sums.mapped_bytes += layout.mapped_bytes;
+        sums.mapped_bytes = sums.mapped_bytes.saturating_add(layout.mapped_bytes);
         self.one_extent_files += u64::from(layout.extents == 1);
         if let Some(detail) = &mut self.detail {
             detail.add_extents(layout.extents);
@@ -231,12 +231,12 @@ impl Survey {
         sums.inline_files += more.inline_files;
         sums.directories += more.directories;
         sums.extents += more.extents;
-        sums.mapped_bytes += more.mapped_bytes;
-        sums.size_bytes += more.size_bytes;
-        sums.unwritten_bytes += more.unwritten_bytes;
-        sums.shared_bytes += more.shared_bytes;
-        sums.encoded_bytes += more.encoded_bytes;
-        sums.delayed_bytes += more.delayed_bytes;
+        sums.mapped_bytes = sums.mapped_bytes.saturating_add(more.mapped_bytes);
+        sums.size_bytes = sums.size_bytes.saturating_add(more.size_bytes);
+        sums.unwritten_bytes = sums.unwritten_bytes.saturating_add(more.unwritten_bytes);
+        sums.shared_bytes = sums.shared_bytes.saturating_add(more.shared_bytes);
+        sums.encoded_bytes = sums.encoded_bytes.saturating_add(more.encoded_bytes);
+        sums.delayed_bytes = sums.delayed_bytes.saturating_add(more.delayed_bytes);
         sums.extent_histogram.merge(&more.extent_histogram);
         sums.file_histogram.merge(&more.file_histogram);
         self.one_extent_files += other.one_extent_files;
@@ -330,17 +330,17 @@ impl FileLayout {
             return;
         }
         if has(fiemap::DELALLOC | fiemap::UNKNOWN) {
-            self.delayed_bytes += extent.length;
+            self.delayed_bytes = self.delayed_bytes.saturating_add(extent.length);
             return;
         }
-        self.mapped_bytes += extent.length;
+        self.mapped_bytes = self.mapped_bytes.saturating_add(extent.length);
         for (flag, sum) in [
             (fiemap::UNWRITTEN, &mut self.unwritten_bytes),
             (fiemap::SHARED, &mut self.shared_bytes),
             (fiemap::ENCODED, &mut self.encoded_bytes),
         ] {
             if has(flag) {
-                *sum += extent.length;
+                *sum = sum.saturating_add(extent.length);
             }
         }
         match self.previous.map(|previous| Step::between(&previous, &extent)) {
@@ -352,7 +352,7 @@ impl FileLayout {
                 self.unknown_steps += u64::from(step == Some(Step::Unknown));
             }
         }
-        self.run_bytes += extent.length;
+        self.run_bytes = self.run_bytes.saturating_add(extent.length);
         self.start.get_or_insert(extent.physical);
         self.previous = Some(extent);
     }

@@ -25,6 +25,11 @@ use crate::host::mount;
 
 /// Levels that one thread keeps open at a time.
 const MAX_DEPTH: u32 = 128;
+/// Longest path below the root that is entered, in levels and bytes; what lies deeper counts as failed. Each
+/// directory below [`MAX_DEPTH`] is opened name by name from the root, so that depth costs time, and the path of
+/// each is held.
+const MAX_LEVELS: usize = 4096;
+const MAX_PATH_BYTES: usize = 64 << 10;
 const ENTRY_BUFFER_BYTES: usize = 32 * 1024;
 /// Names handed over together: about 1 ms of work.
 const BATCH: usize = 256;
@@ -65,7 +70,7 @@ impl OpenFile<'_> {
 pub(super) struct OpenDir {
     fd: OwnedFd,
     /// Below the root, without slashes at either end; empty for the root.
-    path: Vec<u8>,
+    path: Arc<[u8]>,
     depth: u32,
     /// Tells mounts apart; subvolumes of one mount are the same.
     mount: u64,
@@ -103,7 +108,8 @@ pub(super) fn walk_only<V: Visitor>(
     let root_fd = root_fd.map_err(open_error)?;
     let mount = mount::number(root_fd.as_fd()).map_err(open_error)?;
     let block_bytes = block_bytes(root_fd.as_fd());
-    let root_directory = Arc::new(OpenDir { fd: root_fd, path: Vec::new(), depth: 0, mount, block_bytes });
+    let root_directory =
+        Arc::new(OpenDir { fd: root_fd, path: Arc::default(), depth: 0, mount, block_bytes });
     let shared = Shared::new(Arc::clone(&root_directory), threads, options.one_file_system, only);
     shared.offer(Job::Directory(root_directory));
     run_workers(root, &shared, (0..threads).map(|_| visitor()).collect())
@@ -201,6 +207,11 @@ impl<'a> Shared<'a> {
         only.is_none_or(|only| only.iter().any(|one| one == name.to_bytes()))
     }
 
+    /// Whether a directory is on another file system than `other` and the walk stays on one.
+    fn leaves(&self, directory: &OpenDir, other: &OpenDir) -> bool {
+        self.one_file_system && directory.mount != other.mount
+    }
+
     /// Whether others could run out of work. Only a hint, hence relaxed.
     fn hungry(&self) -> bool {
         self.queued.load(Ordering::Relaxed) < self.wanted
@@ -268,8 +279,8 @@ struct Worker<'a, V> {
     visitor: V,
     /// Buffers of the levels that are not in use.
     buffers: Vec<Vec<MaybeUninit<u8>>>,
-    /// Paths of directories too deep to be entered yet.
-    deferred: Vec<Vec<u8>>,
+    /// Directories too deep to be entered yet: path of the parent, which its entries share, and name.
+    deferred: Vec<(Arc<[u8]>, CString)>,
 }
 
 impl<'a, V: Visitor> Worker<'a, V> {
@@ -283,8 +294,9 @@ impl<'a, V: Visitor> Worker<'a, V> {
                 Job::Directory(directory) => self.directory(&directory),
                 Job::Files(directory, names) => self.files(&directory, &names),
             }
-            while let Some(path) = self.deferred.pop() {
-                match reopen(&self.shared.root, path) {
+            while let Some((parent, name)) = self.deferred.pop() {
+                match reopen(&self.shared.root, &join(&parent, &name)) {
+                    Ok(directory) if self.shared.leaves(&directory, &self.shared.root) => {}
                     Ok(directory) => self.directory(&Arc::new(directory)),
                     Err(errno) => self.failed(errno),
                 }
@@ -347,11 +359,16 @@ impl<'a, V: Visitor> Worker<'a, V> {
 
     fn subdirectory(&mut self, parent: &Arc<OpenDir>, name: &CStr) {
         if parent.depth >= MAX_DEPTH {
-            self.deferred.push(join(&parent.path, name));
+            let too_deep =
+                parent.level() >= MAX_LEVELS || parent.path.len() + 1 + name.count_bytes() > MAX_PATH_BYTES;
+            match too_deep {
+                true => self.failed(Errno::NAMETOOLONG),
+                false => self.deferred.push((Arc::clone(&parent.path), name.to_owned())),
+            }
             return;
         }
-        match open_directory(parent, name, join(&parent.path, name), parent.depth + 1) {
-            Ok(directory) if self.shared.one_file_system && directory.mount != parent.mount => {}
+        match open_directory(parent, name, join(&parent.path, name).into(), parent.depth + 1) {
+            Ok(directory) if self.shared.leaves(&directory, parent) => {}
             Ok(directory) if self.shared.hungry() => self.shared.offer(Job::Directory(Arc::new(directory))),
             Ok(directory) => self.directory(&Arc::new(directory)),
             Err(errno) => self.failed(errno),
@@ -408,7 +425,7 @@ fn join(directory: &[u8], name: &CStr) -> Vec<u8> {
     path
 }
 
-fn open_directory(parent: &OpenDir, name: &CStr, path: Vec<u8>, depth: u32) -> Result<OpenDir, Errno> {
+fn open_directory(parent: &OpenDir, name: &CStr, path: Arc<[u8]>, depth: u32) -> Result<OpenDir, Errno> {
     let fd = match openat(&parent.fd, name, DIRECTORY, Mode::empty()) {
         // Leaving access times alone is the owner's right.
         Err(Errno::PERM) => openat(&parent.fd, name, DIRECTORY & !OFlags::NOATIME, Mode::empty())?,
@@ -421,13 +438,13 @@ fn open_directory(parent: &OpenDir, name: &CStr, path: Vec<u8>, depth: u32) -> R
 }
 
 /// Opens a directory name by name from the root: its path may be longer than the kernel takes at once.
-fn reopen(root: &OpenDir, path: Vec<u8>) -> Result<OpenDir, Errno> {
+fn reopen(root: &OpenDir, path: &[u8]) -> Result<OpenDir, Errno> {
     let mut current: Option<OpenDir> = None;
     for name in path.split(|byte| *byte == b'/') {
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
-        current = Some(open_directory(current.as_ref().unwrap_or(root), &name, Vec::new(), 0)?);
+        current = Some(open_directory(current.as_ref().unwrap_or(root), &name, Arc::default(), 0)?);
     }
-    current.map(|directory| OpenDir { path, ..directory }).ok_or(Errno::NOENT)
+    current.map(|directory| OpenDir { path: path.into(), ..directory }).ok_or(Errno::NOENT)
 }
 
 fn block_bytes(fd: BorrowedFd<'_>) -> u64 {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use fsage_model::load::{AgeTarget, LoadSpec, WriteMode};
 use fsage_model::location::Location;
 use fsage_sys::errno::is_out_of_space;
+use fsage_sys::folder::Folder;
 use fsage_sys::new_file;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{self, Access, AtFlags, FallocateFlags, Mode, OFlags};
@@ -18,7 +19,7 @@ use super::LoadError;
 use super::fullness::{Usage, usage};
 use super::message::Failure;
 use crate::filesystem;
-use crate::location::{Anchor, Reach as _};
+use crate::location::{Anchor, LocationError, Reach as _};
 use crate::tree::write_top_name;
 
 /// Most threads of a load.
@@ -259,7 +260,7 @@ impl TestDirectory {
         for name in &names {
             let path = || self.path().join(name);
             match self.anchor.open(name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) {
-                Ok(top) if is_empty(&top) => {}
+                Ok(top) if is_empty(&top) => own(top, path())?,
                 Err(Errno::NOENT) => {}
                 Err(Errno::LOOP | Errno::NOTDIR) => return Err(LoadError::Taken { path: path() }),
                 Ok(_) | Err(_) => return Err(LoadError::Leftover { path: path() }),
@@ -276,6 +277,13 @@ impl TestDirectory {
         }
         Ok(())
     }
+}
+
+/// Refuses a thread's top directory that was there already and that another user could change while root works
+/// in it: in a sticky directory anyone makes one.
+fn own(top: OwnedFd, path: PathBuf) -> Result<(), LocationError> {
+    let checked = Folder::held(top, &path).and_then(|top| new_file::check_owner(&top));
+    checked.map_err(|source| LocationError::Open { path, source })
 }
 
 /// Name of a thread's top directory.

@@ -107,8 +107,8 @@ pub fn import(
     }
     let source = import.source.canonicalize().map_err(ImageError::path(&import.source))?;
     let file = std::path::absolute(&import.file).map_err(ImageError::path(&import.file))?;
-    check_place(&file, &source)?;
     let place = place_beside(&file)?;
+    check_place(&file, &source)?;
     let volume = place.join("volume");
     let mut hold = Hold::default();
     let outcome = (|| {

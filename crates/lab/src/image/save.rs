@@ -73,10 +73,10 @@ pub fn save(
     if let Some(point) = &save.frozen {
         check_outside(&file, point)?;
     }
-    check_place(&file, &volume)?;
     // Before hours of work, not after.
     let folder = Folder::of(&file).map_err(ImageError::path(&save.file))?.0;
     new_file::check_owner(&folder).map_err(ImageError::path(&save.file))?;
+    check_place(&file, &volume)?;
     let mut hold = Hold::default();
     let outcome = (|| {
         let (point, used_by) = match &save.frozen {

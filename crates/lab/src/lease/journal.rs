@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use fsage_engine::host::process::Identity;
 use fsage_model::protocol::{FileIdentity, Made};
-use rustix::fs::{AtFlags, statat, unlinkat};
+use rustix::fs::{AtFlags, major, minor, statat, unlinkat};
 
 use super::error::LeaseError;
 use super::object::Object;
@@ -507,13 +507,13 @@ fn holder(file: &File) -> String {
     let unknown = || "another process".to_owned();
     let Ok(metadata) = file.metadata() else { return unknown() };
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    let suffix = format!(":{}", metadata.ino());
+    let lock = format!("{:02x}:{:02x}:{}", major(metadata.dev()), minor(metadata.dev()), metadata.ino());
     // `1: FLOCK  ADVISORY  WRITE 1234 fe:00:131085 0 EOF`
     let pid = locks.lines().find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let flock = fields.next() == Some("FLOCK");
         let pid = fields.nth(2)?;
-        (flock && fields.next()?.ends_with(&suffix)).then(|| pid.to_owned())
+        (flock && fields.next()? == lock).then(|| pid.to_owned())
     });
     let Some(pid) = pid else { return unknown() };
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -221,17 +221,22 @@ impl Images {
         Ok(self.keys()?.into_iter().filter_map(unknown).collect())
     }
 
-    /// Removes an image, its record first; what is not there is no error.
+    /// Removes an image, its record first; what is not there is no error. False where something else has the
+    /// image's name: then nothing is removed.
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub fn remove(&self, key: &str) -> Result<(), StoreError> {
-        if let Some(folder) = self.folder()? {
-            for name in [format!("{key}.json"), format!("{key}.fsage")] {
-                remove(&folder, &name)?;
-            }
+    pub fn remove(&self, key: &str) -> Result<bool, StoreError> {
+        let (record, image) = (format!("{key}.json"), format!("{key}.fsage"));
+        let Some(folder) = self.folder()? else { return Ok(true) };
+        let there = folder.find(image.as_ref()).map_err(|e| failed("find", &self.path(key), e))?.is_some();
+        if there && !self.begins_as_image(&image) {
+            return Ok(false);
         }
-        Ok(())
+        for name in [record, image] {
+            remove(&folder, &name)?;
+        }
+        Ok(true)
     }
 
     /// The folder, open; nothing when it is not there.
@@ -387,20 +392,22 @@ mod tests {
         assert!(images.list().is_empty());
         images.prepare().unwrap();
         let (aa, bb, cc) = (&"aa".repeat(8), &"bb".repeat(8), "cc".repeat(8));
-        fs::write(images.path(aa), b"12345").unwrap();
+        fs::write(images.path(aa), b"fsage").unwrap();
         assert_eq!(images.find(aa), None, "no record yet");
         images.keep(&record(aa, 5)).unwrap();
         assert_eq!(images.find(aa), Some(record(aa, 5)));
-        fs::write(images.path(aa), b"1234").unwrap();
+        fs::write(images.path(aa), b"fsag").unwrap();
         assert_eq!(images.find(aa), None, "cut short");
-        fs::write(images.path(aa), b"12345").unwrap();
+        fs::write(images.path(aa), b"fsage").unwrap();
         fs::write(images.path(bb), b"fsag").unwrap();
         fs::write(images.directory().join(format!("{cc}.fsage.partial")), b"1").unwrap();
         fs::write(images.directory().join(format!(".{cc}.json.0123456789abcdef.partial")), b"1").unwrap();
         assert_eq!(images.sweep().unwrap(), Swept { freed_bytes: 6, strange: Vec::new() });
         assert_eq!(images.list(), [record(aa, 5)]);
-        images.remove(aa).unwrap();
-        images.remove(aa).unwrap();
+        fs::write(images.path(aa), b"diary").unwrap();
+        assert!(!images.remove(aa).unwrap() && images.list().len() == 1, "it is none of ours");
+        fs::write(images.path(aa), b"fsage").unwrap();
+        assert!(images.remove(aa).unwrap() && images.remove(aa).unwrap());
         assert!(images.list().is_empty());
         assert_eq!(fs::read_dir(images.directory()).unwrap().count(), 0);
     }
@@ -437,7 +444,7 @@ mod tests {
         let images = Images::of(root.path());
         images.prepare().unwrap();
         let key = "0123456789abcdef";
-        fs::write(root.path().join("private"), b"12345").unwrap();
+        fs::write(root.path().join("private"), b"fsage").unwrap();
         images.keep(&record(key, 5)).unwrap();
         symlink("../private", images.path(key)).unwrap();
         assert_eq!(images.find(key), None);
@@ -468,11 +475,11 @@ mod tests {
             ("dddddddddddddddd", "\u{1f}not JSON".to_owned()),
         ];
         for (key, text) in &versions {
-            fs::write(images.path(key), b"12345").unwrap();
+            fs::write(images.path(key), b"fsage").unwrap();
             fs::write(images.record_path(key), text).unwrap();
         }
         // Readable by nobody: a folder where the record would be.
-        fs::write(images.path("eeeeeeeeeeeeeeee"), b"12345").unwrap();
+        fs::write(images.path("eeeeeeeeeeeeeeee"), b"fsage").unwrap();
         fs::create_dir(images.record_path("eeeeeeeeeeeeeeee")).unwrap();
         // An older writer's record that is not one, and a half image: of no use to anybody.
         fs::write(images.record_path("ffffffffffffffff"), json!({"version": 1}).to_string()).unwrap();
@@ -502,7 +509,7 @@ mod tests {
             assert!(images.path(key).exists() && images.record_path(key).exists(), "{key}");
         }
         assert_eq!(fs::read_dir(images.directory()).unwrap().count(), 10);
-        images.remove("aaaaaaaaaaaaaaaa").unwrap();
+        assert!(images.remove("aaaaaaaaaaaaaaaa").unwrap());
         assert_eq!(images.unknown().unwrap().len(), 4);
     }
 }

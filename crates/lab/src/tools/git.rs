@@ -77,6 +77,15 @@ pub enum Record<'a> {
     },
 }
 
+/// The group that a user has by /etc/passwd; that of nobody where there is no such user.
+fn primary_group(user: u32) -> u32 {
+    const NOBODY: u32 = 65_534;
+    let table = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut lines = table.lines().map(|line| line.split(':').skip(2));
+    let found = lines.find_map(|mut fields| (fields.next()?.parse() == Ok(user)).then(|| fields.next())?);
+    found.and_then(|group| group.parse().ok()).unwrap_or(NOBODY)
+}
+
 impl Repository {
     /// The repository whose work tree or bare folder is `folder`. Nothing is read yet.
     #[must_use]
@@ -88,9 +97,10 @@ impl Repository {
         let inside = ["objects", "objects/info", "refs", "config", "HEAD"].map(|name| directory.join(name));
         let looked_at =
             [folder.to_owned(), directory.clone()].into_iter().chain(pointed_at(&directory)).chain(inside);
-        let owner = |path: PathBuf| path.metadata().ok().map(|found| (found.uid(), found.gid()));
+        let owner = |path: PathBuf| path.metadata().ok().map(|found| found.uid());
         let mut owners = looked_at.filter_map(owner).filter(|_| rustix::process::geteuid().is_root());
-        let reader = owners.find(|(user, _)| !is_trusted(*user));
+        // Not the group of their file: it may be root's.
+        let reader = owners.find(|user| !is_trusted(*user)).map(|user| (user, primary_group(user)));
         Self { directory, reader }
     }
 
