@@ -358,13 +358,11 @@ impl<'a, V: Visitor> Worker<'a, V> {
     }
 
     fn subdirectory(&mut self, parent: &Arc<OpenDir>, name: &CStr) {
+        if parent.level() >= MAX_LEVELS || parent.path.len() + 1 + name.count_bytes() > MAX_PATH_BYTES {
+            return self.failed(Errno::NAMETOOLONG);
+        }
         if parent.depth >= MAX_DEPTH {
-            let too_deep =
-                parent.level() >= MAX_LEVELS || parent.path.len() + 1 + name.count_bytes() > MAX_PATH_BYTES;
-            match too_deep {
-                true => self.failed(Errno::NAMETOOLONG),
-                false => self.deferred.push((Arc::clone(&parent.path), name.to_owned())),
-            }
+            self.deferred.push((Arc::clone(&parent.path), name.to_owned()));
             return;
         }
         match open_directory(parent, name, join(&parent.path, name).into(), parent.depth + 1) {

@@ -16,8 +16,8 @@ impl SizeHistogram {
             self.count.resize(bucket + 1, 0);
             self.bytes.resize(bucket + 1, 0);
         }
-        self.count[bucket] += count;
-        self.bytes[bucket] += size * count;
+        self.count[bucket] = self.count[bucket].saturating_add(count);
+        self.bytes[bucket] = self.bytes[bucket].saturating_add(size.saturating_mul(count));
     }
 
     /// Adds all that another one counted.
