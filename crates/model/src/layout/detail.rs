@@ -76,7 +76,7 @@ impl TreeDetail {
 
 fn add(rows: &mut Vec<(u64, u64)>, (bound, count): (u64, u64)) {
     match rows.binary_search_by_key(&bound, |row| row.0) {
-        Ok(at) => rows[at].1 += count,
+        Ok(at) => rows[at].1 = rows[at].1.saturating_add(count),
         Err(at) => rows.insert(at, (bound, count)),
     }
 }
@@ -84,8 +84,8 @@ fn add(rows: &mut Vec<(u64, u64)>, (bound, count): (u64, u64)) {
 fn add_sizes(rows: &mut Vec<(u64, u64, u64)>, (bound, files, bytes): (u64, u64, u64)) {
     match rows.binary_search_by_key(&bound, |row| row.0) {
         Ok(at) => {
-            rows[at].1 += files;
-            rows[at].2 += bytes;
+            rows[at].1 = rows[at].1.saturating_add(files);
+            rows[at].2 = rows[at].2.saturating_add(bytes);
         }
         Err(at) => rows.insert(at, (bound, files, bytes)),
     }
