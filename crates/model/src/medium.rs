@@ -1,5 +1,6 @@
 //! What a virtual disk is made of: media with a name, and what may be changed of them.
 
+mod at;
 pub mod hdd;
 pub mod kind;
 mod parameter;
@@ -8,6 +9,7 @@ pub mod sd;
 mod spec;
 pub mod ssd;
 
+pub use at::{At, AtError};
 pub use kind::Parameters;
 pub use parameter::{OutOfRange, Parameter};
 pub use preset::{Preset, presets};

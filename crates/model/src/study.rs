@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::disk::DiskTime;
 use crate::fault::FaultSpec;
-use crate::medium::MediumSpec;
+use crate::medium::{At, MediumSpec};
 use crate::size::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,10 @@ pub struct DiskSpec {
     /// What it is made of: a preset (`fsage disk media` lists them), or a table with `preset` and what is
     /// changed of it.
     pub medium: MediumSpec,
+    /// Where on its drive the volume lies: `outer` (the beginning), `inner` (the end) or so many bytes from the
+    /// beginning, as a partition; absent: as `medium` says, else `outer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<At>,
     /// `model`: requests cost nothing, what the medium would have taken is counted; `real`: replies come when
     /// the medium would have given them.
     #[serde(default)]
@@ -165,12 +169,18 @@ pub struct DiskSpec {
 }
 
 impl DiskSpec {
+    /// The medium with the volume at its place.
+    #[must_use]
+    pub fn drive(&self) -> MediumSpec {
+        self.at.map_or_else(|| self.medium.clone(), |at| self.medium.placed(at))
+    }
+
     /// What a volume is made of it.
     #[must_use]
     pub fn options(&self) -> DiskOptions {
         DiskOptions {
             size: self.size,
-            medium: self.medium.to_string(),
+            medium: self.drive().to_string(),
             rotational: self.medium.preset().is_rotational(),
             block_bytes: self.block_bytes,
             time: self.time,

@@ -12,7 +12,7 @@ use fsage_disk::log::stream::{Item, Source as _};
 use fsage_disk::log::summary::{Collector, Summary};
 use fsage_disk::log::{Entry, LogError};
 use fsage_disk::media::Resolve as _;
-use fsage_disk::media::{Medium, Model as _};
+use fsage_disk::media::{Model as _, Partition};
 use fsage_disk::request::{Operation, Request};
 use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_FAILED, EXIT_USAGE, Problem};
@@ -138,7 +138,7 @@ pub(super) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<(), Problem>
     terminal.result(&lines)
 }
 
-fn on_model(args: &ReplayArgs, requests: &mut Requests, mut medium: Medium) -> Result<Summary, Problem> {
+fn on_model(args: &ReplayArgs, requests: &mut Requests, mut medium: Partition) -> Result<Summary, Problem> {
     let mut collector = Collector::default();
     let (mut now_ns, mut first_ns) = (0, None);
     let queue = usize::from(args.queue);

@@ -14,10 +14,8 @@
 //! one-way elevator); a write that finds no room waits for it. A flush destages everything. Below half,
 //! nothing is destaged without a flush: no time passes between commands in which an idle disk would do it.
 //!
-//! **Size.** `placement = "scaled"` shrinks or stretches the number of cylinders so that the whole disk has
-//! the wanted size: rates, speed and the seek over the whole stroke stay, a step to the next cylinder stays a
-//! step, and distances between are stretched. `"outer-edge"` makes the volume the outermost part of the disk
-//! as it is (a partition).
+//! **Size.** The disk has the capacity, the zones and the stroke that its parameters describe; a volume is a
+//! partition of it, whatever its size.
 //!
 //! Known limits: interface transfers of one command do not overlap with the mechanism's work on the same
 //! command except for streaming reads; no thermal recalibration, no defects, no power saving; discards cost
@@ -30,10 +28,9 @@ mod queue;
 mod seek;
 
 use fsage_model::disk::DiskCounter;
-use fsage_model::medium::hdd::{Parameters, Placement};
+use fsage_model::medium::hdd::Parameters;
 
 use self::cache::{ReadCache, WriteCache};
-use self::geometry::Geometry;
 use self::mechanism::Mechanism;
 use self::queue::{Queue, Waiting};
 use super::Model;
@@ -88,14 +85,6 @@ pub enum HddError {
         /// One turn.
         turn_ns: u64,
     },
-    /// The volume is larger than the disk it is a part of.
-    #[error("{size_bytes} B do not fit on the disk's {disk_bytes} B")]
-    Size {
-        /// Asked for.
-        size_bytes: u64,
-        /// There are.
-        disk_bytes: u64,
-    },
 }
 
 impl HddError {
@@ -109,7 +98,6 @@ impl HddError {
             Self::Tracks { .. } => "the outer tracks are the longer ones",
             Self::Zones { .. } => "give at most as many zones as cylinders",
             Self::Skew { .. } => "give a shorter switch",
-            Self::Size { .. } => "use placement=scaled, or more cylinders",
         }
         .to_owned()
     }
@@ -154,19 +142,18 @@ pub struct Hdd {
 }
 
 impl Hdd {
-    /// The disk of that size.
+    /// The disk, which holds `size_bytes`.
     ///
     /// # Errors
     /// When the parameters contradict each other.
     pub fn new(parameters: &Parameters, size_bytes: u64) -> Result<Self, HddError> {
-        check(parameters, size_bytes)?;
-        let size_bytes = size_bytes.max(1);
+        check(parameters)?;
         Ok(Self {
             size_bytes,
             command_ns: parameters.command_ns,
             interface: Interface::new(parameters.interface_bytes_per_s),
             write_cache_bytes: parameters.write_cache_bytes,
-            mechanism: Mechanism::new(parameters, size_bytes)?,
+            mechanism: Mechanism::new(parameters)?,
             read_cache: ReadCache::new(parameters.read_cache_bytes, parameters.read_segments),
             write_cache: WriteCache::default(),
             queue: Queue::new(parameters.queue_depth, parameters.queue_patience),
@@ -444,7 +431,7 @@ impl Model for Hdd {
     }
 }
 
-fn check(parameters: &Parameters, size_bytes: u64) -> Result<(), HddError> {
+fn check(parameters: &Parameters) -> Result<(), HddError> {
     let turn_ns = geometry::turn_ns(parameters.rpm);
     let (inner, outer) = (parameters.inner_track_bytes, parameters.outer_track_bytes);
     if inner > outer {
@@ -459,10 +446,6 @@ fn check(parameters: &Parameters, size_bytes: u64) -> Result<(), HddError> {
         if switch_ns >= turn_ns {
             return Err(HddError::Skew { switch, switch_ns, turn_ns });
         }
-    }
-    let disk_bytes = Geometry::nominal_bytes(parameters);
-    if parameters.placement == Placement::OuterEdge && size_bytes > disk_bytes {
-        return Err(HddError::Size { size_bytes, disk_bytes });
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use fsage_model::disk::DiskCounter;
 use fsage_model::medium::{MediumError, MediumSpec, Parameters};
 
-use super::{Model, Ram};
+use super::{Model, Partition, Ram};
 use crate::request::Request;
 
 /// Makes the registry.
@@ -62,18 +62,27 @@ macro_rules! media {
 
 /// Making the model that a specification describes.
 pub trait Resolve {
-    /// The model of a disk of that size.
+    /// The drive, with a volume of that size at its place.
     ///
     /// # Errors
-    /// When the parameters contradict each other or do not suit the size.
-    fn resolve(&self, size_bytes: u64) -> Result<Medium, MediumError>;
+    /// When the parameters contradict each other, or the volume does not fit.
+    fn resolve(&self, size_bytes: u64) -> Result<Partition, MediumError>;
 }
 
 impl Resolve for MediumSpec {
-    fn resolve(&self, size_bytes: u64) -> Result<Medium, MediumError> {
+    fn resolve(&self, size_bytes: u64) -> Result<Partition, MediumError> {
         let preset = self.preset().name;
         let impossible = |(problem, hint)| MediumError::Impossible { preset, problem, hint };
-        medium(&self.resolved()?, size_bytes).map_err(impossible)
+        let parameters = self.resolved()?;
+        let capacity_bytes = parameters.capacity_bytes().unwrap_or(size_bytes);
+        let start_bytes = self.at().start_bytes(size_bytes, capacity_bytes).map_err(|error| {
+            impossible((
+                error.to_string(),
+                "take a smaller volume, another place, or a larger drive".to_owned(),
+            ))
+        })?;
+        let drive = medium(&parameters, capacity_bytes).map_err(impossible)?;
+        Ok(Partition::new(drive, start_bytes, size_bytes))
     }
 }
 

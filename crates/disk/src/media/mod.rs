@@ -34,11 +34,13 @@ mod example {
 #[path = "../../../../docs/examples/network.rs"]
 mod network;
 mod number;
+mod partition;
 pub mod ram;
 pub mod sd;
 pub mod ssd;
 
 pub use kind::{Medium, Resolve};
+pub use partition::Partition;
 pub use ram::Ram;
 
 use fsage_model::disk::DiskCounter;
@@ -112,9 +114,9 @@ mod tests {
             assert!(error.to_string().contains(expected), "{flag}: {error}");
             assert!(error.hint().is_some(), "{flag}");
         }
-        let large =
-            "hdd-7200,placement=outer-edge".parse::<MediumSpec>().unwrap().resolve(1 << 40).unwrap_err();
-        assert!(large.to_string().contains("do not fit on the disk's"), "{large}");
+        let large = "hdd-7200".parse::<MediumSpec>().unwrap().resolve(1 << 40).unwrap_err();
+        assert!(large.to_string().contains("does not fit on the drive's"), "{large}");
+        assert!(large.hint().is_some_and(|hint| hint.contains("smaller volume")), "{large:?}");
     }
 
     #[test]

@@ -22,21 +22,21 @@
 
 mod cache;
 mod channel;
+mod condition;
 mod flash;
 mod ftl;
 mod gc;
 mod layout;
-mod steady;
 #[cfg(test)]
 mod tests;
 pub mod theory;
 mod wear;
 
 use fsage_model::disk::DiskCounter;
-use fsage_model::medium::ssd::{Collection, Condition, Discards, Flushes, Parameters};
+use fsage_model::medium::ssd::{Collection, Discards, Flushes, Parameters};
 
 use self::flash::{Flash, For, Task};
-use self::ftl::{Ftl, Group, NONE, Stream};
+use self::ftl::{Ftl, Group, NONE, OLD, Stream};
 use self::gc::Collector;
 use self::layout::Layout;
 use super::Model;
@@ -141,9 +141,7 @@ impl Ssd {
         }
         let layout = Layout::new(parameters, size_bytes)?;
         let mut ftl = Ftl::new(layout);
-        if parameters.condition == Condition::Steady {
-            steady::fill(&mut ftl);
-        }
+        condition::prepare(&mut ftl, parameters);
         Ok(Self {
             size_bytes: size_bytes.max(1),
             interface: Interface::new(parameters.interface_bytes_per_s),
@@ -175,10 +173,13 @@ impl Ssd {
         let mut read_ns = ready_ns;
         let mut run: Option<(u32, u64)> = None;
         for unit in first..end {
-            let place = self.ftl.place(unit);
+            let (place, is_old) = match self.ftl.place(unit) {
+                OLD => (self.ftl.old_place(unit), true),
+                place => (place, false),
+            };
             if place == NONE {
                 self.tally.unmapped_reads += 1;
-            } else if self.ftl.is_buffered(place) {
+            } else if !is_old && self.ftl.is_buffered(place) {
                 self.tally.buffer_hits += 1;
             } else {
                 let (bytes, group) = (self.ftl.layout.unit_bytes, self.ftl.layout.group(place));
@@ -250,10 +251,12 @@ impl Ssd {
 
     /// Reads the unit that is written in part.
     fn merge(&mut self, unit: u32, now_ns: u64) -> u64 {
-        let place = self.ftl.place(unit);
-        if place == NONE || self.ftl.is_buffered(place) {
-            return now_ns;
-        }
+        let place = match self.ftl.place(unit) {
+            OLD => self.ftl.old_place(unit),
+            NONE => return now_ns,
+            place if self.ftl.is_buffered(place) => return now_ns,
+            place => place,
+        };
         self.tally.merge_reads += 1;
         self.read_group(Some((self.ftl.layout.group(place), self.ftl.layout.unit_bytes)), now_ns)
     }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use fsage_disk::media::Resolve as _;
-use fsage_disk::media::{Medium, Model};
+use fsage_disk::media::{Model, Partition};
 use fsage_disk::request::{Operation, Request};
 use fsage_model::medium::MediumSpec;
 use rand_core::{Rng, SeedableRng};
@@ -16,7 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A medium under measurement, with its clock.
 pub struct Bench {
-    pub medium: Medium,
+    pub medium: Partition,
     pub size_bytes: u64,
     pub now_ns: u64,
     random: Xoshiro256PlusPlus,
@@ -24,7 +24,7 @@ pub struct Bench {
 }
 
 /// A counter's value.
-pub fn counter(medium: &Medium, name: &str) -> f64 {
+pub fn counter(medium: &Partition, name: &str) -> f64 {
     medium.counters().into_iter().find(|c| c.name == name).map_or(f64::NAN, |c| c.value)
 }
 
@@ -365,6 +365,6 @@ pub fn ssd_figures(sheet: &SsdSheet) -> Vec<Figure> {
 }
 
 /// The counters of a medium by name.
-pub fn counters(medium: &Medium) -> BTreeMap<String, f64> {
+pub fn counters(medium: &Partition) -> BTreeMap<String, f64> {
     medium.counters().into_iter().map(|c| (c.name, c.value)).collect()
 }

@@ -1,7 +1,7 @@
 //! What reading costs on a medium's model.
 
 use fsage_disk::media::Resolve as _;
-use fsage_disk::media::{Medium, Model as _};
+use fsage_disk::media::{Model as _, Partition};
 use fsage_disk::request::{Operation, Request};
 use fsage_engine::layout::PlacedFile;
 use fsage_model::medium::{MediumError, MediumSpec};
@@ -48,13 +48,14 @@ impl Times {
                 vec![place]
             })
             .collect();
-        let read = |layout: &[Extents]| Ok(read(medium.resolve(volume_bytes)?, layout));
+        let drive = medium.holding(volume_bytes)?;
+        let read = |layout: &[Extents]| Ok(read(drive.resolve(volume_bytes)?, layout));
         Ok(Self { now: read(&now)?, defragmented: read(&defragmented)?, copied: read(&copied)? })
     }
 }
 
 /// Time of each file, one after the other.
-fn read(mut medium: Medium, layout: &[Extents]) -> Vec<u64> {
+fn read(mut medium: Partition, layout: &[Extents]) -> Vec<u64> {
     let mut clock = fill(&mut medium, layout);
     layout
         .iter()
@@ -72,12 +73,12 @@ fn read(mut medium: Medium, layout: &[Extents]) -> Vec<u64> {
 
 /// Writes everything first where the medium's reads depend on how it was written (flash: unmapped pages are
 /// not read at all); gives the clock.
-fn fill(medium: &mut Medium, layout: &[Extents]) -> u64 {
+fn fill(medium: &mut Partition, layout: &[Extents]) -> u64 {
     if !medium.reads_follow_writes() {
         return 0;
     }
     let mut clock = 0;
-    let mut serve = |medium: &mut Medium, batch: &[Request]| {
+    let mut serve = |medium: &mut Partition, batch: &[Request]| {
         let mut done = vec![clock; batch.len()];
         medium.serve(clock, batch, &mut done);
         clock = done.into_iter().fold(clock, u64::max);

@@ -275,7 +275,7 @@ fn disk_limits(check: &mut Checker, disk: &DiskSpec) {
         path.push("faults".to_owned());
         check.problems.push(Problem { path, message: error.to_string(), hint: Some(error.hint()) });
     }
-    if let Err(error) = disk.medium.resolve(size.0) {
+    if let Err(error) = disk.drive().resolve(size.0) {
         let hint = error.hint();
         let mut path = check.path.clone();
         path.push("medium".to_owned());

@@ -4,21 +4,7 @@ mod preset;
 
 pub(super) use preset::PRESETS;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::parameter::parameters;
-
-/// Which part of the disk a volume is that is not as large as the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-pub enum Placement {
-    /// The whole disk, with as many cylinders as the size needs.
-    Scaled,
-    /// The outermost part of the disk as it is, like a partition at its beginning.
-    OuterEdge,
-}
 
 parameters! {
     /// Everything that makes one hard disk differ from another.
@@ -65,9 +51,36 @@ parameters! {
         queue_patience: 1..=1_000_000, "1";
     }
     choices {
-        /// What a volume is that is not as large as the disk: `scaled` (the whole disk, with fewer or more
-        /// cylinders) or `outer-edge` (its outermost part).
-        placement: Placement;
+    }
+}
+
+impl Parameters {
+    /// Cylinders and bytes of a track of each zone, outermost first.
+    pub fn zone_sizes(&self) -> impl Iterator<Item = (u64, u64)> {
+        let Self { cylinders, outer_track_bytes: outer, inner_track_bytes: inner, .. } = *self;
+        let zones = self.zones.min(cylinders).max(1);
+        (0..zones).map(move |zone| {
+            let size = cylinders * (zone + 1) / zones - cylinders * zone / zones;
+            // A zone's tracks are as long as the innermost of them allows; the last zone has the inner track's
+            // size.
+            let less = outer.saturating_sub(inner) * zone / (zones - 1).max(1);
+            (size, outer - less)
+        })
+    }
+
+    /// Bytes that the disk holds.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.zone_sizes()
+            .map(|(cylinders, track)| cylinders.saturating_mul(track).saturating_mul(self.surfaces))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// The parameter that makes it hold so many bytes, and its value then.
+    pub(super) fn enlarged(&self, size_bytes: u64) -> (&'static str, u64) {
+        let each = self.capacity_bytes() / self.cylinders.max(1);
+        // The mean cylinder may be a little larger than that of the longer disk.
+        ("cylinders", size_bytes.div_ceil(each.max(1)).saturating_add(self.zones))
     }
 }
 

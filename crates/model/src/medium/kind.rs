@@ -62,6 +62,26 @@ macro_rules! media {
                 }
             }
 
+            /// Bytes that the drive holds; nothing for one that is as large as its volume.
+            #[must_use]
+            pub fn capacity_bytes(&self) -> Option<u64> {
+                match self {
+                    Self::Ram => None,
+                    $(Self::$Name(parameters) => Some(parameters.capacity_bytes()),)+
+                }
+            }
+
+            /// The parameter that makes it hold a volume of that size, and its value then; nothing where it does.
+            pub(super) fn enlarged(&self, size_bytes: u64) -> Option<(&'static str, u64)> {
+                if self.capacity_bytes().is_none_or(|capacity| capacity >= size_bytes) {
+                    return None;
+                }
+                match self {
+                    Self::Ram => None,
+                    $(Self::$Name(parameters) => Some(parameters.enlarged(size_bytes)),)+
+                }
+            }
+
             /// Every parameter with its value.
             pub(super) fn list(&self) -> Vec<Parameter> {
                 match self {

@@ -21,6 +21,8 @@ pub enum Order {
 parameters! {
     /// Everything that makes one card differ from another.
     numbers {
+        /// Bytes that the card holds; volumes are partitions of it.
+        capacity_bytes: 1_048_576..=4_398_046_511_104, "B";
         /// Bytes of an allocation unit (erase block, segment).
         unit_bytes: 65_536..=268_435_456, "B";
         /// Allocation units that may be open for writing.
@@ -54,6 +56,19 @@ parameters! {
     }
 }
 
+impl Parameters {
+    /// Bytes that the card holds.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// The parameter that makes it hold so many bytes, and its value then.
+    pub(super) const fn enlarged(&self, size_bytes: u64) -> (&'static str, u64) {
+        ("capacity_bytes", size_bytes)
+    }
+}
+
 pub(super) const TURNS: bool = false;
 
 pub(super) static PRESETS: &[Preset] = &[Preset {
@@ -64,8 +79,9 @@ pub(super) static PRESETS: &[Preset] = &[Preset {
 }];
 
 /// Every time follows from the README's two tables, by least squares over the write rates and by the
-/// differences at the boundaries of reads; the interface is the high-speed mode of the SD specification.
+/// differences at the boundaries of reads; 16 GB are assumed; the interface is the high-speed mode of the SD specification.
 const SD: Parameters = Parameters {
+    capacity_bytes: 16_000_000_000,
     unit_bytes: 4 << 20,
     open_units: 2,
     page_bytes: 8_192,

@@ -14,6 +14,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::at::At;
 use super::kind::{Overrides, Parameters};
 use super::parameter::{OutOfRange, Parameter};
 use super::preset::{self, Preset};
@@ -122,6 +123,7 @@ impl MediumError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediumSpec {
     preset: &'static Preset,
+    at: At,
     overrides: Overrides,
 }
 
@@ -134,14 +136,17 @@ impl MediumSpec {
         Self::with(name, Map::new())
     }
 
-    fn with(name: &str, overrides: Map<String, Value>) -> Result<Self, MediumError> {
+    fn with(name: &str, mut overrides: Map<String, Value>) -> Result<Self, MediumError> {
         let preset = preset::presets()
             .iter()
             .copied()
             .find(|p| p.name == name)
             .ok_or_else(|| MediumError::UnknownPreset { name: name.to_owned() })?;
+        let at = overrides.remove("at").map_or(Ok(At::Outer), serde_json::from_value).map_err(|error| {
+            MediumError::BadValue { preset: preset.name, key: "at".to_owned(), problem: error.to_string() }
+        })?;
         let overrides = preset.parameters.overrides(preset.name, overrides)?;
-        let spec = Self { preset, overrides };
+        let spec = Self { preset, at, overrides };
         spec.resolved()?;
         Ok(spec)
     }
@@ -150,6 +155,31 @@ impl MediumSpec {
     #[must_use]
     pub const fn preset(&self) -> &'static Preset {
         self.preset
+    }
+
+    /// Where on its drive the volume lies.
+    #[must_use]
+    pub const fn at(&self) -> At {
+        self.at
+    }
+
+    /// The same with the volume there.
+    #[must_use]
+    pub fn placed(&self, at: At) -> Self {
+        Self { at, ..self.clone() }
+    }
+
+    /// The same drive, or one of its kind that holds a volume of that size: a hard disk with more cylinders, a
+    /// larger SSD or card.
+    ///
+    /// # Errors
+    /// No drive of this kind is that large.
+    pub fn holding(&self, size_bytes: u64) -> Result<Self, MediumError> {
+        let parameters = self.resolved()?;
+        let Some((key, value)) = parameters.enlarged(size_bytes) else { return Ok(self.clone()) };
+        let mut values = self.values();
+        values.insert(key.to_owned(), Value::from(value));
+        Self::with(self.preset.name, values)
     }
 
     /// Every parameter with its value, for reports.
@@ -168,10 +198,14 @@ impl MediumSpec {
     }
 
     fn values(&self) -> Map<String, Value> {
-        match self.overrides.values() {
+        let mut values = match self.overrides.values() {
             Ok(Value::Object(map)) => map,
             _ => Map::new(),
+        };
+        if self.at != At::Outer {
+            values.insert("at".to_owned(), serde_json::to_value(self.at).unwrap_or_default());
         }
+        values
     }
 }
 
@@ -301,6 +335,7 @@ impl JsonSchema for MediumSpec {
             preset::presets().iter().map(|p| format!("{}: {}", p.name, p.summary)).collect();
         let mut properties = Map::new();
         properties.insert("preset".to_owned(), serde_json::json!({ "type": "string", "enum": names }));
+        properties.insert("at".to_owned(), generator.subschema_for::<At>().to_value());
         for schema in Overrides::schemas(generator) {
             if let Some(Value::Object(more)) = schema.get("properties") {
                 properties.extend(more.clone());
@@ -341,14 +376,14 @@ mod tests {
         assert_eq!(named, "hdd-7200".parse().unwrap());
         assert_eq!(serde_json::to_string(&named).unwrap(), r#""hdd-7200""#);
 
-        let table = json(r#"{ "preset": "hdd-7200", "rpm": 5400, "placement": "outer-edge" }"#).unwrap();
-        assert_eq!(table, "hdd-7200,rpm=5400,placement=outer-edge".parse().unwrap());
+        let table = json(r#"{ "preset": "hdd-7200", "rpm": 5400, "at": "inner" }"#).unwrap();
+        assert_eq!(table, "hdd-7200,rpm=5400,at=inner".parse().unwrap());
         assert_eq!(table, table.to_string().parse().unwrap());
         let written = serde_json::to_string(&table).unwrap();
         assert_eq!(table, json(&written).unwrap());
         assert_eq!(table, written.parse().unwrap());
         let value = |key| table.parameters().into_iter().find(|p| p.key == key).unwrap().value;
-        assert_eq!((value("rpm").as_str(), value("placement").as_str()), ("5400", "outer-edge"));
+        assert_eq!((value("rpm").as_str(), table.at()), ("5400", At::Inner));
         assert_eq!(value("average_seek_ns"), "7500000");
     }
 
@@ -361,7 +396,7 @@ mod tests {
             (r#"{ "preset": "ssd", "rpm": 5400 }"#, "medium `ssd` has no parameter `rpm`"),
             (r#"{ "preset": "hdd-7200", "rpm": 7 }"#, "rpm = 7 is not between 1000 and 30000"),
             (r#"{ "preset": "hdd-7200", "rpm": "fast" }"#, "parameter `rpm`: invalid type"),
-            (r#"{ "preset": "hdd-7200", "placement": "inner" }"#, "`scaled` or `outer-edge`"),
+            (r#"{ "preset": "hdd-7200", "at": "middle" }"#, "write `outer`, `inner` or a size"),
             (r#"{ "preset": "ram", "rpm": 5400 }"#, "medium `ram` has no parameter `rpm`"),
             (r#"{ "rpm": 5400 }"#, "`preset` is missing"),
             ("7", "the name of a medium, or a table"),

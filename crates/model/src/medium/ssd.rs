@@ -47,8 +47,10 @@ pub enum Flushes {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Condition {
-    /// Erased.
+    /// Erased, but for what is `occupied`.
     Fresh,
+    /// Written once from its beginning to its end.
+    Filled,
     /// Full, after random writes without end.
     Steady,
 }
@@ -56,6 +58,11 @@ pub enum Condition {
 parameters! {
     /// Everything that makes one drive differ from another.
     numbers {
+        /// Bytes that the drive holds; volumes are partitions of it.
+        capacity_bytes: 1_048_576..=70_368_744_177_664, "B";
+        /// Share of the capacity that holds other data, which nobody touches, in thousandths; of no meaning to
+        /// a drive that is not found `fresh`.
+        occupied_permille: 0..=1_000, "1/1000";
         /// Channels between controller and dies.
         channels: 1..=64, "1";
         /// Dies on a channel.
@@ -102,8 +109,22 @@ parameters! {
         discards: Discards;
         /// Whether a flush is `programmed`, or the write buffer is `protected` against power loss.
         flushes: Flushes;
-        /// How the drive is found: `fresh` or in the `steady` state of random writes.
+        /// How the drive is found: `fresh`, `filled` once from its beginning to its end, or in the `steady` state
+        /// of random writes.
         condition: Condition;
+    }
+}
+
+impl Parameters {
+    /// Bytes that the drive holds.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// The parameter that makes it hold so many bytes, and its value then.
+    pub(super) const fn enlarged(&self, size_bytes: u64) -> (&'static str, u64) {
+        ("capacity_bytes", size_bytes)
     }
 }
 

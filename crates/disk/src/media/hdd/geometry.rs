@@ -12,7 +12,7 @@
 //! Known limits: sectors are as long as bytes (a transfer may begin anywhere), no defects are remapped, and
 //! the time of a turn is a whole number of nanoseconds (7,200 rpm: 8,333,333 ns, off by 4 in 10^8).
 
-use fsage_model::medium::hdd::{Parameters, Placement};
+use fsage_model::medium::hdd::Parameters;
 
 use crate::media::number::scale;
 
@@ -43,8 +43,6 @@ pub(super) struct Geometry {
     head_switch_ns: u64,
     cylinder_switch_ns: u64,
     cylinders: u64,
-    /// Cylinders of the whole stroke for the seek curve.
-    stroke_cylinders: u64,
 }
 
 /// Nanoseconds of one turn.
@@ -53,32 +51,18 @@ pub(super) const fn turn_ns(rpm: u64) -> u64 {
 }
 
 impl Geometry {
-    /// Bytes of the disk that the parameters describe.
-    pub(super) fn nominal_bytes(parameters: &Parameters) -> u64 {
-        zone_sizes(parameters, parameters.cylinders)
-            .map(|(cylinders, track_bytes)| {
-                cylinders.saturating_mul(track_bytes).saturating_mul(parameters.surfaces)
-            })
-            .fold(0, u64::saturating_add)
-    }
-
-    /// The geometry of a disk that holds at least `size_bytes`.
-    pub(super) fn new(parameters: &Parameters, size_bytes: u64) -> Self {
-        let cylinders = match parameters.placement {
-            Placement::OuterEdge => parameters.cylinders,
-            Placement::Scaled => scaled_cylinders(parameters, size_bytes),
-        };
+    /// The geometry of the disk that the parameters describe.
+    pub(super) fn new(parameters: &Parameters) -> Self {
         let mut geometry = Self {
             zones: Vec::new(),
             surfaces: parameters.surfaces,
             turn_ns: turn_ns(parameters.rpm),
             head_switch_ns: parameters.head_switch_ns,
             cylinder_switch_ns: parameters.cylinder_switch_ns,
-            cylinders,
-            stroke_cylinders: parameters.cylinders,
+            cylinders: parameters.cylinders,
         };
         let mut start = Location { byte: 0, cylinder: 0, surface: 0, stream_ns: 0, media_ns: 0 };
-        for (cylinders, track_bytes) in zone_sizes(parameters, cylinders) {
+        for (cylinders, track_bytes) in parameters.zone_sizes() {
             geometry.zones.push(Zone { start, track_bytes });
             start = Location {
                 byte: start.byte.saturating_add(cylinders * geometry.surfaces * track_bytes),
@@ -140,48 +124,6 @@ impl Geometry {
         let track = cylinder * self.surfaces + surface;
         zone.start.byte + track * zone.track_bytes + scale(angle_ns, zone.track_bytes, self.turn_ns)
     }
-
-    /// How far apart two cylinders are, in cylinders of the nominal disk: neighbours stay neighbours, and
-    /// from end to end is the full stroke whatever the size.
-    pub(super) fn distance(&self, a: u64, b: u64) -> u64 {
-        let distance = a.abs_diff(b);
-        if distance <= 1 || self.cylinders == self.stroke_cylinders || self.cylinders <= 2 {
-            return distance;
-        }
-        1 + scale(distance - 1, self.stroke_cylinders - 2, self.cylinders - 2)
-    }
-}
-
-/// Cylinders and track size of each zone, outermost first.
-fn zone_sizes(parameters: &Parameters, cylinders: u64) -> impl Iterator<Item = (u64, u64)> {
-    let zones = parameters.zones.min(cylinders).max(1);
-    let (outer, inner) = (parameters.outer_track_bytes, parameters.inner_track_bytes);
-    (0..zones).map(move |zone| {
-        let size = cylinders * (zone + 1) / zones - cylinders * zone / zones;
-        // A zone's tracks are as long as the innermost of them allows; the last zone has the inner track's
-        // size.
-        let track = if zones == 1 { outer } else { outer - scale(outer - inner, zone, zones - 1) };
-        (size, track)
-    })
-}
-
-/// The least number of cylinders that hold the size.
-fn scaled_cylinders(parameters: &Parameters, size_bytes: u64) -> u64 {
-    let nominal = Geometry::nominal_bytes(parameters).max(1);
-    let mut cylinders = scale(parameters.cylinders, size_bytes, nominal).max(1);
-    let holds = |cylinders| {
-        zone_sizes(parameters, cylinders)
-            .map(|(cylinders, track)| cylinders.saturating_mul(track).saturating_mul(parameters.surfaces))
-            .fold(0, u64::saturating_add)
-    };
-    let step = parameters.inner_track_bytes * parameters.surfaces;
-    loop {
-        let held = holds(cylinders);
-        if held >= size_bytes {
-            return cylinders;
-        }
-        cylinders += ((size_bytes - held) / step / 2).max(1);
-    }
 }
 
 #[cfg(test)]
@@ -190,27 +132,22 @@ mod tests {
     use crate::media::hdd_parameters;
     use proptest::prelude::*;
 
-    fn geometry(size_bytes: u64) -> Geometry {
-        Geometry::new(&hdd_parameters("hdd-7200"), size_bytes)
-    }
-
     #[test]
-    fn the_whole_size_has_places_and_the_last_is_at_the_inner_edge() {
-        for size in [1_u64 << 20, 10 << 30, 1 << 40, 16 << 40] {
-            let geometry = geometry(size);
-            let last = geometry.locate(size - 1);
-            assert!(last.cylinder < geometry.cylinders, "{size}");
-            assert!(geometry.zones.len() <= 64);
-            assert!(geometry.cylinders - last.cylinder <= 1 + geometry.cylinders / 100, "{size}: {last:?}");
-        }
+    fn the_whole_disk_has_places_and_the_last_is_at_the_inner_edge() {
+        let parameters = hdd_parameters("hdd-7200");
+        let geometry = Geometry::new(&parameters);
+        let last = geometry.locate(parameters.capacity_bytes() - 1);
+        assert_eq!((last.cylinder, last.surface), (parameters.cylinders - 1, parameters.surfaces - 1));
+        assert!(geometry.zones.len() <= 64);
     }
 
     proptest! {
         #[test]
         fn stream_time_grows_with_the_place_and_turns_back_into_it(
-            size in (1_u64 << 24)..(4 << 40), at in 0.0..1.0_f64, length in 1_u64..(64 << 20),
+            at in 0.0..1.0_f64, length in 1_u64..(64 << 20),
         ) {
-            let geometry = geometry(size);
+            let parameters = hdd_parameters("hdd-7200");
+            let (geometry, size) = (Geometry::new(&parameters), parameters.capacity_bytes());
             let byte = crate::media::number::to_u64(at * crate::media::number::as_f64(size - 1));
             let (a, b) = (geometry.locate(byte), geometry.locate((byte + length).min(size)));
             prop_assert!(b.stream_ns >= a.stream_ns && b.media_ns >= a.media_ns);

@@ -49,13 +49,13 @@ pub(super) struct Mechanism {
 }
 
 impl Mechanism {
-    pub(super) fn new(parameters: &Parameters, size_bytes: u64) -> Result<Self, HddError> {
+    pub(super) fn new(parameters: &Parameters) -> Result<Self, HddError> {
         let curve = SeekCurve::through(parameters).ok_or(HddError::SeekCurve {
             track_to_track_ns: parameters.track_to_track_ns,
             average_seek_ns: parameters.average_seek_ns,
             full_stroke_ns: parameters.full_stroke_ns,
         })?;
-        let geometry = Geometry::new(parameters, size_bytes);
+        let geometry = Geometry::new(parameters);
         let at = geometry.locate(0);
         Ok(Self {
             geometry,
@@ -74,7 +74,7 @@ impl Mechanism {
         // The very next byte: the skew already covers the switch, the wait for it is rotation.
         if to.byte != self.at.byte {
             if to.cylinder != self.at.cylinder {
-                let distance = self.geometry.distance(self.at.cylinder, to.cylinder);
+                let distance = self.at.cylinder.abs_diff(to.cylinder);
                 cost.seek_ns = self.curve.time_ns(distance);
             } else if to.surface != self.at.surface {
                 cost.switch_ns = self.head_switch_ns;

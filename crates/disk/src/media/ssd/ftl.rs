@@ -4,8 +4,9 @@
 //! stream) and makes the old place stale. Host data and collected data have a frontier each, so that what has
 //! survived a collection does not mix with what was just written.
 //!
-//! Memory: 4 bytes for each unit of a 16 MiB range that holds data, and 4 bytes for each place of a block
-//! that is not erased: about 8 bytes for 4 KiB written, nothing for what never was.
+//! Memory: 4 bytes for each unit of a 16 MiB range that was written, and 4 bytes for each place of a block
+//! that was filled since the disk was made: about 8 bytes for 4 KiB written, nothing for what never was, and
+//! nothing for what was there before, of which only counts are kept.
 
 use std::collections::BTreeSet;
 
@@ -15,50 +16,77 @@ use crate::media::number::index;
 /// Not mapped; no owner.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// Mapped since before the disk was made, to a place that nothing is known of but what the drive's condition
+/// says ([`Ftl::old_place`]).
+pub(super) const OLD: u32 = u32::MAX - 1;
+
 /// Units of a part of the map.
 const CHUNK_UNITS: u32 = 4096;
+
+/// Blocks drawn for a unit of old data before the one that has most of it is taken.
+const DRAWS: u32 = 64;
+
+/// A number that has nothing to do with its neighbours' (the finaliser of MurmurHash3, A. Appleby).
+const fn scattered(number: u32) -> u32 {
+    let number = number.wrapping_add(0x9e37_79b9);
+    let number = (number ^ (number >> 16)).wrapping_mul(0x85eb_ca6b);
+    let number = (number ^ (number >> 13)).wrapping_mul(0xc2b2_ae35);
+    number ^ (number >> 16)
+}
 
 /// An index that is surely a `u32`.
 fn at(number: u32) -> usize {
     index(u64::from(number))
 }
 
-/// The map, in parts that exist only while they hold something.
+/// The map, in parts that take memory only while their units differ.
 #[derive(Debug, Clone)]
 struct Map {
-    chunks: Vec<Option<Box<Chunk>>>,
+    parts: Vec<Part>,
 }
 
 #[derive(Debug, Clone)]
-struct Chunk {
+enum Part {
+    /// All its units have this place, [`NONE`] or [`OLD`].
+    Uniform(u32),
+    Places(Box<Places>),
+}
+
+#[derive(Debug, Clone)]
+struct Places {
+    /// Units that are not [`NONE`].
     used: u32,
     places: Vec<u32>,
 }
 
 impl Map {
     fn get(&self, unit: u32) -> u32 {
-        match self.chunks.get(at(unit / CHUNK_UNITS)) {
-            Some(Some(chunk)) => chunk.places[at(unit % CHUNK_UNITS)],
-            _ => NONE,
+        match self.parts.get(at(unit / CHUNK_UNITS)) {
+            Some(Part::Places(part)) => part.places[at(unit % CHUNK_UNITS)],
+            Some(Part::Uniform(place)) => *place,
+            None => NONE,
         }
     }
 
     fn set(&mut self, unit: u32, place: u32) {
-        let Some(slot) = self.chunks.get_mut(at(unit / CHUNK_UNITS)) else { return };
-        if slot.is_none() && place == NONE {
-            return;
+        let Some(part) = self.parts.get_mut(at(unit / CHUNK_UNITS)) else { return };
+        if let Part::Uniform(all) = *part {
+            if all == place {
+                return;
+            }
+            let used = if all == NONE { 0 } else { CHUNK_UNITS };
+            *part = Part::Places(Box::new(Places { used, places: vec![all; at(CHUNK_UNITS)] }));
         }
-        let chunk =
-            slot.get_or_insert_with(|| Box::new(Chunk { used: 0, places: vec![NONE; at(CHUNK_UNITS)] }));
-        let entry = &mut chunk.places[at(unit % CHUNK_UNITS)];
+        let Part::Places(places) = part else { return };
+        let entry = &mut places.places[at(unit % CHUNK_UNITS)];
         match (*entry == NONE, place == NONE) {
-            (true, false) => chunk.used += 1,
-            (false, true) => chunk.used -= 1,
+            (true, false) => places.used += 1,
+            (false, true) => places.used -= 1,
             _ => {}
         }
         *entry = place;
-        if chunk.used == 0 {
-            *slot = None;
+        if places.used == 0 {
+            *part = Part::Uniform(NONE);
         }
     }
 }
@@ -90,6 +118,9 @@ pub(super) struct Block {
     pub state: State,
     /// Places whose data is current.
     pub valid: u32,
+    /// Of these, the ones whose data is from before the disk was made. Nothing else is known of them: not
+    /// which units they are, nor where in the block.
+    pub old: u32,
     pub erases: u32,
     /// When it was filled, counted in blocks filled.
     pub closed_at: u64,
@@ -127,24 +158,61 @@ pub(super) struct Ftl {
     frontiers: [Option<Frontier>; 4],
     /// Blocks filled so far.
     pub filled: u64,
-    /// Units that hold data.
+    /// Units that hold data, of other volumes too.
     pub mapped: u64,
+    /// Whether old data lies in the order of its units.
+    old_in_order: bool,
 }
 
 impl Ftl {
     pub(super) fn new(layout: Layout) -> Self {
-        let chunks = at(layout.units.div_ceil(CHUNK_UNITS));
-        let block = Block { state: State::Free, valid: 0, erases: 0, closed_at: 0, owners: Vec::new() };
+        let parts = at(layout.units.div_ceil(CHUNK_UNITS));
+        let block =
+            Block { state: State::Free, valid: 0, old: 0, erases: 0, closed_at: 0, owners: Vec::new() };
         let total = layout.blocks + layout.slc_blocks;
         Self {
             layout,
-            map: Map { chunks: vec![None; chunks] },
+            map: Map { parts: vec![Part::Uniform(NONE); parts] },
             blocks: vec![block; at(total)],
             free: (0..layout.blocks).map(|b| (0, b)).collect(),
             free_slc: (layout.blocks..total).map(|b| (0, b)).collect(),
             frontiers: [None; 4],
             filled: 0,
             mapped: 0,
+            old_in_order: false,
+        }
+    }
+
+    /// Where old data is taken to lie: in the order of its units, or anywhere.
+    pub(super) fn old_place(&self, unit: u32) -> u32 {
+        let places = self.layout.blocks * self.layout.units_per_block;
+        if self.old_in_order {
+            return unit % places;
+        }
+        let high = u64::from(scattered(unit)) * u64::from(places) >> 32;
+        u32::try_from(high).unwrap_or(0)
+    }
+
+    /// Old data of a unit is not current any more: one block has less of it. Which one is drawn from the unit's
+    /// number, each as likely as it has old data.
+    fn release_old(&mut self, unit: u32) {
+        let (blocks, per_block) = (u64::from(self.layout.blocks), u64::from(self.layout.units_per_block));
+        let mut draw = unit;
+        let mut found = None;
+        for _ in 0..DRAWS {
+            draw = scattered(draw);
+            let block = u32::try_from(u64::from(draw) * blocks >> 32).unwrap_or(0);
+            draw = scattered(draw);
+            if u64::from(draw) * per_block >> 32 < u64::from(self.block(block).old) {
+                found = Some(block);
+                break;
+            }
+        }
+        let most = || (0..self.layout.blocks).max_by_key(|block| (self.block(*block).old, !*block));
+        if let Some(block) = found.or_else(most) {
+            let entry = &mut self.blocks[at(block)];
+            entry.old = entry.old.saturating_sub(1);
+            entry.valid = entry.valid.saturating_sub(1);
         }
     }
 
@@ -185,7 +253,9 @@ impl Ftl {
     pub(super) fn append(&mut self, stream: Stream, unit: u32) -> Option<Group> {
         let frontier = self.frontiers[stream as usize]?;
         let old = self.map.get(unit);
-        if old != NONE {
+        if old == OLD {
+            self.release_old(unit);
+        } else if old != NONE {
             let in_buffer = self.layout.block(old) == frontier.block
                 && old % self.layout.units_per_block >= frontier.programmed;
             if in_buffer {
@@ -198,6 +268,19 @@ impl Ftl {
         self.map.set(unit, frontier.block * self.layout.units_per_block + frontier.taken);
         let block = &mut self.blocks[at(frontier.block)];
         block.owners.push(unit);
+        block.valid += 1;
+        self.take(stream, 1)
+    }
+
+    /// Moves one unit of old data from a block to the stream's next place; gives the group that is full with it.
+    pub(super) fn append_old(&mut self, stream: Stream, from: u32) -> Option<Group> {
+        let frontier = self.frontiers[stream as usize]?;
+        let entry = &mut self.blocks[at(from)];
+        entry.old -= 1;
+        entry.valid -= 1;
+        let block = &mut self.blocks[at(frontier.block)];
+        block.owners.push(NONE);
+        block.old += 1;
         block.valid += 1;
         self.take(stream, 1)
     }
@@ -235,11 +318,11 @@ impl Ftl {
 
     /// The unit's data is not needed any more.
     pub(super) fn trim(&mut self, unit: u32) -> bool {
-        let old = self.map.get(unit);
-        if old == NONE {
-            return false;
+        match self.map.get(unit) {
+            NONE => return false,
+            OLD => self.release_old(unit),
+            old => self.blocks[at(self.layout.block(old))].valid -= 1,
         }
-        self.blocks[at(self.layout.block(old))].valid -= 1;
         self.map.set(unit, NONE);
         self.mapped -= 1;
         true
@@ -250,7 +333,7 @@ impl Ftl {
         let (mut unit, mut trimmed) = (start, 0);
         while unit < end {
             let next = (unit / CHUNK_UNITS + 1).saturating_mul(CHUNK_UNITS).min(end);
-            if matches!(self.map.chunks.get(at(unit / CHUNK_UNITS)), Some(Some(_))) {
+            if !matches!(self.map.parts.get(at(unit / CHUNK_UNITS)), None | Some(Part::Uniform(NONE))) {
                 trimmed += (unit..next).map(|u| u64::from(self.trim(u))).sum::<u64>();
             }
             unit = next;
@@ -279,32 +362,31 @@ impl Ftl {
         free.insert((entry.erases, block));
     }
 
-    /// Fills an erased block with data of before: what stands at each place, [`NONE`] where it is stale.
-    pub(super) fn preload(&mut self, block: u32, owners: Vec<u32>) {
-        let first = block * self.layout.units_per_block;
-        let mut valid = 0;
-        for (place, unit) in (first..).zip(&owners).filter(|(_, unit)| **unit != NONE) {
-            self.map.set(*unit, place);
-            valid += 1;
-        }
-        self.mapped += u64::from(valid);
+    /// Fills an erased block with so many units of old data.
+    pub(super) fn preload(&mut self, block: u32, old: u32) {
+        self.mapped += u64::from(old);
         self.filled += 1;
         let entry = &mut self.blocks[at(block)];
         self.free.remove(&(entry.erases, block));
         entry.state = State::Closed;
-        entry.valid = valid;
+        (entry.valid, entry.old) = (old, old);
         entry.closed_at = self.filled;
-        entry.owners = owners;
+    }
+
+    /// Every unit is one of those that were preloaded.
+    pub(super) fn all_old(&mut self, in_order: bool) {
+        self.map.parts.fill(Part::Uniform(OLD));
+        self.old_in_order = in_order;
     }
 
     /// Whether every count agrees with the map; for tests.
     #[cfg(test)]
     pub(super) fn agrees(&self) -> bool {
-        let mut valid = vec![0_u32; self.blocks.len()];
-        let mut mapped = 0_u64;
+        let mut valid: Vec<u32> = self.blocks.iter().map(|block| block.old).collect();
+        let mut mapped: u64 = valid.iter().map(|old| u64::from(*old)).sum();
         for unit in 0..self.layout.units {
             let place = self.place(unit);
-            if place != NONE {
+            if place != NONE && place != OLD {
                 let slot = at(place % self.layout.units_per_block);
                 let block = at(self.layout.block(place));
                 if self.blocks[block].owners.get(slot) != Some(&unit) {

@@ -34,6 +34,8 @@ struct Victim {
     paid: u64,
     /// The group that was read last.
     read: Option<u32>,
+    /// Units of old data when it began; where in the block they lie is not known, and taken to be evenly.
+    old: u32,
 }
 
 /// What collecting did.
@@ -81,7 +83,7 @@ impl Collector {
             return;
         }
         if self.fold.is_none() && ftl.free_slc.is_empty() {
-            self.fold = oldest_slc(ftl).map(|block| victim(block, 1, 1));
+            self.fold = oldest_slc(ftl).map(|block| victim(ftl, block, 1, 1));
         }
         if ftl.free.len() > KEPT_BLOCKS {
             self.pay(ftl, flash, now_ns, true);
@@ -120,20 +122,25 @@ impl Collector {
             self.levelling = true;
             let valid = u64::from(ftl.block(block).valid);
             // It may hold nothing stale: never more than eight moves for a unit of the host.
-            self.normal = Some(victim(block, valid + 1, (valid / 8).max(1)));
+            self.normal = Some(victim(ftl, block, valid + 1, (valid / 8).max(1)));
             return true;
         }
         let Some(block) = choose(ftl, self.policy) else { return false };
         let (valid, units) = (ftl.block(block).valid, ftl.layout.units_per_block);
         // One step more than there are moves: the erasure.
-        self.normal = Some(victim(block, u64::from(valid) + 1, u64::from(units - valid)));
+        self.normal = Some(victim(ftl, block, u64::from(valid) + 1, u64::from(units - valid)));
         true
     }
 
     /// Moves one unit, or erases the block when there is none left; whether the block still is not erased.
     fn step(&mut self, ftl: &mut Ftl, flash: &mut Flash, now_ns: u64, fold: bool) -> bool {
         let Some(mut current) = (if fold { self.fold } else { self.normal }) else { return false };
-        let Some((slot, owner)) = ftl.next_valid(current.block, current.slot) else {
+        let old = ftl.block(current.block).old;
+        let next = match old {
+            0 => ftl.next_valid(current.block, current.slot).map(|(slot, owner)| (slot, Some(owner))),
+            _ => Some((evenly(old, current.old, ftl.layout.units_per_block), None)),
+        };
+        let Some((slot, owner)) = next else {
             self.finish(ftl, flash, &current, now_ns, fold);
             return false;
         };
@@ -144,8 +151,14 @@ impl Collector {
         }
         let place = current.block * ftl.layout.units_per_block + slot;
         read_group(ftl, flash, &mut current, place, now_ns);
-        current.slot = slot + 1;
-        if let Some(group) = ftl.append(stream, owner) {
+        let moved = match owner {
+            Some(owner) => {
+                current.slot = slot + 1;
+                ftl.append(stream, owner)
+            }
+            None => ftl.append_old(stream, current.block),
+        };
+        if let Some(group) = moved {
             let bytes = u64::from(ftl.layout.units_per_group) * ftl.layout.unit_bytes;
             // Reads run ahead of programs by more than a group, so that the data is there by then.
             let task = Task::Program { group: ftl.layout.group(group.place), bytes, slc: false };
@@ -176,8 +189,14 @@ impl Collector {
     }
 }
 
-const fn victim(block: u32, due: u64, gain: u64) -> Victim {
-    Victim { block, slot: 0, due, gain, paid: 0, read: None }
+fn victim(ftl: &Ftl, block: u32, due: u64, gain: u64) -> Victim {
+    Victim { block, slot: 0, due, gain, paid: 0, read: None, old: ftl.block(block).old }
+}
+
+/// The slot of a unit of old data, when so many are `left` of `all`.
+fn evenly(left: u32, all: u32, slots: u32) -> u32 {
+    let slot = u64::from(all.saturating_sub(left)) * u64::from(slots) / u64::from(all.max(1));
+    u32::try_from(slot).unwrap_or(0)
 }
 
 /// Reads the group of a place unless it was the last.

@@ -69,8 +69,8 @@ impl Layout {
             permille => scale(units, permille, 1000).div_ceil(per_block).max(2),
         };
         let total = (blocks + slc_blocks).saturating_mul(per_block);
-        // The last number means "not mapped".
-        if total >= u64::from(u32::MAX) {
+        // The last two numbers mean "not mapped" and "mapped before".
+        if total >= u64::from(u32::MAX) - 1 {
             return Err(SsdError::Units { units: total, mapping_bytes: unit_bytes });
         }
         if blocks + slc_blocks > BLOCK_LIMIT {

@@ -1,6 +1,6 @@
 //! Hard disks that have a name, each after a device that somebody published figures of.
 
-use super::{Parameters, Placement};
+use super::Parameters;
 use crate::medium::kind::Parameters as AnyParameters;
 use crate::medium::preset::Preset;
 
@@ -50,7 +50,6 @@ const HDD_7200: Parameters = Parameters {
     write_cache_bytes: 32 << 20,
     queue_depth: 32,
     queue_patience: 64,
-    placement: Placement::Scaled,
 };
 
 /// Speeds, surfaces, cylinders, seeks and overhead are the manual's. It gives 677,557 bytes a track on
@@ -78,7 +77,6 @@ const HDD_10K: Parameters = Parameters {
     write_cache_bytes: 16 << 20,
     queue_depth: 64,
     queue_patience: 64,
-    placement: Placement::Scaled,
 };
 
 /// Speed, seeks and the write settle are the specification's. Track sizes are typical: 70 MB/s outside, as
@@ -105,5 +103,4 @@ const HDD_5400: Parameters = Parameters {
     write_cache_bytes: 4 << 20,
     queue_depth: 32,
     queue_patience: 64,
-    placement: Placement::Scaled,
 };

@@ -37,6 +37,8 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
 /// data, the rest is taken for parity and bad blocks; four dies a channel; times, typical of that flash, to
 /// the published 500 and 460 MB/s, 75,000 and 36,000 random requests per second, 50 and 65 µs.
 const SSD: Parameters = Parameters {
+    capacity_bytes: 200_049_647_616,
+    occupied_permille: 0,
     channels: 8,
     dies_per_channel: 4,
     planes: 2,
@@ -66,6 +68,8 @@ const SSD: Parameters = Parameters {
 /// typical of three-bit flash and calibrated to the published 550 and 520 MB/s, 98,000 and 90,000 random
 /// requests per second at depth 32, 10,000 and 42,000 at depth 1.
 const SSD_CONSUMER: Parameters = Parameters {
+    capacity_bytes: 250_059_350_016,
+    occupied_permille: 0,
     channels: 8,
     dies_per_channel: 1,
     planes: 2,
