@@ -42,9 +42,20 @@ pub fn float(number: u64) -> f64 {
     f64::from(high) * 4_294_967_296.0 + f64::from(low)
 }
 
+/// The medium as a drive that is as large as its volume, where it has no geometry that says its size: a small
+/// drive is quickly filled.
+pub fn whole(medium: &str, size_bytes: u64) -> MediumSpec {
+    let spec = medium.parse::<MediumSpec>().unwrap_or_else(|e| panic!("{e}"));
+    match spec.parameters().iter().any(|parameter| parameter.key == "capacity_bytes") {
+        true => format!("{medium},capacity_bytes={size_bytes}").parse().unwrap_or_else(|e| panic!("{e}")),
+        false => spec,
+    }
+}
+
 impl Bench {
+    /// A volume of `size_bytes`, which is the whole of an SSD or a card and the outer edge of a hard disk.
     pub fn new(medium: &str, size_bytes: u64) -> Self {
-        let medium = medium.parse::<MediumSpec>().and_then(|s| s.resolve(size_bytes));
+        let medium = whole(medium, size_bytes).resolve(size_bytes);
         let medium = medium.unwrap_or_else(|e| panic!("{e}"));
         let random = Xoshiro256PlusPlus::seed_from_u64(1);
         Self { medium, size_bytes, now_ns: 0, random, done_ns: Vec::new() }

@@ -14,7 +14,7 @@ parameters! {
         /// Surfaces with data, each with a head.
         surfaces: 1..=64, "1";
         /// Tracks of a surface.
-        cylinders: 16..=4_000_000, "1";
+        cylinders: 16..=16_000_000, "1";
         /// Zones of equal track size.
         zones: 1..=64, "1";
         /// Bytes of a track of the outermost zone.
