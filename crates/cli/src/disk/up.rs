@@ -23,7 +23,7 @@ In model time a request costs nothing and what the medium would have taken is co
 come when the medium would have given them.
 
 Examples:
-  sudo fsage disk up old --size 500GiB --medium hdd-7200
+  sudo fsage disk up old --size 400GiB --medium hdd-7200
   sudo mkfs.ext4 $(sudo fsage disk up worn --size 64GiB --medium ssd --json | jq -r .device)
   sudo fsage disk up slow --size 8GiB --medium hdd-5400,rpm=4200 --time real --log")]
 pub struct UpArgs {
