@@ -22,7 +22,7 @@ parameters! {
     /// Everything that makes one card differ from another.
     numbers {
         /// Bytes that the card holds; volumes are partitions of it.
-        capacity_bytes: 1_048_576..=4_398_046_511_104, "B";
+        capacity_bytes: 1_048_576..=70_368_744_177_664, "B";
         /// Bytes of an allocation unit (erase block, segment).
         unit_bytes: 65_536..=268_435_456, "B";
         /// Allocation units that may be open for writing.
