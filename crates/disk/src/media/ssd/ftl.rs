@@ -189,7 +189,7 @@ impl Ftl {
         if self.old_in_order {
             return unit % places;
         }
-        let high = u64::from(scattered(unit)) * u64::from(places) >> 32;
+        let high = (u64::from(scattered(unit)) * u64::from(places)) >> 32;
         u32::try_from(high).unwrap_or(0)
     }
 
@@ -201,9 +201,9 @@ impl Ftl {
         let mut found = None;
         for _ in 0..DRAWS {
             draw = scattered(draw);
-            let block = u32::try_from(u64::from(draw) * blocks >> 32).unwrap_or(0);
+            let block = u32::try_from((u64::from(draw) * blocks) >> 32).unwrap_or(0);
             draw = scattered(draw);
-            if u64::from(draw) * per_block >> 32 < u64::from(self.block(block).old) {
+            if (u64::from(draw) * per_block) >> 32 < u64::from(self.block(block).old) {
                 found = Some(block);
                 break;
             }
