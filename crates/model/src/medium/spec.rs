@@ -1,7 +1,7 @@
 //! What a study or a flag says about the medium.
 //!
 //! Either a preset's name, or a table: `{ preset = "hdd-7200", rpm = 5400 }`; as a flag the same is written
-//! `hdd-7200,rpm=5400`. Reading one touches nothing and finds every wrong name and value; [`Spec::resolve`]
+//! `hdd-7200,rpm=5400`. Reading one touches nothing and finds every wrong name and value; `Resolve::resolve` of the disk
 //! makes the model for a size.
 
 use std::borrow::Cow;
