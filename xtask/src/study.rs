@@ -201,6 +201,7 @@ impl<'a> Page<'a> {
         let definition = self.definition(name);
         match self.titles.get(name) {
             _ if name == "Bytes" => "size".to_owned(),
+            _ if name == "Remedy" => "text".to_owned(),
             Some(title) if name == "Medium" => {
                 format!("name of a medium, or table [{title}](#{})", anchor(title))
             }

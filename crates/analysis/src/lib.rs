@@ -3,5 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod export;
 pub mod report;
 pub mod stats;

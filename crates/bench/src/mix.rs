@@ -44,5 +44,7 @@ pub fn load(directory: &Path, operations: u64, trace: bool) -> LoadSpec {
         probe_layout: false,
         trim: false,
         trace,
+        deterministic: false,
+        continues: false,
     }
 }

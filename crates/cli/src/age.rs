@@ -27,7 +27,7 @@ const PROBE_SHARE: f64 = 0.05;
     override_usage = "fsage age [OPTIONS] <DIR> [--operations N|--bytes SIZE|--seconds S|--until-full|--until AGE=VALUE]"
 )]
 #[command(after_help = "\
-Everything is made below DIR, in one directory a thread (t00, t01, …); remove those to undo it.
+Files are created below DIR, in one directory per thread (t00, t01, …); remove these to undo it.
 SIGINT (Ctrl-C) and SIGTERM stop cleanly with a result; SIGUSR1 pauses, SIGUSR2 resumes.
 In fast mode the data is written in place first; a second signal leaves it unwritten.
 
@@ -53,14 +53,18 @@ pub struct AgeArgs {
     #[arg(long, value_name = "T", default_value_t = 1, help_heading = "Workload",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: u32,
-    /// Seed of every random choice: the same seed does the same operations
+    /// Random seed: the same seed gives the same operations
     #[arg(long, value_name = "S", default_value_t = 1, help_heading = "Workload")]
     pub seed: u64,
-    /// How data reaches the volume: buffered, direct (O_DIRECT), or fast (space is taken by fallocate
-    /// while ageing and every live file is written in place at the end)
+    /// How data reaches the volume: buffered, direct (O_DIRECT), or fast (space is reserved by
+    /// fallocate while ageing, and every live file is written in place at the end)
     #[arg(long, value_name = "MODE", default_value = "buffered", help_heading = "Workload",
           value_parser = ["buffered", "direct", "fast"])]
     pub write_mode: String,
+    /// On a virtual disk in model time, write back by number of operations and in their order, so that two
+    /// runs make the same requests
+    #[arg(long, help_heading = "Workload")]
+    pub deterministic: bool,
 
     /// Stop after this many operations over all threads
     #[arg(long, value_name = "N", help_heading = "When to stop (the first that is met; at least one, unless the workload ends by itself)",
@@ -96,9 +100,9 @@ pub struct AgeArgs {
     )]
     pub until: Vec<String>,
 
-    /// Stop the load every N operations and inspect free space and latencies, whatever that takes; 0: only at
-    /// the end [default: 0; with --until 20000 where it needs the layout or the free space, as far as probes
-    /// take no more than 5 % of the run]
+    /// Probe free space and latencies every N operations, while the load is stopped; 0: only at the end
+    /// [default: 0; 20000 with an --until that needs the layout or the free space, less often if probes take
+    /// more than 5 % of the run]
     #[arg(long, value_name = "N", help_heading = "What to record")]
     pub probe_every: Option<u64>,
     /// Record every operation with its result and latency as Parquet
@@ -200,6 +204,8 @@ fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
         probe_layout: age.as_ref().is_some_and(AgeTarget::needs_layout),
         trim: args.trim,
         trace: args.trace.is_some(),
+        deterministic: args.deterministic,
+        continues: false,
     })
 }
 

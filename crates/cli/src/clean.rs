@@ -16,9 +16,7 @@ use fsage_lab::lease::{CleanReport, CleanSummary, StoreOutcome, StoreReport, cle
 
 /// Arguments of `fsage clean`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Only what a lease journal names is touched. Stores that a run is using are left alone."
-)]
+#[command(after_help = "Only what a lease journal names is touched. Stores that a run is using are skipped.")]
 pub struct CleanArgs {
     /// Stores to clean [default: every store with something left]
     #[arg(value_name = "STORE")]

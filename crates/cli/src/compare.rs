@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fsage_model::escape;
-use fsage_model::problem::{EXIT_GATE, EXIT_OK, Problem};
+use fsage_model::problem::{EXIT_CANNOT_TELL, EXIT_GATE, EXIT_OK, Problem};
 use fsage_model::warning::WarningKind;
 use serde::Serialize;
 
@@ -18,25 +18,26 @@ use fsage_lab::store::Store;
 
 const AFTER_HELP: &str = "\
 A side is a store, or STORE:KEY=VALUE,KEY=VALUE for the trials of it that have these factors or settings.
-A gate fires when the measured ratio B / A passes its limit and there is evidence of a difference. One that names
-several metrics passes over those that got better. A gate that cannot be tested, as with one trial per side, is warned of.
+A gate fires (exit code 6) when the interval of the ratio B / A, corrected for the number of gated metrics,
+lies beyond its limit. One that names several metrics ignores those that improved. Exit code 7: no gate
+fired, and one cannot tell, because its interval holds the limit.
 Example: fsage compare old/aging new/aging --fail-if 'latency.read.mean_ns > 1.10'";
 
 /// Arguments of `fsage compare`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct CompareArgs {
-    /// What is compared with, such as store/aging:file_system.kind=ext4
+    /// Baseline, such as store/aging:file_system.kind=ext4
     #[arg(value_name = "A")]
     pub a: String,
-    /// What is called slower or faster
+    /// Side that is reported as slower or faster than A
     #[arg(value_name = "B")]
     pub b: String,
     /// Compare only metrics of this name; `*` stands for any text (may be repeated)
     #[arg(long, value_name = "GLOB")]
     pub metric: Vec<String>,
-    /// Exit with 6 when a metric's ratio B / A passes a limit, such as 'latency.read > 1.10' (may be
-    /// repeated)
+    /// Exit with 6 when a metric's ratio B / A passes a limit, such as 'latency.read > 1.10', and with 7
+    /// when its interval holds the limit (may be repeated)
     #[arg(long, value_name = "EXPR")]
     pub fail_if: Vec<String>,
     /// Also write the comparison as one HTML file
@@ -51,7 +52,7 @@ struct Shown<'a> {
     comparison: &'a Comparison,
     /// Gates that fired.
     fired: Vec<&'a Fired>,
-    /// Every gate, with whether it could be tested.
+    /// Every gate, with what makes it fire.
     gates: &'a [Outcome],
 }
 
@@ -73,13 +74,28 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<u8, Problem
     for note in &comparison.notes {
         terminal.warn(note);
     }
-    for warning in gates.iter().flat_map(Outcome::warnings) {
-        terminal.warn(&warning);
+    for outcome in &gates {
+        outcome.warnings().iter().for_each(|warning| terminal.warn(warning));
+        if let Some(power) = outcome.power() {
+            terminal.note(&power);
+        }
     }
-    for Fired { gate, metric, ratio } in &fired {
-        terminal.note(&format!("gate `{gate}` fired: {metric} is at {ratio:.2}"));
+    for Fired { gate, metric, context, ratio, .. } in &fired {
+        let place = if context.is_empty() { String::new() } else { format!(" ({context})") };
+        terminal.note(&format!("gate `{gate}` fired: {metric}{place} is at {ratio:.2}"));
     }
-    Ok(if fired.is_empty() { EXIT_OK } else { EXIT_GATE })
+    Ok(exit_code(&gates))
+}
+
+/// What the gates come to: one that fired counts before one that cannot tell.
+fn exit_code(gates: &[Outcome]) -> u8 {
+    if gates.iter().any(|gate| !gate.fired.is_empty()) {
+        EXIT_GATE
+    } else if gates.iter().any(|gate| !gate.tested) {
+        EXIT_CANNOT_TELL
+    } else {
+        EXIT_OK
+    }
 }
 
 /// Reads what a side selects.
@@ -107,22 +123,29 @@ fn shown(comparison: &Comparison, terminal: &Terminal) -> String {
         out.push_str(&format!("   {}: {}\n", escape::line(kind.as_str()), kind.meaning()));
     }
     out.push('\n');
-    let heading = ["metric", "A", "B", "n", "B against A"].map(str::to_owned).to_vec();
+    let places = comparison.rows.iter().any(|row| !row.context.is_empty());
+    let heading: Vec<String> = ["metric", "where", "A", "B", "n"]
+        .into_iter()
+        .filter(|name| places || *name != "where")
+        .map(str::to_owned)
+        .collect();
     let table: Vec<Vec<String>> = comparison
         .rows
         .iter()
         .map(|row| {
             let value = |value: f64| in_unit(value, &row.unit);
             let n = format!("{}/{}", row.n_a, row.n_b);
-            vec![row.metric.clone(), value(row.mean_a), value(row.mean_b), n]
+            let place = places.then(|| row.context.clone());
+            let name = std::iter::once(row.metric.clone()).chain(place);
+            name.chain([value(row.mean_a), value(row.mean_b), n]).collect()
         })
         .collect();
-    let lines = text::table(&[vec![heading[..4].to_vec()], table].concat(), 0);
+    let lines = text::table(&[vec![heading], table].concat(), 0);
     let width = lines.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     for (number, line) in lines.lines().enumerate() {
         let pad = " ".repeat(width - line.chars().count());
         let Some(row) = number.checked_sub(1).and_then(|number| comparison.rows.get(number)) else {
-            out.push_str(&format!("{line}{pad}  {}\n", heading[4]));
+            out.push_str(&format!("{line}{pad}  B against A\n"));
             continue;
         };
         let reported = escape::line(&row.words);
@@ -130,7 +153,7 @@ fn shown(comparison: &Comparison, terminal: &Terminal) -> String {
             Finding::Worse => terminal.paint("1;31", &reported),
             Finding::Better => terminal.paint("1;32", &reported),
             Finding::Differs => terminal.bold(&reported),
-            Finding::NoEvidence => terminal.dim(&reported),
+            Finding::NoEvidence | Finding::NotComparable => terminal.dim(&reported),
         };
         let mut remarks = row.remarks();
         if let (Some(word), true) = (row.magnitude, row.finding != Finding::NoEvidence) {

@@ -1,6 +1,7 @@
 //! `fsage explain`: why a tree is slow to read, and suggested fixes; of a directory now, or of a store's
 //! trials when they ended.
 
+mod measured;
 mod store;
 
 use std::fmt::Write as _;
@@ -29,26 +30,31 @@ const MAPS: usize = 1;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Reads no data and changes nothing. Times are those of a model of a medium, for the data alone (docs/explain.md).
-Own files need no root; the files of others and the map of what else is in use do.
-Of a store it tells what its trials kept when they were done, on the medium that their volumes had.
+Your own files need no root; files of others and the map of other used space do.
+For a store it shows what its trials recorded at their end, on the medium of their volumes.
 
 Examples:
   sudo fsage explain /srv/mail
   sudo fsage explain / --medium ssd -o why.html
+  sudo fsage explain /srv/mail --measured store/remedies
   fsage explain store/fullness --trial 3f")]
 pub struct ExplainArgs {
     /// A directory, a mount point, or a study's store, such as store/aging
     #[arg(value_name = "PATH|STORE")]
     pub path: PathBuf,
-    /// Device model (`fsage disk media` lists them) [default: hdd-7200; of a store each volume's own]
+    /// Device model (`fsage disk media` lists them) [default: hdd-7200; for a store each volume's own]
     #[arg(long, value_name = "MEDIUM")]
     pub medium: Option<String>,
-    /// Of a store: only trials whose id begins so (may be repeated)
+    /// For a store: only trials whose id begins with ID (may be repeated)
     #[arg(long, value_name = "ID")]
     pub trial: Vec<String>,
-    /// How many of the worst directories and files are reported
+    /// Number of the worst directories and files to report
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub worst: u32,
+    /// A store of a study with a `remedy` stage (studies/remedies.toml): report what it measured of fixes on the
+    /// file system of PATH
+    #[arg(long, value_name = "STORE")]
+    pub measured: Option<PathBuf>,
     /// Also write it as one HTML file, with maps
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -65,10 +71,12 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
     }
     let medium = args.medium.as_deref().unwrap_or(DEFAULT_MEDIUM);
     let medium: MediumSpec = medium.parse().map_err(|error: fsage_model::medium::MediumError| {
-        Problem::new(EXIT_USAGE, format!("`{medium}` is no medium"))
+        Problem::new(EXIT_USAGE, format!("`{medium}` is not a medium"))
             .because(&error)
             .hint("`fsage disk media` lists them")
     })?;
+    // A store that is none is a mistake, whatever is found.
+    let remedies = args.measured.as_deref().map(measured::read).transpose()?;
     let mut session = Target::local()?;
     let mut progress = Progress::new(terminal);
     if terminal.live {
@@ -78,16 +86,23 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<u8, Problem
     session.call(call::Sync { directory: directory.clone() })?;
     let worst = usize::try_from(args.worst).unwrap_or(usize::MAX);
     let found = explain(&mut session, &directory.clone().into(), &medium, worst);
+    let file_system = session.call(call::Usage { directory })?.file_system;
     progress.finish();
     let found = found?;
+    let remedies = remedies.map(|remedies| measured::on(remedies, &file_system));
     if let Some(path) = &args.output {
         save(path, &page(&found, &args.path))?;
     }
     found.notes.iter().for_each(|note| terminal.note(&format!("note: {note}")));
     if terminal.json {
-        terminal.json(&found)?;
+        match &remedies {
+            Some(remedies) => terminal.json(&measured::Shown { explanation: &found, measured: remedies })?,
+            None => terminal.json(&found)?,
+        }
     } else {
-        terminal.result(&show(&found, &args.path.display().to_string(), None, terminal))?;
+        let mut text = show(&found, &args.path.display().to_string(), None, terminal);
+        text.extend(remedies.map(|remedies| measured::show(&remedies, &file_system)));
+        terminal.result(&text)?;
     }
     Ok(EXIT_OK)
 }

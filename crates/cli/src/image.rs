@@ -27,9 +27,9 @@ const BLOCK_BYTES: u64 = fsage_model::image::BLOCK_BYTES;
 pub enum ImageCommand {
     /// Save every block in use of an unmounted or frozen volume in one file (needs root)
     Save(SaveArgs),
-    /// Write an image to a volume, which loses what it has (needs root for devices)
+    /// Write an image to a volume, overwriting its contents (needs root for devices)
     Restore(RestoreArgs),
-    /// Tell what an image is of
+    /// Print what an image contains: file system, size, origin
     Info(InfoArgs),
     /// Check every byte of an image
     Verify(VerifyArgs),
@@ -37,9 +37,9 @@ pub enum ImageCommand {
     List(super::images::ListArgs),
     /// Remove images that a store cannot use any more, or all
     Prune(super::images::PruneArgs),
-    /// Make an image of a metadata image of e2image, xfs_metadump or btrfs-image (needs root)
+    /// Convert a metadata image of e2image, xfs_metadump or btrfs-image to an image (needs root)
     Import(ImportArgs),
-    /// Write the metadata of an image for the file system's own tools
+    /// Convert an image to a metadata image of the file system's own tools
     Export(ExportArgs),
 }
 
@@ -78,7 +78,7 @@ pub struct ExportArgs {
     /// The image
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The metadata image to write; must not be there
+    /// The metadata image to write; must not exist
     #[arg(value_name = "TARGET")]
     pub target: PathBuf,
     /// Format of TARGET [default: that of the file system]
@@ -89,7 +89,7 @@ pub struct ExportArgs {
 /// Arguments of `fsage image save`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Data that fsage wrote is saved as what it says of itself, everything else as it is: an image has the names and
+Data that fsage wrote is saved as block headers, everything else byte for byte: an image has the names and
 metadata of all files, and the content of those that fsage did not write. See docs/image.md.
 
 Examples:
@@ -100,7 +100,7 @@ pub struct SaveArgs {
     /// A block device, or a file that holds a volume; not mounted
     #[arg(value_name = "VOLUME")]
     pub volume: PathBuf,
-    /// The image; one that exists is replaced when the new one is complete, anything else that exists is not
+    /// The image; an existing image is replaced when the new one is complete, any other file is not replaced
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Save every block, whether in use or not
@@ -112,10 +112,10 @@ pub struct SaveArgs {
     /// Compression level of zstd
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
     pub level: i32,
-    /// Threads; 0: two a CPU, at most eight
+    /// Threads; 0: two per CPU, at most eight
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub threads: u32,
-    /// Something to write into the image about where it comes from; may be repeated
+    /// Record a fact about the origin of the volume in the image; may be repeated
     #[arg(long = "fact", value_name = "NAME=VALUE")]
     pub facts: Vec<String>,
 }
@@ -133,17 +133,17 @@ pub struct RestoreArgs {
     /// The image
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// A block device, or a file, which is made when it is not there
+    /// A block device, or a file, which is created if it does not exist
     #[arg(value_name = "VOLUME")]
     pub volume: PathBuf,
-    /// Allow what PATH has to be lost: the volume's path once more; `PATH=UUID` also the file system of that
-    /// UUID on it
+    /// Allow the contents of PATH to be erased; PATH repeats VOLUME, and `PATH=UUID` also allows erasing the
+    /// file system of that UUID on it
     #[arg(long, value_name = "PATH[=UUID]")]
     pub erase: Vec<String>,
     /// Do not discard the volume first
     #[arg(long)]
     pub no_trim: bool,
-    /// Threads; 0: two a CPU, at most eight
+    /// Threads; 0: two per CPU, at most eight
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub threads: u32,
 }
@@ -163,7 +163,7 @@ pub struct VerifyArgs {
     /// The image
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Threads; 0: two a CPU, at most eight
+    /// Threads; 0: two per CPU, at most eight
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub threads: u32,
 }

@@ -15,8 +15,8 @@ use fsage_lab::store::{self, StoreError};
 /// Arguments of `fsage image list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The key is a hash of everything the volume depends on: trials that age alike share one image. Files are whole or
-absent and never change, so images can be brought from another store:
+The key is a hash of everything the volume depends on: trials with the same ageing share one image. Files are complete or
+absent and never change, so images can be copied from another store:
 
   rsync -a --ignore-existing other:store/aging/images/ store/aging/images/")]
 pub struct ListArgs {
@@ -28,9 +28,9 @@ pub struct ListArgs {
 /// Arguments of `fsage image prune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --all it removes what can never be used again: halves of killed runs, and images of another kernel than this
-one. Trials that are done do not need their images; others make them again. Images that this fsage cannot judge, because
-a newer one made them or their kernel is not known, are kept and named, and so are files that no fsage names like that.")]
+Without --all it removes what can never be used again: incomplete images of killed runs, and images made under another
+kernel. Trials that are done do not need their images; others make them again. Images that this fsage cannot judge, because
+a newer one made them or their kernel is not known, are kept and listed, and so are files whose names are not those of images.")]
 pub struct PruneArgs {
     /// The store
     #[arg(value_name = "STORE")]

@@ -8,14 +8,18 @@ pub mod age;
 pub mod clean;
 pub mod compare;
 pub mod completions;
+pub mod crash;
 pub mod disk;
 pub mod doctor;
 pub mod explain;
+pub mod export;
+mod foresight;
 pub mod histogram;
 pub mod image;
 pub mod images;
 pub mod load;
 pub mod measure;
+pub mod price;
 pub mod profile;
 pub mod progress;
 pub mod replay;
@@ -29,6 +33,7 @@ pub mod text;
 pub mod trace;
 pub mod verdict;
 pub mod verify;
+pub mod volume;
 mod workload;
 
 use std::ffi::OsString;
@@ -43,10 +48,10 @@ use terminal::{ColorChoice, Terminal};
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 internal error, 2 usage, 3 missing prerequisite, 4 a trial failed,
-5 damage was found, 6 a gate given with --fail-if fired.
+5 damage was found, 6 a gate given with --fail-if fired, 7 such a gate cannot tell.
 Start with `fsage doctor`, then `sudo fsage run studies/aging.toml --quick`.";
 
-/// A laboratory for Linux file systems: how much slower does age make them, on this device, with evidence.
+/// A laboratory for Linux file systems: measure how much ageing slows them down on a given device.
 #[derive(Debug, Parser)]
 #[command(name = "fsage", version, about, long_about = None, after_help = AFTER_HELP)]
 #[command(max_term_width = 100, propagate_version = true, disable_help_subcommand = true)]
@@ -107,10 +112,19 @@ pub enum Command {
     /// Create and manage virtual disks: any medium, in memory, as a block device
     #[command(subcommand)]
     Disk(disk::DiskCommand),
+    /// Split a real disk into partitions that studies can name
+    #[command(subcommand)]
+    Volume(volume::VolumeCommand),
+    /// Try what survives a power cut: crash states of a load on a virtual disk (needs root)
+    Crash(crash::CrashArgs),
+    /// Compute what the requests of a recorded log would take on other media
+    Price(price::PriceArgs),
     /// Write the report of a store as one HTML file
     Report(report::ReportArgs),
     /// Compare two stores or two selections of trials; can be a gate in CI
     Compare(compare::CompareArgs),
+    /// Write the samples of a store as a table: CSV, Parquet, JSON, OpenMetrics
+    Export(export::ExportArgs),
     /// Release leftovers of an interrupted run, such as mounts and loop devices (needs root)
     Clean(clean::CleanArgs),
     /// Check what this host supports, what is missing, and print the command that installs it
@@ -177,20 +191,36 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Trace(command) => trace::run(&command, terminal),
         Command::Image(command) => image::run(&command, terminal),
         Command::Disk(command) => disk::run(&command, terminal),
+        Command::Volume(command) => volume::run(&command, terminal),
+        Command::Crash(args) => crash::run(&args, terminal),
+        Command::Price(args) => price::run(&args, terminal),
         Command::Report(args) => report::run(&args, terminal),
         Command::Compare(args) => compare::run(&args, terminal),
+        Command::Export(args) => export::run(&args, terminal),
         Command::Clean(args) => clean::run(&args, terminal),
         Command::Doctor(args) => doctor::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
     }
 }
 
+/// Options that had another name once, and what to say of each.
+const RENAMED: [(&str, &str); 4] = [
+    ("--profile", "a study's presets are chosen with '--preset'"),
+    ("--queue", "the queue depth of `fsage disk replay` is given with '--iodepth'"),
+    ("--every", "the interval of `fsage disk stat` is given with '--interval'"),
+    ("--below", "the directory that `fsage trace import` imports is given with '--root'"),
+];
+
 /// Adds the name that a renamed option has now.
 fn with_new_name(mut error: clap::Error) -> clap::Error {
-    let old = |context| error.get(context) == Some(&ContextValue::String("--profile".to_owned()));
-    if error.kind() == ErrorKind::UnknownArgument && old(ContextKind::InvalidArg) {
-        let tip = "a study's presets are chosen with '--preset'".to_owned();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
+    if let Some((_, tip)) = RENAMED.iter().find(|(old, _)| old == given) {
+        // Not an option that only looks alike, such as `--quiet` for `--queue`.
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).to_owned().into()]));
     }
     error
 }

@@ -24,7 +24,7 @@ use fsage_lab::target::{Incoming, Session, Target};
 /// Arguments of `fsage measure`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`fsage measure list` tells the measures. Caches are dropped first; that needs root, as do block requests.
+`fsage measure list` lists the measures. Caches are dropped first; that needs root, as do block requests.
 `create`, `large-file` and `fio` work in a folder of their own that they remove; `append` and `delete` change the
 files that are there, and only do so with --yes-change-files. docs/measures.md says what each number means.
 
@@ -39,10 +39,10 @@ pub struct MeasureArgs {
     /// A directory of a mounted file system
     #[arg(value_name = "PATH")]
     pub path: Option<PathBuf>,
-    /// What choices follow from; the same seed chooses the same files
+    /// Random seed; the same seed chooses the same files
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Change a parameter, such as `reads=500`; may be given again
+    /// Change a parameter, such as `reads=500`; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Unmount PATH, which must be a mount point, and mount it again with the same options first
@@ -152,6 +152,7 @@ fn taken(
         device: None,
         seed: args.seed,
         requests: !args.no_requests,
+        mark: None,
     };
     let result = measure(session, journal, &order, &mut |incoming| {
         if let Incoming::Event(event) = incoming {
@@ -174,7 +175,7 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
             .hint("leave --remount out: caches are dropped anyway")
     };
     let entry =
-        holder.filter(|entry| entry.point == directory).ok_or_else(|| refused("it is no mount point"))?;
+        holder.filter(|entry| entry.point == directory).ok_or_else(|| refused("it is not a mount point"))?;
     if entry.point == Path::new("/") {
         return Err(refused("it is the root of everything"));
     }

@@ -33,7 +33,7 @@ pub struct ProfileArgs {
     /// File to write; `-` is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
-    /// Also take in other file systems mounted below PATH
+    /// Also profile other file systems mounted below PATH
     #[arg(long, alias = "all-file-systems")]
     pub cross_mounts: bool,
     /// Threads that walk the tree; 0: one per CPU

@@ -24,11 +24,11 @@ const STATE_FILE: &str = ".fsage-replay";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The directory should be empty. Every replay of a trace ends in the same digest, whatever the file system,
-unless an operation fails that did not fail when it was recorded; it is the one that `fsage age` printed.
+unless an operation fails that did not fail when it was recorded; it equals the one that `fsage age` printed.
 Operations that failed when they were recorded are left out.
 
-DIR/.fsage-replay keeps how far the replay is, and is removed at its end. After Ctrl-C or kill -9 the same command with
---resume continues at the very operation; after a crash of the host it starts over, and removes nothing but what a replay made.
+DIR/.fsage-replay records the progress and is removed at the end. After Ctrl-C or kill -9 the same command with
+--resume continues at the next operation; after a crash of the host it starts over, and removes nothing but what a replay made.
 
 With --verify the exit code is 5 when an operation, a checkpoint's digest or a byte is not as recorded.
 
@@ -49,10 +49,10 @@ pub struct ReplayArgs {
     /// Compare digests at the trace's checkpoints, and check every byte at the end
     #[arg(long)]
     pub verify: bool,
-    /// Go on with a replay of this trace that was interrupted in DIR, or begin one
+    /// Resume an interrupted replay of this trace in DIR, or start one
     #[arg(long)]
     pub resume: bool,
-    /// Keep how far the replay is in this file, instead of in DIR
+    /// Record the progress in this file instead of in DIR
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
 }

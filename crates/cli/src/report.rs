@@ -19,7 +19,7 @@ pub struct ReportArgs {
     /// A study's store, such as store/aging
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
-    /// Where the page goes [default: STORE/report.html]
+    /// File to write [default: STORE/report.html]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -1,5 +1,6 @@
 //! `fsage run`: a study, trial by trial, with progress.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -7,22 +8,29 @@ use clap::Args;
 use fsage_model::escape;
 use fsage_model::problem::Problem;
 use fsage_model::quantity::as_f64;
+use serde::Serialize;
 
+use super::foresight;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::text;
+use fsage_analysis::report::answer::Answer;
+use fsage_analysis::report::{ReportOptions, answer};
 use fsage_lab::run::{DigestGroup, RunEvent, RunObserver, RunOptions, RunSummary, TrialState, run_study};
+use fsage_lab::store::Reader;
+use fsage_lab::study::Study;
 
 /// Arguments of `fsage run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Running again resumes: complete trials are kept, the others are tried again.
-A study of someone else is like a script: commands under its [driver] run as root, once allowed.
+Treat a study of someone else like a script: commands under its [driver] run as root, once allowed.
 
 Examples:
   sudo fsage run studies/aging.toml --quick
   sudo fsage run studies/aging.toml --set file_system.kind=xfs --set repeats=5
-  fsage run studies/aging.toml --quick --dry-run")]
+  fsage run studies/aging.toml --quick --dry-run
+  sudo fsage run fullness --quick --jobs 2")]
 pub struct RunArgs {
     /// The study's TOML file, or the name of a study that comes with fsage (`fsage study list`)
     #[arg(value_name = "STUDY")]
@@ -39,14 +47,18 @@ pub struct RunArgs {
     /// Where trials are stored [default: store/NAME of the study]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Print every command and write that would be made, and make none; says which safety rule would refuse a
-    /// device (as root; the exit code stays 0)
+    /// Print every command and write without making any, and the safety rule that would refuse a device
+    /// (as root; the exit code stays 0)
     #[arg(long)]
     pub dry_run: bool,
     /// Run the commands that the study brings itself (`[driver]`), as root, and use the files and folders
-    /// that it names outside its own folder: only of an author you trust
+    /// that it names outside its own folder: only if you trust its author
     #[arg(long)]
     pub allow_commands: bool,
+    /// Run so many trials at the same time, each on a processor of its own; more than 1 only for studies whose
+    /// volumes are all virtual disks in model time
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: u32,
     /// Allow this block device, named by the study, to be erased; `PATH=UUID` also the file system of that
     /// UUID on it; may be repeated
     #[arg(long, value_name = "PATH[=UUID]")]
@@ -67,18 +79,47 @@ pub(crate) fn run(args: &RunArgs, terminal: &Terminal) -> Result<u8, Problem> {
         dry_run: args.dry_run,
         erase: args.erase.clone(),
         allow_commands: args.allow_commands,
+        jobs: args.jobs,
     };
-    let mut screen = Screen::new(terminal);
+    let mut screen = Screen::new(terminal, args.jobs);
     let summary = run_study(&options, &mut screen);
     let commands = screen.end();
     let summary = summary?;
     match (terminal.json, args.dry_run) {
         (true, true) => terminal.json(&serde_json::json!({"commands": commands, "summary": summary}))?,
-        (true, false) => terminal.json(&summary)?,
+        (true, false) => {
+            let answer = found(&summary, terminal);
+            terminal.json(&Answered { summary: &summary, answer: answer.as_ref() })?;
+        }
         (false, true) => terminal.result(&one_a_line(&commands))?,
-        (false, false) => terminal.result(&show(&summary, terminal))?,
+        (false, false) => {
+            let answer = found(&summary, terminal);
+            terminal.result(&show(&summary, answer.as_ref(), terminal))?;
+        }
     }
     Ok(summary.exit_code())
+}
+
+/// What `fsage run --json` prints: the summary's fields, and the answer.
+#[derive(Debug, Serialize)]
+struct Answered<'a> {
+    #[serde(flatten)]
+    summary: &'a RunSummary,
+    /// Absent as long as no trial is complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<&'a Answer>,
+}
+
+/// The answer of the store, as its report begins with it. A store that cannot be read is no reason to fail: the
+/// trials are complete.
+fn found(summary: &RunSummary, terminal: &Terminal) -> Option<Answer> {
+    if summary.complete + summary.kept == 0 {
+        return None;
+    }
+    let read = Reader::open(&summary.store)
+        .map_err(|error| error.to_string())
+        .and_then(|reader| answer(&reader, &ReportOptions::default()).map_err(|error| error.to_string()));
+    read.map_err(|error| terminal.warn(&format!("no answer: {error}"))).ok()
 }
 
 /// Each command of a dry run in a line of its own, whatever it holds.
@@ -87,35 +128,39 @@ pub fn one_a_line(commands: &[String]) -> String {
     commands.iter().map(|command| format!("{}\n", escape::line(command))).collect()
 }
 
-/// Shows events as they come.
+/// Shows events as they come: a bar on a terminal, and for each trial one line, when it is over. Warnings are
+/// stored with their trials; here they are counted.
 #[derive(Debug)]
 struct Screen {
     terminal: Terminal,
     progress: Progress,
-    trial: String,
     commands: Vec<String>,
+    /// Trials that run, by position: without `--jobs` one, at 0.
+    running: BTreeMap<usize, Running>,
+}
+
+/// A trial that runs.
+#[derive(Debug, Default)]
+struct Running {
+    /// `3/45`.
+    number: String,
+    /// `ext4, utilisation max 80 %`.
+    label: String,
+    warnings: u64,
 }
 
 impl Screen {
-    fn new(terminal: &Terminal) -> Self {
-        let progress = Progress::new(terminal);
-        Self { terminal: *terminal, progress, trial: String::new(), commands: Vec::new() }
+    /// With several trials at a time there is no bar, which can show only one.
+    fn new(terminal: &Terminal, jobs: u32) -> Self {
+        let terminal = Terminal { live: terminal.live && jobs <= 1, ..*terminal };
+        let (commands, running) = (Vec::new(), BTreeMap::new());
+        Self { terminal, progress: Progress::new(&terminal), commands, running }
     }
 
     /// Takes the bar away; gives the commands of a dry run.
     fn end(self) -> Vec<String> {
         self.progress.finish();
         self.commands
-    }
-
-    fn step(&mut self, name: &str, detail: &str) {
-        if self.terminal.live {
-            self.progress.stage(&format!("[{}] {name}", self.trial));
-        } else if detail.is_empty() {
-            self.progress.stage(&format!("  {name}"));
-        } else {
-            self.progress.stage(&format!("  {name:<9} {detail}"));
-        }
     }
 
     fn planned(&self, event: &RunEvent) {
@@ -141,27 +186,47 @@ impl Screen {
 }
 
 impl RunObserver for Screen {
+    fn study(&mut self, study: &Study) {
+        let unjudged = foresight::unjudged(study);
+        if !unjudged.is_empty() {
+            let (few, all) = (unjudged.len(), study.spec.claim.len());
+            self.progress.line(&format!("{few} of {all} claims cannot be judged as this run is planned:"));
+            foresight::lines(&unjudged)
+                .iter()
+                .for_each(|line| self.progress.line(&format!("  {}", escape::line(line))));
+        }
+    }
+
     fn event(&mut self, event: RunEvent) {
+        self.event_of(0, event);
+    }
+
+    fn event_of(&mut self, position: usize, event: RunEvent) {
         match event {
             RunEvent::Planned { .. } => self.planned(&event),
-            RunEvent::TrialStarted { position, of, trial, label } => {
-                self.trial = format!("{position}/{of}");
-                self.progress.line(&format!("trial {position}/{of}  {label}  ({})", trial.id));
+            RunEvent::TrialStarted { position: number, of, label, .. } => {
+                let number = format!("{number}/{of}");
+                self.running.insert(position, Running { number, label, warnings: 0 });
             }
-            RunEvent::Step { name, detail } => self.step(&name, &detail),
+            // Where there is no bar, steps are in the trial's log only.
+            RunEvent::Step { name, .. } => {
+                let number = self.running.get(&position).map_or("", |trial| trial.number.as_str());
+                if self.terminal.live {
+                    self.progress.stage(&format!("[{number}] {name}"));
+                }
+            }
             RunEvent::Progress { operations, share, rate, eta_s, note, .. } => {
-                self.progress.update(operations, share, rate, eta_s, &note);
+                if self.terminal.live {
+                    self.progress.update(operations, share, rate, eta_s, &note);
+                }
             }
-            RunEvent::Warning { warning } => self.progress.warning(&warning),
+            RunEvent::Warning { warning } => match self.running.get_mut(&position) {
+                Some(trial) => trial.warnings += 1,
+                None => self.progress.warning(&warning),
+            },
             RunEvent::TrialFinished { state, elapsed_ns, error, .. } => {
-                let time = text::duration(as_f64(elapsed_ns));
-                let line = match state {
-                    TrialState::Complete => format!("  complete in {time}"),
-                    TrialState::Failed => format!("  failed after {time}: {error}"),
-                    TrialState::Kept => "  complete from an earlier run".to_owned(),
-                    TrialState::Pending => "  given up".to_owned(),
-                };
-                self.progress.line(&line);
+                let trial = self.running.remove(&position).unwrap_or_default();
+                self.progress.line(&over(&trial, &finished(state, elapsed_ns, &error)));
             }
             RunEvent::DryRun { line } => self.commands.push(line),
             RunEvent::Note { text } => self.progress.line(&text),
@@ -169,7 +234,27 @@ impl RunObserver for Screen {
     }
 }
 
-fn show(summary: &RunSummary, terminal: &Terminal) -> String {
+/// The line of a trial that is over.
+fn over(trial: &Running, end: &str) -> String {
+    let warnings = match trial.warnings {
+        0 => String::new(),
+        number => format!(", {}", text::plural(number, "warning", "warnings")),
+    };
+    format!("trial {}  {}  {end}{warnings}", trial.number, trial.label)
+}
+
+/// How a trial ended.
+fn finished(state: TrialState, elapsed_ns: u64, error: &str) -> String {
+    let time = text::duration(as_f64(elapsed_ns));
+    match state {
+        TrialState::Complete => format!("complete in {time}"),
+        TrialState::Failed => format!("failed after {time}: {error}"),
+        TrialState::Kept => "complete from an earlier run".to_owned(),
+        TrialState::Pending => "given up".to_owned(),
+    }
+}
+
+fn show(summary: &RunSummary, answer: Option<&Answer>, terminal: &Terminal) -> String {
     let mut text = format!(
         "{} {}\n\n",
         terminal.bold(&escape::line(&format!("study {}", summary.study))),
@@ -197,11 +282,33 @@ fn show(summary: &RunSummary, terminal: &Terminal) -> String {
         None if summary.failed > 0 => writeln!(text, "\nRun the same command again to retry what failed."),
         None => Ok(()),
     };
+    if let Some(answer) = answer {
+        text.push_str(&answered(answer, terminal));
+    }
     if summary.complete + summary.kept > 0 {
         let _ = writeln!(text, "\nNext: fsage report {}", summary.store.display());
     }
     text
 }
+
+/// The answer, in the words of the report, and the warnings that it stands under.
+fn answered(answer: &Answer, terminal: &Terminal) -> String {
+    let mut text = String::new();
+    let lines = answer.lines();
+    if !lines.is_empty() {
+        let _ = writeln!(text, "\n{}", terminal.bold("Answer"));
+    }
+    for line in lines {
+        let _ = writeln!(text, "  {}", escape::line(&line));
+    }
+    if let Some(line) = answer.warning_line() {
+        let _ = writeln!(text, "\n{}", escape::line(&line));
+    }
+    text
+}
+
+/// Groups that agree are listed one by one up to this number.
+const LISTED: usize = 3;
 
 /// Whether the same seed left the same logical tree on every file system.
 fn digests(groups: &[DigestGroup], terminal: &Terminal) -> String {
@@ -211,7 +318,7 @@ fn digests(groups: &[DigestGroup], terminal: &Terminal) -> String {
     let agreeing = groups.iter().filter(|g| g.agree).count();
     let mut text =
         format!("\n  Same operations, same logical tree: {agreeing} of {} groups agree.\n", groups.len());
-    for group in groups {
+    for group in groups.iter().filter(|group| !group.agree || groups.len() <= LISTED) {
         let mark =
             if group.agree { terminal.paint("32", "same") } else { terminal.paint("1;31", "DIFFERENT") };
         let cell = if group.cell.is_empty() { String::new() } else { format!("{}, ", group.cell) };
@@ -230,9 +337,10 @@ fn digests(groups: &[DigestGroup], terminal: &Terminal) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fsage_analysis::report::answer::{VerdictCount, WarningCount};
+
     use super::*;
     use crate::terminal::ColorChoice;
-    use std::collections::BTreeMap;
 
     #[test]
     fn the_summary_names_failures_digests_and_the_next_step() {
@@ -257,9 +365,25 @@ mod tests {
             interrupted_by: Some(2),
             elapsed_ns: 1_500_000_000,
         };
-        let text = show(&summary, &terminal);
+        let text = show(&summary, None, &terminal);
         assert!(text.starts_with("study s in 1.50 s\n"));
         assert!(text.contains("DIFFERENT  age: ext4, xfs") && text.contains("xfs      bb"));
         assert!(text.contains("again to resume") && text.ends_with("Next: fsage report store/s\n"));
+        let answer = Answer {
+            verdicts: vec![VerdictCount { verdict: "holds", count: 1 }],
+            warnings: vec![WarningCount { kind: "clock".to_owned(), warnings: 4, trials: 2 }],
+            trials: 3,
+            ..Answer::default()
+        };
+        let text = show(&summary, Some(&answer), &terminal);
+        let end = "\nAnswer\n  1 published finding: 1 holds.\n\nWarnings: clock in 2 of 3 trials.\n\nNext: fsage report store/s\n";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn a_trial_is_one_line_however_much_happens_in_it() {
+        let trial = Running { number: "3/45".to_owned(), label: "ext4, repeat 1".to_owned(), warnings: 2 };
+        let line = over(&trial, &finished(TrialState::Complete, 3_400_000_000, ""));
+        assert_eq!(line, "trial 3/45  ext4, repeat 1  complete in 3.40 s, 2 warnings");
     }
 }

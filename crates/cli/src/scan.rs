@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use fsage_model::escape;
-use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary};
-use fsage_model::problem::{EXIT_OK, Problem};
+use fsage_model::layout::{FreeSpace, FreeSpaceMethod, LayoutSummary, SizeHistogram};
+use fsage_model::problem::{EXIT_INTERNAL, EXIT_OK, Problem};
 use fsage_model::protocol::{Scanned, Usage, call};
 use fsage_model::quantity::{as_f64, share};
 use serde::Serialize;
@@ -24,7 +24,7 @@ const WORST: usize = 8;
 /// Arguments of `fsage scan`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Own files need no root; the files of others and the free-space map do.
+Your own files need no root; files of others and the free-space map do.
 The verdict's thresholds are in docs/scan.md.
 
 Examples:
@@ -41,7 +41,7 @@ pub struct ScanArgs {
     /// Also scan other file systems mounted below PATH
     #[arg(long)]
     pub cross_mounts: bool,
-    /// Stay on the file system of PATH, as without any option
+    /// Stay on the file system of PATH (the default)
     #[arg(long, short = 'x', conflicts_with = "cross_mounts")]
     pub one_file_system: bool,
 }
@@ -84,11 +84,26 @@ pub(crate) fn run(args: &ScanArgs, terminal: &Terminal) -> Result<u8, Problem> {
         terminal.note(&format!("note: the free space is not shown: {}", report.free_space_unknown));
     }
     if terminal.json {
-        terminal.json(&report)?;
+        terminal.json(&with_bounds(&report)?)?;
     } else {
         terminal.result(&show(&report, &args.path, terminal))?;
     }
     Ok(EXIT_OK)
+}
+
+/// The report as JSON, with the bounds of each histogram's buckets beside what they hold: sizes from
+/// `from_bytes` to below `below_bytes`.
+fn with_bounds(report: &ScanReport) -> Result<serde_json::Value, Problem> {
+    let mut json = serde_json::to_value(report)
+        .map_err(|error| Problem::new(EXIT_INTERNAL, "cannot write the result as JSON").because(&error))?;
+    for histogram in ["/layout/extent_histogram", "/layout/file_histogram", "/free_space/histogram"] {
+        let Some(histogram) = json.pointer_mut(histogram) else { continue };
+        let buckets = histogram.get("count").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
+        let (from, below): (Vec<u64>, Vec<u64>) = (0..buckets).map(SizeHistogram::bounds).unzip();
+        histogram["from_bytes"] = from.into();
+        histogram["below_bytes"] = below.into();
+    }
+    Ok(json)
 }
 
 fn scan(session: &mut Session, directory: &Path, args: &ScanArgs) -> Result<ScanReport, Problem> {

@@ -1,11 +1,13 @@
 //! `fsage study`: study files without running them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 
+use super::foresight;
 use super::terminal::Terminal;
 use fsage_lab::study::{self, Consent, StudyCheck};
 
@@ -36,7 +38,7 @@ pub struct CheckArgs {
     #[arg(value_name = "STUDY", required = true)]
     pub studies: Vec<PathBuf>,
 
-    /// Read what the studies name outside their own folders
+    /// Allow reading files and folders that the studies name outside their own folders
     #[arg(long)]
     pub allow_commands: bool,
 }
@@ -67,9 +69,11 @@ fn check(args: &CheckArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let mut code = EXIT_OK;
     let mut found = Vec::new();
     for path in &args.studies {
-        match study::check(path, consent) {
+        match study::check(path, consent, &foresight::unjudged) {
             Ok(check) if terminal.json => found.push(check),
-            Ok(check) => terminal.result(&format!("{}: {}\n", path.display(), words(&check)))?,
+            Ok(check) => {
+                terminal.result(&format!("{}: {}\n{}", path.display(), words(&check), unjudged(&check)))?
+            }
             Err(error) => {
                 let problem = Problem::from(error);
                 terminal.error(&problem);
@@ -87,6 +91,16 @@ fn words(check: &StudyCheck) -> String {
     let trials: Vec<String> =
         check.trials.iter().map(|(preset, trials)| format!("{} {trials}", escape::line(preset))).collect();
     format!("ok, trials: {}; {} of {} claims are checked", trials.join(", "), check.claims.0, check.claims.1)
+}
+
+/// Lines on the claims that a preset cannot judge, before hours are spent on it.
+fn unjudged(check: &StudyCheck) -> String {
+    let of = |(preset, claims): (&String, &BTreeMap<String, String>)| {
+        let head = format!("  {} cannot judge {} of the claims:\n", escape::line(preset), claims.len());
+        let lines = foresight::lines(claims);
+        lines.iter().fold(head, |out, line| format!("{out}    {}\n", escape::line(line)))
+    };
+    check.unjudged.iter().map(of).collect()
 }
 
 fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> {

@@ -25,11 +25,11 @@ const OUTPUT_BYTES: usize = 1 << 16;
 /// What to do with traces.
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
-    /// What a trace holds: operations by kind, threads, time, failures, digest
+    /// Summarise a trace: operations by kind, threads, time, failures, digest
     Info(InfoArgs),
     /// Show operations, one per line
     Show(ShowArgs),
-    /// Make a trace of what strace or fio recorded, or of CSV
+    /// Convert a recording of strace or fio, or CSV, to a trace
     Import(exchange::ImportArgs),
     /// Write a trace as an iolog of fio, or as CSV
     Export(exchange::ExportArgs),
@@ -54,13 +54,13 @@ pub struct ShowArgs {
     /// The trace
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// Begin with this number, from 0
+    /// First operation to show, counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub from: u64,
-    /// At most so many
+    /// Show at most N operations
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
-    /// Only these kinds
+    /// Show only these kinds
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind)]
     pub kind: Vec<OperationKind>,
 }

@@ -21,8 +21,10 @@ const UNWRITTEN: &str = "unwritten: `fsage age --write-mode fast` was stopped or
 
 /// Arguments of `fsage verify`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exits with 5 when a block is not what it must be. Files that fsage did not write \
-                        are counted, not judged.")]
+#[command(
+    after_help = "Exits with 5 when a block differs from what was written. Files that fsage did not write \
+                        are counted, not checked."
+)]
 pub struct VerifyArgs {
     /// A directory that `fsage age` or `fsage replay` worked in
     #[arg(value_name = "DIR")]

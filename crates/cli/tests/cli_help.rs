@@ -23,8 +23,11 @@ fn every_command_has_help() {
         "verify",
         "image",
         "replay",
+        "volume",
+        "price",
         "report",
         "compare",
+        "export",
         "clean",
         "doctor",
         "completions",
@@ -85,6 +88,35 @@ fn mistakes_are_usage_errors_with_a_way_out() {
         assert_eq!(run.stdout, "", "{name}");
         insta::assert_snapshot!(*name, run.text());
     }
+}
+
+#[test]
+fn old_names_of_options_are_refused_with_the_new_one() {
+    for (old, new, arguments) in [
+        ("--queue", "--iodepth", &["disk", "replay", "x.log", "--model", "ssd", "--queue", "4"][..]),
+        ("--every", "--interval", &["disk", "stat", "x", "--every", "1"]),
+        ("--below", "--root", &["trace", "import", "--from", "csv", "x", "-o", "y", "--below", "/z"]),
+    ] {
+        let run = fsage(arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
+        assert!(run.stderr.contains(&format!("unexpected argument '{old}'")), "{}", run.stderr);
+        assert!(run.stderr.contains(&format!("is given with '{new}'")), "{}", run.stderr);
+        let json = fsage(&[arguments, &["--json"]].concat()).error_object();
+        assert!(json["hint"].as_str().unwrap().contains(new), "{json}");
+        let help = fsage(&[&arguments[..2], &["--help"]].concat()).stdout;
+        assert!(help.contains(new) && !help.contains(&format!("{old} ")), "{help}");
+    }
+}
+
+#[test]
+fn an_export_of_nothing_or_in_no_format_is_a_usage_error() {
+    let format = fsage(&["export", "/nonexistent", "--format", "xlsx"]);
+    assert_eq!((format.code, format.stdout.as_str()), (2, ""), "{format:?}");
+    assert!(format.stderr.contains("csv, parquet, json, openmetrics"), "{}", format.stderr);
+    let store = fsage(&["export", "/nonexistent", "--format", "csv"]);
+    assert_eq!((store.code, store.stdout.as_str()), (2, ""), "{store:?}");
+    assert!(store.stderr.contains("is not a store") && store.stderr.contains("hint:"), "{}", store.stderr);
+    assert_eq!(fsage(&["export"]).code, 2);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn a_volume_is_measured_and_stays_as_it_was() {
     } else {
         refused
     };
-    assert!(run.code == 2 && run.stderr.contains("it is no mount point"), "{run:?}");
+    assert!(run.code == 2 && run.stderr.contains("it is not a mount point"), "{run:?}");
 }
 
 #[test]

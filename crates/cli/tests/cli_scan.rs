@@ -38,6 +38,21 @@ fn a_fragmented_file_is_found_and_named() {
     assert_eq!(report["file_system"], "ext4");
     assert_eq!(report["free_space"]["method"], "getfsmap");
     assert_eq!(report["free_space_unknown"], "");
+    for histogram in ["/layout/extent_histogram", "/layout/file_histogram", "/free_space/histogram"] {
+        let of = |key: &str| -> Vec<u64> {
+            serde_json::from_value(report.pointer(histogram).unwrap()[key].clone()).unwrap()
+        };
+        let (count, bytes, from, below) = (of("count"), of("bytes"), of("from_bytes"), of("below_bytes"));
+        assert!(count.iter().sum::<u64>() > 0, "{histogram}");
+        assert_eq!((from.len(), below.len()), (count.len(), count.len()), "{histogram}");
+        for bucket in 0..count.len() {
+            // What is in a bucket lies within its bounds.
+            let (least, most) = (count[bucket] * from[bucket], count[bucket] * below[bucket]);
+            let fits = least <= bytes[bucket] && (bytes[bucket] < most || count[bucket] == 0);
+            assert!(fits, "{histogram}: bucket {bucket} of {report}");
+        }
+        assert!(from[0] == 0 && from[1..] == below[..below.len() - 1], "{histogram}: no gap");
+    }
     assert!(report["verdict"]["sentences"].as_array().unwrap().len() == 2);
 
     let text = fsage(&["scan", &mounted.join("tree")]);

@@ -56,7 +56,7 @@ fn what_strace_wrote_is_imported_looked_at_replayed_and_exported() {
         &sample("strace-full.txt"),
         "-o",
         &trace,
-        "--below",
+        "--root",
         "/mnt/t",
     ]);
     assert_eq!(run.code, 0, "{run:?}");
@@ -117,7 +117,7 @@ fn a_script_is_recorded_imported_and_replayed() {
     let trace = text(&folder.path().join("trace"));
     let below = text(&work.canonicalize().unwrap());
     let report =
-        fsage(&["trace", "import", "--from", "strace", &log, "-o", &trace, "--below", &below, "--json"]);
+        fsage(&["trace", "import", "--from", "strace", &log, "-o", &trace, "--root", &below, "--json"]);
     let report = report.result();
     assert_eq!(report["prelude"], 1, "{report}");
     let replayed = replay(folder.path(), &trace);

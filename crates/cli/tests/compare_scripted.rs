@@ -148,17 +148,25 @@ fn a_slowdown_of_ten_per_cent_is_found_and_stops_the_gate() {
     let folder = tempfile::tempdir().unwrap();
     let a = store(folder.path(), "a", 1, 1.0);
     let b = store(folder.path(), "b", 2, 1.1);
-    let run = fsage(&["compare", &a, &b, "--json", "--fail-if", "latency > 1.04"]);
+    let gate = "latency.read.mean_ns > 1.02";
+    let run = fsage(&["compare", &a, &b, "--json", "--fail-if", gate]);
     assert_eq!(run.code, 6, "{run:?}");
     let result: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(result["version"], 4);
     let rows = result["rows"].as_array().unwrap();
     let latencies: Vec<_> =
         rows.iter().filter(|row| row["metric"].as_str().unwrap().starts_with("latency.")).collect();
     assert_eq!(latencies.len(), 25);
     let worse = latencies.iter().filter(|row| row["finding"] == "worse").count();
-    assert!(worse >= 23, "{worse} of 25 are worse");
-    assert!(latencies.iter().all(|row| row["finding"] != "better"));
-    assert!(result["fired"].as_array().unwrap().len() >= 20);
+    assert!(worse >= 22, "{worse} of 25 are worse");
+    assert!(latencies.iter().all(|row| row["finding"] != "better" && row["units"] == 6));
+    assert_eq!(result["fired"][0]["metric"], "latency.read.mean_ns");
+    assert_eq!(result["gates"][0]["family"], 1);
+    assert!(result["gates"][0]["detectable"].as_f64().unwrap() > 1.0);
+    assert!(
+        run.stderr.contains(&format!("gate `{gate}` fires with 80 % probability on a change of ")),
+        "{run:?}"
+    );
 
     let page = folder.path().join("page.html");
     let run = fsage(&["compare", &a, &b, "--metric", "latency.read.mean_ns", "-o", page.to_str().unwrap()]);
@@ -173,25 +181,33 @@ fn a_slowdown_of_ten_per_cent_is_found_and_stops_the_gate() {
 }
 
 #[test]
-fn a_gate_on_one_trial_a_side_warns_that_it_cannot_be_tested() {
+fn a_gate_that_cannot_tell_has_its_own_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let a = store_of(1, folder.path(), "a", 1, 1.0);
     let b = store_of(1, folder.path(), "b", 2, 1.5);
     let gate = "latency.read.mean_ns > 1.10";
     let run = fsage(&["compare", &a, &b, "--json", "--fail-if", gate]);
-    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(run.code, 7, "{run:?}");
     assert!(
-        run.stderr.contains(&format!("warning: gate `{gate}` cannot be tested: one trial per side")),
+        run.stderr.contains(&format!("warning: gate `{gate}` cannot tell: one trial per side")),
         "{run:?}"
     );
     let result: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(result["gates"][0]["tested"], false);
-    assert_eq!(result["gates"][0]["untestable"][0]["metric"], "latency.read.mean_ns");
+    assert_eq!(result["gates"][0]["cannot_tell"][0]["metric"], "latency.read.mean_ns");
+
+    // Too few repeats for the limit, and enough of them for a wider one.
+    let (c, d) = (store_of(3, folder.path(), "c", 5, 1.0), store_of(3, folder.path(), "d", 6, 1.0));
+    let run = fsage(&["compare", &c, &d, "--fail-if", "latency.read.mean_ns > 1.001"]);
+    assert_eq!(run.code, 7, "{run:?}");
+    assert!(run.stderr.contains("the smallest change that fires it with 80 % probability is "), "{run:?}");
+    let run = fsage(&["compare", &c, &d, "--fail-if", "latency.read.mean_ns > 2.0"]);
+    assert_eq!(run.code, 0, "{run:?}");
 
     let more = store(folder.path(), "more", 3, 1.5);
     let run = fsage(&["compare", &store(folder.path(), "base", 4, 1.0), &more, "--json", "--fail-if", gate]);
     assert_eq!(run.code, 6, "{run:?}");
-    assert!(!run.stderr.contains("cannot be tested"), "{run:?}");
+    assert!(!run.stderr.contains("cannot tell"), "{run:?}");
     let result: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(result["gates"][0]["tested"], true);
 }
@@ -239,6 +255,7 @@ fn mistakes_have_a_way_out() {
     assert_eq!(hint(&[&a, &a, "--metric", "latency.raed.mean_ns"]), "did you mean `latency.read.mean_ns`?");
     assert!(hint(&[&a, &a, "--fail-if", "latency is 3"]).contains("gate"));
     assert!(hint(&[&a, &a, "--fail-if", "grep > 1.1"]).starts_with("both have "));
+    // Without any spread the ratio is known to be 1, whatever the limit.
     let run = fsage(&["compare", &a, &a, "--fail-if", "latency > 1.0"]);
     assert_eq!(run.code, 0, "a store against itself: {run:?}");
     assert!(run.stdout.contains("the same in every trial"), "{}", run.stdout);

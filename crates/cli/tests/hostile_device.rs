@@ -309,7 +309,8 @@ fn what_was_not_taken_or_is_another_by_now_is_not_touched() {
     let _unmounted = Unmounted(point.clone());
     let setting = PathBuf::from(format!("/sys/block/{name}/queue/read_ahead_kb"));
     let (file_system, options) = ("ext4".to_owned(), Vec::new());
-    let mount = call::Mount { device: device.clone(), point: point.clone(), file_system, options };
+    let mount =
+        call::Mount { device: device.clone(), point: point.clone(), file_system, options, afresh: false };
     let restore = call::ImageRestore { file: file.clone(), device: device.clone(), trim: true, threads: 1 };
     for said in [
         refusal(&mut rig, mkfs(&device)),
@@ -391,7 +392,7 @@ fn what_others_mounted_over_ours_stays() {
     let leases = rig.lease_mount();
     let (point, file_system) = (rig.point.clone(), "ext4".to_owned());
     let device = device.clone();
-    rig.call(call::Mount { device, point: point.clone(), file_system, options: Vec::new() });
+    rig.call(call::Mount { device, point: point.clone(), file_system, options: Vec::new(), afresh: false });
     run(&["mount", "-t", "tmpfs", "-o", "size=1m", "theirs", point.to_str().unwrap()]);
     std::fs::write(point.join("precious"), "precious").unwrap();
     let said = refusal(&mut rig, call::Unmount { point: point.clone() });

@@ -152,6 +152,24 @@ fn records_that_are_links_pipes_or_devices_are_damaged_and_not_read() {
 }
 
 #[test]
+fn a_request_log_of_a_store_that_is_a_link_is_not_read() {
+    let (folder, store) = kept_store();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "root:$y$hash:20000::::::\n").unwrap();
+    let plan = std::fs::read_to_string(store.join("plan.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    for trial in value["trials"].as_array().unwrap() {
+        let own = store.join("trials").join(trial["id"].as_str().unwrap());
+        symlink(&secret, own.join("requests.log")).unwrap();
+    }
+    let named = ["price", store.to_str().unwrap(), "--medium", "hdd-10k", "--recorded-on", "hdd-7200"];
+    let run = fsage(&named);
+    assert_ne!(run.code, 0, "{run:?}");
+    assert!(run.stderr.contains("symbolic link"), "{run:?}");
+    assert!(!format!("{run:?}").contains("$y$"), "{run:?}");
+}
+
+#[test]
 fn a_plan_cannot_name_what_is_outside_its_store() {
     let (folder, store) = kept_store();
     let plan = std::fs::read_to_string(store.join("plan.json")).unwrap();

@@ -85,6 +85,25 @@ fn paths_outside_of_a_studys_folder_need_consent() {
     assert!(dry.code == 0 && dry.stdout.contains("# a path outside the study's folder"), "{dry:?}");
 }
 
+/// fsage quotes the line of a job file that it does not understand, and root may read what others may not.
+#[test]
+fn the_job_file_of_a_measure_needs_consent_too() {
+    let study = Study::new();
+    let shipped = include_str!("../../../studies/aging.toml");
+    let job = "job = \"many-small-files\"";
+    assert!(shipped.contains(job));
+    std::fs::write(&study.path, shipped.replace(job, "job = \"/etc/shadow\"")).unwrap();
+    let run = study.run(&[]);
+    assert!(run.code == 2 && run.stderr.contains("/etc/shadow") && run.stderr.contains("--set"), "{run:?}");
+    assert!(!study.folder.path().join("store").exists(), "nothing is taken before");
+    // One beside the study is its own.
+    let own = Path::new(&study.path).with_file_name("own.fio");
+    std::fs::write(&own, "[a]\nrw=randread\nsize=1m\n").unwrap();
+    std::fs::write(&study.path, shipped.replace(job, &format!("job = \"{}\"", own.display()))).unwrap();
+    let dry = study.run(&["--dry-run"]);
+    assert!(dry.code == 0 && !dry.stdout.contains("# a path outside"), "{dry:?}");
+}
+
 #[test]
 fn a_study_of_ours_and_one_without_commands_need_nothing() {
     let folder = tempfile::tempdir().unwrap();

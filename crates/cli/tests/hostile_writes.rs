@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use cli_support::{FSAGE, Run, root};
 use fsage_engine::disk::Clock;
-use fsage_engine::executor::{Executor, ExecutorOptions};
+use fsage_engine::executor::{Executor, ExecutorOptions, WriteBack};
 use fsage_lab::lease::Journal;
 use fsage_lab::lease::record::Lease;
 use fsage_model::load::WriteMode;
@@ -377,8 +377,12 @@ fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
     let open = std::fs::File::open(folder.path()).unwrap();
     let (done, doing) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let options =
-            ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
+        let options = ExecutorOptions {
+            write_mode: WriteMode::Buffered,
+            in_place: true,
+            open_directories: 8,
+            write_back: WriteBack::Kernel,
+        };
         let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
         let place = DirectoryEntry { directory: 0, name: 1 };
         let action = Action::Create { length: 4096 };

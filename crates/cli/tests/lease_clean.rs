@@ -51,7 +51,10 @@ fn take_everything(store: &Path, journal: &mut Journal, session: &mut Session) -
     ask(session, call::MakeMountPoint { point: point.clone() });
     journal.take(Lease::Mount { point: point.clone() }).unwrap();
     let options = vec!["noatime".to_owned()];
-    ask(session, call::Mount { device, point: point.clone(), file_system: "ext4".to_owned(), options });
+    ask(
+        session,
+        call::Mount { device, point: point.clone(), file_system: "ext4".to_owned(), options, afresh: false },
+    );
     std::fs::write(point.join("file"), "data").unwrap();
     point
 }

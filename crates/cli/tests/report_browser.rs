@@ -327,3 +327,114 @@ fn it_prints() {
     let pdf = fs::read(&paper).unwrap();
     assert!(pdf.starts_with(b"%PDF") && pdf.len() > 100_000, "{} bytes", pdf.len());
 }
+
+/// The accessibility checker (`data/axe/README.md`).
+const AXE: &str = include_str!("data/axe/axe.min.js");
+
+/// Runs it over the whole page once every chart is drawn.
+const CHECK: &str = r#"<script>
+addEventListener("load", () => setTimeout(async () => {
+  document.querySelectorAll("figure.chart").forEach(fsage.draw);
+  document.querySelectorAll("details").forEach((details) => { details.open = true; });
+  const { violations, passes } = await axe.run(document, { resultTypes: ["violations"] });
+  const serious = violations.filter((v) => ["serious", "critical"].includes(v.impact));
+  const told = serious.map((v) => `${v.id} ${v.nodes.length}: ${v.nodes.slice(0, 3).map((n) => `${n.target} ${n.any[0]?.message ?? ""}`).join(" | ")}`);
+  document.body.dataset.axe = `${passes.length > 10 ? "checked" : "not checked"}: ${told.join("; ")}.`;
+}, 3000));
+</script></body>"#;
+
+#[test]
+fn no_serious_fault_of_accessibility() {
+    let Some(browser) = browser() else {
+        skip::skip("no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let size = Size { ticks: 120, probes: 20, repeats: 3, ..Size::QUICK };
+    let page = write_page(folder.path(), &sample::trials(size));
+    let html = fs::read_to_string(&page).unwrap();
+    for (theme, width) in [("light", 1400), ("dark", 390)] {
+        fs::write(&page, &html).unwrap();
+        let theme = format!("<script>document.documentElement.dataset.theme = \"{theme}\";</script>");
+        with_script(&page, &format!("{theme}<script>{AXE}</script>{CHECK}"));
+        let window = format!("--window-size={width},3000");
+        let output =
+            open(&browser, folder.path(), &page, &[&window, "--virtual-time-budget=30000", "--dump-dom"]);
+        let dom = String::from_utf8_lossy(&output.stdout);
+        let (_, found) = dom.split_once("data-axe=\"").unwrap_or_else(|| panic!("{:?}", console(&output)));
+        let found = found.split('"').next().unwrap_or_default();
+        assert_eq!(found, "checked: .", "{width} px, {theme}");
+    }
+}
+
+/// Makes the window narrow and wide again; says what the heat maps and the first chart drew each time.
+const NARROW_AND_BACK: &str = r##"<script>
+addEventListener("load", () => setTimeout(() => {
+  const resize = (width) => {
+    Object.defineProperty(window, "innerWidth", { value: width, configurable: true });
+    dispatchEvent(new Event("resize"));
+  };
+  const drawn = () => {
+    const maps = [...document.querySelectorAll("#free-chart .heatmaplayer image")];
+    const seen = maps.filter((map) => map.width.baseVal.value > 0 && map.height.baseVal.value > 0);
+    return `${seen.length} of ${maps.length} maps, ${document.querySelectorAll("#answer-chart .scatterlayer .point").length > 0}`;
+  };
+  document.querySelectorAll("figure.chart").forEach(fsage.draw);
+  const said = [drawn()];
+  for (const width of [600, 1400]) { resize(width); said.push(drawn()); }
+  document.body.dataset.drew = said.join("; ");
+}, 2000));
+</script></body>"##;
+
+#[test]
+fn a_window_made_narrow_keeps_its_heat_maps() {
+    let Some(browser) = browser() else {
+        skip::skip("no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(folder.path(), &sample::trials(Size { ticks: 120, probes: 20, ..Size::QUICK }));
+    with_script(&page, NARROW_AND_BACK);
+    let output = open(&browser, folder.path(), &page, &["--window-size=1400,3000", "--dump-dom"]);
+    assert_eq!(console(&output), Vec::<String>::new());
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let (_, drew) = dom.split_once("data-drew=\"").unwrap();
+    let drew = drew.split('"').next().unwrap_or_default();
+    assert_eq!(drew, "2 of 2 maps, true; 2 of 2 maps, true; 2 of 2 maps, true");
+}
+
+/// Ticks of axes of ratios of every span: how near their labels come, in pixels.
+const TICKS: &str = r#"<script>
+addEventListener("load", () => {
+  let nearest = Infinity, fewest = Infinity;
+  for (const width of [150, 300, 800]) for (const low of [0.01, 0.5, 0.9, 0.999]) for (const high of [1.001, 1.3, 4, 90, 5000]) {
+    const axis = fsage.ratios([low, high], width);
+    const at = (v) => ((Math.log10(v) - axis.range[0]) / (axis.range[1] - axis.range[0])) * width;
+    axis.tickvals.forEach((v, i) => { if (i) nearest = Math.min(nearest, at(v) - at(axis.tickvals[i - 1]) - 7 * axis.ticktext[i].length); });
+    fewest = Math.min(fewest, axis.tickvals.length);
+  }
+  document.body.dataset.ticks = `${nearest >= 15 ? "apart" : nearest}, ${fewest >= 1 ? "some" : "none"}`;
+});
+</script></body>"#;
+
+#[test]
+fn labels_of_ratios_do_not_touch() {
+    let Some(browser) = browser() else {
+        skip::skip("no chromium in PATH");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(
+        folder.path(),
+        &[sample::trial("ext4", 0.8, 0, Size { ticks: 2, probes: 1, ..Size::QUICK })],
+    );
+    with_script(&page, TICKS);
+    let output = open(&browser, folder.path(), &page, &["--window-size=1400,3000", "--dump-dom"]);
+    let dom = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        dom.contains("data-ticks=\"apart, some\""),
+        "{:?} {:?}",
+        console(&output),
+        dom.split_once("data-ticks=").map(|(_, rest)| &rest[..60])
+    );
+}

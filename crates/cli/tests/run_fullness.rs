@@ -57,7 +57,20 @@ fn the_quick_study_answers_every_finding() {
         assert!(*ratio > 1.1, "{cell:?}: {ratio}");
     }
     let page = lab.report();
-    for words in ["Of the published findings", "takes", "as long again when full", "lockstep-read-chart"] {
+    for words in ["lockstep-read-chart", "answer-chart", "published findings: "] {
         assert!(page.contains(words), "{words}");
+    }
+    // The terminal ends with the sentences that the page begins with: one for each file system and medium.
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let sentences: Vec<&str> =
+        printed.lines().filter(|line| line.contains("In this run, use made reading all files on")).collect();
+    assert_eq!(sentences.len(), 6, "{printed}");
+    for medium in ["a 7,200 rpm hard disk (model hdd-7200)", "an SSD (model ssd)"] {
+        assert_eq!(sentences.iter().filter(|line| line.contains(medium)).count(), 3, "{printed}");
+    }
+    for sentence in sentences {
+        let (before, _) = sentence.trim().split_once(" on a").unwrap();
+        let bare = page.replace("<b>", "").replace("</b>", "");
+        assert!(bare.contains(before), "{before}");
     }
 }

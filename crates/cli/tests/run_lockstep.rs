@@ -1,6 +1,10 @@
 //! Volumes driven in lock-step, on virtual disks and on loop files.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails the test, and it says how far apart times are"
+)]
 
 mod lab;
 mod support;
@@ -9,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fsage_lab::store::Store;
-use fsage_model::lockstep::Round;
+use fsage_model::lockstep::{Round, VolumeRound};
 use fsage_model::quantity::share;
 use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus};
 use fsage_model::warning::WarningKind;
@@ -115,7 +119,7 @@ fn a_full_and_an_empty_volume_go_through_the_same_states() {
         "lockstep-write-chart",
         "lockstep-free-chart",
         "full ÷ empty",
-        "as long again when full",
+        "writing when full is",
         "Where the worst files lie",
         "xfs · empty",
         "The worst directory: ",
@@ -187,6 +191,123 @@ fn loop_files_are_timed_by_the_wall_and_a_kill_leaves_nothing() {
     let (_, rounds, _) = stage(&trials[0]);
     assert!(rounds.iter().flat_map(|round| &round.volumes).all(|volume| !volume.model_time));
     assert!(samples(&trials[0], "full.write").iter().all(|cost| *cost > 0.0));
+    // Nothing of a volume was left to be done when its turn was over.
+    assert!(
+        trials[0].warnings.iter().all(|one| one.kind != WarningKind::StillBusy),
+        "{:?}",
+        trials[0].warnings
+    );
+}
+
+/// Runs it and kills it as soon as there is a checkpoint after this round.
+fn killed_after(lab: &Lab, set: &[&str], round: u64) {
+    let mut victim = lab.command(set).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    let kept = || {
+        let trials = std::fs::read_dir(lab.store().join("checkpoints")).ok()?;
+        let text = std::fs::read(trials.flatten().next()?.path().join("checkpoint.json")).ok()?;
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap()["round"].as_u64()
+    };
+    while kept() != Some(round) {
+        assert!(started.elapsed() < Duration::from_secs(300), "no checkpoint after round {round}");
+        assert_eq!(victim.try_wait().unwrap(), None, "it ended by itself");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
+/// What went by on the disks in each round, and what each look measured: model times, in one order.
+fn model_times(trial: &TrialRecord) -> Vec<(String, f64)> {
+    let (_, rounds, _) = stage(trial);
+    let of = |round: &Round| {
+        let costs = round.volumes.iter().map(|volume| volume.write.elapsed_ns);
+        costs.map(|ns| (format!("round {}", round.round), share(ns, 1))).collect::<Vec<_>>()
+    };
+    let rounds = rounds.iter().flat_map(of);
+    let names = ["full.grep", "empty.grep", "unaged.grep", "full.write", "empty.write"];
+    let metrics = names
+        .iter()
+        .flat_map(|name| samples(trial, name).iter().map(move |value| ((*name).to_owned(), *value)));
+    rounds.chain(metrics).collect()
+}
+
+#[test]
+fn a_killed_run_continues_from_its_last_look_and_ends_as_if_nothing_had_been() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let set = ["matrix.\"file_system.kind\"=[\"ext4\"]", "deterministic=true"];
+    let whole = Lab::new(STUDY);
+    let (code, stderr) = whole.run(&set);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!whole.store().join("checkpoints").exists());
+    let lab = Lab::new(STUDY);
+    killed_after(&lab, &set, 2);
+    let (code, stderr) = lab.run(&set);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    assert!(!lab.store().join("checkpoints").exists());
+    let (wanted, found) = (whole.trials().remove(0), lab.trials().remove(0));
+    assert_eq!((found.status, found.check.as_str()), (TrialStatus::Complete, "clean"));
+    let resumed = |trial: &TrialRecord| match &trial.stages[0] {
+        StageRecord::Lockstep { resumed_after, digest, failed, .. } => {
+            (resumed_after.clone(), digest.clone(), failed.clone())
+        }
+        other => panic!("{}", other.name()),
+    };
+    let (of_wanted, of_found) = (resumed(&wanted), resumed(&found));
+    assert_eq!((of_wanted.0, of_found.0), (vec![], vec![2]));
+    assert_eq!((of_wanted.1, of_wanted.2), (of_found.1, of_found.2));
+    let ((_, rounds, looks), (_, other_rounds, other_looks)) = (stage(&wanted), stage(&found));
+    let digests =
+        |looks: &[Look]| -> Vec<_> { looks.iter().map(|look| (look.round, look.digest.clone())).collect() };
+    assert_eq!(digests(looks), digests(other_looks));
+    // Every round is there once, and did the same.
+    let done = |rounds: &[Round]| -> Vec<_> {
+        let of = |volume: &VolumeRound| {
+            (volume.write.operations, volume.write.bytes_written, volume.room.operations)
+        };
+        rounds
+            .iter()
+            .map(|one| (one.round, one.operations, one.volumes.iter().map(of).collect::<Vec<_>>()))
+            .collect()
+    };
+    assert_eq!(done(rounds), done(other_rounds));
+    // Model time is as repeatable as in two runs (run_deterministic).
+    for ((name, one), (_, other)) in model_times(&wanted).iter().zip(&model_times(&found)) {
+        println!("{name}: {one} and {other}");
+        assert!((other / one - 1.0).abs() < 0.02, "{name}: {one} and {other}");
+    }
+}
+
+#[test]
+fn loop_files_continue_from_the_last_look_too_and_ssds_start_over() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let ext4 = "matrix.\"file_system.kind\"=[\"ext4\"]";
+    let lab = Lab::new(STUDY);
+    let set = ["volume={ kind = \"loop\", size = \"320MiB\" }", ext4];
+    killed_after(&lab, &set, 0);
+    let (code, stderr) = lab.run(&set);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trial = lab.trials().remove(0);
+    let StageRecord::Lockstep { resumed_after, .. } = &trial.stages[0] else {
+        panic!("{}", trial.stages[0].name())
+    };
+    assert_eq!(resumed_after, &[0]);
+    assert_eq!(stage(&trial).1.len(), 5);
+    // Nothing is kept where flash remembers more than its file system does.
+    let flash = Lab::new(STUDY);
+    let set = ["volume.medium=\"ssd\"", "stage.lockstep.workload.rounds=2", ext4];
+    let mut running = flash.command(&set).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    while running.try_wait().unwrap().is_none() {
+        assert!(!flash.store().join("checkpoints").exists());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(flash.trials().len(), 1);
 }
 
 #[test]

@@ -442,9 +442,15 @@ fn a_dry_run_prints_every_command_and_writes_nothing() {
         .map(|e| if let RunEvent::DryRun { line } = e { line } else { format!("{e:?}") })
         .collect();
     let text = lines.join("\n");
-    for wanted in
-        ["truncate -s 419430400 ", "losetup ", "mkfs.xfs", "mount -t ext4", "fsage age ", "umount ", "write "]
-    {
+    for wanted in [
+        "fallocate -l 419430400 ",
+        "losetup ",
+        "mkfs.xfs",
+        "mount -t ext4",
+        "fsage age ",
+        "umount ",
+        "write ",
+    ] {
         assert!(text.contains(wanted), "{wanted} in {text}");
     }
     assert!(!stage.store().exists());

@@ -50,6 +50,18 @@ fn probes_are_a_table_of_buckets() {
     assert_eq!(u64::try_from(free).unwrap(), probes[39].free_space.as_ref().unwrap().extents);
     assert_eq!(rows[0].get_string(0).unwrap(), "age");
     assert_eq!(rows[0].get_long(7).unwrap(), 50_000_000);
+    // Every row says of which trial it is, so that many files are one table.
+    for row in &rows {
+        let last: Vec<(&String, String)> =
+            row.get_column_iter().skip(12).map(|(name, value)| (name, value.to_string())).collect();
+        assert_eq!(last.len(), 1 + trial.factors.len());
+        assert_eq!((last[0].0.as_str(), last[0].1.trim_matches('"')), ("trial", trial.id.as_str()));
+        for ((name, value), (path, factor)) in last[1..].iter().zip(&trial.factors) {
+            assert_eq!(*name, &format!("factor.{path}"));
+            let factor = factor.as_str().map_or_else(|| factor.to_string(), str::to_owned);
+            assert_eq!(value.trim_matches('"'), factor);
+        }
+    }
 }
 
 #[test]

@@ -56,17 +56,22 @@ fn shipped_studies_load_with_every_preset() {
             e.name
         })
         .collect();
-    assert_eq!(names, ["aging", "digest", "fullness", "fullness-git", "like"]);
-    let aging = check(Path::new("aging"), Consent::Below(None)).unwrap();
+    assert_eq!(names, ["aging", "digest", "fullness", "fullness-git", "like", "remedies"]);
+    let nothing = |_: &Study| std::collections::BTreeMap::new();
+    let aging = check(Path::new("aging"), Consent::Below(None), &nothing).unwrap();
     assert_eq!(aging.trials["full"], 45);
     assert_eq!(aging.trials["quick"], 45);
     assert_eq!(aging.trials["hdd"], 45);
     assert_eq!(aging.trials["media"], 24);
+    assert_eq!(aging.trials["demo"], 36);
     assert!(aging.claims.0 > 40 && aging.claims.0 <= aging.claims.1);
-    assert_eq!(check(Path::new("studies/digest.toml"), Consent::Below(None)).unwrap().trials["quick"], 3);
+    assert_eq!(
+        check(Path::new("studies/digest.toml"), Consent::Below(None), &nothing).unwrap().trials["quick"],
+        3
+    );
     for (name, quick) in [("fullness", 18), ("fullness-git", 6)] {
-        let study = check(Path::new(name), Consent::Below(None)).unwrap();
-        assert_eq!((study.trials["full"], study.trials["quick"]), (6, quick), "{name}");
+        let study = check(Path::new(name), Consent::Below(None), &nothing).unwrap();
+        assert_eq!((study.trials["full"], study.trials["quick"]), (18, quick), "{name}");
         assert!(study.claims.0 >= 7, "{name}");
     }
 }
@@ -202,7 +207,7 @@ fn the_old_key_of_presets_is_refused_with_the_new_one() {
 
 #[test]
 fn a_claim_may_be_about_a_factor_of_a_preset() {
-    let claim = "\n[preset.media]\n\"matrix.volume.size\" = [\"300MiB\", \"400MiB\"]\n\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"s\"\n[claim.check]\nkind = \"ratio\"\nmetric = \"grep\"\nnumerator = { \"volume.size\" = \"300MiB\" }\ndenominator = { \"volume.size\" = \"400MiB\" }\n";
+    let claim = "\n[preset.media]\n\"matrix.volume.size\" = [\"300MiB\", \"400MiB\"]\n\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"s\"\n[claim.check]\nkind = \"ratio\"\nmetric = \"grep\"\nnumerator = { \"volume.size\" = \"300MiB\" }\ndenominator = { \"volume.size\" = \"400MiB\" }\nabove = 1.0\n";
     let text = format!("{SMALL}{claim}");
     assert_eq!(read(&text, &[]).unwrap().spec.claim.len(), 1);
     let (message, _) = refused(&text.replace("= \"400MiB\" }", "= \"500MiB\" }"), &[]);
@@ -295,8 +300,23 @@ fn a_wrong_preset_value_is_shown_at_the_preset() {
 }
 
 #[test]
+fn a_claim_that_nothing_can_meet_is_refused() {
+    let claim =
+        |check: &str| format!("{SMALL}\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"x\"\n{check}\n");
+    let value = |bounds: &str| format!("{{ kind = \"value\", metric = \"grep\"{bounds} }}");
+    for bounds in ["", ", margin = 0.0", ", margin = 0.1, above = 1.0", ", above = 2.0, below = 1.0"] {
+        let (message, _) = refused(&claim(&format!("check = {}", value(bounds))), &[]);
+        assert!(message.contains("`claim.0.check`: it needs a bound that can be met"), "{bounds}: {message}");
+    }
+    let all = format!("all = [{}, {}]", value(", margin = 0.05"), value(", above = 0.5"));
+    assert_eq!(read(&claim(&all), &[]).unwrap().spec.claim[0].clauses().count(), 2);
+    let (message, _) = refused(&claim(&format!("{all}\ncheck = {}", value(", above = 1.0"))), &[]);
+    assert!(message.contains("put every clause into `all`"), "{message}");
+}
+
+#[test]
 fn a_claim_about_an_unknown_factor_is_refused() {
-    let claim = "\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"x\"\ncheck = { kind = \"value\", metric = \"m\", where = { \"file_system.kin\" = \"ext4\" } }\n";
+    let claim = "\n[[claim]]\nid = \"c\"\nsource = \"s\"\nstatement = \"x\"\ncheck = { kind = \"value\", metric = \"m\", above = 1.0, where = { \"file_system.kin\" = \"ext4\" } }\n";
     let (message, hint) = refused(&format!("{SMALL}{claim}"), &[]);
     assert!(message.contains("this factor is not in the matrix"), "{message}");
     assert_eq!(hint, "did you mean `file_system.kind`?");

@@ -66,14 +66,13 @@ fn two_ageing_stages_do_not_mix() {
     assert!(report.arg("report").arg(&store).arg("-o").arg(&page).status().unwrap().success());
     let data = island(&std::fs::read_to_string(&page).unwrap());
     let ages = data["ages"].as_array().unwrap();
-    let shown: Vec<(&str, u64, u64)> = ages
-        .iter()
-        .map(|age| {
-            let last = age["latency"]["operations"].as_array().unwrap().last().unwrap().as_u64().unwrap();
-            (age["label"].as_str().unwrap(), last, age["panel"].as_u64().unwrap())
-        })
-        .collect();
-    assert_eq!(shown, [("ext4 · fill", 4000, 0), ("ext4 · churn", 3000, 1)]);
+    let panel = |of: &Value| of["panel"].as_u64().unwrap();
+    let shown: Vec<_> = ages.iter().map(|age| (age["label"].as_str().unwrap(), panel(age))).collect();
+    assert_eq!(shown, [("ext4 · fill", 0), ("ext4 · churn", 1)]);
+    let last = |of: &Value| of["latency"]["operations"].as_array().unwrap().last().unwrap().as_u64().unwrap();
+    let drawn: Vec<_> =
+        data["latencies"].as_array().unwrap().iter().map(|one| (last(one), panel(one))).collect();
+    assert_eq!(drawn, [(4000, 0), (3000, 1)]);
     assert_eq!(data["panels"], serde_json::json!(["fill", "churn"]));
     // Doing the trial again leaves no trace of a stage that is not there any more.
     assert_eq!(scratch.left_behind(), [] as [String; 0]);

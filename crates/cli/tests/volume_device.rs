@@ -4,6 +4,8 @@
 mod volume_rig;
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_lab::filesystem::{FileSystem, Registry};
@@ -432,11 +434,20 @@ fn a_loop_volume_in_a_given_directory_leaves_that_alone() {
         scheduler: None,
     };
     let volume = resolve(&spec, &EraseConsent::default(), &rig.store).expect("a volume");
-    assert_eq!(volume.describe("t")[0], format!("truncate -s 8388608 {}/t.volume", elsewhere.display()));
+    assert_eq!(volume.describe("t")[0], format!("fallocate -l 8388608 {}/t.volume", elsewhere.display()));
     let acquired = volume.acquire(&mut rig.session, &mut rig.journal, "t").expect("acquired");
     assert_eq!(acquired.facts.sector_bytes, 512);
     assert_eq!(acquired.facts.backing_file, Some(elsewhere.join("t.volume")));
     assert_eq!(acquired.commands, volume.describe("t"));
+    // The file has its blocks, and what a discard takes away it has again.
+    let blocks = || std::fs::metadata(elsewhere.join("t.volume")).expect("the file").blocks();
+    assert!(blocks() * 512 >= 8 << 20, "{}", blocks());
+    let device = std::fs::OpenOptions::new().write(true).open(&acquired.device).expect("the device");
+    fsage_sys::block::discard(device.as_fd(), 0, 4 << 20).expect("discarded");
+    drop(device);
+    assert!(blocks() * 512 < 8 << 20, "{}", blocks());
+    volume.allocate("t", &mut rig.session).expect("allocated");
+    assert!(blocks() * 512 >= 8 << 20, "{}", blocks());
     volume.release(acquired, &mut rig.session, &mut rig.journal).expect("released");
     let left: Vec<_> =
         std::fs::read_dir(&elsewhere).expect("readable").flatten().map(|entry| entry.file_name()).collect();

@@ -7,18 +7,23 @@
 //! takes no time, and neither does a flush that a fault has it ignore; one that fails by a fault takes the
 //! medium's time.
 
+mod crash;
 mod history;
 mod recorder;
 mod stat;
+mod think;
 
 pub use self::history::LogContents;
 
 use fsage_model::disk::call::SnapshotId;
 use fsage_model::disk::{Counts, DiskFigures};
 
+use self::crash::Shown;
 use self::history::monotonic_ns;
 use self::recorder::Recorder;
+use self::think::Think;
 use crate::fault::{FaultVerdict, Faults};
+use crate::log::own::OwnMark;
 use crate::log::{Entry, Log, Payload};
 use crate::media::Model;
 use crate::request::{Data, IoError, Operation, Request, Transfer};
@@ -52,6 +57,15 @@ pub enum DiskError {
     /// Nothing is recorded.
     #[error("the disk keeps no log")]
     NoLog,
+    /// The mark would read as one of the disk's own.
+    #[error(
+        "a mark cannot be called `{name}`: names that begin with `{}` are the disk's own",
+        crate::log::own::OWN
+    )]
+    OwnMark {
+        /// What was asked for.
+        name: String,
+    },
     /// The log is not that long.
     #[error("no position {position} in a log of {entries} entries")]
     Position {
@@ -59,6 +73,17 @@ pub enum DiskError {
         position: u64,
         /// How many there are.
         entries: u64,
+    },
+    /// No crash states are shown.
+    #[error("no crash states were planned")]
+    NoCrash,
+    /// Units that the disk cannot have.
+    #[error("an atomic unit of {atomic_bytes} bytes on a disk with blocks of {block_bytes}")]
+    Atomic {
+        /// What was asked for.
+        atomic_bytes: u64,
+        /// The disk's logical block.
+        block_bytes: u32,
     },
     /// The contents.
     #[error(transparent)]
@@ -71,7 +96,12 @@ impl DiskError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoLog => Some("start the log before the requests of interest".to_owned()),
+            Self::OwnMark { .. } => Some("take another name".to_owned()),
             Self::Position { .. } => None,
+            Self::NoCrash => Some("begin with `begin-crash`, while a log is kept".to_owned()),
+            Self::Atomic { block_bytes, .. } => Some(format!(
+                "a multiple of {block_bytes}: who addresses a disk by blocks relies on each being whole"
+            )),
             Self::Store(error) => error.hint(),
         }
     }
@@ -82,10 +112,16 @@ pub struct Disk {
     block_bytes: u32,
     store: Store,
     medium: Medium,
+    /// What the medium is, as a flag names it, for who reads the log.
+    medium_name: Option<String>,
     clock_ns: u64,
     busy_ns: u64,
+    /// CPU time of the load, where it passes on the clock.
+    think: Option<Think>,
     requests: Counts,
     recorder: Option<Recorder>,
+    /// The crash states that are shown in the place of the contents.
+    crash: Option<Shown>,
     log_limit_bytes: u64,
     faults: Faults,
     /// Requests that came so far.
@@ -108,10 +144,13 @@ impl Disk {
             block_bytes: options.block_bytes,
             store: Store::new(options.size_bytes, &options.store)?,
             medium,
+            medium_name: None,
             clock_ns: 0,
             busy_ns: 0,
+            think: None,
             requests: Counts::default(),
             recorder: None,
+            crash: None,
             log_limit_bytes: u64::MAX,
             faults: Faults::default(),
             number: 0,
@@ -141,6 +180,10 @@ impl Disk {
 
     /// Does the requests that wait together, and sets each one's result and time.
     pub fn submit(&mut self, transfers: &mut [Transfer<'_>]) {
+        if self.crash.is_some() {
+            return self.submit_to_state(transfers);
+        }
+        self.take_think_time();
         self.batch.clear();
         self.passage.clear();
         let arrived_ns = if self.recorder.is_some() { monotonic_ns() } else { 0 };
@@ -162,6 +205,7 @@ impl Disk {
             }
         }
         self.time(transfers);
+        self.publish_clock();
         if let Some(Recorder { log, .. }) = &mut self.recorder {
             for (number, transfer) in (first..).zip(transfers) {
                 log.set_done(number, transfer.done_ns, transfer.result);
@@ -251,12 +295,22 @@ impl Disk {
         self.log_limit_bytes = bytes;
     }
 
-    /// Brings the medium to rest ([`Model::rest`]) and moves the clock on to when it is; no request, and in
-    /// no log.
+    /// Says what the medium is, as a flag names it: logs begin with it from now on ([`OwnMark::Medium`]).
+    pub fn name_medium(&mut self, name: String) {
+        self.medium_name = Some(name);
+    }
+
+    /// Brings the medium to rest ([`Model::rest`]) and moves the clock on to when it is; no request, and in a
+    /// log a mark ([`OwnMark::Rest`]).
     pub fn rest(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.log.mark(&OwnMark::Rest.to_string(), monotonic_ns());
+        }
+        self.take_think_time();
         let before = self.clock_ns;
         self.clock_ns = self.medium.rest(before).max(before);
         self.busy_ns += self.clock_ns - before;
+        self.publish_clock();
     }
 
     /// Brings faults into the disk in the place of those it has; with [`Faults::default`] it is sound again
@@ -288,7 +342,7 @@ impl Disk {
             requests: self.requests,
             store: self.store.usage(),
             log: self.recorder.as_ref().map(Recorder::stat),
-            medium: self.medium.counters(),
+            medium: self.counters(),
             faults: self.faults.counters(),
         }
     }

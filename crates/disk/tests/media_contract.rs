@@ -64,10 +64,16 @@ fn specs() -> Vec<MediumSpec> {
     for flag in [
         "hdd-7200,at=inner",
         "hdd-7200,write_cache_bytes=0,read_cache_bytes=0,queue_depth=1",
+        "hdd-7200,arrival=reads",
         "hdd-10k,surfaces=1,zones=1,queue_patience=1",
         "ssd,collection=cost-benefit,wear_threshold=1,write_cache_bytes=0,spare_permille=10",
         "ssd,flushes=programmed,mapping_bytes=8192,condition=steady,discards=ignored",
         "ssd-consumer,slc_permille=200,channels=1,planes=1,wear_threshold=2",
+        "ssd-consumer,slc_permille=100,slc_least_permille=10,folding=idle,idle_ns=1000000,map_cache_bytes=4096",
+        "nvme-qlc,map_cache_bytes=4096,idle_ns=1,planes=1",
+        "smr,at=inner",
+        "smr,band_bytes=268435456,bands=written,idle_ns=1000000",
+        "smr,band_bytes=1000000,media_cache_bytes=2000000,media_cache_ranges=1,write_cache_bytes=0",
         "sd,open_units=1,order=any,page_bytes=512,planes=1",
     ] {
         specs.push(whole(flag, 64 * MIB));
@@ -128,7 +134,7 @@ proptest! {
     fn a_batch_costs_no_more_than_one_by_one(
         batch in proptest::collection::vec(request(64 * MIB), 1..40),
     ) {
-        for name in ["ram", "ssd", "ssd-consumer", "sd"] {
+        for name in ["ram", "ssd", "ssd-consumer", "nvme-tlc", "ufs", "emmc", "sd-a2", "sd", "sd-class10"] {
             let batch: Vec<Request> = batch.iter().copied().filter(|r| r.operation == Operation::Read).collect();
             let mut together = whole(name, 64 * MIB).resolve(64 * MIB).unwrap();
             let mut alone = together.clone();
@@ -181,7 +187,7 @@ fn after_a_rest_a_disk_takes_as_long_as_after_any_other() {
     let write = |offset| Request::new(Operation::Write, offset, 65_536);
     let histories =
         [vec![], vec![write(40 * MIB), reads[5]], vec![reads[9], write(0), write(9 * MIB), reads[1]]];
-    for name in ["hdd-7200", "hdd-10k", "hdd-5400", "ram"] {
+    for name in ["hdd-7200", "hdd-10k", "hdd-5400", "hdd-500gb", "hdd-20tb", "ram"] {
         let spec = MediumSpec::named(name).unwrap();
         let [first, others @ ..] = histories.each_ref().map(|before| times(&spec, before));
         assert!(others.iter().all(|other| *other == first), "{name}");

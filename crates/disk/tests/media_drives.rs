@@ -34,13 +34,35 @@ fn scattered(operation: Operation, span: u64, count: u64) -> impl Iterator<Item 
 
 #[test]
 fn the_same_distance_is_the_same_seek_whatever_the_volumes_size() {
-    for medium in ["hdd-7200", "hdd-10k", "hdd-5400"] {
+    for medium in ["hdd-7200", "hdd-10k", "hdd-5400", "hdd-500gb", "hdd-20tb"] {
         for span in [GIB, 5 * GIB] {
             let times = [5 * GIB, 50 * GIB, 200 * GIB]
                 .map(|size| time_ns(&mut volume(medium, size), scattered(Operation::Read, span, 2000)));
             assert!(times.iter().all(|time| *time == times[0]), "{medium}, {span}: {times:?}");
         }
     }
+}
+
+/// Files of 76 KiB that lie one behind the other, read in an order of no pattern: what a drive with a track
+/// buffer does better than one without.
+#[test]
+fn a_head_that_reads_on_arrival_has_the_neighbours_already() {
+    const FILE: u64 = 76 << 10;
+    let files = |count: u64, step: u64| {
+        (0..count).map(move |n| Request::new(Operation::Read, n * step % count * FILE, FILE))
+    };
+    let [waits, reads] = ["hdd-7200", "hdd-7200,arrival=reads"];
+    // 101 and 37 have no common divisor: every file once.
+    let random = [waits, reads].map(|medium| time_ns(&mut volume(medium, GIB), files(101, 37)));
+    let ratio = as_f64(random[1]) / as_f64(random[0]);
+    assert!((0.2..0.7).contains(&ratio), "{random:?}");
+    let in_order = [waits, reads].map(|medium| time_ns(&mut volume(medium, GIB), files(101, 1)));
+    assert!(as_f64(in_order[1]) > 0.97 * as_f64(in_order[0]), "{in_order:?}");
+    assert!(random[1] > in_order[1], "no order is faster than the one on the platters");
+    // Single blocks far apart have no neighbours.
+    let far = [waits, reads]
+        .map(|medium| time_ns(&mut volume(medium, 200 * GIB), scattered(Operation::Read, 200 * GIB, 2000)));
+    assert!((0.97..=1.0).contains(&(as_f64(far[1]) / as_f64(far[0]))), "{far:?}");
 }
 
 #[test]
@@ -59,7 +81,7 @@ fn the_inner_edge_is_slower_and_as_far_apart() {
 
 #[test]
 fn equal_writes_cost_an_ssd_the_same_whatever_the_volumes_share_of_it() {
-    for medium in ["ssd", "ssd-consumer", "ssd,occupied_permille=900", "ssd-worn"] {
+    for medium in ["ssd", "ssd-consumer", "ssd,occupied_permille=900", "ssd-worn", "nvme-tlc"] {
         let times = [2 * GIB, 20 * GIB, 150 * GIB].map(|size| {
             let mut volume = volume(medium, size);
             let fill = (0..16_384).map(|n| Request::new(Operation::Write, n << 17, 1 << 17));
@@ -92,11 +114,20 @@ fn a_drive_takes_memory_for_what_is_written_only() {
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap().to_owned();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     };
-    for medium in
-        ["hdd-7200,cylinders=7000000", "ssd,condition=filled", "ssd-worn", "ssd,occupied_permille=900"]
-    {
+    for medium in [
+        "hdd-20tb",
+        "smr",
+        "smr,bands=written",
+        "ssd,condition=filled",
+        "ssd-worn",
+        "ssd,occupied_permille=900",
+        "nvme-tlc",
+        "nvme-qlc,condition=filled",
+        "ufs,occupied_permille=900",
+    ] {
         let before = peak();
         let mut volume = volume(medium, 5 * GIB);
+        time_ns(&mut volume, scattered(Operation::Write, 5 * GIB, 20_000));
         time_ns(&mut volume, scattered(Operation::Read, 5 * GIB, 1000));
         let taken = peak().saturating_sub(before);
         assert!(taken < 64 << 20, "{medium}: {taken}");

@@ -5,6 +5,7 @@
 
 mod media_rig;
 
+use fsage_disk::request::Operation;
 use media_rig::Bench;
 use media_rig::flashbench::{README_RATES, align, boundaries, most_open, open_units};
 
@@ -69,4 +70,15 @@ fn the_preset_is_the_card_of_the_readme() {
         );
         assert!(deviation.abs() < 0.14, "{units} units, {} KiB: {rate:.2} against {published}", block >> 10);
     }
+}
+
+/// Speed class 10: 10 MB/s of writes of 512 KiB in sequence into empty allocation units. Anything smaller that jumps
+/// about is far from that.
+#[test]
+fn a_class_10_card_writes_what_the_class_promises() {
+    let mut card = Bench::new("sd-class10", 4 << 30);
+    let rate = card.sequential(Operation::Write, 0, 256 << 20, 512 << 10, 1);
+    assert!((10.0e6..10.5e6).contains(&rate), "{rate}");
+    let jumping = card.random(Operation::Write, 4096, 1, 200);
+    assert!((1.0..10.0).contains(&jumping), "{jumping}");
 }

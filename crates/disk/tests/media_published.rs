@@ -12,48 +12,42 @@ use media_rig::{Bench, Figure, HDD_SHEETS, SSD_SHEETS, counter, float, hdd_figur
 
 const MIB: u64 = 1 << 20;
 
-/// Every figure that is published is met within the tolerance for its name; at least `least` of them are.
-fn hold(preset: &str, figures: &[Figure], least: usize, tolerance: impl Fn(&str) -> f64) {
-    let mut met = 0;
-    for figure in figures {
-        let Some(deviation) = figure.deviation() else { continue };
-        assert!(
-            deviation.abs() <= tolerance(figure.name),
-            "{preset}: {} is {:.3} {}, {:+.1} %",
-            figure.name,
-            figure.modelled,
-            figure.unit,
-            100.0 * deviation
-        );
-        met += 1;
-    }
-    assert!(met >= least, "{preset}: {met} figures published");
+/// What is not met of the figures that are published, within the tolerance for its name; at least `least` of them
+/// are published.
+fn missed(preset: &str, figures: &[Figure], least: usize, tolerance: impl Fn(&str) -> f64) -> Vec<String> {
+    let published: Vec<&Figure> = figures.iter().filter(|figure| figure.published.is_some()).collect();
+    assert!(published.len() >= least, "{preset}: {} figures published", published.len());
+    let misses = published.iter().filter_map(|figure| {
+        let deviation = figure.deviation()?;
+        let Figure { name, unit, modelled, .. } = figure;
+        (deviation.abs() > tolerance(name))
+            .then(|| format!("{preset}: {name} is {modelled:.3} {unit}, {:+.1} %", 100.0 * deviation))
+    });
+    misses.collect()
 }
 
 #[test]
 fn hard_disks_keep_their_data_sheets() {
-    for sheet in &HDD_SHEETS {
+    let misses = HDD_SHEETS.iter().flat_map(|sheet| {
         // The mean of a seek over equally likely places is weighted by the longer outer tracks, the data
         // sheet's is not.
-        hold(
-            sheet.preset,
-            &hdd_figures(sheet),
-            6,
-            |name| if name.starts_with("average") { 0.02 } else { 0.015 },
-        );
-    }
+        let tolerance = |name: &str| if name.starts_with("average") { 0.02 } else { 0.015 };
+        missed(sheet.preset, &hdd_figures(sheet), if sheet.seeks_published { 7 } else { 1 }, tolerance)
+    });
+    assert_eq!(misses.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 #[test]
 fn drives_keep_their_data_sheets() {
-    for sheet in &SSD_SHEETS {
-        hold(sheet.preset, &ssd_figures(sheet), 6, |name| match name {
+    let misses = SSD_SHEETS.iter().flat_map(|sheet| {
+        missed(sheet.preset, &ssd_figures(sheet), 4, |name| match name {
             _ if name.starts_with("latency") => 0.05,
             _ if name.starts_with("sequential") => 0.06,
-            // No flash is spent on the mapping itself: the steady state is the model's too kind figure.
+            // No flash is spent on the mapping of this drive: the steady state is the model's too kind figure.
             _ => 0.08,
-        });
-    }
+        })
+    });
+    assert_eq!(misses.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 /// A queue lets the disk choose: more requests per second with every doubling, at most what the seeks that

@@ -29,9 +29,12 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
-use fsage_model::protocol::Copied;
+use fsage_model::protocol::{Copied, DeviceBytes};
 
+use crate::device::Device;
+use crate::disk::Meter;
 use crate::host::cache;
+use crate::host::held::HeldDevices;
 use crate::load::{Control, LoadSink};
 use crate::location::{Anchor, Reach as _};
 use crate::measure::MeasureError;
@@ -51,21 +54,24 @@ pub fn run(
     control: &Control,
     sink: &mut dyn LoadSink,
 ) -> Result<Copied, MeasureError> {
-    run_in(&Location::from(from).open()?, &Location::from(to).open_to_change()?, control, sink)
+    let (from, to) = (Location::from(from).open()?, Location::from(to).open_to_change()?);
+    run_in(&from, &to, &HeldDevices::default(), control, sink)
 }
 
-/// As [`run`], between open directories.
+/// As [`run`], between open directories; `held` mounts the target afresh before it is read back, where it can.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_in(
     source: &Anchor,
     target: &Anchor,
+    held: &HeldDevices,
     control: &Control,
     sink: &mut dyn LoadSink,
 ) -> Result<Copied, MeasureError> {
     let (from, to) = (source.path(), target.path());
     refuse_full(target)?;
+    let mut cost = Cost::start([source, target]);
     let started = Instant::now();
     let mut copy = Copy {
         to: target,
@@ -96,8 +102,11 @@ pub fn run_in(
     }
     cache::sync(&target.held())?;
     let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let (read_bytes, written_bytes) = cost.stop();
     // Where we may not, what is read back may come from memory: still the copy, though not surely the volume.
-    let _ = cache::drop_caches();
+    if !held.mount_afresh(&target.held())? {
+        let _ = cache::drop_caches();
+    }
     let directories = copy.modes.len() as u64;
     let (files, bytes) = (copy.files, copy.bytes);
     let digest_from = copy.digest.finish().to_string();
@@ -105,7 +114,46 @@ pub fn run_in(
     if digest_from != digest_to {
         return Err(MeasureError::Differs { path: to.to_owned(), wanted: digest_from, found: digest_to });
     }
-    Ok(Copied { files, bytes, directories, digest_from, digest_to, elapsed_ns })
+    Ok(Copied {
+        files,
+        bytes,
+        directories,
+        digest_from,
+        digest_to,
+        elapsed_ns,
+        source_disk: cost.meters[0].take()?,
+        target_disk: cost.meters[1].take()?,
+        read_bytes,
+        written_bytes,
+    })
+}
+
+/// What is asked of the devices under source and target meanwhile.
+struct Cost {
+    meters: [Meter; 2],
+    devices: [Option<Device>; 2],
+    before: [Option<DeviceBytes>; 2],
+}
+
+impl Cost {
+    fn start(sides: [&Anchor; 2]) -> Self {
+        let mut meters = sides.map(|side| Meter::under(&side.held()));
+        let devices = sides.map(|side| Device::under(&side.held()));
+        let before = devices.each_ref().map(|device| device.as_ref().and_then(Device::bytes));
+        meters.iter_mut().for_each(Meter::start);
+        Self { meters, devices, before }
+    }
+
+    /// Bytes read from the source's device and written to the target's, where the kernel counts them.
+    fn stop(&mut self) -> (Option<u64>, Option<u64>) {
+        self.meters.iter_mut().for_each(Meter::stop);
+        let after = self.devices.each_ref().map(|device| device.as_ref().and_then(Device::bytes));
+        let [source, target] = [0, 1].map(|side| Some((self.before[side]?, after[side]?)));
+        (
+            source.map(|(before, after)| after.read.saturating_sub(before.read)),
+            target.map(|(before, after)| after.written.saturating_sub(before.written)),
+        )
+    }
 }
 
 /// The copy must be all there is.

@@ -1,7 +1,7 @@
 //! What the kernel counts of the block device under a directory.
 //!
-//! `/sys/dev/block/MAJOR:MINOR/stat` (Documentation/block/stat.rst): the 7th field is sectors of 512 bytes
-//! written, whatever the device's sector size. `st_dev` names the device but on btrfs, whose numbers are
+//! `/sys/dev/block/MAJOR:MINOR/stat` (Documentation/block/stat.rst): the 3rd and the 7th field are sectors of
+//! 512 bytes read and written, whatever the device's sector size. `st_dev` names the device but on btrfs, whose numbers are
 //! anonymous and differ between `stat` and the mount table: there the line of the mount
 //! (`/proc/self/mountinfo`, found by the mount's number) tells the source, and `/sys/fs/btrfs/*/devices`
 //! every device of the file system. File systems without a block device (tmpfs, nfs, overlay) have no
@@ -10,14 +10,23 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use fsage_model::protocol::DeviceBytes;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 /// Bytes in a sector of the kernel's counters.
 const SECTOR_BYTES: u64 = 512;
 
+/// A device that does nothing for so long is quiet.
+const QUIET: Duration = Duration::from_millis(50);
+/// Time between two readings of its counters.
+const READING: Duration = Duration::from_millis(5);
+/// How long it is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The counters of the device (or devices) under a directory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     stat: Vec<PathBuf>,
 }
@@ -43,12 +52,55 @@ impl Device {
         self.stat.iter().filter_map(|stat| stat.parent().map(Path::to_owned)).collect()
     }
 
+    /// Waits until nothing is under way and nothing was asked for some time: also what a file system does in
+    /// the background after a sync is over then. Whether it came to that within five seconds; one that is
+    /// gone is quiet.
+    #[must_use]
+    pub fn settle(&self) -> bool {
+        self.settle_within(PATIENCE)
+    }
+
+    fn settle_within(&self, patience: Duration) -> bool {
+        let started = Instant::now();
+        let mut seen = self.activity();
+        let mut since = started;
+        loop {
+            std::thread::sleep(READING);
+            let now = self.activity();
+            if now != seen || now.iter().any(|one| one.under_way > 0) {
+                since = Instant::now();
+            }
+            if since.elapsed() >= QUIET {
+                return true;
+            }
+            if started.elapsed() >= patience {
+                return false;
+            }
+            seen = now;
+        }
+    }
+
+    fn activity(&self) -> Vec<Activity> {
+        let of = |path: &PathBuf| activity(&fs::read_to_string(path).ok()?);
+        self.stat.iter().filter_map(of).collect()
+    }
+
     /// Bytes written to it since it came up; nothing when it is gone.
     #[must_use]
     pub fn bytes_written(&self) -> Option<u64> {
+        self.bytes_of(WRITTEN)
+    }
+
+    /// Bytes read from it and written to it since it came up; nothing when it is gone.
+    #[must_use]
+    pub fn bytes(&self) -> Option<DeviceBytes> {
+        Some(DeviceBytes { read: self.bytes_of(READ)?, written: self.bytes_of(WRITTEN)? })
+    }
+
+    fn bytes_of(&self, field: usize) -> Option<u64> {
         self.stat
             .iter()
-            .map(|path| sectors_written(&fs::read_to_string(path).ok()?))
+            .map(|path| sectors(&fs::read_to_string(path).ok()?, field))
             .sum::<Option<u64>>()
             .map(|sectors| sectors * SECTOR_BYTES)
     }
@@ -59,8 +111,26 @@ fn stat_of(number: u64) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"))
 }
 
-fn sectors_written(stat: &str) -> Option<u64> {
-    stat.split_ascii_whitespace().nth(6)?.parse().ok()
+/// What a device has done and is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Activity {
+    /// Reads, writes, discards and flushes that are over; the last two where the kernel counts them.
+    over: u64,
+    under_way: u64,
+}
+
+fn activity(stat: &str) -> Option<Activity> {
+    let fields: Vec<u64> = stat.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let over = [0, 4, 11, 15].iter().filter_map(|field| fields.get(*field)).sum();
+    Some(Activity { over, under_way: *fields.get(8)? })
+}
+
+/// Fields of `stat` with the sectors that were read, and written.
+const READ: usize = 2;
+const WRITTEN: usize = 6;
+
+fn sectors(stat: &str, field: usize) -> Option<u64> {
+    stat.split_ascii_whitespace().nth(field)?.parse().ok()
 }
 
 /// The mount that a directory is on, by its number in the mount table.
@@ -109,8 +179,41 @@ mod tests {
     #[test]
     fn the_seventh_field_is_sectors_written() {
         let stat = "  184   0  13104  9  1000  20  48128  70  0  60  80  0 0 0 0 5 1\n";
-        assert_eq!(sectors_written(stat), Some(48128));
-        assert_eq!(sectors_written("1 2 3"), None);
+        assert_eq!(sectors(stat, WRITTEN), Some(48128));
+        assert_eq!(sectors("1 2 3", WRITTEN), None);
+    }
+
+    #[test]
+    fn reads_writes_discards_and_flushes_are_activity() {
+        let stat = "  184   0  13104  9  1000  20  48128  70  3  60  80  7 0 0 0 5 1\n";
+        assert_eq!(activity(stat), Some(Activity { over: 184 + 1000 + 7 + 5, under_way: 3 }));
+        // Kernels before 4.18 have eleven fields.
+        assert_eq!(activity("1 0 0 0 2 0 0 0 0 0 0"), Some(Activity { over: 3, under_way: 0 }));
+        assert_eq!(activity("1 2 3"), None);
+    }
+
+    #[test]
+    fn a_device_that_is_asked_all_the_time_never_settles_and_one_at_rest_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let stat = folder.path().join("stat");
+        let write = |reads: u64| {
+            let next = folder.path().join("next");
+            fs::write(&next, format!("{reads} 0 0 0 2 0 0 0 0 0 0\n")).unwrap();
+            fs::rename(&next, &stat).unwrap();
+        };
+        write(0);
+        let device = Device { stat: vec![stat.clone()] };
+        let started = Instant::now();
+        assert!(device.settle() && started.elapsed() >= QUIET);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| device.settle_within(4 * QUIET));
+            let mut reads = 0;
+            while !waiting.is_finished() {
+                reads += 1;
+                write(reads);
+            }
+            assert!(!waiting.join().unwrap());
+        });
     }
 
     #[test]

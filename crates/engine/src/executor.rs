@@ -14,10 +14,13 @@
 
 mod directory;
 mod settle;
+mod timers;
 mod watch;
 
+use std::path::Path;
+
 use fsage_model::load::WriteMode;
-use fsage_model::operation::{Action, BLOCK_BYTES, Operation, Outcome};
+use fsage_model::operation::{Action, BLOCK_BYTES, DirectoryEntry, Operation, Outcome};
 use fsage_sys::aligned::AlignedBuffer;
 use fsage_sys::clock::raw_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,6 +31,8 @@ use crate::disk::Clock;
 use crate::tree::{Directory, write_file_name};
 use directory::DirectoryTable;
 use settle::Settler;
+pub use timers::KernelTimers;
+use timers::Timers;
 use watch::Watch;
 
 /// Most bytes moved by one system call; larger operations take several.
@@ -49,6 +54,40 @@ pub struct ExecutorOptions {
     pub in_place: bool,
     /// Directory descriptors kept open (at least 2).
     pub open_directories: usize,
+    /// When what was written is written back.
+    pub write_back: WriteBack,
+}
+
+/// When what was written to the page cache reaches the volume, beside what the kernel does by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WriteBack {
+    /// As the kernel does it.
+    #[default]
+    Kernel,
+    /// Also when a disk's clock says that it is time.
+    Clock(KernelTimers),
+    /// By operations and in their order.
+    Operations,
+}
+
+impl WriteBack {
+    /// What is to be done below `directory`, where `clock` is the clock.
+    #[must_use]
+    pub fn under(directory: &Path, clock: &Clock, deterministic: bool) -> Self {
+        match (clock.is_model(), deterministic) {
+            (false, _) => Self::Kernel,
+            (true, true) => Self::Operations,
+            (true, false) => Self::Clock(KernelTimers::under(directory)),
+        }
+    }
+}
+
+/// What one thread remembers for that.
+#[derive(Debug)]
+enum Keeper {
+    Kernel,
+    Clock(Timers),
+    Operations(Settler),
 }
 
 /// Runs the operations of one thread below its own top directory.
@@ -64,8 +103,7 @@ pub struct Executor {
     new_name: Vec<u8>,
     /// What a symbolic link says.
     text: Vec<u8>,
-    /// On a virtual disk in model time.
-    settler: Option<Settler>,
+    keeper: Keeper,
 }
 
 /// An outcome and when its operation started.
@@ -91,7 +129,11 @@ impl Executor {
     ) -> Result<Self, Errno> {
         Ok(Self {
             options,
-            settler: clock.is_model().then(Settler::new),
+            keeper: match options.write_back {
+                WriteBack::Kernel => Keeper::Kernel,
+                WriteBack::Clock(limits) => Keeper::Clock(Timers::new(limits, thread == 0, clock.now_ns())),
+                WriteBack::Operations => Keeper::Operations(Settler::new()),
+            },
             clock,
             directories: DirectoryTable::open(directory, thread, options.open_directories)?,
             buffer: AlignedBuffer::new(CHUNK_BYTES),
@@ -128,15 +170,21 @@ impl Executor {
 
     /// Runs one operation. Never panics; what went wrong is in the outcome.
     pub fn execute(&mut self, operation: &Operation) -> Timed {
+        let before_ns = self.keep_timers();
         let mut result = self.prepare(operation);
         let mut watch = Watch::start(&self.clock);
         let start_raw_ns = if self.clock.is_model() { raw_ns() } else { watch.started() };
         if result.is_ok() {
             result = self.dispatch(operation, &mut watch);
         }
-        let latency_ns = watch.stop();
-        if let (Some(settler), Ok(())) = (&mut self.settler, result) {
-            settler.note(operation, self.directories.top());
+        let latency_ns = watch.stop() + before_ns;
+        match (&mut self.keeper, result) {
+            (Keeper::Operations(settler), Ok(())) => settler.note(operation, self.directories.top()),
+            (Keeper::Clock(timers), Ok(())) => {
+                let through_cache = self.options.write_mode == WriteMode::Buffered;
+                timers.note(operation, self.clock.now_ns(), through_cache);
+            }
+            _ => {}
         }
         Timed {
             outcome: Outcome { errno: result.err().map_or(0, Errno::raw_os_error), latency_ns },
@@ -147,19 +195,52 @@ impl Executor {
     /// Writes out, one by one, the files that were written since the last time, where that is to be done by
     /// operations and not by timers (see `settle`).
     pub fn write_out(&mut self) {
-        let places = self.settler.as_mut().map(Settler::take).unwrap_or_default();
-        for place in places {
-            if self.directories.ensure(place.directory, None).is_err() {
-                continue;
-            }
-            set_name(&mut self.name, place.name);
-            let Ok(directory) = self.directories.get(place.directory) else { continue };
-            let flags = OFlags::RDONLY | NO_WAITING;
-            let opened = retry_on_intr(|| fs::openat(directory, &self.name[..], flags, FILE_MODE));
-            if let (Ok(file), Some(settler)) = (opened, &mut self.settler) {
+        let Keeper::Operations(settler) = &mut self.keeper else { return };
+        for place in settler.take() {
+            let opened = self.open_again(place);
+            if let (Some(file), Keeper::Operations(settler)) = (opened, &mut self.keeper) {
                 settler.write_out(file);
             }
         }
+    }
+
+    /// Does what the kernel would have done by now if its timers went by this clock; how long that took by
+    /// it, in nanoseconds.
+    #[inline]
+    fn keep_timers(&mut self) -> u64 {
+        match &self.keeper {
+            Keeper::Clock(timers) if timers.is_due(self.clock.now_ns()) => self.write_what_is_due(),
+            _ => 0,
+        }
+    }
+
+    #[cold]
+    fn write_what_is_due(&mut self) -> u64 {
+        let Keeper::Clock(timers) = &mut self.keeper else { return 0 };
+        self.clock.count_cpu();
+        let start_ns = self.clock.now_ns();
+        let due = timers.take(start_ns);
+        for place in due.files {
+            if let Some(file) = self.open_again(place) {
+                // What fails is found by the next sync.
+                let _ = fsage_sys::start_write_back(file.as_fd());
+            }
+        }
+        if let (true, Keeper::Clock(timers)) = (due.commit, &self.keeper) {
+            timers.commit(self.directories.top());
+        }
+        let now_ns = self.clock.now_ns();
+        self.clock.hold_cpu();
+        now_ns.saturating_sub(start_ns)
+    }
+
+    /// Opens a file that an earlier operation wrote, if it is still there.
+    fn open_again(&mut self, place: DirectoryEntry) -> Option<OwnedFd> {
+        self.directories.ensure(place.directory, None).ok()?;
+        set_name(&mut self.name, place.name);
+        let directory = self.directories.get(place.directory).ok()?;
+        let flags = OFlags::RDONLY | NO_WAITING;
+        retry_on_intr(|| fs::openat(directory, &self.name[..], flags, FILE_MODE)).ok()
     }
 
     /// Everything that is not the operation itself: directories, names, first data.

@@ -252,6 +252,8 @@ fn load() -> LoadSpec {
         probe_layout: false,
         trim: false,
         trace: true,
+        deterministic: false,
+        continues: false,
     }
 }
 

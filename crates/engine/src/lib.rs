@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod copy;
+pub mod crash;
 pub mod csv;
 pub mod device;
 pub mod disk;
@@ -13,6 +14,7 @@ pub mod executor;
 pub mod export;
 mod filesystem;
 pub mod frame;
+pub mod free;
 pub mod host;
 pub mod image;
 pub mod import;

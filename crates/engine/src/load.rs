@@ -10,6 +10,7 @@ mod error;
 mod fullness;
 mod halt;
 mod lead;
+mod left;
 mod like;
 mod materialise;
 mod message;

@@ -10,10 +10,13 @@
 //! stays in a [`Lockstep`].
 //!
 //! Each part of a round ends with a `syncfs`, which is part of its cost. On disks in model time followers
-//! work at the same time as the leader, because their time is the disks' own; anywhere else they take turns
-//! by batches, and a part costs what its operations and its syncs took. Memory: batches of [`BATCH`]
-//! operations, and the model of the tree.
+//! work at the same time as the leader, because their time is the disks' own; anywhere else they take turns,
+//! and a part costs what its operations and its syncs took. A turn is what lies between two syncs: a part, or
+//! less where the leader syncs to see how full it is. It ends with the volume's device at rest, which nobody
+//! is charged for, so that no write-back and no background work of one volume runs in the turn of another.
+//! Memory: batches of [`BATCH`] operations, by turns at most [`TURN`], and the model of the tree.
 
+mod past;
 mod place;
 
 use std::collections::BTreeMap;
@@ -22,18 +25,23 @@ use std::path::PathBuf;
 use fsage_model::lockstep::LockstepResult;
 use fsage_model::lockstep::LockstepSpec;
 use fsage_model::lockstep::Round;
+use fsage_model::lockstep::RunHistory;
 use fsage_model::lockstep::VolumeRound;
 use fsage_model::operation::{Action, Operation};
 use fsage_model::protocol::FailureKind;
 
 use crate::disk::Clock;
-use crate::load::{Control, LoadError, LoadSink, TestDirectory};
+use crate::load::{Control, LoadError, LoadSink, NoSink, TestDirectory};
 use crate::tree::{Directory, ShapeError, walk};
 use crate::workload::{AnyWorkload, Part, ResolveContext, Workload as _, resolve};
-use place::{Follower, Leader, Post, VolumeWork};
+use past::Past;
+use place::{Follower, Lead, Leader, Post, VolumeWork, drain_turns};
 
 /// Operations handed to a follower at once.
 pub const BATCH: usize = 4096;
+
+/// Operations of a turn at most: some 25 MB.
+pub const TURN: usize = 1 << 18;
 
 /// Why volumes could not be driven in lock-step.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +52,9 @@ pub enum LockstepError {
     /// A follower went another way.
     #[error("{}", .0.text())]
     Diverged(Box<Divergence>),
+    /// A history that the workload does not follow.
+    #[error("the workload does not go the way that its history tells")]
+    Past,
     /// A tree could not be inspected.
     #[error("cannot check {}", path.display())]
     Walk {
@@ -104,6 +115,10 @@ impl LockstepError {
             Self::Load(error) => error.hint(),
             Self::Diverged(_) => "followers must have at least as much room as the first volume".to_owned(),
             Self::Walk { .. } => String::new(),
+            Self::Past => {
+                "another version of fsage may have written it; without it the workload begins again"
+                    .to_owned()
+            }
             Self::Different { .. } => "nothing else may work below that directory meanwhile".to_owned(),
         }
     }
@@ -114,7 +129,7 @@ impl LockstepError {
         match self {
             Self::Load(error) => error.errno(),
             Self::Diverged(divergence) => Some(divergence.errno),
-            Self::Walk { .. } | Self::Different { .. } => None,
+            Self::Past | Self::Walk { .. } | Self::Different { .. } => None,
         }
     }
 
@@ -123,7 +138,7 @@ impl LockstepError {
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Load(error) => error.kind(),
-            Self::Diverged(_) | Self::Walk { .. } => FailureKind::Failed,
+            Self::Diverged(_) | Self::Walk { .. } | Self::Past => FailureKind::Failed,
             Self::Different { .. } => FailureKind::Damage,
         }
     }
@@ -146,6 +161,40 @@ impl Lockstep {
     /// # Errors
     /// A specification that is invalid, a directory that is missing, read-only or used.
     pub fn begin(spec: LockstepSpec) -> Result<Self, LockstepError> {
+        let lockstep = Self::resolved(spec)?;
+        let initial = lockstep.workload.initial_directories();
+        for directory in &lockstep.spec.directories {
+            let test_directory = TestDirectory::open(directory)?;
+            test_directory.make_tops(1)?;
+            VolumeWork::open(&test_directory, &lockstep.spec, [])?.make(&test_directory, &initial)?;
+            test_directory.sync()?;
+        }
+        Ok(lockstep)
+    }
+
+    /// Continues where the runs of `past` ended, on volumes that hold what they left: a tree with this
+    /// digest. Nothing is done on the volumes.
+    ///
+    /// # Errors
+    /// As [`Lockstep::begin`], and [`LockstepError::Past`] for a history that leads elsewhere.
+    pub fn resume(spec: LockstepSpec, past: &[RunHistory], digest: &str) -> Result<Self, LockstepError> {
+        let mut lockstep = Self::resolved(spec)?;
+        for run in past {
+            let mut leader = Past::new(run, lockstep.workload.live_bytes());
+            std::thread::scope(|scope| {
+                let mut post = Post::open(scope, Vec::new(), false);
+                lockstep.drive(run.until, &mut leader, &mut post, &Control::new(), &mut NoSink)
+            })?;
+            if !leader.is_over() {
+                return Err(LockstepError::Past);
+            }
+        }
+        let found = lockstep.workload.digest().to_string();
+        if found == digest { Ok(lockstep) } else { Err(LockstepError::Past) }
+    }
+
+    /// The workload before its first operation.
+    fn resolved(spec: LockstepSpec) -> Result<Self, LockstepError> {
         let Some(first) = spec.directories.first() else {
             return Err(LoadError::Spec { what: "no directory is given".to_owned() }.into());
         };
@@ -157,13 +206,6 @@ impl Lockstep {
         let context = ResolveContext { volume_bytes, write_mode: spec.write_mode };
         let workload = resolve(&spec.workload, 0, 1, spec.seed, &context)
             .map_err(|error| LoadError::Workload { what: error.to_string(), hint: error.hint() })?;
-        let initial = workload.initial_directories();
-        for directory in &spec.directories {
-            let test_directory = TestDirectory::open(directory)?;
-            test_directory.make_tops(1)?;
-            VolumeWork::open(&test_directory, spec.write_mode, [])?.make(&test_directory, &initial)?;
-            test_directory.sync()?;
-        }
         let round = vec![VolumeRound::default(); spec.directories.len()];
         let part = workload.part();
         Ok(Self { spec, workload, operations: 0, part, failed: BTreeMap::new(), round })
@@ -183,25 +225,26 @@ impl Lockstep {
             self.spec.directories.iter().map(TestDirectory::open).collect::<Result<_, _>>()?;
         let known: Vec<Directory> = self.workload.directories().collect();
         let open = |test_directory: &TestDirectory| {
-            VolumeWork::open(test_directory, self.spec.write_mode, known.iter().copied())
+            VolumeWork::open(test_directory, &self.spec, known.iter().copied())
         };
-        let Some((first, others)) = grounds.split_first() else {
+        let mut works: Vec<VolumeWork> = grounds.iter().map(open).collect::<Result<_, _>>()?;
+        drain_turns(&mut works);
+        let mut works = works.into_iter();
+        let (Some((first, others)), Some(work)) = (grounds.split_first(), works.next()) else {
             return Err(LoadError::Spec { what: "no directory is given".to_owned() }.into());
         };
         let clock = Clock::under(&first.held()).map_err(LoadError::from)?;
         // Followers did what succeeded.
         let done = self.operations - self.failed.values().sum::<u64>();
-        let mut leader = Leader::new(open(first)?, first, self.workload.live_bytes())?;
-        let followers: Vec<Follower<'_>> = others
-            .iter()
-            .map(|test_directory| Ok(Follower::new(open(test_directory)?, test_directory, done)))
-            .collect::<Result<_, LoadError>>()?;
+        let mut leader = Leader::new(work, first, self.workload.live_bytes())?;
+        let followers: Vec<Follower<'_>> =
+            works.zip(others).map(|(work, other)| Follower::new(work, other, done)).collect();
         std::thread::scope(|scope| {
             let mut post = Post::open(scope, followers, !clock.is_model());
             let result = self.drive(until, &mut leader, &mut post, control, sink);
             // A follower's own words come before what its silence led to.
             post.close()?;
-            result
+            result.map(|result| LockstepResult { history: leader.history(until), ..result })
         })
     }
 
@@ -231,7 +274,7 @@ impl Lockstep {
     fn drive(
         &mut self,
         until: u64,
-        leader: &mut Leader<'_>,
+        leader: &mut impl Lead,
         post: &mut Post<'_>,
         control: &Control,
         sink: &mut dyn LoadSink,
@@ -247,7 +290,7 @@ impl Lockstep {
             match self.workload.next(&feedback) {
                 Some(operation) => {
                     self.step(&operation, leader, post)?;
-                    if leader.is_due() {
+                    if leader.is_due() || post.ends_turn() {
                         leader.look()?;
                         post.sync()?;
                     }
@@ -282,6 +325,7 @@ impl Lockstep {
             stopped,
             digest: self.workload.digest().to_string(),
             failed: self.failed.clone(),
+            history: RunHistory::default(),
         })
     }
 
@@ -298,7 +342,7 @@ impl Lockstep {
     fn step(
         &mut self,
         operation: &Operation,
-        leader: &mut Leader<'_>,
+        leader: &mut impl Lead,
         post: &mut Post<'_>,
     ) -> Result<(), LockstepError> {
         let before = self.workload.live_bytes();
@@ -313,7 +357,7 @@ impl Lockstep {
         Ok(())
     }
 
-    fn end_part(&mut self, leader: &mut Leader<'_>, post: &mut Post<'_>) -> Result<(), LockstepError> {
+    fn end_part(&mut self, leader: &mut impl Lead, post: &mut Post<'_>) -> Result<(), LockstepError> {
         let mut ended = vec![leader.end_part()?];
         ended.extend(post.end_part()?);
         for (volume, end) in self.round.iter_mut().zip(ended) {
@@ -321,6 +365,7 @@ impl Lockstep {
             *cost = end.cost;
             (volume.used_bytes, volume.total_bytes) = (end.usage.used_bytes, end.usage.total_bytes);
             volume.model_time = end.model_time;
+            volume.still_busy |= end.still_busy;
         }
         Ok(())
     }
@@ -348,6 +393,8 @@ fn bytes_deleted(operation: &Operation) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::load::NoSink;
     use fsage_model::load::WriteMode;
@@ -376,6 +423,7 @@ mod tests {
             seed: 5,
             write_mode: WriteMode::Buffered,
             round_operations: Some(1000),
+            deterministic: false,
         }
     }
 
@@ -420,6 +468,171 @@ mod tests {
         assert_eq!((divergence.errno, divergence.operation), (2, done), "{error}");
         assert!(error.to_string().contains("ENOENT"), "{error}");
         assert_eq!(error.kind(), FailureKind::Failed);
+    }
+
+    /// Files below a directory.
+    fn files(directory: &Path) -> u64 {
+        walk(directory).unwrap().file_names
+    }
+
+    #[test]
+    fn by_turns_a_follower_begins_when_the_leaders_turn_is_over() {
+        let (_folder, paths) = volumes(2);
+        let mut lockstep = Lockstep::begin(spec(&paths)).unwrap();
+        let grounds: Vec<TestDirectory> =
+            lockstep.spec.directories.iter().map(|location| TestDirectory::open(location).unwrap()).collect();
+        let known: Vec<Directory> = lockstep.workload.directories().collect();
+        let open = |ground| VolumeWork::open(ground, &spec(&paths), known.iter().copied()).unwrap();
+        let mut leader = Leader::new(open(&grounds[0]), &grounds[0], 0).unwrap();
+        let follower = Follower::new(open(&grounds[1]), &grounds[1], 0);
+        std::thread::scope(|scope| {
+            let mut post = Post::open(scope, vec![follower], true);
+            // More than a batch.
+            while lockstep.operations < 2 * BATCH as u64 {
+                if let Some(operation) = lockstep.workload.next(&leader.feedback()) {
+                    lockstep.step(&operation, &mut leader, &mut post).unwrap();
+                }
+            }
+            assert!(files(&paths[0]) > 0);
+            assert_eq!(files(&paths[1]), 0);
+            assert!(!post.ends_turn());
+            post.sync().unwrap();
+            assert_eq!(files(&paths[1]), files(&paths[0]));
+            post.close().unwrap();
+        });
+        lockstep.check().unwrap();
+    }
+
+    #[test]
+    fn volumes_on_one_device_are_not_waited_for() {
+        let (_folder, paths) = volumes(2);
+        let open = |path: &PathBuf| {
+            let ground = TestDirectory::open(&path.as_path().into()).unwrap();
+            ground.make_tops(1).unwrap();
+            VolumeWork::open(&ground, &spec(&paths), []).unwrap()
+        };
+        let mut works: Vec<VolumeWork> = paths.iter().map(open).collect();
+        drain_turns(&mut works);
+        let has_device = crate::device::Device::under(&paths[0]).is_some();
+        assert_eq!(works.iter().map(VolumeWork::drains).collect::<Vec<_>>(), [!has_device; 2]);
+        let mut alone = works.split_off(1);
+        drain_turns(&mut alone);
+        assert!(!alone[0].drains());
+    }
+
+    /// Copies what is in a folder.
+    fn copied(from: &Path, to: &Path) {
+        let done = std::process::Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap();
+        assert!(done.success());
+    }
+
+    #[test]
+    fn a_workload_continues_from_its_history_on_copies_of_its_volumes() {
+        let (_folder, paths) = volumes(2);
+        let mut whole = Lockstep::begin(spec(&paths)).unwrap();
+        let past: Vec<LockstepResult> = [1, 4].map(|until| run(&mut whole, until)).into();
+        let (_other, copies) = volumes(2);
+        paths.iter().zip(&copies).for_each(|(from, to)| copied(from, to));
+        let wanted = run(&mut whole, 7);
+        let history: Vec<RunHistory> = past.iter().map(|run| run.history.clone()).collect();
+        assert_eq!(history[1].parts.len(), 3);
+        let mut resumed = Lockstep::resume(spec(&copies), &history, &past[1].digest).unwrap();
+        let found = run(&mut resumed, 7);
+        assert_eq!((&found.digest, &found.failed), (&wanted.digest, &wanted.failed));
+        let counts = |round: &Round| {
+            let costs = round.volumes.iter().map(|one| (one.write.operations, one.write.bytes_written));
+            (round.round, round.operations, round.files, round.live_bytes, costs.collect::<Vec<_>>())
+        };
+        assert_eq!(
+            found.rounds.iter().map(counts).collect::<Vec<_>>(),
+            wanted.rounds.iter().map(counts).collect::<Vec<_>>()
+        );
+        assert_eq!(found.rounds[0].round, 5);
+        resumed.check().unwrap();
+    }
+
+    /// A volume on which some operations fail.
+    struct Failing {
+        history: RunHistory,
+        fullness: crate::load::Fullness,
+        operations: u64,
+    }
+
+    impl Lead for Failing {
+        fn feedback(&self) -> crate::workload::Feedback {
+            place::feedback(&self.fullness)
+        }
+
+        fn execute(
+            &mut self,
+            _operation: &Operation,
+        ) -> Result<fsage_model::operation::Outcome, LockstepError> {
+            self.operations += 1;
+            let errno = if self.operations.is_multiple_of(7) { 28 } else { 0 };
+            if errno != 0 {
+                self.history.failures.push((self.operations, errno));
+            }
+            Ok(fsage_model::operation::Outcome { errno, latency_ns: 1 })
+        }
+
+        fn took(&mut self, before: u64, now: u64) {
+            self.fullness.add(now.cast_signed() - before.cast_signed());
+        }
+
+        fn is_due(&self) -> bool {
+            self.operations.is_multiple_of(500)
+        }
+
+        fn look(&mut self) -> Result<(), LockstepError> {
+            self.history.looks.push((self.operations, place::seen(self.usage())));
+            self.fullness.correct(self.usage());
+            Ok(())
+        }
+
+        fn end_part(&mut self) -> Result<place::Ended, LockstepError> {
+            self.history.parts.push(place::seen(self.usage()));
+            self.fullness.correct(self.usage());
+            Ok(place::Ended::of(self.usage()))
+        }
+    }
+
+    impl Failing {
+        /// It fills as it goes.
+        fn usage(&self) -> crate::load::Usage {
+            crate::load::Usage { used_bytes: self.operations * 1000, total_bytes: 1 << 26 }
+        }
+    }
+
+    #[test]
+    fn failures_and_fullness_are_part_of_a_history() {
+        let (_folder, paths) = volumes(1);
+        let usage = crate::load::Usage { used_bytes: 0, total_bytes: 1 << 26 };
+        let mut leader = Failing {
+            history: RunHistory { until: 3, begun: place::seen(usage), ..RunHistory::default() },
+            fullness: place::estimate(usage, 0),
+            operations: 0,
+        };
+        let mut lockstep = Lockstep::begin(spec(&paths)).unwrap();
+        let done = std::thread::scope(|scope| {
+            let mut post = Post::open(scope, Vec::new(), false);
+            lockstep.drive(3, &mut leader, &mut post, &Control::new(), &mut NoSink).unwrap()
+        });
+        assert!(leader.history.failures.len() > 500 && leader.history.looks.len() > 5);
+        let text = serde_json::to_string(&leader.history).unwrap();
+        let history: RunHistory = serde_json::from_str(&text).unwrap();
+        let resumed = Lockstep::resume(spec(&paths), std::slice::from_ref(&history), &done.digest).unwrap();
+        assert_eq!((resumed.operations, &resumed.failed), (4000, &done.failed));
+        // A history that leads elsewhere is found out.
+        let mut other = history.clone();
+        other.failures.remove(9);
+        let mut short = history.clone();
+        short.parts.pop();
+        let mut long = history;
+        long.parts.push(long.begun);
+        for wrong in [other, short, long] {
+            let refused = Lockstep::resume(spec(&paths), &[wrong], &done.digest).err().unwrap();
+            assert!(matches!(refused, LockstepError::Past), "{refused}");
+        }
     }
 
     #[test]

@@ -74,6 +74,21 @@ pub fn is_file_path(path: &Path) -> bool {
     names.next().is_some_and(is_file_name) && names.find(|name| !is_directory_name(name)).is_some_and(is_top)
 }
 
+/// The number in a name that [`write_file_name`] makes.
+pub(crate) fn file_number(name: &[u8]) -> Option<u64> {
+    number(name, is_file_name)
+}
+
+/// The number in a name that [`write_directory_name`] makes.
+pub(crate) fn directory_number(name: &[u8]) -> Option<u32> {
+    u32::try_from(number(name, is_directory_name)?).ok()
+}
+
+fn number(name: &[u8], is_ours: fn(&[u8]) -> bool) -> Option<u64> {
+    let digits = name.get(1..).filter(|_| is_ours(name))?;
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 /// Whether `name` is what [`write_file_name`] makes.
 pub(crate) fn is_file_name(name: &[u8]) -> bool {
     is_hex(name, b'f', 8)
@@ -241,6 +256,25 @@ mod tests {
         assert_eq!(text(|path| write_directory_name(path, 0x12_3456)), "d123456");
         assert_eq!(text(|path| write_file_name(path, 511)), "f000001ff");
         assert_eq!(text(|path| write_file_name(path, u64::MAX)), "fffffffffffffffff");
+    }
+
+    #[test]
+    fn numbers_are_read_back_from_names() {
+        for number in [0, 26, 0x12_3456, u32::MAX] {
+            let name = text(|path| write_directory_name(path, number));
+            assert_eq!(directory_number(name.as_bytes()), Some(number), "{name}");
+        }
+        for number in [0, 511, u64::from(u32::MAX) + 1, u64::MAX] {
+            let name = text(|path| write_file_name(path, number));
+            assert_eq!(file_number(name.as_bytes()), Some(number), "{name}");
+        }
+        for other in ["d01", "d001A", "f0001", "t00", "fsage-measure", "fffffffffffffffff0"] {
+            assert_eq!(
+                (directory_number(other.as_bytes()), file_number(other.as_bytes())),
+                (None, None),
+                "{other}"
+            );
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn what_a_tool_started_is_found_after_the_agent_was_killed() {
 #[test]
 fn a_pinned_agent_starts_everything_on_one_processor() {
     let mut agent = Agent::start();
-    let cpu = agent.call(2, call::Pin);
+    let cpu = agent.call(2, call::Pin { to: None });
     let argv = ["grep", "Cpus_allowed_list", "/proc/self/status"].map(str::to_owned).to_vec();
     let stdout = agent.call(3, call::RunTool { argv, timeout_ms: 10_000 }).stdout;
     assert_eq!(stdout.split_whitespace().last(), Some(cpu.to_string().as_str()), "{stdout}");

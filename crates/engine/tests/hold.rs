@@ -91,6 +91,8 @@ fn hold(kind: &str, options: &[&str], target: f64, threads: u32, late: f64) {
         probe_layout: false,
         trim: false,
         trace: false,
+        deterministic: false,
+        continues: false,
     };
     let mut uses = Uses::default();
     run(&load, &Control::new(), &mut uses).unwrap();

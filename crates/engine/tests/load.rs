@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's way to fail and to say what it skips")]
 
-#[path = "../../sys/tests/support/skip.rs"]
-mod skip;
+mod load_rig;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,161 +12,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use fsage_engine::load::{Control, LoadError, LoadSink, NoSink, run};
-use fsage_engine::{replay, trace, tree, verify};
+use fsage_engine::{tree, verify};
 use fsage_model::load::{AgeTarget, LoadResult, LoadSpec, Probe, StopReason, StopSpec, Tick, WriteMode};
 use fsage_model::operation::OperationKind;
 use fsage_model::quantity::share;
 use fsage_model::size::Bytes;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
-use fsage_model::workload::{DirectorySpec, DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
-use fsage_sys::{loopdev, mount};
+use fsage_model::workload::{DriftSpec, SizeSpec, UtilisationSpec, WorkloadSpec};
+use fsage_sys::mount;
 
-/// A mounted file system on a sparse file; gone when dropped, also by a panic.
-struct Volume {
-    kind: &'static str,
-    file: PathBuf,
-    device: PathBuf,
-    point: PathBuf,
-    /// Last: removed when all else is undone.
-    _folder: tempfile::TempDir,
-}
-
-/// Those on which every operation works.
-const MKFS: [(&str, &[&str]); 3] = [
-    ("ext4", &["-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
-    ("xfs", &["-q", "-f"]),
-    ("btrfs", &["-q", "-f"]),
-];
-
-/// It has no `fallocate`.
-const EXT2: (&str, &[&str]) = ("ext2", &["-q", "-b", "4096"]);
-
-impl Volume {
-    fn new(kind: &str, mebibytes: u64) -> Option<Self> {
-        let (kind, options) = MKFS.into_iter().chain([EXT2]).find(|(name, _)| *name == kind).unwrap();
-        Self::with(kind, mebibytes, options)
-    }
-
-    fn with(kind: &'static str, mebibytes: u64, options: &[&str]) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            skip::skip("mounting needs root");
-            return None;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("volume");
-        File::create(&file).unwrap().set_len(mebibytes << 20).unwrap();
-        let point = folder.path().join("mount");
-        std::fs::create_dir(&point).unwrap();
-        let attach =
-            loopdev::AttachOptions { file: file.clone(), size: 0, sector_bytes: 4096, direct_io: true };
-        let device = loopdev::attach(&attach).unwrap();
-        let volume = Self { kind, file, device, point, _folder: folder };
-        let mkfs = Command::new(format!("mkfs.{kind}")).args(options).arg(&volume.device).output().unwrap();
-        assert!(mkfs.status.success(), "mkfs.{kind}: {}", String::from_utf8_lossy(&mkfs.stderr));
-        mount::mount(&volume.device, &volume.point, kind, &["noatime".to_owned()]).unwrap();
-        Some(volume)
-    }
-
-    fn directory(&self) -> PathBuf {
-        let directory = self.point.join("load");
-        std::fs::create_dir_all(&directory).unwrap();
-        directory
-    }
-
-    /// What is read next comes from the device.
-    fn remount(&self) {
-        mount::unmount(&self.point).unwrap();
-        mount::mount(&self.device, &self.point, self.kind, &["noatime".to_owned()]).unwrap();
-    }
-}
-
-impl Drop for Volume {
-    fn drop(&mut self) {
-        let _ = mount::unmount(&self.point).or_else(|_| mount::unmount_lazily(&self.point));
-        let _ = loopdev::detach(&self.device);
-    }
-}
-
-/// A sink that keeps everything.
-#[derive(Default)]
-struct Kept {
-    ticks: Vec<Tick>,
-    probes: Vec<Probe>,
-    warnings: Vec<Warning>,
-    trace: Vec<u8>,
-    progress: u32,
-}
-
-impl LoadSink for Kept {
-    fn tick(&mut self, tick: Tick) {
-        self.ticks.push(tick);
-    }
-    fn probe(&mut self, probe: Probe) {
-        self.probes.push(probe);
-    }
-    fn progress(&mut self, _: u64, _: u64, _: Option<f64>, _: &str) {
-        self.progress += 1;
-    }
-    fn warning(&mut self, warning: Warning) {
-        self.warnings.push(warning);
-    }
-    fn trace_chunk(&mut self, chunk: &[u8]) {
-        self.trace.extend_from_slice(chunk);
-    }
-}
-
-/// Every kind of operation.
-fn full_mix() -> DriftSpec {
-    DriftSpec {
-        slots: 800,
-        weights: OperationKind::ALL
-            .into_iter()
-            .filter(|kind| !matches!(kind, OperationKind::Fsync | OperationKind::Fdatasync))
-            .map(|kind| (kind, if kind == OperationKind::Create { 12.0 } else { 3.0 }))
-            .collect(),
-        file_size: SizeSpec::Uniform { min: Bytes(1), max: Bytes(96 << 10) },
-        directories: DirectorySpec { count: 40, fan_out: 5, depth: 3 },
-        fsync_probability: 0.01,
-        fdatasync_probability: 0.01,
-        random_accesses: 3,
-        ..DriftSpec::default()
-    }
-}
-
-fn spec(directory: &Path, drift: DriftSpec, operations: u64) -> LoadSpec {
-    LoadSpec {
-        workload: WorkloadSpec::Drift(drift),
-        directory: directory.to_owned(),
-        threads: 1,
-        seed: 7,
-        stop: StopSpec { operations: Some(operations), ..StopSpec::default() },
-        write_mode: WriteMode::Buffered,
-        probe_every: 0,
-        probe_share: None,
-        probe_layout: false,
-        trim: false,
-        trace: false,
-    }
-}
-
-fn load(spec: &LoadSpec) -> (LoadResult, Kept) {
-    let mut kept = Kept::default();
-    let result = run(spec, &Control::new(), &mut kept).unwrap();
-    (result, kept)
-}
-
-/// No operation failed, but for kinds that a file system lacks.
-fn assert_clean(result: &LoadResult) {
-    assert!(result.failed.is_empty(), "{:?}", result.failed);
-    assert!(result.digest_caveats.is_empty(), "{:?}", result.digest_caveats);
-}
-
-fn assert_good(directory: &Path, files: u64) {
-    let found = verify::run(directory, 2, false).unwrap();
-    assert!(found.bad_blocks.is_empty(), "{found:?}");
-    assert!(found.files >= files && found.foreign_files == 0, "{found:?}");
-}
+use load_rig::{MKFS, Volume, assert_clean, assert_good, full_mix, load, spec};
 
 #[test]
 fn the_same_seed_leaves_the_same_tree_everywhere() {
@@ -477,91 +332,6 @@ impl LoadSink for Notes {
     fn trace_chunk(&mut self, _: &[u8]) {}
 }
 
-#[test]
-fn a_replayed_trace_leaves_the_same_tree() {
-    let Some(volume) = Volume::new("ext4", 384) else { return };
-    let directory = volume.directory();
-    let spec = LoadSpec { threads: 3, trace: true, ..spec(&directory, full_mix(), 9000) };
-    let (result, kept) = load(&spec);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.parquet");
-    std::fs::write(&path, &kept.trace).unwrap();
-    let records: Vec<_> = trace::read(&path).unwrap().map(Result::unwrap).collect();
-    assert_eq!(records.len(), 9000);
-    let each = share(u64::try_from(kept.trace.len()).unwrap(), 9000);
-    assert!(each < 20.0, "{each} bytes per operation");
-    for thread in 0..3 {
-        let own = records.iter().filter(|record| record.thread == thread);
-        assert!(own.enumerate().all(|(place, record)| record.sequence == u64::try_from(place).unwrap()));
-    }
-    let Some(other) = Volume::new("xfs", 384) else { return };
-    let copy = other.directory();
-    let replayed = replay::run(&path, &copy, &Control::new(), &mut NoSink).unwrap();
-    assert_eq!((replayed.files, replayed.live_bytes), (result.files, result.live_bytes));
-    assert_eq!(tree::walk(&copy).unwrap(), tree::walk(&directory).unwrap());
-    assert_good(&copy, result.files);
-}
-
-/// Replays what a load left of a trace, and says what came of it.
-fn replayed(kept: &Kept, directory: &Path) -> LoadResult {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.parquet");
-    std::fs::write(&path, &kept.trace).unwrap();
-    replay::run(&path, directory, &Control::new(), &mut NoSink).unwrap()
-}
-
-#[test]
-fn a_replay_ends_with_the_digest_of_the_load() {
-    for (kind, _) in MKFS.into_iter().chain([EXT2]) {
-        let (Some(volume), Some(other)) = (Volume::new(kind, 384), Volume::new(kind, 384)) else { return };
-        let spec = LoadSpec { threads: 2, trace: true, ..spec(&volume.directory(), full_mix(), 8000) };
-        let (result, kept) = load(&spec);
-        assert_eq!(result.failed.is_empty(), kind != "ext2", "{kind}: {:?}", result.failed);
-        let again = replayed(&kept, &other.directory());
-        assert_eq!(again.digest, result.digest, "{kind}");
-        assert!(again.failed.is_empty() && again.digest_caveats.is_empty(), "{again:?}");
-        assert_good(&other.directory(), result.files);
-    }
-}
-
-#[test]
-fn writes_that_failed_when_recorded_are_in_the_digest_of_a_replay() {
-    let Some(volume) = Volume::new("ext4", 64) else { return };
-    let Some(roomy) = Volume::new("ext4", 384) else { return };
-    let drift = DriftSpec {
-        weights: [(OperationKind::Create, 3.0), (OperationKind::Append, 12.0), (OperationKind::Delete, 2.0)]
-            .into_iter()
-            .collect(),
-        ..full_mix()
-    };
-    let spec = LoadSpec { trace: true, ..spec(&volume.directory(), drift, 20_000) };
-    let (result, kept) = load(&spec);
-    assert!(result.failed["ENOSPC"] > 10, "{:?}", result.failed);
-    let again = replayed(&kept, &roomy.directory());
-    assert!(again.failed.is_empty(), "{again:?}");
-    assert_eq!((again.digest, again.files), (result.digest, result.files));
-}
-
-#[test]
-fn threads_of_unequal_length_are_replayed_whole() {
-    let Some(volume) = Volume::new("ext4", 384) else { return };
-    let directory = volume.directory();
-    let stop = StopSpec { bytes: Some(Bytes(200 << 20)), ..StopSpec::default() };
-    let spec = LoadSpec { threads: 2, trace: true, stop, ..spec(&directory, full_mix(), 0) };
-    let (result, kept) = load(&spec);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.parquet");
-    std::fs::write(&path, &kept.trace).unwrap();
-    let first = trace::read(&path).unwrap().map(Result::unwrap).filter(|record| record.thread == 0).count();
-    assert_ne!(u64::try_from(first * 2).unwrap(), result.operations, "the threads did unequal numbers");
-    let Some(other) = Volume::new("ext4", 384) else { return };
-    let copy = other.directory();
-    let replayed = replay::run(&path, &copy, &Control::new(), &mut NoSink).unwrap();
-    assert_eq!((replayed.operations, replayed.files), (result.operations, result.files));
-    assert_eq!(replayed.stopped_by, StopReason::Ended);
-    assert_eq!(tree::walk(&copy).unwrap(), tree::walk(&directory).unwrap());
-}
-
 /// Asks for the end at the last probe, which is before files are written in place, or gives all up there.
 struct StopAtProbe<'a>(&'a Control, fn(&Control));
 
@@ -601,34 +371,6 @@ fn data_is_written_in_place_when_a_load_is_stopped_and_not_when_it_is_given_up()
         assert!(if kind == "btrfs" { zeros < 100 } else { zeros == 0 }, "{kind}: {:?}", found.bad_blocks);
         assert!(found.findings.iter().any(|finding| finding.what.contains("fast mode")), "{kind}");
     }
-}
-
-#[test]
-fn damaged_traces_are_errors() {
-    let Some(volume) = Volume::new("ext4", 300) else { return };
-    let spec = LoadSpec { trace: true, ..spec(&volume.directory(), full_mix(), 2000) };
-    let (_, kept) = load(&spec);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.parquet");
-    let read = |content: &[u8]| {
-        std::fs::write(&path, content).unwrap();
-        trace::read(&path).and_then(Iterator::collect::<Result<Vec<_>, _>>)
-    };
-    let whole = &kept.trace;
-    assert_eq!(read(whole).unwrap().len(), 2000);
-    for length in [12, 100, whole.len() / 2, whole.len() - 1] {
-        let error = read(&whole[..length]).unwrap_err();
-        assert!(matches!(error, trace::TraceError::Truncated { .. }), "{error}");
-    }
-    assert!(matches!(read(b"not a trace at all").unwrap_err(), trace::TraceError::Damaged { .. }));
-    // Damage anywhere is told or harmless; it never ends the program.
-    let mut errors = 0;
-    for place in (4..whole.len()).step_by(whole.len() / 150) {
-        let mut damaged = whole.clone();
-        damaged[place] ^= 0xa5;
-        errors += u32::from(read(&damaged).is_err());
-    }
-    assert!(errors > 20, "{errors}");
 }
 
 #[test]

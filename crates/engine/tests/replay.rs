@@ -45,6 +45,8 @@ fn spec(directory: &Path, operations: u64) -> LoadSpec {
         probe_layout: false,
         trim: false,
         trace: true,
+        deterministic: false,
+        continues: false,
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use fsage_engine::disk::Clock;
-use fsage_engine::executor::{Executor, ExecutorOptions};
+use fsage_engine::executor::{Executor, ExecutorOptions, WriteBack};
 use fsage_engine::tree::walk;
 use fsage_engine::workload::{Feedback, ResolveContext, Workload, resolve};
 use fsage_model::load::WriteMode;
@@ -71,7 +71,12 @@ fn workloads() -> Vec<WorkloadSpec> {
 fn run(spec: &WorkloadSpec, directory: &Path) -> [u32; 16] {
     std::fs::create_dir(directory.join("t00")).expect("the directory is ours");
     let open = std::fs::File::open(directory).expect("it is ours");
-    let options = ExecutorOptions { write_mode: WriteMode::Buffered, in_place: true, open_directories: 8 };
+    let options = ExecutorOptions {
+        write_mode: WriteMode::Buffered,
+        in_place: true,
+        open_directories: 8,
+        write_back: WriteBack::Kernel,
+    };
     let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).expect("it is there");
     let context = ResolveContext { volume_bytes: VOLUME, write_mode: WriteMode::Buffered };
     let mut workload = resolve(spec, 0, 1, 1, &context).expect("it makes sense");

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod crash;
 pub mod disk;
 pub mod doctor;
 pub mod explain;
@@ -11,6 +12,7 @@ pub mod image;
 pub mod lease;
 pub mod measure;
 pub mod plan;
+pub mod price;
 pub mod profile;
 pub mod run;
 pub mod source;

@@ -4,7 +4,7 @@
 //! the study's title, its claims or the store's place. Order: random blocks, each one repeat of every
 //! cell, shuffled by the seed, so that a drift of the host spreads over all factors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_model::study::StudySpec;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,15 @@ pub struct Plan {
     pub overrides: Overrides,
     /// Trials in the order they run.
     pub trials: Vec<PlannedTrial>,
+}
+
+impl Plan {
+    /// Trials in a random block: one repeat of every cell; at least 1.
+    #[must_use]
+    pub fn block_size(&self) -> usize {
+        let cells: BTreeSet<usize> = self.trials.iter().map(|trial| trial.cell).collect();
+        cells.len().max(1)
+    }
 }
 
 /// One trial to be done.
@@ -103,7 +112,6 @@ fn shuffle<T>(items: &mut [T], random: &mut SplitMix) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::Path;
 
     use super::*;
@@ -128,7 +136,7 @@ mod tests {
     #[test]
     fn each_block_holds_one_repeat_of_every_cell() {
         let plan = aging(&["repeats=4"]);
-        assert_eq!(plan.trials.len(), 60);
+        assert_eq!((plan.trials.len(), plan.block_size()), (60, 15));
         assert_eq!(ids(&plan).len(), 60);
         let orders: BTreeSet<Vec<usize>> = plan
             .trials

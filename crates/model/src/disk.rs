@@ -24,6 +24,29 @@ pub enum DiskTime {
     Real,
 }
 
+/// What the CPU time of a load is on a disk's clock, in [`DiskTime::Model`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskCpu {
+    /// Nothing: only the medium's time passes.
+    #[default]
+    Ignored,
+    /// Time in which the disk is idle: the clock also advances by what the load's system calls took on the
+    /// processor, as if none of it went on while the disk worked.
+    Serial,
+}
+
+impl DiskCpu {
+    /// Whether nothing of it passes on the disk's clock.
+    #[must_use]
+    pub const fn is_ignored(&self) -> bool {
+        matches!(self, Self::Ignored)
+    }
+}
+
+/// CPU time that passed on a disk's clock, among its counters.
+pub const CPU_COUNTER: &str = "cpu_ns";
+
 /// A figure that a disk keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskCounter {
@@ -58,8 +81,8 @@ const AMPLIFICATION: &str = "write_amplification";
 
 impl From<ServerStat> for DiskStat {
     fn from(stat: ServerStat) -> Self {
-        let ServerStat { medium, time, disk, .. } = stat;
-        Self { medium, time, now_ns: disk.clock_ns, counters: disk.medium }
+        let ServerStat { medium, time, cpu, disk, .. } = stat;
+        Self { medium, time, cpu, now_ns: disk.clock_ns, counters: disk.medium }
     }
 }
 
@@ -71,6 +94,9 @@ pub struct DiskStat {
     pub medium: String,
     /// How it keeps time.
     pub time: DiskTime,
+    /// Whether CPU time passes on its clock.
+    #[serde(skip_serializing_if = "DiskCpu::is_ignored")]
+    pub cpu: DiskCpu,
     /// The disk's clock.
     pub now_ns: u64,
     /// What it counted.
@@ -85,6 +111,9 @@ pub struct DiskUse {
     pub medium: String,
     /// How the disk keeps time.
     pub time: DiskTime,
+    /// Whether CPU time passed on its clock; the counter `cpu_ns` says how much.
+    #[serde(skip_serializing_if = "DiskCpu::is_ignored")]
+    pub cpu: DiskCpu,
     /// Nanoseconds that went by on the disk's clock.
     pub elapsed_ns: u64,
     /// What was counted meanwhile; states are as they were at the end.
@@ -105,7 +134,7 @@ impl DiskStat {
                 _ => counter,
             })
             .collect();
-        let mut used = DiskUse { medium: self.medium, time: self.time, elapsed_ns, counters };
+        let mut used = DiskUse { medium: self.medium, time: self.time, cpu: self.cpu, elapsed_ns, counters };
         used.settle();
         used
     }

@@ -70,8 +70,14 @@ pub struct FileSystemFacts {
     pub clone_options: &'static [&'static str],
     /// The program that saves its metadata alone.
     pub metadata_image: Option<MetadataImage>,
+    /// The program that puts the pieces of its files together while it is mounted.
+    pub defragment: Option<MountedProgram>,
+    /// The program that writes its block groups to new places while it is mounted.
+    pub balance: Option<MountedProgram>,
     /// Settings that put off timers of its own, and to what: the path of the setting, and a number.
     pub timers: &'static [(&'static str, &'static str)],
+    /// What it does every so many seconds by default.
+    pub commit: CommitTimer,
     /// The shipped studies need it.
     pub needed: bool,
     /// How reports draw it; `None`: in a colour that others share.
@@ -97,7 +103,10 @@ impl FileSystemFacts {
             free_space_tolerance: FreeSpaceTolerance::ESTIMATE,
             clone_options: &[],
             metadata_image: None,
+            defragment: None,
+            balance: None,
             timers: &[],
+            commit: CommitTimer { seconds: 30, by: CommitBy::Sync },
             needed: false,
             ink: None,
         }
@@ -168,6 +177,45 @@ pub enum IdentifierForm {
     Long,
     /// Four bytes, little-endian, 8 digits.
     Disk,
+}
+
+/// The timer by which a file system makes permanent what was done since the last time. A mount option
+/// `commit=SECONDS` changes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitTimer {
+    /// Seconds between two commits where nothing else is said.
+    pub seconds: u64,
+    /// How anyone else can have it done.
+    pub by: CommitBy,
+}
+
+/// What makes a file system commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitBy {
+    /// `fsync` of a directory that the running transaction changed: the journal is written up to it, and data
+    /// only where the journal orders it.
+    Fsync,
+    /// `BTRFS_IOC_START_SYNC`: a transaction is committed, data that has no place yet stays.
+    StartSync,
+    /// There is nothing to commit: everything is written, as when it is old enough.
+    Sync,
+}
+
+/// A program that works on a mounted file system as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MountedProgram {
+    /// Its name.
+    pub name: &'static str,
+    /// What stands between its name and the mount point.
+    pub arguments: &'static [&'static str],
+}
+
+impl std::fmt::Display for MountedProgram {
+    /// Without the mount point: `btrfs balance start --full-balance`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)?;
+        self.arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
+    }
 }
 
 /// What tells a file system's free space.

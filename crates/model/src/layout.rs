@@ -49,6 +49,18 @@ pub struct SizeHistogram {
     pub bytes: Vec<u64>,
 }
 
+impl SizeHistogram {
+    /// Smallest size of a bucket and the first that is too large for it, in bytes; the latter is
+    /// [`u64::MAX`] where it would be 2^64.
+    #[must_use]
+    pub fn bounds(bucket: usize) -> (u64, u64) {
+        let power = |exponent: usize| {
+            u32::try_from(exponent).ok().and_then(|e| 1_u64.checked_shl(e)).unwrap_or(u64::MAX)
+        };
+        (if bucket == 0 { 0 } else { power(bucket) }, power(bucket.saturating_add(1)))
+    }
+}
+
 /// Layout of a tree of files. What `fsage scan --json` prints holds one of these.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LayoutSummary {

@@ -6,6 +6,7 @@
 
 mod calls;
 pub mod cause;
+pub mod crash;
 pub mod digest;
 pub mod disk;
 pub mod escape;
@@ -24,12 +25,14 @@ pub mod metric;
 pub mod nearest;
 pub mod number;
 pub mod operation;
+pub mod priced;
 pub mod problem;
 pub mod profile;
 pub mod protocol;
 pub mod quantity;
 pub mod reading;
 pub mod record;
+pub mod remedy;
 pub mod replay;
 pub mod size;
 pub mod study;

@@ -121,12 +121,20 @@ pub struct LoadSpec {
     /// Send the trace as Parquet chunks.
     #[serde(default)]
     pub trace: bool,
+    /// On a disk in model time, write back by operations and in their order, so that two runs ask the same of
+    /// it; elsewhere this changes nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deterministic: bool,
+    /// Work on the files that an earlier load with as many threads left in the directory. For `drift` without
+    /// links or a profile.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub continues: bool,
 }
 
 /// The order statistics of one kind of operation over some stretch of the load. Latencies in nanoseconds, of
 /// successful operations only, open and close included. On a virtual disk in model time they are by its
 /// clock.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
     /// Operations measured.
     pub count: u64,
@@ -214,6 +222,17 @@ pub enum StopReason {
 #[must_use]
 pub fn out_of_space(failed: &BTreeMap<String, u64>) -> u64 {
     errno::OUT_OF_SPACE.iter().filter_map(|number| failed.get(errno::name(*number))).sum()
+}
+
+/// Ticks of a load whose operations are known, at most.
+const TICKS: u64 = 2000;
+/// Operations of a tick, at least.
+const SHORTEST_TICK: u64 = 500;
+
+/// Operations of a tick of the latency evolution: about 2,000 ticks over a load that ends after `operations`.
+#[must_use]
+pub fn tick_operations(operations: Option<u64>) -> u64 {
+    operations.map_or(SHORTEST_TICK, |operations| operations.div_ceil(TICKS).max(SHORTEST_TICK))
 }
 
 /// What a load leaves. This is also what `fsage age --json` prints.

@@ -26,6 +26,9 @@ pub struct LockstepSpec {
     /// Operations of a round, for workloads without rounds of their own.
     #[serde(default)]
     pub round_operations: Option<u64>,
+    /// As [`LoadSpec::deterministic`](crate::load::LoadSpec::deterministic).
+    #[serde(default)]
+    pub deterministic: bool,
 }
 
 /// What a part of a round took on one volume.
@@ -62,6 +65,9 @@ pub struct VolumeRound {
     pub total_bytes: u64,
     /// `elapsed_ns` is by a disk's model.
     pub model_time: bool,
+    /// Its device was not at rest five seconds after one of its turns.
+    #[serde(default)]
+    pub still_busy: bool,
 }
 
 /// A round that is over. Round 0 fills the volume.
@@ -79,6 +85,27 @@ pub struct Round {
     pub volumes: Vec<VolumeRound>,
 }
 
+/// Use of the leader's volume as a workload was told it: bytes in use, and all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeenUsage(pub u64, pub u64);
+
+/// What a workload learnt from its volume in one run. With its specification and its seed that is all that
+/// its operations follow from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunHistory {
+    /// The round that it went on to.
+    pub until: u64,
+    /// Use at the beginning.
+    pub begun: SeenUsage,
+    /// Use found within a part, each after so many operations of the run.
+    pub looks: Vec<(u64, SeenUsage)>,
+    /// Use at the end of each part.
+    pub parts: Vec<SeenUsage>,
+    /// Operations that failed, by their number in the run (the first is 1), with the errno.
+    pub failures: Vec<(u64, i32)>,
+}
+
 /// What a run leaves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LockstepResult {
@@ -92,6 +119,9 @@ pub struct LockstepResult {
     pub digest: String,
     /// Failures on the leader since the beginning, by errno name.
     pub failed: BTreeMap<String, u64>,
+    /// What the workload learnt in this run.
+    #[serde(default)]
+    pub history: RunHistory,
 }
 
 /// Bytes of a GiB.

@@ -3,7 +3,9 @@
 mod requests;
 mod result;
 mod spec;
+mod work;
 
 pub use requests::{RequestSummary, Requests};
 pub use result::{DISK_COUNTER, MODEL_TIME, MeasureMetric, MeasureResult, disk_metrics, model_unit};
 pub use spec::*;
+pub use work::{MOST_FIO_SPACE, SAME_WORK, Work};

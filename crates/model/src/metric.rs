@@ -38,10 +38,20 @@ pub const INTER_FILE_SCORE: &str = "layout.inter_file_score";
 pub const NONCONTIGUOUS_FILES: &str = "layout.noncontiguous_files";
 /// Used extents below 64 KiB.
 pub const SMALL_EXTENTS: &str = "layout.small_extents";
+/// Time of a remedy by its device's clock, below the stage's name.
+pub const REMEDY_ELAPSED_S: &str = "elapsed_s";
+/// The wall's time of a remedy, where [`REMEDY_ELAPSED_S`] is a virtual disk's.
+pub const REMEDY_WALL_S: &str = "wall_s";
+/// Bytes that the device read for a remedy.
+pub const REMEDY_READ_BYTES: &str = "read_bytes";
+/// Bytes that were written to the device for a remedy.
+pub const REMEDY_WRITTEN_BYTES: &str = "written_bytes";
 /// Cost of writing on a volume of a `lockstep` stage.
 pub const WRITE: &str = "write";
 /// Cost of writing late in the run over that early in it.
 pub const WRITE_LATE_OVER_EARLY: &str = "write_late_over_early";
+/// Operations that found no free space on the leader of a `lockstep` stage.
+pub const NO_SPACE: &str = "no_space";
 /// Use of a volume of a `lockstep` stage.
 pub const VOLUME_USE_SHARE: &str = "use_share";
 

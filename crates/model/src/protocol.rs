@@ -26,14 +26,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::call::{Answer, Call, Handle, Reply, Request};
+use crate::disk::DiskUse;
 use crate::layout::LayoutSummary;
 use crate::load::{Probe, Tick};
 use crate::warning::Warning;
 
 /// Version of this protocol; both sides must have the same. Changes: 1 first; 2 directories below a mount
 /// point, what identifies leased things, held devices; 3 the folder of a measure is passed as a descriptor;
-/// 4 a reply is the value alone, without its kind.
-pub const PROTOCOL_VERSION: u32 = 4;
+/// 4 a reply is the value alone, without its kind; 5 loop files with all their blocks, lock-step that resumes,
+/// partition tables, timers by the disk's clock, what a copy took, deleting a share of files, continuing an
+/// earlier load.
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -124,7 +127,7 @@ pub struct Placed {
 }
 
 /// What was copied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Copied {
     /// Regular files; one with several names counts once.
     pub files: u64,
@@ -138,6 +141,36 @@ pub struct Copied {
     pub digest_to: String,
     /// Time to copy and sync, without reading back.
     pub elapsed_ns: u64,
+    /// What the virtual disk under the source did meanwhile, where there is one.
+    #[serde(default)]
+    pub source_disk: Option<DiskUse>,
+    /// What that under the target did.
+    #[serde(default)]
+    pub target_disk: Option<DiskUse>,
+    /// Bytes read from the source's device meanwhile; absent when the kernel does not say.
+    #[serde(default)]
+    pub read_bytes: Option<u64>,
+    /// Bytes written to the target's.
+    #[serde(default)]
+    pub written_bytes: Option<u64>,
+}
+
+/// What a device read and wrote since it came up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceBytes {
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written; discards are not.
+    pub written: u64,
+}
+
+/// Files that were deleted to free their space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Freed {
+    /// How many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// What tells a file or directory from a later one of the same name.
@@ -219,6 +252,14 @@ pub struct HostActivity {
     pub disk_bytes_written: u64,
     /// Times that somebody dropped the page cache, or dentries and inodes.
     pub cache_drops: u64,
+    /// Time that processes waited for memory, in microseconds (PSI, `some`).
+    pub memory_wait_us: u64,
+    /// Pages swapped in and out.
+    pub swapped_pages: u64,
+    /// Times that a CPU was throttled for its temperature.
+    pub throttles: u64,
+    /// Mean frequency of the CPUs at the moment, in kHz: no count.
+    pub frequency_khz: u64,
 }
 
 /// The host, as the report's setup table shows it.
@@ -322,6 +363,8 @@ pub struct BlockFacts {
     pub serial: String,
     /// `PARTUUID` of a partition, empty when unknown and for whole devices.
     pub part_uuid: String,
+    /// Where a partition begins on its disk, in bytes; 0 for whole devices.
+    pub start_bytes: u64,
     /// Rotational, by the kernel's word.
     pub rotational: bool,
     /// Current and possible I/O schedulers.
@@ -353,4 +396,52 @@ pub struct BlockFacts {
     pub identity: DeviceIdentity,
     /// Name of the disk that it is, or that it is a partition of (`sda`); the queue is the disk's.
     pub disk: String,
+}
+
+impl BlockFacts {
+    /// Whether it is a partition of another device.
+    #[must_use]
+    pub fn is_partition(&self) -> bool {
+        !self.disk.is_empty() && self.path.file_name().is_some_and(|name| *name != *self.disk)
+    }
+
+    /// Whether both have sectors in common: one is the other by another name, or a part of it.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let end = |of: &Self| of.start_bytes.saturating_add(of.size_bytes);
+        self.disk == other.disk && self.start_bytes < end(other) && other.start_bytes < end(self)
+    }
+}
+
+/// A disk with the partitions that it was given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SplitDisk {
+    /// The disk, canonical (`/dev/sda`).
+    pub device: PathBuf,
+    /// Identifier of its partition table (`PTUUID`).
+    pub uuid: String,
+    /// Partitions, from the beginning of the disk.
+    pub partitions: Vec<DiskPartition>,
+    /// The kernel reads this partition table by itself, so that the partitions are there after the next boot.
+    pub lasting: bool,
+}
+
+/// A partition of a disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DiskPartition {
+    /// Its number, from 1.
+    pub number: u32,
+    /// The block device (`/dev/sda1`).
+    pub device: PathBuf,
+    /// The path that names it after a reboot too (`/dev/disk/by-partuuid/…`); absent where no udev makes such
+    /// links.
+    pub link: Option<PathBuf>,
+    /// Its `PARTUUID`.
+    pub part_uuid: String,
+    /// Where it begins on the disk.
+    pub start_bytes: u64,
+    /// Its size.
+    pub size_bytes: u64,
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::priced::PricedRecord;
 use crate::problem::{EXIT_FAILED, EXIT_USAGE, Explain};
 use crate::record::{PlacesRecord, TrialRecord};
 use crate::study::StudySpec;
@@ -48,6 +49,12 @@ pub trait Records {
     /// # Errors
     /// The note that takes its place.
     fn places(&self, id: &str) -> Result<Option<PlacesRecord>, Note>;
+
+    /// What its requests would take on other media, where its study lists any.
+    ///
+    /// # Errors
+    /// The note that takes its place.
+    fn priced(&self, id: &str) -> Result<Option<PricedRecord>, Note>;
 }
 
 /// Why there are no records. Damaged or failed trials are no reason.

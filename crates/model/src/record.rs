@@ -6,19 +6,22 @@
 
 use std::collections::BTreeMap;
 
+use crate::disk::DiskUse;
 use crate::explanation::Explanation;
 use crate::layout::{FreeSpace, LayoutSummary};
 use crate::load::{LoadResult, Probe, Tick};
 use crate::lockstep::Round;
-use crate::measure::MeasureResult;
+use crate::measure::{MeasureResult, Work};
 use crate::protocol::{BlockFacts, HostFacts};
+use crate::remedy::Remedy;
 use crate::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`; later also
-/// `explain.json`, which readers of version 3 may find missing and need not know.
-pub const STORE_VERSION: u32 = 3;
+/// `explain.json`, the stage of a metric, and trial and factors in `probes.parquet`, which readers of version 3
+/// may find missing and need not know. 4: stage `remedy`.
+pub const STORE_VERSION: u32 = 4;
 
 /// What became of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +45,8 @@ pub enum TrialStatus {
 /// | `free.extents`, `free.median_bytes`, `free.largest_bytes` | free space at the end |
 /// | `layout.small_extents` | used extents below 64 KiB at the end |
 /// | `MEASURE`, `MEASURE.NAME` | a measure's headline and its other numbers (docs/measures.md) |
+/// | `REMEDY.elapsed_s`, `.wall_s`, `.read_bytes`, `.written_bytes`, `.disk_NAME`, `.layout.*`, `.free.*` | what a `remedy` stage took, and what it left |
+/// | `AFTER_over_BEFORE.MEASURE` | a measure's headline after a remedy over that before it, where both did the same work |
 /// | `VOLUME.write`, `VOLUME.MEASURE`, `VOLUME.use_share`, `VOLUME.layout.*`, `VOLUME.free.*` | of each volume of a `lockstep` stage; samples of the second half of its rounds |
 /// | `A_over_B.MEASURE`, `A_over_B.write`, `use_over_fullness.MEASURE`, `VOLUME.write_late_over_early` | ratios between its volumes, sample by sample |
 /// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
@@ -63,6 +68,12 @@ pub struct Metric {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// Name of the stage that it is of; absent in records from before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// What was done for it, of numbers of measures: where it differs, the numbers are not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
 }
 
 /// One finished stage.
@@ -76,6 +87,9 @@ pub enum StageRecord {
         /// Key of the image it was taken from, when this trial did not run it itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         image: Option<String>,
+        /// The stage whose files it worked on, when it made none of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        continues: Option<String>,
         /// What the load left.
         result: Box<LoadResult>,
         /// Steps of the latency evolution.
@@ -128,6 +142,9 @@ pub enum StageRecord {
         /// Time of copying, syncing included, reading back left out.
         #[serde(default)]
         elapsed_ns: u64,
+        /// Whether the copy was saved and restored as the original was.
+        #[serde(default)]
+        restored: bool,
         /// Layout of the copy.
         #[serde(default)]
         layout: Box<LayoutSummary>,
@@ -158,6 +175,8 @@ pub enum StageRecord {
         #[serde(default)]
         free_after: Option<Box<FreeSpace>>,
     },
+    /// A `remedy` stage.
+    Remedy(Box<RemedyRecord>),
     /// A `lockstep` stage.
     Lockstep {
         /// The stage's name.
@@ -178,7 +197,55 @@ pub enum StageRecord {
         /// Operations that failed on the leader, and were left out on the others, by errno name.
         #[serde(default)]
         failed: BTreeMap<String, u64>,
+        /// Rounds after which it was interrupted and continued from the look there.
+        #[serde(default)]
+        resumed_after: Vec<u64>,
     },
+}
+
+/// What a `remedy` stage did and what it took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RemedyRecord {
+    /// The stage's name.
+    pub name: String,
+    /// What was done.
+    pub method: Remedy,
+    /// The command as a shell would read it; empty where fsage did it itself.
+    #[serde(default)]
+    pub command: String,
+    /// The end of what the program said.
+    #[serde(default)]
+    pub said: String,
+    /// Why it was not done to its end, when the volume had no room for it; empty when it was.
+    #[serde(default)]
+    pub incomplete: String,
+    /// Wall time, syncing included.
+    #[serde(default)]
+    pub elapsed_ns: u64,
+    /// What the virtual disk did for it: of a copy, the one that was written to. Absent on anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
+    /// Of a copy, what the virtual disk did that was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_disk: Option<DiskUse>,
+    /// Bytes that the device read meanwhile; absent when the kernel does not say.
+    #[serde(default)]
+    pub read_bytes: Option<u64>,
+    /// Bytes that were written to the device meanwhile (of a copy, to the new one).
+    #[serde(default)]
+    pub written_bytes: Option<u64>,
+    /// Files that were copied or deleted.
+    #[serde(default)]
+    pub files: u64,
+    /// Bytes that were copied, deleted or trimmed.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Layout afterwards.
+    #[serde(default)]
+    pub layout: LayoutSummary,
+    /// Free space then, where the file system tells.
+    #[serde(default)]
+    pub free_space: Option<FreeSpace>,
 }
 
 /// The volumes of a `lockstep` stage after a round.
@@ -216,6 +283,7 @@ impl StageRecord {
             | Self::Copy { name, .. }
             | Self::Measure { name, .. }
             | Self::Lockstep { name, .. } => name,
+            Self::Remedy(remedy) => &remedy.name,
         }
     }
 
@@ -226,6 +294,7 @@ impl StageRecord {
             Self::Age { result, .. } => Some(&result.layout),
             Self::Copy { layout, .. } => Some(layout),
             Self::Measure { after, .. } => Some(after),
+            Self::Remedy(remedy) => Some(&remedy.layout),
             Self::Lockstep { looks, .. } => looks.last()?.volumes.first().map(|volume| &*volume.layout),
             Self::Image { .. } => None,
         }
@@ -240,7 +309,7 @@ impl StageRecord {
     /// Whether it left files on the volume, in a folder called as it is.
     #[must_use]
     pub const fn fills(&self) -> bool {
-        matches!(self, Self::Age { .. } | Self::Lockstep { .. })
+        matches!(self, Self::Age { continues: None, .. } | Self::Lockstep { .. })
     }
 
     /// Probes of an `age` stage; of others none.

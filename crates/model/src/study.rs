@@ -3,18 +3,20 @@
 //! `[matrix]`, `[preset.*]` and `--set` change it by dotted paths before it is resolved. In a path a
 //! stage is named by its `name`: `stage.age.workload.slots`.
 
+mod claim;
 mod stage;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::disk::DiskTime;
+use crate::disk::{DiskCpu, DiskTime};
 use crate::fault::FaultSpec;
 use crate::medium::{At, MediumSpec};
 use crate::size::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use claim::*;
 pub use stage::*;
 
 /// The whole study file.
@@ -30,9 +32,14 @@ pub struct StudySpec {
     /// The publication whose method it follows, if any.
     #[serde(default)]
     pub citation: String,
-    /// Seed of every random choice; each repeat derives its own.
+    /// Random seed of the study; each repeat derives its own from it.
     #[serde(default)]
     pub seed: u64,
+    /// On volumes in model time, hold still what makes two runs differ: the kernel's timers, processors and
+    /// chance. For gates against regressions; what is measured then is not the file system's defaults
+    /// (docs/disk.md).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deterministic: bool,
     /// Trials for each cell of the matrix (at least 1).
     #[serde(default = "one")]
     pub repeats: u32,
@@ -44,8 +51,9 @@ pub struct StudySpec {
     /// The file system under test.
     #[serde(rename = "file_system")]
     pub file_system: FileSystemSpec,
-    /// Which of the study's states a trial is about (`aged`); stages that list states in `when` run only in
-    /// those. A factor over it makes trials that share their first stages and differ in the rest.
+    /// State of the volume that a trial measures (`aged`, `unaged`, `fresh`, …); stages that list states in
+    /// `when` run only in those. As a factor it gives trials that share their first stages and differ in the
+    /// rest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub state: String,
     /// What a trial does, in order.
@@ -53,14 +61,24 @@ pub struct StudySpec {
     /// Dotted path → the values it takes; the cells are the cross product.
     #[serde(default)]
     pub matrix: BTreeMap<String, Vec<serde_json::Value>>,
-    /// Name → dotted path → value: overrides taken together (`--quick` is the preset `quick`). `inherits`
-    /// names a preset whose values come first.
-    // Stores of before have it as `profile`.
+    /// Combinations that the matrix leaves out: dotted path of a factor → its value, or a list of values. A cell
+    /// with all of them is not made (`{ "stage.remedy.method" = "balance", "file_system.kind" = ["ext4", "xfs"]
+    /// }`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<BTreeMap<String, serde_json::Value>>,
+    /// Name → dotted path → value: a set of overrides (`--quick` is the preset `quick`). `inherits` names a
+    /// preset whose values apply first.
+    // Older stores have it as `profile`.
     #[serde(default, alias = "profile")]
     pub preset: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// File systems described in TOML alone: name → description.
     #[serde(default)]
     pub driver: BTreeMap<String, DriverSpec>,
+    /// Media on which every trial that keeps the log of its requests (`log = true`) is priced when it is
+    /// done: what the same requests would take there, without running the kernel again (docs/disk.md). Of
+    /// each, trials of its class are priced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub price: Vec<MediumSpec>,
     /// Published findings to check.
     #[serde(default)]
     pub claim: Vec<ClaimSpec>,
@@ -70,7 +88,24 @@ const fn one() -> u32 {
     1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 impl StudySpec {
+    /// Whether a cell with these factors is left out ([`StudySpec::exclude`]).
+    #[must_use]
+    pub fn excludes(&self, factors: &BTreeMap<String, serde_json::Value>) -> bool {
+        let has = |(path, wanted): (&String, &serde_json::Value)| {
+            factors.get(path).is_some_and(|value| match wanted {
+                serde_json::Value::Array(any) => any.contains(value),
+                one => one == value,
+            })
+        };
+        self.exclude.iter().any(|rule| !rule.is_empty() && rule.iter().all(has))
+    }
+
     /// The stages that run in this study's state, in order.
     pub fn stages(&self) -> impl Iterator<Item = &StageSpec> {
         self.stage.iter().filter(|stage| stage.runs_in(&self.state))
@@ -90,7 +125,9 @@ pub enum TargetSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum VolumeSpec {
-    /// A sparse file under a loop device.
+    /// A file under a loop device, with all of its blocks beforehand: its whole size must be free on the
+    /// host.
+    ///
     Loop {
         /// Size of the file.
         size: Bytes,
@@ -103,24 +140,24 @@ pub enum VolumeSpec {
         /// Logical sector size, 512 or 4096.
         #[serde(default = "sector")]
         sector_bytes: u32,
-        /// I/O scheduler (`none`, `mq-deadline`, …); absent: left alone.
+        /// I/O scheduler (`none`, `mq-deadline`, …); absent: not changed.
         #[serde(default)]
         scheduler: Option<String>,
     },
     /// A real block device; written to only when the command line repeats it with `--erase`.
     Device {
-        /// A stable path (`/dev/disk/by-id/…`).
+        /// A stable path of a disk or a partition (`/dev/disk/by-id/…`, `/dev/disk/by-partuuid/…`).
         path: PathBuf,
-        /// I/O scheduler; absent: left alone.
+        /// I/O scheduler; absent: not changed.
         #[serde(default)]
         scheduler: Option<String>,
     },
-    /// A virtual disk: any medium, in memory. The kind need not be written where a medium is.
+    /// A virtual disk: any medium, in memory. `kind` may be omitted when `medium` is given.
     Disk(Box<DiskSpec>),
 }
 
 impl VolumeSpec {
-    /// Its size, where the study says it.
+    /// Its size, if the study gives it.
     #[must_use]
     pub fn size(&self) -> Option<Bytes> {
         match self {
@@ -129,53 +166,71 @@ impl VolumeSpec {
             Self::Device { .. } => None,
         }
     }
+
+    /// Whether its time is a virtual disk's own.
+    #[must_use]
+    pub fn is_model_time(&self) -> bool {
+        matches!(self, Self::Disk(disk) if disk.time == DiskTime::Model)
+    }
 }
 
 /// A virtual disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// Size, up to 16 TiB; only what is written takes memory, and data that fsage wrote almost none.
+    /// Size, up to 16 TiB; only written data takes memory, and data that fsage wrote almost none.
     pub size: Bytes,
-    /// What it is made of: a preset (`fsage disk media` lists them), or a table with `preset` and what is
-    /// changed of it.
+    /// Device model: a preset (`fsage disk media` lists them), or a table with `preset` and changed
+    /// parameters.
     pub medium: MediumSpec,
-    /// Where on its drive the volume lies: `outer` (the beginning), `inner` (the end) or so many bytes from the
-    /// beginning, as a partition; absent: as `medium` says, else `outer`.
+    /// Position of the volume on its drive, as a partition: `outer` (the start), `inner` (the end) or an
+    /// offset in bytes from the start; absent: as `medium` says, else `outer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<At>,
-    /// `model`: requests cost nothing, what the medium would have taken is counted; `real`: replies come when
-    /// the medium would have given them.
+    /// `model`: requests are answered at once and the time of the medium is only counted; `real`: each reply
+    /// is delayed by the time of the medium.
     #[serde(default)]
     pub time: DiskTime,
+    /// In model time, what CPU time is on the disk's clock: `ignored` (absent), or `serial`: the clock also
+    /// advances by what the load's system calls took on the processor, which no two runs measure alike
+    /// (docs/disk.md).
+    #[serde(default, skip_serializing_if = "DiskCpu::is_ignored")]
+    pub cpu: DiskCpu,
     /// Logical block size, 512 or 4096.
     #[serde(default = "sector")]
     pub block_bytes: u32,
-    /// Keep every request: it takes memory.
+    /// Log every request, and keep the log with the trial; it takes memory.
     #[serde(default)]
     pub log: bool,
-    /// Most memory for what is not self-describing data; absent: no limit.
+    /// Memory limit of data that is not self-describing; absent: derived from the host's available memory
+    /// when the disk is created (docs/disk.md).
     #[serde(default)]
     pub memory: Option<Bytes>,
-    /// Folder for a file, made and removed, that takes what goes beyond `memory`; absent: writes beyond fail.
+    /// Folder for a temporary file that takes the data beyond `memory`; absent: writes beyond it fail.
     #[serde(default)]
     pub spill: Option<PathBuf>,
-    /// Faults (docs/disk.md).
+    /// Faults to inject (docs/disk.md).
     #[serde(default)]
     pub faults: Option<FaultSpec>,
-    /// I/O scheduler; absent: left alone.
+    /// I/O scheduler; absent: not changed.
     #[serde(default)]
     pub scheduler: Option<String>,
 }
 
 impl DiskSpec {
-    /// The medium with the volume at its place.
+    /// Whether CPU time passes on its clock.
+    #[must_use]
+    pub const fn is_serial(&self) -> bool {
+        matches!(self.cpu, DiskCpu::Serial)
+    }
+
+    /// The medium, with the position of the volume.
     #[must_use]
     pub fn drive(&self) -> MediumSpec {
         self.at.map_or_else(|| self.medium.clone(), |at| self.medium.placed(at))
     }
 
-    /// What a volume is made of it.
+    /// The options of the virtual disk.
     #[must_use]
     pub fn options(&self) -> DiskOptions {
         DiskOptions {
@@ -184,6 +239,7 @@ impl DiskSpec {
             rotational: self.medium.preset().is_rotational(),
             block_bytes: self.block_bytes,
             time: self.time,
+            cpu: self.cpu,
             log: self.log,
             memory: self.memory,
             spill: self.spill.clone(),
@@ -233,9 +289,9 @@ pub struct DriverSpec {
     /// Type given to mount(2); absent: the driver's name.
     #[serde(default)]
     pub mount_type: Option<String>,
-    /// Command that makes it.
+    /// Command that makes the file system (mkfs).
     pub mkfs: Vec<String>,
-    /// Command that checks it; exit status 0 is clean. Absent: not checked, and the report says so.
+    /// Command that checks it; exit status 0 means clean. Absent: not checked, and the report says so.
     #[serde(default)]
     pub fsck: Option<Vec<String>>,
     /// Mount options always given.
@@ -252,7 +308,7 @@ pub struct DriverSpec {
     /// `file_system.options.<driver>.mkfs.NAME` overrides. Values are text, numbers or booleans.
     #[serde(default)]
     pub parameter: BTreeMap<String, serde_json::Value>,
-    /// Smallest volume it works on; absent: any.
+    /// Size of the smallest volume; absent: any.
     #[serde(default)]
     pub minimum_size: Option<Bytes>,
     /// Allocation unit in bytes.
@@ -263,111 +319,38 @@ pub struct DriverSpec {
     pub package: String,
 }
 
-/// A published finding and how to check it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ClaimSpec {
-    /// Short name.
-    pub id: String,
-    /// Author, year, section or table.
-    pub source: String,
-    /// What the publication says, in one sentence.
-    pub statement: String,
-    /// The published number, as text (`"11.40 ms → 11.84 ms"`).
-    #[serde(default)]
-    pub published: String,
-    /// How it is checked; absent: not tested here.
-    #[serde(default)]
-    pub check: Option<ClaimCheck>,
-    /// Factor for each of whose values it has to hold, as a dotted path (`"file_system.kind"`): the trials of
-    /// each value are judged for themselves, where otherwise all are taken together.
-    #[serde(default)]
-    pub each: Option<String>,
-    /// Why it is not tested here, when `check` is absent.
-    #[serde(default)]
-    pub not_tested: String,
-}
-
-/// A check of a claim. Cells are chosen by factor values: dotted path → value; factors not named vary
-/// freely and pair up between both sides.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum ClaimCheck {
-    /// metric(numerator) / metric(denominator), paired over the other factors and repeats.
-    Ratio {
-        /// Metric name.
-        metric: String,
-        /// Factor values of the numerator.
-        numerator: BTreeMap<String, serde_json::Value>,
-        /// Factor values of the denominator.
-        denominator: BTreeMap<String, serde_json::Value>,
-        /// Holds when the ratio's whole interval is above this…
-        #[serde(default)]
-        above: Option<f64>,
-        /// … and below this.
-        #[serde(default)]
-        below: Option<f64>,
-    },
-    /// A metric's own value in the chosen cells.
-    Value {
-        /// Metric name.
-        metric: String,
-        /// Factor values.
-        #[serde(default, rename = "where")]
-        cells: BTreeMap<String, serde_json::Value>,
-        /// Holds when the whole interval is above this…
-        #[serde(default)]
-        above: Option<f64>,
-        /// … and below this.
-        #[serde(default)]
-        below: Option<f64>,
-    },
-    /// Ratio of a latency's mean over the last quarter of the run to that over the second quarter.
-    Trend {
-        /// Operation name (`create`).
-        operation: String,
-        /// Factor values.
-        #[serde(default, rename = "where")]
-        cells: BTreeMap<String, serde_json::Value>,
-        /// Holds when the whole interval is above this…
-        #[serde(default)]
-        above: Option<f64>,
-        /// … and below this.
-        #[serde(default)]
-        below: Option<f64>,
-    },
-}
-
-/// Smallest disk that is of any use, and the largest that the server takes.
+/// Smallest and largest size of a disk that the server accepts, in bytes.
 pub const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
 
 /// Label that every built-in driver gives a file system by default: a later run may overwrite a device that
 /// carries it.
 pub const LABEL: &str = "fsage";
 
-/// A virtual disk, as the study or a command line says it.
+/// A virtual disk, as a study or a command line gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskOptions {
     /// Size.
     pub size: Bytes,
-    /// Medium, as a flag says it.
+    /// Medium, in the form of the flag `--medium`.
     pub medium: String,
-    /// Whether its medium turns: what the kernel reports to file systems.
+    /// Whether its medium is rotational, as the kernel reports it to file systems.
     pub rotational: bool,
     /// Logical block size.
     pub block_bytes: u32,
     /// How it keeps time.
     pub time: DiskTime,
-    /// Keep every request.
+    /// Whether CPU time passes on its clock.
+    pub cpu: DiskCpu,
+    /// Log every request.
     pub log: bool,
-    /// Most memory for what is not self-describing data; `None`: no limit.
+    /// Memory limit of data that is not self-describing; `None`: the server's default.
     pub memory: Option<Bytes>,
-    /// Folder for the file that takes what goes beyond.
+    /// Folder for the file that takes the data beyond `memory`.
     pub spill: Option<PathBuf>,
     /// Serve NBD as well.
     pub nbd: bool,
     /// Faults, as JSON.
     pub faults: Option<String>,
-    /// I/O scheduler; `None`: left alone.
+    /// I/O scheduler; `None`: not changed.
     pub scheduler: Option<String>,
 }

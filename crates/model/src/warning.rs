@@ -12,9 +12,49 @@ use serde::{Deserialize, Serialize};
 /// [`WarningKind::CpuBound`].
 pub const CPU_BOUND: f64 = 0.9;
 
+/// CPU time as a share of model time, which has none of it, from which it matters:
+/// [`WarningKind::CpuBesideModel`].
+pub const CPU_BESIDE: f64 = 0.25;
+
+/// What a condition makes unfit for a verdict: a claim that rests on such a number is *not comparable*. Of a
+/// measure it is that measure's numbers, of a load or a stage all but the measures'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Invalidates {
+    /// No number: it is for the reader to weigh.
+    Nothing,
+    /// Times and rates by the wall's clock.
+    WallTimes,
+    /// Times and rates, also in model time.
+    Times,
+    /// Latencies' 99.9th percentiles and maxima.
+    Tails,
+    /// Numbers of free space.
+    FreeSpace,
+    /// Counts and sums of block requests.
+    Requests,
+    /// Every number of the trial, or of the measure that it was raised for.
+    Everything,
+}
+
+impl Invalidates {
+    /// As documentation says it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::WallTimes => "wall-clock times",
+            Self::Times => "times",
+            Self::Tails => "p99.9, maximum",
+            Self::FreeSpace => "free space",
+            Self::Requests => "request counts",
+            Self::Everything => "everything",
+        }
+    }
+}
+
 /// Makes the enum, the list of its kinds and their texts from one table.
 macro_rules! warning_kinds {
-    ($($variant:ident = $name:literal, $condition:literal, $meaning:literal;)*) => {
+    ($($variant:ident = $name:literal, $condition:literal, $meaning:literal, $invalidates:ident;)*) => {
         /// Kind of a warning: its name in records (kebab case) is [`WarningKind::as_str`].
         #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(from = "String", into = "String")]
@@ -50,6 +90,15 @@ macro_rules! warning_kinds {
                 }
             }
 
+            /// What it makes unfit for a verdict.
+            #[must_use]
+            pub const fn invalidates(&self) -> Invalidates {
+                match self {
+                    $(Self::$variant => Invalidates::$invalidates,)*
+                    Self::Other(_) => Invalidates::Nothing,
+                }
+            }
+
             /// What it means for a number, in a sentence.
             #[must_use]
             pub const fn meaning(&self) -> &'static str {
@@ -65,76 +114,132 @@ macro_rules! warning_kinds {
 warning_kinds! {
     CpuBound = "cpu-bound",
         "A thread of the load or measure was on the CPU for at least 90 % of the elapsed time.",
-        "Latencies and throughput show the CPU more than the device.";
+        "Latencies and throughput reflect the CPU rather than the device.",
+        WallTimes;
+    CpuBesideModel = "cpu-beside-model",
+        "On a disk in model time, the CPU time of a load or measure came to at least a quarter of the model time.",
+        "Model time is the device's alone: a real device with this CPU would take longer, and differences in CPU time are not in the number.",
+        Nothing;
     StolenTime = "stolen-time",
         "The hypervisor gave at least 2 % of the CPU time to others during the stage.",
-        "Times are too long by an unknown amount and vary between trials.";
+        "Times are too long by an unknown amount and vary between trials.",
+        WallTimes;
     OtherIo = "other-io",
         "At least 64 MiB, and at least a quarter of what the volume wrote, were written to other disks of the host during the stage.",
-        "Latencies may include waiting for other I/O.";
+        "Latencies may include waiting for other I/O.",
+        WallTimes;
+    MemoryPressure = "memory-pressure",
+        "Processes of the host waited for memory for at least 1 % of the time of a load or measure (PSI, `some`).",
+        "The page cache lost what it would have kept: data was read again, and waiting for memory is in the times.",
+        Times;
+    Swap = "swap",
+        "At least 256 pages were swapped in or out during a load or measure.",
+        "Waiting for swap is in the times, and its I/O may share the device.",
+        WallTimes;
+    Frequency = "frequency",
+        "The mean CPU frequency changed by more than 10 % from the beginning to the end of a load or measure.",
+        "CPU time is not the same from trial to trial: times that depend on it differ without a cause in the file system.",
+        WallTimes;
+    Thermal = "thermal",
+        "A CPU was throttled for its temperature during a load or measure.",
+        "Times depend on how warm the host was.",
+        WallTimes;
     CachesDropped = "caches-dropped",
         "Another process dropped the host's caches during an `age` stage.",
-        "The load read metadata and data again: more reads and longer times than in other trials.";
+        "The load read metadata and data again: more reads and longer times than in other trials.",
+        Times;
     CacheTooLarge = "cache-too-large",
-        "A load without direct I/O ran where memory is larger than the volume, or a measured loop device works through the page cache.",
-        "Reads mostly measure the page cache.";
+        "A load without direct I/O ran where memory is larger than the volume (on a disk in model time: and half of its reads or more took no time of the medium), or a measured loop device works through the page cache.",
+        "Reads mostly measure the page cache.",
+        Times;
     WarmCache = "warm-cache",
-        "Caches could not be dropped before a measure, as without root.",
-        "The measure was not cold: its reads are too fast and too few.";
+        "Caches could not be dropped before a measure, for example without root.",
+        "The measure did not start with cold caches: its reads are too fast and too few.",
+        Times;
     TooFewSamples = "too-few-samples",
         "An operation has fewer than 1000 latency samples.",
-        "Its 99.9th percentile is close to its maximum.";
+        "Its 99.9th percentile is close to its maximum.",
+        Tails;
     Clock = "clock",
-        "The kernel's clock source needs a system call or a slow device.",
-        "Every timestamp is slow and may be coarse: short latencies are too long.";
+        "Reading the kernel's clock source takes a system call or an access to a slow device.",
+        "Every timestamp is slow and may be coarse: short latencies are too long.",
+        Nothing;
     LessSteady = "less-steady",
         "The host refused a setting that keeps model time deterministic.",
-        "Model times may differ between runs of the same trial.";
+        "Model times may differ between runs of the same trial.",
+        Nothing;
     NoRoom = "no-room",
-        "The volume had too little free space for a measure.",
-        "The measure was left out: this trial has no number for it.";
+        "The volume had too little free space for a measure or a remedy.",
+        "The measure was skipped: this trial has no number for it. A remedy was not done to its end: what follows is measured on the state that it left.",
+        Nothing;
     ShortOfRoom = "short-of-room",
-        "More than 32, and more than 0.1 %, of the operations of a `lockstep` stage found no room on the leader.",
-        "They were left out on all volumes: the tree has less data than the workload asks for.";
+        "More than 32, and more than 0.1 %, of the operations of a `lockstep` stage found no free space on the leader.",
+        "They were skipped on all volumes: the tree has less data than the workload specifies.",
+        Nothing;
+    StillBusy = "still-busy",
+        "The device of a volume in a `lockstep` stage was not idle 5 s after its turn.",
+        "The rest of its work is included in the times of the volume whose turn came next.",
+        WallTimes;
+    NoCheckpoint = "no-checkpoint",
+        "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store.",
+        "Results are not affected; after an interruption the stage continues from an earlier look or starts over.",
+        Nothing;
+    NoLog = "no-log",
+        "The log of a volume's requests could not be saved.",
+        "Results are not affected; the trial cannot be priced on other media.",
+        Nothing;
     VolumeFull = "volume-full",
-        "The volume was full before the measure `create` had made all its files.",
-        "Its numbers are those of the files that were made.";
+        "The volume was full before the measure `create` had created all its files.",
+        "Its numbers are those of the files that were created.",
+        Everything;
     FragmentationEstimate = "fragmentation-estimate",
         "Free space could not be read from the file system, or only in part.",
-        "Numbers of free extents are an estimate or missing.";
+        "Numbers of free extents are an estimate or missing.",
+        FreeSpace;
     ProbeCost = "probe-cost",
         "Probes took at least 10 s and more than 5 % of an ageing run.",
-        "No number of the load has it in it, but the run is longer than it need be.";
+        "Numbers of the load do not include this time, but the run takes longer than necessary.",
+        Nothing;
     NoInodes = "no-inodes",
         "Operations found no free inode although blocks were free.",
-        "The tree has fewer files than the workload asks for, and the volume is emptier.";
+        "The tree has fewer files than the workload specifies, and the volume is less full.",
+        Nothing;
     NotInPlace = "not-in-place",
         "A fast load was stopped twice, before the data of its files was written.",
-        "Space is reserved, but reads give zeros without reading: measure nothing on it.";
+        "Space is reserved but unwritten, so reads return zeros without I/O: do not measure this volume.",
+        Everything;
     Trim = "trim",
         "`fstrim` failed during a probe.",
-        "The device was not informed of freed blocks, as if `trim = false`.";
+        "The device was not informed of freed blocks, as if `trim = false`.",
+        Nothing;
     NotLike = "not-like",
-        "A load with a profile ended before the volume was near it.",
-        "The volume resembles its profile less than was asked.";
+        "A load with a profile (`like`) ended before the volume matched it.",
+        "The volume is less similar to its profile than requested.",
+        Nothing;
     DigestCaveat = "digest-caveat",
-        "Operations of a load failed, or the load was steered or stopped by the time or by what it measured.",
-        "The final tree may differ between file systems without an error: compare digests with care.";
+        "Operations of a load failed, or the load was controlled or stopped by the time or by what it measured.",
+        "The final tree may differ between file systems without an error: compare digests with care.",
+        Nothing;
     NoRequests = "no-requests",
-        "Block requests could not be traced, as without root or tracefs.",
-        "A measure has no numbers of block requests.";
+        "Block requests could not be traced, for example without root or tracefs.",
+        "A measure has no numbers of block requests.",
+        Nothing;
     LostRequests = "lost-requests",
         "Events of block requests did not fit into the trace buffer.",
-        "Counts and sums of block requests are too small.";
+        "Counts and sums of block requests are too small.",
+        Requests;
     Unreadable = "unreadable",
         "Names could not be read, for example without permission.",
-        "Their files are missing from the numbers.";
+        "Their files are missing from the numbers.",
+        Nothing;
     Places = "places",
-        "Where the files of a volume lie could not be found out at the end of a stage.",
-        "`fsage explain STORE` has nothing for that volume; no number depends on it.";
+        "The layout of a volume's files could not be read at the end of a stage.",
+        "`fsage explain STORE` has nothing for that volume; no number depends on it.",
+        Nothing;
     Fsck = "fsck",
-        "The check after the last unmount gave no verdict, as where the file system has no checker.",
-        "Damage would not have been noticed; the numbers themselves are as good as in other trials.";
+        "The check after the last unmount had no result, for example because the file system has no checker.",
+        "Damage would not have been detected; the numbers themselves are not affected.",
+        Nothing;
 }
 
 impl WarningKind {
@@ -220,7 +325,10 @@ mod tests {
         let rows: Vec<&str> = DOCS.lines().filter(|line| line.starts_with("| `")).collect();
         let wanted: Vec<String> = WarningKind::ALL
             .iter()
-            .map(|kind| format!("| `{kind}` | {} | {} |", kind.condition(), kind.meaning()))
+            .map(|kind| {
+                let invalidates = kind.invalidates().words();
+                format!("| `{kind}` | {} | {} | {invalidates} |", kind.condition(), kind.meaning())
+            })
             .collect();
         assert_eq!(rows, wanted, "the table of docs/warnings.md should be:\n{}", wanted.join("\n"));
         for kind in WarningKind::ALL {

@@ -131,6 +131,16 @@ impl WorkloadSpec {
         self.parameters().target()
     }
 
+    /// The largest share of the volume that it leaves in use, where that is known beforehand.
+    #[must_use]
+    pub fn highest_use(&self) -> Option<f64> {
+        match self.utilisation() {
+            Some(UtilisationSpec::Maintain { max, .. }) => Some(*max),
+            Some(UtilisationSpec::Hold { target }) => Some(target + HOLD_REACH),
+            None => self.target(),
+        }
+    }
+
     /// Whether what is done depends on how full the volume is.
     #[must_use]
     pub fn is_steered(&self) -> bool {
@@ -316,6 +326,9 @@ pub enum UtilisationSpec {
         target: f64,
     },
 }
+
+/// How far use may be from what is to be held.
+const HOLD_REACH: f64 = 0.01;
 
 impl Parameters for DriftSpec {
     fn is_steered(&self) -> bool {

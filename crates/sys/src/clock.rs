@@ -41,6 +41,15 @@ pub fn thread_cpu() -> CpuTime {
     usage(libc::RUSAGE_THREAD).cpu
 }
 
+/// CPU time of the calling thread in nanoseconds, user and system together: exact, and cheaper than
+/// [`thread_cpu`].
+#[inline]
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
 /// CPU time of this process, all threads that ever ran together.
 #[must_use]
 pub fn process_cpu() -> CpuTime {
@@ -90,6 +99,7 @@ mod tests {
     #[test]
     fn work_shows_in_the_threads_and_the_processs_time() {
         let before = (thread_cpu(), process_cpu());
+        let before_ns = thread_cpu_ns();
         let start = raw_ns();
         let mut sum = 0_u64;
         while raw_ns() - start < 60_000_000 || thread_cpu() == before.0 {
@@ -98,6 +108,8 @@ mod tests {
         let after = (thread_cpu(), process_cpu());
         assert!(after.0.user_ns + after.0.sys_ns > before.0.user_ns + before.0.sys_ns);
         assert!(after.1.user_ns + after.1.sys_ns > before.1.user_ns + before.1.sys_ns);
+        let exact = thread_cpu_ns() - before_ns;
+        assert!((1..=raw_ns() - start + 1_000_000).contains(&exact), "{exact}");
         assert!(process_usage().peak_resident_bytes > 100_000);
     }
 }

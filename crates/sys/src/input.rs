@@ -133,7 +133,19 @@ pub fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
 /// # Errors
 /// [`Unfit`], or what opening says.
 pub fn open_trusted(path: &Path) -> io::Result<File> {
-    let file = match fs::openat(CWD, path, READ | OFlags::NOFOLLOW, Mode::empty()) {
+    trusted(path, READ)
+}
+
+/// The same, to read and to write.
+///
+/// # Errors
+/// As [`open_trusted`].
+pub fn open_trusted_to_change(path: &Path) -> io::Result<File> {
+    trusted(path, READ | OFlags::RDWR)
+}
+
+fn trusted(path: &Path, flags: OFlags) -> io::Result<File> {
+    let file = match fs::openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(file) => ordinary(file)?,
         Err(Errno::LOOP) => return Err(Unfit::Link.into()),
         Err(error) => return Err(error.into()),

@@ -28,10 +28,13 @@ pub mod memory;
 pub mod memory_limit;
 pub mod mount;
 pub mod new_file;
+pub mod open_folders;
+pub mod partition;
 pub mod process;
 pub mod shared_clock;
 pub mod signal;
 mod sync;
+pub mod think_time;
 #[cfg(feature = "ublk")]
 pub mod ublk;
 mod uring;
@@ -39,4 +42,4 @@ pub mod xfs;
 
 pub use close::close;
 pub use error::{Error, Result};
-pub use sync::syncfs;
+pub use sync::{start_write_back, syncfs};

@@ -1,10 +1,10 @@
 //! Whether two stores, or two selections of trials, differ, metric by metric.
 //!
-//! The sampling unit is the trial. Trials of the same cell and repeat are compared pair by pair where there
-//! are two such pairs, else sides are within each cell. Ratios (B ÷ A) are compared on the log scale, shares
-//! as differences. A row says that there is a difference only when its p, adjusted for the number of rows,
-//! and its interval agree on it; everything else is "no evidence", with the width that says what could have
-//! been seen.
+//! The sampling unit is the repeat (seed). Trials of the same cell and repeat are compared pair by pair where
+//! there are two such pairs, else sides are within each cell; file systems and media have rows of their own.
+//! Ratios (B ÷ A) are compared on the log scale, shares as differences, all by
+//! [`crate::stats::estimator`]. A row says that there is a difference only when its p, adjusted for the
+//! number of rows, and its interval agree on it. Estimate and interval are shown whatever it says.
 
 pub mod gate;
 mod page;
@@ -15,21 +15,31 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::measure::Work;
 use fsage_model::nearest::nearest;
 use fsage_model::problem::{EXIT_USAGE, Explain};
+use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::warning::WarningKind;
 use serde::Serialize;
 
 use crate::report::text::counted;
-use crate::stats::{Bootstrap, Evidence, shared};
+use crate::stats::evidence::place;
+use crate::stats::quantile::mean;
+use crate::stats::{Evidence, Series, shared};
 
+pub use crate::stats::scale::Scale;
 pub use page::page;
-pub use row::{Finding, Row, Scale};
+pub use row::{Finding, Row};
 pub use side::{Selection, Side};
 
-/// Version of what `fsage compare --json` prints. 1: first; 2: effects, ranks and far-out trials are those of
-/// cells, and gates say whether they could be tested.
-pub const COMPARE_VERSION: u32 = 2;
+/// Version of what `fsage compare --json` prints. 1: first; 2: effects, ranks and outliers are those of
+/// cells, and gates say whether they could be tested; 3: repeats are the units, file systems and media have
+/// rows of their own (`context`), `mann_whitney_p` and `hodges_lehmann` are gone, `more_repeats` is planned
+/// for 80 % power, and gates have `cannot_tell` for `untestable`; 4: gates test their limit and not whether
+/// anything differs, so `p_adjusted` of `fired` and `detectable` of `gates` (now the ratio that fires, also
+/// below 1) are other numbers, `cannot_tell` has `ratio`, `low` and `high`, and the scale of a row depends on
+/// the metric alone: what is 0 has no ratio and is counted in `zeros`.
+pub const COMPARE_VERSION: u32 = 4;
 
 /// Why there is nothing to compare.
 #[derive(Debug, thiserror::Error)]
@@ -100,13 +110,13 @@ impl Explain for CompareError {
 pub struct Options {
     /// Globs of metric names; empty takes all.
     pub metrics: Vec<String>,
-    /// Bootstrap of the intervals, with their confidence and seed.
-    pub bootstrap: Bootstrap,
+    /// Confidence of the intervals, 0..1.
+    pub confidence: f64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { metrics: Vec::new(), bootstrap: Bootstrap { replicates: 10_000, ..Bootstrap::default() } }
+        Self { metrics: Vec::new(), confidence: 0.95 }
     }
 }
 
@@ -132,7 +142,7 @@ pub struct Comparison {
     pub b: SideFacts,
     /// Confidence of the intervals; 1 − this is the rate of false calls that is accepted.
     pub confidence: f64,
-    /// One a metric, by name.
+    /// One per metric, and per file system and medium where sides have several, by name.
     pub rows: Vec<Row>,
     /// What else the reader must know.
     pub notes: Vec<String>,
@@ -144,6 +154,7 @@ pub struct Comparison {
 /// When no metric is left that both sides have.
 pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, CompareError> {
     let mut notes: Vec<String> = a.notes.iter().chain(&b.notes).cloned().collect();
+    notes.extend(side::differences(a, b));
     let whole = Matched::new(a, b, &BTreeSet::new());
     if whole.cells == 0 {
         notes.push("the sides share no cell: what differs may come from any factor".to_owned());
@@ -167,12 +178,11 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
         let without = shared::indifferent(a.trials.iter().chain(&b.trials), &metric);
         let of_runs = (!without.is_empty()).then(|| Matched::new(a, b, &without));
         let matched = of_runs.as_ref().unwrap_or(&whole);
-        let (of_a, of_b) = (values(a, &matched.a, &metric), values(b, &matched.b, &metric));
-        let (of_a, of_b, both) = apart(of_a, of_b);
+        let (of_a, of_b, both) = apart(values(a, &matched.a, &metric), values(b, &matched.b, &metric));
         if both {
             common_runs.push(metric.clone());
         }
-        rows.extend(row::row(&metric, series, &of_a, &of_b, options));
+        rows.extend(of_contexts((&metric, series), of_a, of_b, options));
     }
     if !common_runs.is_empty() {
         let names: Vec<&str> = common_runs.iter().map(String::as_str).collect();
@@ -183,7 +193,7 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
         let what = "in other units (wall and model time, for one) on either side, and not compared";
         notes.push(format!("{what}: {}", gate::some_of(&names)));
     }
-    row::judge(&mut rows, whole.cells, options);
+    row::judge(&mut rows, options);
     notes.extend(left_out(&rows));
     let facts = |side: &Side, kept: usize| SideFacts {
         selection: side.label.clone(),
@@ -194,74 +204,153 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
         version: COMPARE_VERSION,
         a: facts(a, whole.a.len()),
         b: facts(b, whole.b.len()),
-        confidence: options.bootstrap.confidence,
+        confidence: options.confidence,
         rows,
         notes,
     })
+}
+
+/// Where a trial stands.
+#[derive(Debug, Clone)]
+struct Place {
+    /// File system and medium, in words; empty where no selection leaves them open.
+    context: String,
+    /// Every factor that is held equal.
+    cell: String,
+    /// Index of the trial.
+    trial: usize,
 }
 
 /// The trials of both sides that lie in cells which both have, or all when there is no such cell.
 struct Matched {
     /// Cells in common.
     cells: usize,
-    /// Cell and index of each trial of A.
-    a: Vec<(String, usize)>,
-    b: Vec<(String, usize)>,
+    /// The trials of A.
+    a: Vec<Place>,
+    b: Vec<Place>,
 }
 
 impl Matched {
     /// Cells are distinguished by every factor that no selection names and that is not among `without`.
     fn new(a: &Side, b: &Side, without: &BTreeSet<&str>) -> Self {
         let named: BTreeSet<&str> = a.named.iter().chain(&b.named).map(String::as_str).collect();
+        let open = |path: &str| !named.contains(path) && !without.contains(path);
         let cell = |trial: &Evidence| {
-            let factors = trial.factors.iter();
-            let rest = factors
-                .filter(|(path, _)| !named.contains(path.as_str()) && !without.contains(path.as_str()));
+            let rest = trial.factors.iter().filter(|(path, _)| open(path));
             rest.map(|(path, value)| format!("{path}={value}")).collect::<Vec<_>>().join(",")
         };
         let cells = |side: &Side| -> BTreeSet<String> { side.trials.iter().map(cell).collect() };
         let common: BTreeSet<String> = cells(a).intersection(&cells(b)).cloned().collect();
+        let context = |trial: &Evidence| -> String {
+            // Sides that share no cell are compared as wholes.
+            if common.is_empty() { String::new() } else { place(trial, |path| !open(path)) }
+        };
         let kept = |side: &Side| {
-            let all = side.trials.iter().enumerate().map(|(i, trial)| (cell(trial), i));
-            all.filter(|(cell, _)| common.is_empty() || common.contains(cell)).collect()
+            let all = side.trials.iter().enumerate();
+            let all = all.map(|(i, trial)| Place { context: context(trial), cell: cell(trial), trial: i });
+            all.filter(|place| common.is_empty() || common.contains(&place.cell)).collect()
         };
         Self { cells: common.len(), a: kept(a), b: kept(b) }
     }
 }
 
-/// A value, and the run it is from when other trials may have it from there, too.
-type OfRun<'a> = (((String, u32), f64), Option<&'a str>);
+/// A trial's rounds of a metric.
+struct Measured<'a> {
+    context: String,
+    cell: String,
+    repeat: u32,
+    rounds: Vec<f64>,
+    /// The run they are from when other trials may have them from there, too.
+    run: Option<&'a str>,
+    /// What was done for it.
+    work: Option<Work>,
+}
 
-/// The metric's value of each trial, of trials that have it from one run once.
-fn values<'a>(side: &'a Side, kept: &[(String, usize)], metric: &str) -> Vec<OfRun<'a>> {
+/// By context: the values, and what was done for each that says so.
+type ByContext = BTreeMap<String, (sample::Values, Works)>;
+
+/// What was done, by cell and repeat.
+type Works = BTreeMap<(String, u32), Work>;
+
+/// The metric's rounds of each trial, of trials that have it from one run once.
+fn values<'a>(side: &'a Side, kept: &[Place], metric: &str) -> Vec<Measured<'a>> {
     let mut seen = BTreeSet::new();
-    let values = kept.iter().filter_map(|(cell, i)| {
-        let trial = &side.trials[*i];
+    let values = kept.iter().filter_map(|Place { context, cell, trial }| {
+        let trial = &side.trials[*trial];
         let series = trial.metrics.get(metric)?;
-        let value = crate::stats::quantile::mean(&series.samples).filter(|value| value.is_finite())?;
-        Some((((cell.clone(), trial.repeat), value), series.run.as_deref()))
+        let usable = !series.samples.is_empty() && series.samples.iter().all(|value| value.is_finite());
+        usable.then(|| Measured {
+            context: context.clone(),
+            cell: cell.clone(),
+            repeat: trial.repeat,
+            rounds: series.samples.clone(),
+            run: series.run.as_deref(),
+            work: series.work,
+        })
     });
-    values.filter(|(_, run)| run.is_none_or(|run| seen.insert(run))).collect()
+    values.filter(|value| value.run.is_none_or(|run| seen.insert(run))).collect()
 }
 
 /// Takes out what both sides have from the same run, which cannot differ; whether there was such a value.
-fn apart(a: Vec<OfRun<'_>>, b: Vec<OfRun<'_>>) -> (sample::Values, sample::Values, bool) {
-    let runs = |side: &[OfRun<'_>]| -> BTreeSet<String> {
-        side.iter().filter_map(|(_, run)| run.map(str::to_owned)).collect()
+fn apart(a: Vec<Measured<'_>>, b: Vec<Measured<'_>>) -> (ByContext, ByContext, bool) {
+    let runs = |side: &[Measured<'_>]| -> BTreeSet<String> {
+        side.iter().filter_map(|value| value.run.map(str::to_owned)).collect()
     };
     let both: BTreeSet<String> = runs(&a).intersection(&runs(&b)).cloned().collect();
-    let rest = |side: Vec<OfRun<'_>>| -> sample::Values {
-        let own = side.into_iter().filter(|(_, run)| !run.is_some_and(|run| both.contains(run)));
-        own.map(|(value, _)| value).collect()
+    let rest = |side: Vec<Measured<'_>>| -> ByContext {
+        let mut contexts = ByContext::new();
+        for own in side.into_iter().filter(|own| !own.run.is_some_and(|run| both.contains(run))) {
+            let (values, works) = contexts.entry(own.context).or_default();
+            let key = (own.cell, own.repeat);
+            works.extend(own.work.map(|work| (key.clone(), work)));
+            values.push((key, own.rounds));
+        }
+        contexts
     };
     (rest(a), rest(b), !both.is_empty())
 }
 
+/// A row for each file system and medium, which are never compared together.
+fn of_contexts(
+    (metric, series): (&str, &Series),
+    a: ByContext,
+    mut b: ByContext,
+    options: &Options,
+) -> Vec<Row> {
+    let rows = a.into_iter().filter_map(|(context, (of_a, work_a))| {
+        let (of_b, work_b) = b.remove(&context)?;
+        let row = row::row((metric, &context), series, &of_a, &of_b, options)?;
+        Some(match different(&work_a, &work_b) {
+            Some(how) => row.refused(how),
+            None => row,
+        })
+    });
+    rows.collect()
+}
+
+/// In which respect the sides did different work, A's first: trials of the same cell and repeat, or where there
+/// are none, the bytes of all trials.
+fn different(a: &Works, b: &Works) -> Option<String> {
+    let both: Vec<(&Work, &Work)> = a.iter().filter_map(|(key, work)| Some((work, b.get(key)?))).collect();
+    if !both.is_empty() {
+        return both.into_iter().find_map(|(a, b)| a.differs(b));
+    }
+    let bytes = |works: &Works| {
+        let all: Vec<f64> = works.values().map(|work| as_f64(work.bytes)).collect();
+        Some(Work { bytes: to_u64(mean(&all)?), ..Work::default() })
+    };
+    bytes(a)?.differs(&bytes(b)?)
+}
+
 /// Notes on values without a counterpart, one for each number of them.
 fn left_out(rows: &[Row]) -> Vec<String> {
-    let mut metrics: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    let mut of_metric: BTreeMap<&str, usize> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.left_out > 0) {
-        metrics.entry(row.left_out).or_default().push(&row.metric);
+        *of_metric.entry(&row.metric).or_default() += row.left_out;
+    }
+    let mut metrics: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for (metric, left) in of_metric {
+        metrics.entry(left).or_default().push(metric);
     }
     let note = |(values, metrics): (usize, Vec<&str>)| {
         let (values, metrics) = (counted(values, "value"), gate::some_of(&metrics));

@@ -6,12 +6,14 @@ use super::{Comparison, Finding, Row, SideFacts};
 use crate::report::alone;
 use crate::report::table::{Cell, Column, table};
 use crate::report::text;
+use crate::stats::quantile::count;
 
 /// The page as HTML text.
 #[must_use]
 pub fn page(comparison: &Comparison) -> String {
     let columns = [
         Column::text("Metric"),
+        Column::text("Where"),
         Column::number("A", ""),
         Column::number("B", ""),
         Column::text("B against A"),
@@ -19,11 +21,14 @@ pub fn page(comparison: &Comparison) -> String {
         Column::number("Adjusted p", ""),
         Column::text("Effect"),
         Column::number("Trials", ""),
+        Column::number("Repeats", ""),
+        Column::text("Interval"),
         Column::text("Remarks"),
     ];
     let rows: Vec<_> = comparison.rows.iter().map(|row| cells(row).into()).collect();
     let caption = format!(
-        "Intervals at {} confidence; p adjusted for {} rows (Benjamini and Hochberg 1995).",
+        "Intervals at {} confidence, repeats being the units; p adjusted for {} rows (Benjamini and Hochberg 1995). A and B are \
+         arithmetic means; what is compared by ratio is the ratio of their geometric means.",
         text::percent(comparison.confidence),
         comparison.rows.len()
     );
@@ -53,10 +58,11 @@ fn cells(row: &Row) -> Vec<Cell> {
     let class = match row.finding {
         Finding::Worse => "worse",
         Finding::Better => "better",
-        Finding::Differs | Finding::NoEvidence => "",
+        Finding::Differs | Finding::NoEvidence | Finding::NotComparable => "",
     };
     vec![
         Cell::text(&row.metric),
+        Cell::text(&row.context),
         value(row.mean_a),
         value(row.mean_b),
         Cell::text(&row.words).class(class),
@@ -64,6 +70,8 @@ fn cells(row: &Row) -> Vec<Cell> {
         p(row.p_adjusted),
         Cell::text(effect(row)),
         Cell::text(format!("{} / {}", row.n_a, row.n_b)),
+        Cell::number(row.units.to_string(), count(row.units)),
+        Cell::text(row.method),
         Cell::text(row.remarks()),
     ]
 }

@@ -1,27 +1,18 @@
-//! One metric of both sides: the test, the interval, the effect size and the words.
+//! One metric of both sides: the estimate, the effect size and the words.
 
 use serde::Serialize;
 
 use super::Options;
-use super::sample::{Sample, Values, smallest_p};
+use super::sample::{Sample, Values};
 use super::words::words;
 use crate::stats::effect::magnitude;
+use crate::stats::estimator::{Estimate, Method, More};
 use crate::stats::quantile::count;
-use crate::stats::repeats::{Design, MOST, more};
-use crate::stats::{Series, benjamini_hochberg};
+use crate::stats::scale::Scale;
+use crate::stats::{Series, benjamini_hochberg, work};
 
-/// A difference smaller than this settles a comparison: 5 %, or five points of a share.
+/// Repeats are planned to find this much: 5 %, or five points of a share.
 const MARGIN: f64 = 0.05;
-
-/// How values are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scale {
-    /// B ÷ A, geometric means.
-    Ratio,
-    /// B − A: shares, and what can be 0.
-    Difference,
-}
 
 /// What a row says of B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -35,6 +26,8 @@ pub enum Finding {
     Differs,
     /// Nothing that noise does not explain.
     NoEvidence,
+    /// The sides did different work: there is no ratio.
+    NotComparable,
 }
 
 /// A metric of both sides.
@@ -42,6 +35,8 @@ pub enum Finding {
 pub struct Row {
     /// Dotted name.
     pub metric: String,
+    /// File system and medium, where sides have several: they are never compared together.
+    pub context: String,
     /// `ns`, `bytes`, …
     pub unit: String,
     /// Whether a larger value is worse, better or neither.
@@ -54,28 +49,31 @@ pub struct Row {
     pub n_a: usize,
     /// Trials of B that were.
     pub n_b: usize,
+    /// Repeats behind the interval: its units, whatever the number of trials.
+    pub units: usize,
+    /// How the interval was computed.
+    pub method: &'static str,
     /// Values of both sides that were not compared, because they have no counterpart.
     pub left_out: usize,
-    /// Mean of A: over pairs, else over the means of cells.
+    /// Trials of both sides that are 0 (or below) in a metric that is compared by ratio: they have none, and
+    /// are left out of everything but the means, in pairs with their partners.
+    pub zeros: usize,
+    /// Arithmetic mean of A over the means of cells.
     pub mean_a: f64,
-    /// Mean of B.
+    /// The same of B.
     pub mean_b: f64,
-    /// B ÷ A or B − A.
+    /// B ÷ A (of geometric means) or B − A.
     pub estimate: Option<f64>,
     /// Lower end of its interval.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// Two-sided p of the t test (Welch's, or of pairs) on the scale.
+    /// Two-sided p of the method's test.
     pub p: Option<f64>,
     /// The same, adjusted for the number of rows (Benjamini & Hochberg 1995).
     pub p_adjusted: Option<f64>,
     /// Whether the values have no spread: p is then that of the signs or the arrangement alone.
     pub constant: bool,
-    /// Two-sided p by ranks (Mann & Whitney 1947), which ignores pairs; nothing over several cells.
-    pub mann_whitney_p: Option<f64>,
-    /// The estimate that single values hardly move (Hodges & Lehmann 1963), on the scale.
-    pub hodges_lehmann: Option<f64>,
     /// Cliff's delta of B over A, −1..=1, of each cell and averaged.
     pub cliffs_delta: Option<f64>,
     /// The same in a word.
@@ -84,15 +82,26 @@ pub struct Row {
     pub finding: Finding,
     /// The same in words.
     pub words: String,
-    /// More repeats a cell and side that would settle it; nothing when it is settled or cannot be said.
+    /// In which respect the sides did different work, A's first; there is no estimate then.
+    pub different_work: Option<String>,
+    /// The smallest ratio above 1 (or difference) that the row could show with 80 % power, uncorrected.
+    pub detectable: Option<f64>,
+    /// About so many more repeats per cell and side would show [`Row::planned_for`] with 80 % power; nothing
+    /// when it is shown already or cannot be said.
     pub more_repeats: Option<usize>,
-    /// Trials of A that lie far out in their cell; they count like any other.
+    /// The same if the spread is as large as it may well be.
+    pub more_repeats_at_most: Option<usize>,
+    /// Rounds per trial in all that would do instead, where most of the spread lies between rounds.
+    pub rounds: Option<usize>,
+    /// The ratio (or difference) for which repeats are planned.
+    pub planned_for: Option<f64>,
+    /// Trials of A that are outliers in their cell; they count like any other.
     pub outliers_a: usize,
     /// Trials of B that do.
     pub outliers_b: usize,
-    /// `(A, B)` trials of each cell.
+    /// What the estimator found, on the scale.
     #[serde(skip)]
-    pub(super) sizes: Vec<(usize, usize)>,
+    pub(super) found: Option<Estimate>,
 }
 
 impl Row {
@@ -101,124 +110,200 @@ impl Row {
         if self.scale == Scale::Ratio { 1.0 } else { 0.0 }
     }
 
-    /// Why no difference could be proven here, however large; nothing when one could.
-    pub(super) fn untestable(&self, level: f64) -> Option<String> {
-        let Some(p) = self.p else {
+    /// Whether the interval excludes that nothing differs.
+    pub(super) fn excludes_none(&self) -> bool {
+        let neutral = self.neutral();
+        matches!((self.low, self.high), (Some(low), Some(high)) if low > neutral || high < neutral)
+    }
+
+    /// The row without everything that takes both sides to have done the same work.
+    pub(super) fn refused(self, how: String) -> Self {
+        Self {
+            estimate: None,
+            low: None,
+            high: None,
+            p: None,
+            cliffs_delta: None,
+            magnitude: None,
+            detectable: None,
+            found: None,
+            constant: false,
+            different_work: Some(how),
+            ..self
+        }
+    }
+
+    /// Whether B is the larger.
+    pub(super) fn is_larger(&self) -> bool {
+        self.estimate.is_some_and(|estimate| estimate > self.neutral())
+    }
+
+    /// A distance from "no difference" on the scale, as the estimate is given.
+    pub(super) fn shown_at(&self, distance: f64) -> f64 {
+        if self.scale == Scale::Ratio { distance.exp() } else { distance }
+    }
+
+    /// Whether every trial of both sides has the same value.
+    pub(super) fn is_same(&self) -> bool {
+        self.constant && self.zeros == 0 && self.estimate == Some(self.neutral())
+    }
+
+    /// Why the row can prove nothing, however large a difference is; nothing when its spread is known.
+    pub(super) fn untestable(&self) -> Option<String> {
+        if let Some(how) = &self.different_work {
+            return Some(work::refusal(how));
+        }
+        if self.zeros > 0 {
+            let zeros = crate::report::text::counted(self.zeros, "trial");
+            return Some(format!("{zeros} of 0 left out, which has no ratio"));
+        }
+        if self.p.is_none() {
             return Some(match (self.n_a, self.n_b) {
                 (1, 1) => "one trial per side".to_owned(),
-                (a, b) => format!("{a} and {b} trials tell nothing of the spread"),
+                (a, b) => format!("{a} and {b} trials do not tell how repeats vary"),
             });
-        };
-        let differs = self.estimate.is_some_and(|estimate| estimate != self.neutral());
+        }
         let few = if self.paired {
-            format!("{} pairs", self.n_a)
+            format!("{} pairs", self.units)
         } else {
             format!("{} and {} trials", self.n_a, self.n_b)
         };
-        (self.constant && differs && p > level)
-            .then(|| format!("{few} without spread cannot prove a difference"))
+        self.constant.then(|| format!("{few} without spread cannot prove on which side of the limit it lies"))
     }
 
-    /// What to do or inspect: more repeats, values that lie far out.
+    /// What to do or inspect: more repeats, outliers.
     #[must_use]
     pub fn remarks(&self) -> String {
-        let mut parts = Vec::new();
-        match self.more_repeats {
-            Some(1) => parts.push("1 more repeat would settle this".to_owned()),
-            Some(more) => parts.push(format!("{more} more repeats would settle this")),
-            None => {}
+        let mut parts: Vec<String> = self.wanted().into_iter().collect();
+        if self.zeros > 0 {
+            parts.push(format!(
+                "{} of 0 left out, which has no ratio",
+                crate::report::text::counted(self.zeros, "trial")
+            ));
         }
         if self.outliers_a + self.outliers_b > 0 {
             parts.push(format!("outliers: {} of A, {} of B", self.outliers_a, self.outliers_b));
         }
         parts.join("; ")
     }
+
+    /// The repeats or rounds that are planned, in words.
+    fn wanted(&self) -> Option<String> {
+        let what = super::words::distance(self, self.planned_for?);
+        if let Some(rounds) = self.rounds {
+            return Some(format!("estimate: {rounds} rounds per trial would show {what}"));
+        }
+        let more = self.more_repeats?;
+        let repeats = crate::report::text::counted(more, "more repeat");
+        if self.constant {
+            return Some(format!("{repeats} would settle this"));
+        }
+        let reach = match self.more_repeats_at_most {
+            Some(most) if most > more => format!(", at most {most}"),
+            Some(_) => String::new(),
+            None => ", perhaps many more".to_owned(),
+        };
+        Some(format!("estimate: {repeats}{reach} would show {what}"))
+    }
 }
 
-/// Compares a metric; `None` when a side has no value of it.
-pub(super) fn row(metric: &str, series: &Series, a: &Values, b: &Values, options: &Options) -> Option<Row> {
-    let sample = Sample::new(a, b)?;
-    let ratio = sample.all_positive() && series.unit != "share";
-    let scale = if ratio { Scale::Ratio } else { Scale::Difference };
-    let scaled = sample.scaled(scale);
-    let found = scaled.test(&options.bootstrap);
+/// Compares a metric within a context; `None` when a side has no value of it.
+pub(super) fn row(
+    (metric, context): (&str, &str),
+    series: &Series,
+    a: &Values,
+    b: &Values,
+    options: &Options,
+) -> Option<Row> {
+    let whole = Sample::new(a, b)?;
+    let scale = Scale::of(metric, &series.unit);
+    let ratio = scale == Scale::Ratio;
+    let (sample, zeros) = if ratio { whole.with_ratios() } else { (whole.clone(), 0) };
+    let found = sample.estimate(scale, options.confidence);
     let back = |value: f64| if ratio { value.exp() } else { value };
-    let (mean_a, mean_b) = sample.means()?;
-    let (centre_a, centre_b) = scaled.means()?;
-    let constant = found.is_some_and(|found| found.freedom == 0.0);
-    let estimate = found.filter(|_| constant).map_or(centre_b - centre_a, |found| found.estimate);
+    let interval = found.and_then(|found| found.interval);
+    let (mean_a, mean_b) = whole.means()?;
     let delta = sample.cliffs_delta();
     let (outliers_a, outliers_b) = sample.outliers();
     Some(Row {
         metric: metric.to_owned(),
+        context: context.to_owned(),
         unit: series.unit.clone(),
         larger_is_worse: series.larger_is_worse,
         scale,
         paired: sample.paired,
         n_a: sample.n_a(),
         n_b: sample.n_b(),
+        units: found.map_or(0, |found| found.units()),
+        method: found.map_or("no ratio: values of 0", |found| found.method.name()),
         left_out: sample.left_out,
+        zeros,
         mean_a,
         mean_b,
-        estimate: Some(back(estimate)),
-        low: found.map(|found| back(found.interval.low)),
-        high: found.map(|found| back(found.interval.high)),
-        p: found.map(|found| found.p),
+        estimate: found.map(|found| back(found.value)),
+        low: interval.map(|interval| back(interval.low)),
+        high: interval.map(|interval| back(interval.high)),
+        p: found.and_then(|found| found.p),
         p_adjusted: None,
-        constant,
-        mann_whitney_p: found.and_then(|_| sample.mann_whitney_p()),
-        hodges_lehmann: scaled.hodges_lehmann().map(back),
+        constant: found.is_some_and(|found| matches!(found.method, Method::Signs | Method::Arrangement)),
         cliffs_delta: delta,
         magnitude: delta.map(|delta| magnitude(delta).name()),
         finding: Finding::NoEvidence,
         words: String::new(),
+        different_work: None,
+        detectable: found.and_then(|found| found.detectable(1.0 - options.confidence)).map(back),
         more_repeats: None,
+        more_repeats_at_most: None,
+        rounds: None,
+        planned_for: None,
         outliers_a,
         outliers_b,
-        sizes: sample.sizes(),
+        found,
     })
 }
 
-/// Adjusts p over all rows and says what follows. `cells` is how many cells a repeat has.
-pub(super) fn judge(rows: &mut [Row], cells: usize, options: &Options) {
+/// Adjusts p over all rows and says what follows.
+pub(super) fn judge(rows: &mut [Row], options: &Options) {
     let p: Vec<f64> = rows.iter().map(|row| row.p.unwrap_or(f64::NAN)).collect();
-    let level = 1.0 - options.bootstrap.confidence;
+    let level = 1.0 - options.confidence;
     let tested = count(p.iter().filter(|p| !p.is_nan()).count()).max(1.0);
     for (row, adjusted) in rows.iter_mut().zip(benjamini_hochberg::adjusted(&p)) {
         row.p_adjusted = (!adjusted.is_nan()).then_some(adjusted);
-        let neutral = row.neutral();
-        let apart = matches!((row.low, row.high), (Some(low), Some(high)) if low > neutral || high < neutral);
-        let larger = row.estimate.is_some_and(|estimate| estimate > neutral);
+        // Equal values have an interval only where their number proves something.
+        let apart = row.excludes_none();
+        let larger = row.is_larger();
         row.finding = match row.larger_is_worse {
+            _ if row.different_work.is_some() => Finding::NotComparable,
             _ if !apart || adjusted.is_nan() || adjusted > level => Finding::NoEvidence,
             None => Finding::Differs,
             Some(worse) if worse == larger => Finding::Worse,
             Some(_) => Finding::Better,
         };
-        // A row that only the number of rows keeps from counting needs an interval at that stricter level.
-        let confidence = if apart { 1.0 - level / tested } else { 1.0 - level };
-        row.more_repeats = hint(row, cells, confidence);
+        // A row that only the number of rows keeps from counting has to pass that stricter level.
+        plan(row, if apart { level / tested } else { level });
         row.words = words(row, level);
     }
 }
 
-fn hint(row: &Row, cells: usize, confidence: f64) -> Option<usize> {
-    if row.finding != Finding::NoEvidence {
-        return None;
+/// Plans repeats for a row that shows no evidence.
+fn plan(row: &mut Row, level: f64) {
+    let Some(found) = row.found.filter(|_| row.finding == Finding::NoEvidence) else { return };
+    // Where nothing differs in any trial, there is nothing to settle.
+    if row.constant && row.p >= Some(1.0) {
+        return;
     }
-    let (low, high, estimate) = (row.low?, row.high?, row.estimate?);
-    if row.constant {
-        let proven = |more: &usize| smallest_p(row.paired, &row.sizes, *more) <= 1.0 - confidence;
-        return (1..MOST).find(proven).filter(|_| row.p < Some(1.0));
+    let least = if row.scale == Scale::Ratio { MARGIN.ln_1p() } else { MARGIN };
+    let margin = found.value.abs().max(least);
+    let more = |all: usize| all.saturating_sub(found.units());
+    match found.more(margin, level) {
+        Some(More::Seeds(plan)) if more(plan.expected) > 0 => {
+            row.more_repeats = Some(more(plan.expected));
+            row.more_repeats_at_most = plan.sure.map(more);
+        }
+        Some(More::Rounds(rounds)) => row.rounds = Some(rounds),
+        _ => return,
     }
-    let ratio = row.scale == Scale::Ratio;
-    let on = |value: f64| if ratio { value.ln() } else { value };
-    let half = (on(high) - on(low)) / 2.0;
-    let margin = if ratio { MARGIN.ln_1p() } else { MARGIN };
-    let design = if row.paired { Design::Pairs } else { Design::Samples };
-    let more = more(design, row.n_a.min(row.n_b), half, on(estimate).abs().max(margin), confidence)?;
-    let cells = cells.max(1);
-    (more > 0).then(|| more.div_ceil(cells))
+    row.planned_for = Some(row.shown_at(margin));
 }
 
 #[cfg(test)]

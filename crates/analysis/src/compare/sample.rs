@@ -1,239 +1,176 @@
-//! Values of one metric by cell, and the tests on them.
+//! Values of one metric by cell and repeat: what is a pair, and what the estimator is given.
 //!
-//! Trials of different cells (file systems, sizes) are never mixed: pairs lie in one cell, and sides without
-//! pairs are compared within each cell, every cell weighing the same. Only sides that share no cell are
-//! compared as wholes.
+//! Trials of different cells (settings that are held equal) are never mixed: pairs lie in one cell, and sides
+//! without pairs are compared within each cell, every cell weighing the same. Only sides that share no cell
+//! are compared as wholes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::row::Scale;
-use crate::stats::bootstrap::{BCA_UNITS, Bootstrap, Interval, Method};
 use crate::stats::effect::cliffs_delta;
-use crate::stats::mann_whitney::mann_whitney;
-use crate::stats::quantile::{count, mean};
-use crate::stats::student::p_of_interval;
-use crate::stats::t_test::{TTest, critical, one_sample, welch};
-use crate::stats::{hodges_lehmann, outlier};
+use crate::stats::estimator::{Estimate, Pair, Trial, apart, paired};
+use crate::stats::outlier;
+use crate::stats::quantile::mean;
+use crate::stats::scale::Scale;
 
-/// Values by cell and repeat.
-pub(super) type Values = Vec<((String, u32), f64)>;
+/// The rounds of a trial, by cell and repeat.
+pub(super) type Values = Vec<((String, u32), Vec<f64>)>;
 
-/// A cell's values; partners stand at the same place when the sample is paired.
+/// A cell's trials, each by its mean; partners stand at the same place when the sample is paired.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stratum {
-    pub(super) a: Vec<f64>,
-    pub(super) b: Vec<f64>,
+struct Stratum {
+    a: Vec<f64>,
+    b: Vec<f64>,
 }
 
 /// What is compared of a metric.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
-    /// One a cell, none with an empty side.
-    pub(super) strata: Vec<Stratum>,
+    /// Trials of A, by cell and repeat; partners stand at the same place when the sample is paired.
+    a: Values,
+    /// Trials of B.
+    b: Values,
     pub(super) paired: bool,
     /// Values of both sides that have no counterpart.
     pub(super) left_out: usize,
 }
 
 impl Sample {
-    /// Pairs by cell and repeat where there are two of them or every value has its partner; else sides within
-    /// cells. `None` when a side has no value.
+    /// Pairs by cell and repeat where there are two of them and they hold at least half of the side that has
+    /// fewer values, or every value has its partner; else sides within cells, which keeps the values that few
+    /// pairs would leave out. `None` when a side has no value.
     pub(super) fn new(a: &Values, b: &Values) -> Option<Self> {
         if a.is_empty() || b.is_empty() {
             return None;
         }
-        let (of_a, of_b): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            (a.iter().cloned().collect(), b.iter().cloned().collect());
+        let by_key = |side: &Values| -> BTreeMap<(String, u32), Vec<f64>> { side.iter().cloned().collect() };
+        let (of_a, of_b) = (by_key(a), by_key(b));
         let unique = of_a.len() == a.len() && of_b.len() == b.len();
         let both = of_a.keys().filter(|key| of_b.contains_key(*key)).count();
-        let paired = unique && (both >= 2 || (both == a.len() && both == b.len()));
-        let mut strata: BTreeMap<&str, Stratum> = BTreeMap::new();
-        for (own, other, side) in [(a, &of_b, 0), (b, &of_a, 1)] {
-            let mut own: Vec<_> = own.iter().filter(|(key, _)| !paired || other.contains_key(key)).collect();
-            own.sort_by(|(one, _), (next, _)| one.cmp(next));
-            for ((cell, _), value) in own {
-                let stratum = strata.entry(cell).or_default();
-                if side == 0 { stratum.a.push(*value) } else { stratum.b.push(*value) }
-            }
+        let most = both >= 2 && 2 * both >= a.len().min(b.len());
+        let paired = unique && (most || (both == a.len() && both == b.len()));
+        let kept = |own: &Values, other: &BTreeMap<(String, u32), Vec<f64>>| -> Values {
+            let counterpart = |(cell, repeat): &(String, u32)| {
+                if paired {
+                    other.contains_key(&(cell.clone(), *repeat))
+                } else {
+                    other.keys().any(|(known, _)| known == cell)
+                }
+            };
+            let mut kept: Values = own.iter().filter(|(key, _)| counterpart(key)).cloned().collect();
+            kept.sort_by(|(one, _), (next, _)| one.cmp(next));
+            kept
+        };
+        let (mut kept_a, mut kept_b) = (kept(a, &of_b), kept(b, &of_a));
+        if kept_a.is_empty() {
+            let whole = |side: &Values| -> Values {
+                side.iter().map(|((_, repeat), rounds)| ((String::new(), *repeat), rounds.clone())).collect()
+            };
+            (kept_a, kept_b) = (whole(a), whole(b));
         }
-        let mut strata: Vec<Stratum> =
-            strata.into_values().filter(|stratum| !stratum.a.is_empty() && !stratum.b.is_empty()).collect();
-        if strata.is_empty() {
-            let plain = |values: &Values| values.iter().map(|(_, value)| *value).collect();
-            strata.push(Stratum { a: plain(a), b: plain(b) });
-        }
-        let used: usize = strata.iter().map(|stratum| stratum.a.len() + stratum.b.len()).sum();
-        Some(Self { strata, paired, left_out: a.len() + b.len() - used })
+        let left_out = a.len() + b.len() - kept_a.len() - kept_b.len();
+        Some(Self { a: kept_a, b: kept_b, paired, left_out })
     }
 
     pub(super) fn n_a(&self) -> usize {
-        self.strata.iter().map(|stratum| stratum.a.len()).sum()
+        self.a.len()
     }
 
     pub(super) fn n_b(&self) -> usize {
-        self.strata.iter().map(|stratum| stratum.b.len()).sum()
+        self.b.len()
     }
 
-    /// `(A, B)` values of each cell.
-    pub(super) fn sizes(&self) -> Vec<(usize, usize)> {
-        self.strata.iter().map(|stratum| (stratum.a.len(), stratum.b.len())).collect()
+    /// The same for a comparison by ratio, without the trials (and their partners) that are 0 or below, and
+    /// how many are. Where all of both sides are 0, nothing differs: then none is left out.
+    pub(super) fn with_ratios(&self) -> (Self, usize) {
+        let has_log = |(_, rounds): &((String, u32), Vec<f64>)| mean(rounds).is_some_and(|value| value > 0.0);
+        if self.is_all_0() {
+            return (self.clone(), 0);
+        }
+        let zeros = self.a.iter().chain(&self.b).filter(|trial| !has_log(trial)).count();
+        let (a, b) = if self.paired {
+            let both = self.a.iter().zip(&self.b).filter(|(a, b)| has_log(a) && has_log(b));
+            both.map(|(a, b)| (a.clone(), b.clone())).unzip()
+        } else {
+            let kept =
+                |side: &Values| -> Values { side.iter().filter(|trial| has_log(trial)).cloned().collect() };
+            (kept(&self.a), kept(&self.b))
+        };
+        (Self { a, b, ..*self }, zeros)
     }
 
-    pub(super) fn all_positive(&self) -> bool {
-        self.strata.iter().flat_map(|stratum| stratum.a.iter().chain(&stratum.b)).all(|value| *value > 0.0)
+    fn is_all_0(&self) -> bool {
+        self.a.iter().chain(&self.b).all(|(_, rounds)| mean(rounds) == Some(0.0))
     }
 
-    /// Means of A and B: over pairs, or over the means of cells.
+    fn strata(&self) -> Vec<Stratum> {
+        let mut strata: BTreeMap<&str, Stratum> = BTreeMap::new();
+        for ((cell, _), rounds) in &self.a {
+            strata.entry(cell).or_default().a.extend(mean(rounds));
+        }
+        for ((cell, _), rounds) in &self.b {
+            strata.entry(cell).or_default().b.extend(mean(rounds));
+        }
+        strata.into_values().collect()
+    }
+
+    /// Means of A and B over the means of cells.
     pub(super) fn means(&self) -> Option<(f64, f64)> {
+        let strata = self.strata();
         let of = |take: fn(&Stratum) -> &Vec<f64>| {
-            if self.paired {
-                return mean(&self.strata.iter().flat_map(take).copied().collect::<Vec<_>>());
-            }
-            mean(&self.strata.iter().map(|stratum| mean(take(stratum))).collect::<Option<Vec<_>>>()?)
+            mean(&strata.iter().map(|stratum| mean(take(stratum))).collect::<Option<Vec<_>>>()?)
         };
         Some((of(|stratum| &stratum.a)?, of(|stratum| &stratum.b)?))
     }
 
-    /// The same on a scale: logs of what is compared by ratio.
-    pub(super) fn scaled(&self, scale: Scale) -> Self {
-        let on = |values: &[f64]| -> Vec<f64> {
-            values.iter().map(|value| if scale == Scale::Ratio { value.ln() } else { *value }).collect()
+    /// b − a on a scale: by logs what is compared by ratio, which has to have any ([`Self::with_ratios`]).
+    /// Where a round is 0 or below, each trial's mean stands for its rounds.
+    pub(super) fn estimate(&self, scale: Scale, confidence: f64) -> Option<Estimate> {
+        let rounds_have_logs =
+            self.a.iter().chain(&self.b).all(|(_, rounds)| rounds.iter().all(|value| *value > 0.0));
+        let nothing = self.is_all_0();
+        let on = |rounds: &[f64]| -> Vec<f64> {
+            match scale {
+                Scale::Difference => rounds.to_vec(),
+                Scale::Ratio if nothing => vec![0.0],
+                Scale::Ratio if rounds_have_logs => rounds.iter().map(|value| value.ln()).collect(),
+                Scale::Ratio => mean(rounds).map(f64::ln).into_iter().collect(),
+            }
         };
-        let strata = self.strata.iter().map(|stratum| Stratum { a: on(&stratum.a), b: on(&stratum.b) });
-        Self { strata: strata.collect(), ..*self }
-    }
-
-    /// b − a of every pair.
-    fn differences(&self) -> Vec<f64> {
-        self.strata.iter().flat_map(|stratum| stratum.b.iter().zip(&stratum.a).map(|(b, a)| b - a)).collect()
-    }
-
-    /// Hodges and Lehmann's estimate of b − a: of the pairs, or of each cell and averaged.
-    pub(super) fn hodges_lehmann(&self) -> Option<f64> {
         if self.paired {
-            return hodges_lehmann::centre(&self.differences());
+            let sides = self.a.iter().zip(&self.b);
+            let pairs: Vec<Pair> = sides
+                .map(|(((cell, repeat), a), (_, b))| Pair {
+                    cell: cell.clone(),
+                    seed: *repeat,
+                    a: on(a),
+                    b: on(b),
+                })
+                .collect();
+            return paired(&pairs, confidence);
         }
-        let shifts = self.strata.iter().map(|stratum| hodges_lehmann::shift(&stratum.b, &stratum.a));
-        mean(&shifts.collect::<Option<Vec<_>>>()?)
+        let trials = |side: &Values| -> Vec<Trial> {
+            let trial = |((cell, repeat), rounds): &((String, u32), Vec<f64>)| Trial {
+                cell: cell.clone(),
+                seed: *repeat,
+                rounds: on(rounds),
+            };
+            side.iter().map(trial).collect()
+        };
+        apart(&trials(&self.a), &trials(&self.b), confidence)
     }
 
     /// Cliff's delta of B over A, of each cell and averaged; `None` with one trial per side.
     pub(super) fn cliffs_delta(&self) -> Option<f64> {
-        let deltas = self.strata.iter().map(|stratum| cliffs_delta(&stratum.b, &stratum.a));
+        let deltas = self.strata().into_iter().map(|stratum| cliffs_delta(&stratum.b, &stratum.a));
         mean(&deltas.collect::<Option<Vec<_>>>()?).filter(|_| self.n_a() > 1 && self.n_b() > 1)
     }
 
-    /// p of Mann and Whitney; `None` over several cells, whose ranks cannot be mixed.
-    pub(super) fn mann_whitney_p(&self) -> Option<f64> {
-        let [stratum] = self.strata.as_slice() else { return None };
-        mann_whitney(&stratum.b, &stratum.a).map(|test| test.p)
-    }
-
-    /// Values of A and B that lie far out in their cell.
+    /// Trials of A and B that are outliers in their cell.
     pub(super) fn outliers(&self) -> (usize, usize) {
+        let strata = self.strata();
         let of = |take: fn(&Stratum) -> &Vec<f64>| {
-            self.strata.iter().map(|stratum| outlier::flagged(take(stratum)).len()).sum()
+            strata.iter().map(|stratum| outlier::flagged(take(stratum)).len()).sum()
         };
         (of(|stratum| &stratum.a), of(|stratum| &stratum.b))
     }
-
-    /// The t test of b − a. From [`BCA_UNITS`] values a side on its interval is drawn, save over several
-    /// cells without pairs. Values without spread have no degrees of freedom.
-    pub(super) fn test(&self, bootstrap: &Bootstrap) -> Option<TTest> {
-        let average = |values: &[f64]| mean(values).unwrap_or(f64::NAN);
-        let confidence = bootstrap.confidence;
-        let (found, drawn) = match self.strata.as_slice() {
-            _ if self.paired => {
-                let differences = self.differences();
-                let found = one_sample(&differences, confidence).or_else(|| self.alike())?;
-                let enough = differences.len() >= BCA_UNITS;
-                (found, enough.then(|| bootstrap.one(Method::Bca, &differences, average)).flatten())
-            }
-            [Stratum { a, b }] => {
-                let found = welch(b, a, confidence).or_else(|| self.alike())?;
-                let enough = a.len().min(b.len()) >= BCA_UNITS;
-                let two = || bootstrap.two(Method::Bca, b, a, |b, a| average(b) - average(a));
-                (found, enough.then(two).flatten())
-            }
-            _ => (self.stratified(confidence).or_else(|| self.alike())?, None),
-        };
-        Some(TTest { interval: drawn.unwrap_or(found.interval), ..found })
-    }
-
-    /// Welch's test within cells, averaged over them (Welch 1938; freedom by Satterthwaite 1946). When a cell
-    /// has one value of a side, all cells and sides share one spread (analysis of variance, Fisher 1925).
-    /// `None` without any.
-    fn stratified(&self, confidence: f64) -> Option<TTest> {
-        let groups: Vec<&Vec<f64>> =
-            self.strata.iter().flat_map(|stratum| [&stratum.a, &stratum.b]).collect();
-        let squares = |group: &[f64]| -> Option<f64> {
-            let centre = mean(group)?;
-            Some(group.iter().map(|value| (value - centre).powi(2)).sum())
-        };
-        let squares: Vec<f64> = groups.iter().map(|group| squares(group)).collect::<Option<_>>()?;
-        let sizes: Vec<f64> = groups.iter().map(|group| count(group.len())).collect();
-        let cells = count(self.strata.len());
-        let (variance, freedom) = if sizes.iter().all(|n| *n > 1.0) {
-            let parts = squares.iter().zip(&sizes).map(|(square, n)| (square / (n - 1.0) / n, n - 1.0));
-            let (sum, weight) = parts.fold((0.0, 0.0), |(sum, weight), (part, freedom)| {
-                (sum + part, weight + part.powi(2) / freedom)
-            });
-            (sum, sum.powi(2) / weight)
-        } else {
-            let freedom: f64 = sizes.iter().map(|n| n - 1.0).sum();
-            let inverses: f64 = sizes.iter().map(|n| 1.0 / n).sum();
-            (squares.iter().sum::<f64>() / freedom * inverses, freedom)
-        };
-        let (a, b) = self.means()?;
-        let deviation = variance.sqrt() / cells;
-        let largest = groups.iter().flat_map(|group| group.iter()).fold(0.0_f64, |top, x| top.max(x.abs()));
-        // Sums of equal numbers leave rounding errors, which are no spread.
-        if !deviation.is_finite() || deviation <= 1e-12 * largest.max(1e-12) {
-            return None;
-        }
-        let estimate = b - a;
-        let reach = critical(freedom, confidence)? * deviation;
-        let interval = Interval { low: estimate - reach, high: estimate + reach };
-        let p = p_of_interval(estimate, interval, Some(freedom), confidence)?;
-        Some(TTest { estimate, interval, p, freedom })
-    }
-
-    /// Values without any spread: p is the chance that signs or sides fall so, and 1 where nothing differs or
-    /// cells disagree on the direction. `None` with one trial per side, or a cell and side: nothing is then
-    /// known of spread.
-    fn alike(&self) -> Option<TTest> {
-        let lone = self.sizes().iter().all(|(a, b)| a.max(b) < &2);
-        if self.n_a().min(self.n_b()) < 2 || (lone && !self.paired) {
-            return None;
-        }
-        let (a, b) = self.means()?;
-        let none = (b - a).abs() < 1e-12;
-        let estimate = if none { 0.0 } else { b - a };
-        let shifts: BTreeSet<i8> = self
-            .strata
-            .iter()
-            .map(|stratum| match mean(&stratum.b)? - mean(&stratum.a)? {
-                shift if shift.abs() < 1e-12 => Some(0),
-                shift => Some(if shift > 0.0 { 1 } else { -1 }),
-            })
-            .collect::<Option<_>>()?;
-        let p = if none || shifts.len() > 1 { 1.0 } else { smallest_p(self.paired, &self.sizes(), 0) };
-        let interval = Interval { low: estimate, high: estimate };
-        Some(TTest { estimate, interval, p, freedom: 0.0 })
-    }
-}
-
-/// Two-sided p when every pair has the same sign, or every trial of B lies on the same side of all of A in
-/// its cell, with `more` repeats beyond the `sizes` of the cells: no smaller one is possible without spread.
-pub(super) fn smallest_p(paired: bool, sizes: &[(usize, usize)], more: usize) -> f64 {
-    let p = if paired {
-        2.0 * sizes.iter().map(|(_, b)| 0.5_f64.powf(count(b + more))).product::<f64>()
-    } else {
-        let ways = |(a, b): &(usize, usize)| -> f64 {
-            let (fewer, all) = (a.min(b) + more, a + b + 2 * more);
-            (0..fewer).map(|i| count(all - i) / count(i + 1)).product()
-        };
-        2.0 / sizes.iter().map(ways).product::<f64>()
-    };
-    p.min(1.0)
 }

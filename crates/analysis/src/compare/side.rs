@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsage_model::nearest::nearest;
+use fsage_model::number::whole_bytes;
 use fsage_model::record::{Metric, TrialRecord, Unread};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
@@ -27,6 +28,44 @@ pub struct Side {
     pub notes: Vec<String>,
     /// Keys that the selection names.
     pub named: BTreeSet<String>,
+    /// Where its trials ran, and by what: what it is (`kernel`, `mkfs.ext4`), and each value that occurs.
+    pub ran: Ran,
+}
+
+/// What trials ran on and by, by what it is.
+pub type Ran = BTreeMap<String, BTreeSet<String>>;
+
+/// In what two sides differ beside what they are compared by, one sentence each.
+#[must_use]
+pub fn differences(a: &Side, b: &Side) -> Vec<String> {
+    let words = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let one = |(what, of_a): (&String, &BTreeSet<String>)| {
+        let of_b = b.ran.get(what)?;
+        (of_a != of_b).then(|| format!("the sides differ in {what}: {} against {}", words(of_a), words(of_b)))
+    };
+    a.ran.iter().filter_map(one).collect()
+}
+
+/// What a trial ran on and by; a virtual disk's medium is among its factors and settings.
+fn ran(record: &TrialRecord<Unread>) -> Vec<(String, String)> {
+    let host = &record.host;
+    let mut facts = vec![
+        ("kernel".to_owned(), host.kernel.clone()),
+        ("CPU".to_owned(), host.cpu_model.clone()),
+        ("CPUs".to_owned(), if host.cpus > 0 { host.cpus.to_string() } else { String::new() }),
+        (
+            "memory".to_owned(),
+            if host.memory_bytes > 0 { whole_bytes(host.memory_bytes) } else { String::new() },
+        ),
+        ("device".to_owned(), record.device.model.clone()),
+        ("version of fsage".to_owned(), record.program.clone()),
+    ];
+    // Of the host's programs only those that make or measure something.
+    let tool = |name: &&String| name.starts_with("mkfs") || *name == "mke2fs" || *name == "fio";
+    let tools = host.tools.iter().filter(|(name, _)| tool(name));
+    facts.extend(tools.map(|(name, version)| (name.clone(), version.clone())));
+    facts.retain(|(_, value)| !value.is_empty());
+    facts
 }
 
 /// What a side selects: a store, or the trials of one that have certain values.
@@ -57,6 +96,7 @@ impl<'a> Selection<'a> {
     pub fn side(self, records: Vec<TrialRecord<Unread>>, notes: Vec<String>) -> Result<Side, CompareError> {
         let Self { text, path, wanted } = self;
         let mut side = Side { label: text.to_owned(), notes, ..Side::default() };
+        let ran: Vec<Vec<(String, String)>> = records.iter().map(ran).collect();
         let trials: Vec<(Evidence, Vec<Warning>)> = records.into_iter().map(evidence).collect();
         for key in wanted.keys() {
             if !trials.is_empty() && !trials.iter().any(|(trial, _)| trial.factor(key).is_some()) {
@@ -67,7 +107,11 @@ impl<'a> Selection<'a> {
             }
         }
         let values = values(&trials, &wanted);
-        for (trial, warnings) in trials.into_iter().filter(|(trial, _)| trial.matches(&wanted)) {
+        let selected = trials.into_iter().zip(ran).filter(|((trial, _), _)| trial.matches(&wanted));
+        for ((trial, warnings), ran) in selected {
+            for (what, value) in ran {
+                side.ran.entry(what).or_default().insert(value);
+            }
             for warning in warnings {
                 *side.warnings.entry(warning.kind).or_default() += 1;
             }
@@ -101,8 +145,8 @@ fn split(text: &str) -> Result<(&str, BTreeMap<String, Value>), CompareError> {
 
 fn evidence(record: TrialRecord<Unread>) -> (Evidence, Vec<Warning>) {
     let metrics = record.metrics.into_iter().map(|metric| {
-        let Metric { name, unit, samples, larger_is_worse, run } = metric;
-        (name, Series { unit, larger_is_worse, samples, run, ..Series::default() })
+        let Metric { name, unit, samples, larger_is_worse, run, work, stage: _ } = metric;
+        (name, Series { unit, larger_is_worse, samples, run, work, ..Series::default() })
     });
     let evidence = Evidence {
         factors: record.factors,

@@ -18,7 +18,7 @@ use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::claim::pairs;
 use crate::stats::evidence::ratio;
 use crate::stats::quantile::mean;
-use crate::stats::{Estimate, Evidence};
+use crate::stats::{Estimate, Evidence, work};
 
 /// The factor that tells the states apart.
 pub const STATE: &str = "state";
@@ -46,6 +46,14 @@ pub struct AgeCost {
     /// The medium where it is a factor, and the aged side's factors that the other side has no part in, in
     /// words; empty when there are none.
     pub context: String,
+    /// The same without the medium.
+    pub settings: String,
+    /// The first aged trial: its index in [`View::trials`].
+    pub trial: usize,
+    /// Whether larger is worse, better or neither.
+    pub larger_is_worse: Option<bool>,
+    /// Whether the sides did the same work: their bytes are less than 1 % apart, where both are known.
+    pub same_work: bool,
     /// Means over the paired trials.
     pub aged: f64,
     pub other: f64,
@@ -53,6 +61,8 @@ pub struct AgeCost {
     pub estimate: Estimate,
     /// What the interval says, corrected for the number of comparisons (Benjamini & Hochberg 1995).
     pub finding: Finding,
+    /// Whether the interval excludes 1 and only the correction keeps it from counting.
+    pub corrected: bool,
 }
 
 /// One trial in the scatter of cost over layout.
@@ -94,14 +104,59 @@ pub fn all(view: &View) -> Vec<AgeCost> {
     found
 }
 
-/// Takes back findings that do not survive the number of comparisons made; without an interval there is none.
+/// Takes back findings that do not survive the number of comparisons made; without an interval there is none,
+/// and within one run nothing is tested.
 fn correct(found: &mut [AgeCost]) {
     let p: Vec<f64> = found.iter().map(|cost| cost.estimate.p.unwrap_or(1.0)).collect();
     for (cost, adjusted) in found.iter_mut().zip(adjusted(&p)) {
-        if adjusted > FALSE_DISCOVERIES {
+        if adjusted > FALSE_DISCOVERIES && cost.finding != Finding::OneRun {
+            cost.corrected = cost.finding != Finding::NoEvidence;
             cost.finding = Finding::NoEvidence;
         }
     }
+}
+
+/// Measures that are not compared, because the states did different work: one sentence each.
+pub fn refused(view: &View) -> Vec<String> {
+    let mut found = Vec::new();
+    for measure in measures(view) {
+        for file_system in &view.file_systems {
+            for against in OTHERS {
+                let contexts = contexts(view, &measure, file_system, against);
+                let how = contexts.values().find_map(|pairs| work::different(pairs, &measure));
+                found.extend(how.map(|how| format!("{measure} on {file_system}, aged ÷ {against}: {how}")));
+            }
+        }
+    }
+    found
+}
+
+/// Pairs of an aged trial and another, by the context of the aged side, with and without the medium.
+fn contexts<'a>(
+    view: &'a View,
+    metric: &str,
+    file_system: &str,
+    against: &str,
+) -> BTreeMap<(String, String), Vec<(&'a Evidence, &'a Evidence)>> {
+    let cells = |state: &str| BTreeMap::from([(STATE.to_owned(), json!(state))]);
+    let of = |trial: &Evidence| {
+        trial.factor(factor::FILE_SYSTEM).and_then(serde_json::Value::as_str) == Some(file_system)
+    };
+    let mut contexts: BTreeMap<(String, String), Vec<(&Evidence, &Evidence)>> = BTreeMap::new();
+    for (aged, other) in pairs(&view.evidence, &cells(AGED), &cells(against)) {
+        if of(aged) && of(other) && aged.metrics.contains_key(metric) && other.metrics.contains_key(metric) {
+            // Times on different media are no repeats of each other.
+            let own = aged
+                .factors
+                .iter()
+                .filter(|(path, _)| path.as_str() == factor::MEDIUM || !other.applies(path));
+            let own: BTreeMap<_, _> = own.map(|(path, value)| (path.clone(), value.clone())).collect();
+            let context = factor::context(&own, &BTreeSet::new());
+            let settings = factor::context(&own, &BTreeSet::from([factor::MEDIUM]));
+            contexts.entry((context, settings)).or_default().push((aged, other));
+        }
+    }
+    contexts
 }
 
 /// One comparison, or one for each context of the aged side where several of them share one other trial.
@@ -111,24 +166,8 @@ fn compare(
     file_system: &str,
     against: &'static str,
 ) -> Vec<AgeCost> {
-    let cells = |state: &str| BTreeMap::from([(STATE.to_owned(), json!(state))]);
-    let of = |trial: &Evidence| {
-        trial.factor(factor::FILE_SYSTEM).and_then(serde_json::Value::as_str) == Some(file_system)
-    };
-    let mut contexts: BTreeMap<String, Vec<(&Evidence, &Evidence)>> = BTreeMap::new();
-    for (aged, other) in pairs(&view.evidence, &cells(AGED), &cells(against)) {
-        if of(aged) && of(other) && aged.metrics.contains_key(metric) && other.metrics.contains_key(metric) {
-            // Times on different media are no repeats of each other.
-            let own = aged
-                .factors
-                .iter()
-                .filter(|(path, _)| path.as_str() == factor::MEDIUM || !other.applies(path));
-            let own: BTreeMap<_, _> = own.map(|(path, value)| (path.clone(), value.clone())).collect();
-            contexts.entry(factor::context(&own, &BTreeSet::new())).or_default().push((aged, other));
-        }
-    }
-    let cost = |(context, pairs): (String, Vec<(&Evidence, &Evidence)>)| {
-        let estimate = ratio(&pairs, metric, &view.bootstrap)?;
+    let cost = |((context, settings), pairs): ((String, String), Vec<(&Evidence, &Evidence)>)| {
+        let estimate = ratio(&pairs, metric, view.confidence)?;
         let series = pairs.first()?.0.metrics.get(metric)?;
         let value = |trial: &Evidence| trial.metrics.get(metric)?.samples.first().copied();
         let aged: Vec<f64> = pairs.iter().filter_map(|(aged, _)| value(aged)).collect();
@@ -140,13 +179,32 @@ fn compare(
             file_system: file_system.to_owned(),
             against,
             context,
+            settings,
+            trial: view.evidence.iter().position(|trial| std::ptr::eq(trial, pairs[0].0)).unwrap_or(0),
+            larger_is_worse: series.larger_is_worse,
+            same_work: pairs.iter().all(|(aged, other)| same_work(aged, other, measure)),
             aged: mean(&aged)?,
             other: mean(&other)?,
             finding: finding(&estimate, series.larger_is_worse),
+            corrected: false,
             estimate,
         })
     };
-    contexts.into_iter().filter_map(cost).collect()
+    contexts(view, metric, file_system, against).into_iter().filter_map(cost).collect()
+}
+
+/// Sides that did more than this apart, as a share of the larger, did not do the same work.
+const SAME_WORK: f64 = 0.01;
+
+/// Whether a measure moved the same bytes on both sides, as far as that is known.
+fn same_work(a: &Evidence, b: &Evidence, measure: &str) -> bool {
+    let sample = |trial: &Evidence, name: &str| {
+        trial.metrics.get(&format!("{measure}.{name}"))?.samples.first().copied()
+    };
+    let moved = |trial| Some(sample(trial, "time")? * sample(trial, "throughput")?);
+    let bytes = |trial| sample(trial, "size").or_else(|| moved(trial));
+    let apart = |a: f64, b: f64| (a - b).abs() > SAME_WORK * a.max(b);
+    !matches!((bytes(a), bytes(b)), (Some(a), Some(b)) if apart(a, b))
 }
 
 /// Every measure of every trial that has both a cost and a layout score.
@@ -176,4 +234,28 @@ pub fn points(view: &View) -> Vec<Point> {
         }
     }
     points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::evidence::Series;
+
+    #[test]
+    fn work_is_the_same_up_to_one_percent() {
+        let trial = |numbers: &[(&str, f64)]| {
+            let series = |value: f64| Series { samples: vec![value], ..Series::default() };
+            let metrics = numbers.iter().map(|(name, value)| ((*name).to_owned(), series(*value)));
+            Evidence { metrics: metrics.collect(), ..Evidence::default() }
+        };
+        // Bytes are time by throughput, whatever the time is.
+        let create = |seconds: f64, bytes: f64| {
+            trial(&[("create.time", seconds), ("create.throughput", bytes / seconds)])
+        };
+        assert!(same_work(&create(9.0, 1000.0), &create(2.0, 1009.0), "create"));
+        assert!(!same_work(&create(9.0, 1000.0), &create(2.0, 1011.0), "create"));
+        let large = |bytes: f64| trial(&[("large-file.size", bytes)]);
+        assert!(!same_work(&large(140.0), &large(1000.0), "large-file"));
+        assert!(same_work(&large(140.0), &trial(&[]), "large-file"), "not known is no reason to refuse");
+    }
 }

@@ -11,7 +11,7 @@ use super::view::View;
 use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::claim::pairs;
 use crate::stats::effect::cliffs_delta;
-use crate::stats::evidence::{TRIALS, ratio, zeros};
+use crate::stats::evidence::{SEEDS, place, ratio, zeros};
 use crate::stats::{Estimate, Evidence, shared};
 
 /// Comparisons a page may hold; more would hide what matters.
@@ -19,6 +19,9 @@ const LIMIT: usize = 2_000;
 
 /// Share of the surviving comparisons that may be false, on average.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// The context of a comparison over all contexts of one file system and medium.
+const TOGETHER: &str = "all together";
 
 /// State metrics that are compared beside the latencies.
 const STATE: [&str; 7] = [
@@ -39,7 +42,7 @@ pub struct Difference {
     pub factor: String,
     /// `xfs ÷ ext4`.
     pub sides: String,
-    /// What was held equal: `utilisation target 80 %`, or `all`.
+    /// What was held equal: `utilisation target 80 %`, or `ext4, all together`.
     pub context: String,
     pub estimate: Estimate,
     pub finding: Finding,
@@ -60,7 +63,9 @@ pub enum Finding {
     Better,
     /// They differ, and neither direction is good or bad.
     Differs,
-    /// The interval holds 1, or there is none.
+    /// The whole range lies beside 1 within single runs: what another run would show is not known.
+    OneRun,
+    /// The interval or range holds 1, or there is none.
     NoEvidence,
 }
 
@@ -70,6 +75,7 @@ impl Finding {
             Self::Worse => "worse",
             Self::Better => "better",
             Self::Differs => "differs",
+            Self::OneRun => "in this run only",
             Self::NoEvidence => "no evidence",
         }
     }
@@ -128,7 +134,8 @@ pub fn all(view: &View) -> Differences {
     let p: Vec<f64> =
         differences.made.iter().map(|difference| difference.estimate.p.unwrap_or(1.0)).collect();
     for (difference, p) in differences.made.iter_mut().zip(adjusted(&p)) {
-        difference.survives = p <= FALSE_DISCOVERIES && difference.finding != Finding::NoEvidence;
+        let shown = !matches!(difference.finding, Finding::NoEvidence | Finding::OneRun);
+        difference.survives = p <= FALSE_DISCOVERIES && shown;
     }
     differences
 }
@@ -148,7 +155,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Pairs of values of each factor that can make a difference: over everything, and in each context apart.
+/// Pairs of values of each factor that can make a difference: over the contexts of one file system and
+/// medium, and in each context apart.
 fn comparisons<'a>(view: &'a View, without: &BTreeSet<&str>) -> Vec<Comparison<'a>> {
     let factors: BTreeSet<&String> = view.evidence.iter().flat_map(|trial| trial.factors.keys()).collect();
     let mut comparisons = Vec::new();
@@ -172,10 +180,11 @@ fn add<'a>(
     sides: &str,
     pairs: Vec<(&'a Evidence, &'a Evidence)>,
 ) {
-    let mut contexts: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    let mut places: BTreeMap<String, BTreeMap<String, Vec<_>>> = BTreeMap::new();
     let mut without = without.clone();
     without.insert(path);
     for pair in &pairs {
+        let contexts = places.entry(place(pair.0, |fixed| fixed == path)).or_default();
         contexts.entry(factor::context(&pair.0.factors, &without)).or_default().push(*pair);
     }
     let one = |context: String, pairs| Comparison {
@@ -184,10 +193,13 @@ fn add<'a>(
         context,
         pairs,
     };
-    if contexts.len() > 1 {
-        comparisons.push(one("all together".to_owned(), pairs));
+    for (place, contexts) in places {
+        if contexts.len() > 1 {
+            let name = if place.is_empty() { TOGETHER.to_owned() } else { format!("{place}, {TOGETHER}") };
+            comparisons.push(one(name, contexts.values().flatten().copied().collect()));
+        }
+        comparisons.extend(contexts.into_iter().map(|(context, pairs)| one(context, pairs)));
     }
-    comparisons.extend(contexts.into_iter().map(|(context, pairs)| one(context, pairs)));
 }
 
 /// A factor's values, familiar file systems first, numbers by size.
@@ -212,12 +224,12 @@ fn values(view: &View, path: &str) -> Vec<Value> {
 }
 
 fn compare(view: &View, comparison: &Comparison<'_>, metric: &str) -> Option<Difference> {
-    let estimate = ratio(&comparison.pairs, metric, &view.bootstrap)?;
+    let estimate = ratio(&comparison.pairs, metric, view.confidence)?;
     let worse = comparison.pairs.iter().find_map(|(a, _)| a.metrics.get(metric))?.larger_is_worse;
     // Fewer free extents are no gain when there is less free space.
     let worse = worse.filter(|_| !metric::is_of_free_space(metric));
     // Trials of different contexts are not samples of one thing: no effect size over them.
-    let delta = (estimate.n >= TRIALS && comparison.context != "all together").then(|| {
+    let delta = (estimate.n >= SEEDS && !comparison.context.ends_with(TOGETHER)).then(|| {
         let value = |evidence: &Evidence| evidence.metrics.get(metric)?.samples.first().copied();
         let pairs = shared::once_in_pairs(&comparison.pairs, metric);
         let a: Vec<f64> = pairs.iter().filter_map(|(a, _)| value(a)).collect();
@@ -239,6 +251,7 @@ fn compare(view: &View, comparison: &Comparison<'_>, metric: &str) -> Option<Dif
 pub(super) fn finding(estimate: &Estimate, larger_is_worse: Option<bool>) -> Finding {
     match (estimate.interval, larger_is_worse) {
         (Some(interval), _) if interval.contains(1.0) => Finding::NoEvidence,
+        (None, _) if estimate.range.is_some_and(|range| !range.contains(1.0)) => Finding::OneRun,
         (None, _) => Finding::NoEvidence,
         (Some(_), None) => Finding::Differs,
         (Some(interval), Some(worse)) if (interval.low > 1.0) == worse => Finding::Worse,
@@ -255,15 +268,24 @@ mod tests {
         let estimate = |low: f64, high: f64| Estimate {
             value: (low * high).sqrt(),
             interval: Some(crate::stats::Interval { low, high }),
+            range: None,
             n: 3,
+            units: 3,
             contexts: 1,
             zeros: 0,
             p: None,
-            basis: crate::stats::evidence::Basis::Trials,
+            basis: crate::stats::evidence::Basis::Seeds,
+            detectable: None,
+            more: None,
         };
         assert_eq!(finding(&estimate(0.9, 1.1), Some(true)), Finding::NoEvidence);
         assert_eq!(finding(&estimate(1.1, 1.2), Some(true)), Finding::Worse);
         assert_eq!(finding(&estimate(1.1, 1.2), Some(false)), Finding::Better);
         assert_eq!(finding(&estimate(1.1, 1.2), None), Finding::Differs);
+        let within = |low: f64, high: f64| {
+            let range = Some(crate::stats::Interval { low, high });
+            finding(&Estimate { interval: None, range, ..estimate(1.1, 1.2) }, Some(true))
+        };
+        assert_eq!((within(1.1, 1.2), within(0.9, 1.2)), (Finding::OneRun, Finding::NoEvidence));
     }
 }

@@ -6,11 +6,8 @@ use serde_json::Value;
 
 use super::text::{percent, significant, words};
 
-/// The factor that says which file system; it gets the colour, all others together the panel.
-pub const FILE_SYSTEM: &str = "file_system.kind";
-
-/// The factor that says what the volume is made of.
-pub const MEDIUM: &str = "volume.medium";
+/// The file system gets the colour, all other factors together the panel.
+pub use crate::stats::evidence::{FILE_SYSTEM, MEDIUM};
 
 /// Last parts of a path that say too little alone.
 const VAGUE: [&str; 12] =

@@ -27,7 +27,8 @@ pub fn figure(figure: &Figure<'_>) -> Markup {
                 (figure.controls)
                 button.csv type="button" data-csv-chart { "CSV" }
             }
-            div.plot role="img" aria-label=(format!("{}. {}", figure.title, figure.how_to_read)) {}
+            // Not an image: the library puts buttons into it.
+            div.plot role="group" aria-label=(format!("{}. {}", figure.title, figure.how_to_read)) {}
             noscript { p.note { "This chart needs JavaScript; the tables below hold its numbers." } }
             p.note { (figure.note) }
         }

@@ -1,14 +1,17 @@
 //! The data of the charts: one JSON island in the page that the scripts read.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use fsage_model::layout::SizeHistogram;
 use serde::Serialize;
 
 use super::age_cost;
+use super::answer::Chart;
 use super::difference::{Difference, Finding};
 use super::lockstep;
 use super::medium;
 use super::palette::Ink;
-use super::series::{FreeMap, Latency};
+use super::series::{FreeMap, Latency, together};
 use super::text::rounded;
 use super::view::View;
 
@@ -17,31 +20,27 @@ pub struct Island<'a> {
     panels: &'a [String],
     file_systems: Vec<FileSystem<'a>>,
     ages: Vec<Age<'a>>,
+    latencies: Vec<Latencies>,
     differences: Vec<Comparison<'a>>,
-    age_costs: Vec<Cost>,
+    answer: &'a Chart,
     layout_costs: Vec<age_cost::Point>,
     disk_times: Vec<medium::Spending>,
     lockstep: Vec<lockstep::Run>,
 }
 
 #[derive(Serialize)]
-struct Cost {
-    measure: String,
-    metric: String,
-    file_system: usize,
-    against: &'static str,
-    context: String,
-    ratio: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-    n: usize,
-    finding: Finding,
-}
-
-#[derive(Serialize)]
 struct FileSystem<'a> {
     name: &'a str,
     ink: Ink,
+}
+
+/// Latency over the run, of all repeats of a cell.
+#[derive(Serialize)]
+struct Latencies {
+    file_system: usize,
+    panel: usize,
+    repeats: usize,
+    latency: Latency,
 }
 
 /// An ageing stage of a trial.
@@ -52,7 +51,6 @@ struct Age<'a> {
     file_system: usize,
     panel: usize,
     repeat: u32,
-    latency: Option<&'a Latency>,
     free: Option<&'a FreeMap>,
     extents: Option<&'a SizeHistogram>,
     files: Option<&'a SizeHistogram>,
@@ -83,7 +81,7 @@ pub fn embedded(json: &str) -> String {
 }
 
 /// The island of a view.
-pub fn island<'a>(view: &'a View, differences: &'a [Difference]) -> Island<'a> {
+pub fn island<'a>(view: &'a View, differences: &'a [Difference], answer: &'a Chart) -> Island<'a> {
     let place = |name: &str| view.file_systems.iter().position(|known| known == name).unwrap_or(0);
     Island {
         panels: &view.panels,
@@ -100,33 +98,40 @@ pub fn island<'a>(view: &'a View, differences: &'a [Difference]) -> Island<'a> {
                 file_system: place(&trial.file_system),
                 panel: age.panel,
                 repeat: trial.repeat,
-                latency: age.latency.as_ref(),
                 free: age.free.as_ref(),
                 extents: Some(&age.result.layout.extent_histogram),
                 files: Some(&age.result.layout.file_histogram),
                 free_extents: age.result.free_space.as_ref().map(|free| &free.histogram),
             })
             .collect(),
+        latencies: latencies(view),
         differences: differences.iter().map(comparison).collect(),
-        age_costs: age_cost::all(view)
-            .into_iter()
-            .map(|cost| Cost {
-                file_system: place(&cost.file_system),
-                ratio: rounded(cost.estimate.value),
-                low: cost.estimate.interval.map(|interval| rounded(interval.low)),
-                high: cost.estimate.interval.map(|interval| rounded(interval.high)),
-                n: cost.estimate.n,
-                measure: cost.measure,
-                metric: cost.metric,
-                against: cost.against,
-                context: cost.context,
-                finding: cost.finding,
-            })
-            .collect(),
+        answer,
         layout_costs: age_cost::points(view),
         disk_times: medium::all(view),
         lockstep: lockstep::all(view),
     }
+}
+
+/// One for each file system in each panel that has any. A run that several trials continue from counts once.
+fn latencies(view: &View) -> Vec<Latencies> {
+    let mut cells: BTreeMap<(usize, usize), Vec<&Latency>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for (trial, age) in view.ages() {
+        let Some(latency) = &age.latency else { continue };
+        if age.run.as_ref().is_some_and(|run| !seen.insert((run, &age.stage))) {
+            continue;
+        }
+        let place = view.file_systems.iter().position(|name| *name == trial.file_system).unwrap_or(0);
+        cells.entry((age.panel, place)).or_default().push(latency);
+    }
+    let one = |((panel, file_system), repeats): ((usize, usize), Vec<&Latency>)| Latencies {
+        file_system,
+        panel,
+        repeats: repeats.len(),
+        latency: together(&repeats),
+    };
+    cells.into_iter().map(one).collect()
 }
 
 fn comparison(difference: &Difference) -> Comparison<'_> {

@@ -4,11 +4,14 @@
 use std::collections::BTreeSet;
 
 use fsage_model::layout::SizeHistogram;
+use fsage_model::metric::over_parts;
 use serde::Serialize;
 
 use super::factor;
 use super::text::rounded;
 use super::view::{Trial, View};
+use crate::stats::evidence::level;
+use crate::stats::{Estimate, Evidence};
 
 /// A trial's `lockstep` stage.
 #[derive(Debug, Clone, Serialize)]
@@ -100,4 +103,60 @@ fn run(view: &View, trial: &Trial) -> Option<Run> {
             })
             .collect(),
     })
+}
+
+/// A ratio between two volumes in the trials of one file system and context.
+#[derive(Debug, Clone)]
+pub struct Cost {
+    pub file_system: String,
+    /// Every other factor, in words.
+    pub context: String,
+    /// The same without the medium.
+    pub settings: String,
+    /// `grep`, `write`.
+    pub what: String,
+    /// The volume above the line.
+    pub above: String,
+    /// The volume below it.
+    pub below: String,
+    pub estimate: Estimate,
+    /// The first trial: its index in [`View::trials`].
+    pub trial: usize,
+}
+
+/// Every ratio of every kind of trial.
+pub fn costs(view: &View) -> Vec<Cost> {
+    let context = |trial: &Trial| factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM]));
+    let mut kinds: Vec<(String, &str, usize)> = Vec::new();
+    for (index, trial) in view.trials.iter().enumerate().filter(|(_, trial)| trial.lockstep.is_some()) {
+        let (context, file_system) = (context(trial), trial.file_system.as_str());
+        if !kinds.iter().any(|kind| (&kind.0, kind.1) == (&context, file_system)) {
+            kinds.push((context, file_system, index));
+        }
+    }
+    let mut costs = Vec::new();
+    for (where_, file_system, first) in kinds {
+        let same = |trial: &Trial| trial.file_system == file_system && context(trial) == where_;
+        let both = view.trials.iter().zip(&view.evidence);
+        let chosen: Vec<&Evidence> =
+            both.filter(|(trial, _)| same(trial)).map(|(_, evidence)| evidence).collect();
+        let names: BTreeSet<&String> = chosen.iter().flat_map(|evidence| evidence.metrics.keys()).collect();
+        let without = BTreeSet::from([factor::FILE_SYSTEM, factor::MEDIUM]);
+        let settings = factor::context(&view.trials[first].factors, &without);
+        for name in names {
+            let Some((above, below, what)) = over_parts(name) else { continue };
+            let Some(estimate) = level(&chosen, name, view.confidence) else { continue };
+            costs.push(Cost {
+                file_system: file_system.to_owned(),
+                context: where_.clone(),
+                settings: settings.clone(),
+                what: what.to_owned(),
+                above: above.to_owned(),
+                below: below.to_owned(),
+                estimate,
+                trial: first,
+            });
+        }
+    }
+    costs
 }

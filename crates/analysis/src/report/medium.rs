@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::disk::{CPU_COUNTER, DiskCpu};
 use fsage_model::quantity::as_f64;
 use serde::Serialize;
 
@@ -38,6 +39,13 @@ pub struct Spending {
     pub trials: usize,
     /// Time that went by on the disk's clock.
     pub elapsed_ns: f64,
+    /// CPU time meanwhile; a part of `elapsed_ns` where the disk counted it.
+    pub cpu_ns: f64,
+    /// Whether it is such a part.
+    pub serial: bool,
+    /// The CPU time of each trial.
+    #[serde(skip)]
+    pub cpus_ns: Vec<f64>,
     /// Component → nanoseconds, those that took any.
     pub parts: BTreeMap<String, f64>,
     /// Everything else that the medium counted.
@@ -68,6 +76,9 @@ pub fn all(view: &View) -> Vec<Spending> {
                         what: part.what.clone(),
                         trials: 0,
                         elapsed_ns: 0.0,
+                        cpu_ns: 0.0,
+                        serial: false,
+                        cpus_ns: Vec::new(),
                         parts: BTreeMap::new(),
                         counters: BTreeMap::new(),
                     });
@@ -94,9 +105,23 @@ pub fn media(view: &View) -> Vec<&super::view::Medium> {
 }
 
 impl Spending {
+    /// How far the CPU time of one trial lies from the mean, as a share of it: the standard deviation over
+    /// the repeats; nothing for one trial.
+    pub fn cpu_noise(&self) -> Option<f64> {
+        let count = as_f64(u64::try_from(self.cpus_ns.len()).unwrap_or(0));
+        let mean = self.cpus_ns.iter().sum::<f64>() / count.max(1.0);
+        let squares: f64 = self.cpus_ns.iter().map(|cpu| (cpu - mean).powi(2)).sum();
+        (count >= 2.0 && mean > 0.0).then(|| (squares / (count - 1.0)).sqrt() / mean)
+    }
+
     fn add(&mut self, part: &DiskPart) {
         self.trials += 1;
         self.elapsed_ns += as_f64(part.used.elapsed_ns);
+        let counted = part.used.counter(CPU_COUNTER).filter(|_| part.used.cpu == DiskCpu::Serial);
+        let cpu_ns = counted.unwrap_or_else(|| as_f64(part.cpu_ns));
+        self.serial |= counted.is_some();
+        self.cpu_ns += cpu_ns;
+        self.cpus_ns.push(cpu_ns);
         for counter in &part.used.counters {
             let component = counter.unit == "ns" && !counter.state && !SUMS.contains(&counter.name.as_str());
             let (map, name) = match counter.name.strip_suffix("_ns").filter(|_| component) {
@@ -111,6 +136,7 @@ impl Spending {
     fn settle(&mut self) {
         let trials = as_f64(u64::try_from(self.trials).unwrap_or(1).max(1));
         self.elapsed_ns = rounded(self.elapsed_ns / trials);
+        self.cpu_ns = rounded(self.cpu_ns / trials);
         for value in self.parts.values_mut().chain(self.counters.values_mut()) {
             *value = rounded(*value / trials);
         }

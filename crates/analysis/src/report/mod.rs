@@ -10,6 +10,7 @@
 
 mod age_cost;
 pub(crate) mod alone;
+pub mod answer;
 mod difference;
 pub mod explain;
 mod factor;
@@ -19,6 +20,7 @@ mod lockstep;
 mod medium;
 mod page;
 mod palette;
+pub mod remedy;
 mod section;
 mod series;
 pub(crate) mod table;
@@ -30,22 +32,20 @@ use fsage_model::reading::{ReadError, Records};
 use fsage_model::study::{ClaimSpec, StudySpec};
 
 use crate::stats::{Judgement, judge};
+use answer::Answer;
+use view::View;
 
 /// What the page is to show.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReportOptions {
-    /// Seed of the bootstrap, so that the same store gives the same page.
-    pub seed: u64,
-    /// Bootstrap replicates behind each interval (at least 100).
-    pub replicates: u32,
     /// Confidence of the intervals (0..1).
     pub confidence: f64,
 }
 
 impl Default for ReportOptions {
     fn default() -> Self {
-        Self { seed: 1964, replicates: 2_000, confidence: 0.95 }
+        Self { confidence: 0.95 }
     }
 }
 
@@ -80,6 +80,15 @@ impl Explain for ReportError {
     }
 }
 
+/// The answer of the records of a study, as the page begins with it.
+///
+/// # Errors
+/// When the records cannot be read; never because of what is in a trial.
+pub fn answer(records: &dyn Records, options: &ReportOptions) -> Result<Answer, ReportError> {
+    let view = view::load(records, options)?;
+    Ok(answer::of(&view, &judgements(&view)))
+}
+
 /// The page for the records of a study, as HTML text.
 ///
 /// # Errors
@@ -87,17 +96,24 @@ impl Explain for ReportError {
 pub fn render(records: &dyn Records, options: &ReportOptions) -> Result<String, ReportError> {
     let view = view::load(records, options)?;
     let differences = difference::all(&view);
+    let judgements = judgements(&view);
+    let answer = answer::of(&view, &judgements);
+    let island = serde_json::to_string(&island::island(&view, &differences.made, &answer.chart))
+        .map_err(|source| ReportError::Data { source })?;
+    let content =
+        section::Content { view: &view, answer: &answer, differences: &differences, judgements: &judgements };
+    Ok(page::page(&content, &island))
+}
+
+/// One for each claim of the study.
+fn judgements(view: &View) -> Vec<Judgement> {
     let judge = |spec: &StudySpec| -> Vec<Judgement> {
         let values = |each: &Option<String>| each.as_ref().and_then(|path| spec.matrix.get(path));
         let one = |claim: &ClaimSpec| {
             let values = values(&claim.each).map(Vec::as_slice).unwrap_or_default();
-            judge(claim, values, &view.evidence, &view.bootstrap)
+            judge(claim, values, &view.evidence, view.confidence)
         };
         spec.claim.iter().map(one).collect()
     };
-    let judgements = view.study.spec.as_ref().map(judge).unwrap_or_default();
-    let island = serde_json::to_string(&island::island(&view, &differences.made))
-        .map_err(|source| ReportError::Data { source })?;
-    let content = section::Content { view: &view, differences: &differences, judgements: &judgements };
-    Ok(page::page(&content, &island))
+    view.study.spec.as_ref().map(judge).unwrap_or_default()
 }

@@ -55,6 +55,64 @@ pub fn latency(ticks: &[Tick], points: usize) -> Option<Latency> {
     })
 }
 
+/// Repeats of one cell in one: at each point the median of their medians and of their 99th percentiles, the
+/// smallest minimum and the largest maximum. Points of the same number of operations fall together.
+pub fn together(repeats: &[&Latency]) -> Latency {
+    let [first, rest @ ..] = repeats else { return Latency::default() };
+    if rest.is_empty() {
+        return (*first).clone();
+    }
+    let points = repeats.iter().map(|one| one.operations.len()).max().unwrap_or(0).max(1);
+    let last = repeats.iter().filter_map(|one| one.operations.last()).max().copied().unwrap_or(1).max(1);
+    let slot = |operations: u64| {
+        let slot = u128::from(operations.max(1) - 1) * points as u128 / u128::from(last);
+        usize::try_from(slot).unwrap_or(0).min(points - 1)
+    };
+    // By slot: which points of which repeats.
+    let mut slots: Vec<Vec<(&Latency, usize)>> = vec![Vec::new(); points];
+    for one in repeats {
+        for (index, operations) in one.operations.iter().enumerate() {
+            slots[slot(*operations)].push((one, index));
+        }
+    }
+    slots.retain(|members| !members.is_empty());
+    let kinds: BTreeSet<OperationKind> = repeats.iter().flat_map(|one| one.kinds.keys().copied()).collect();
+    let seconds = |members: &Vec<(&Latency, usize)>| {
+        let all: Vec<f64> = members.iter().map(|(one, index)| one.seconds[*index]).collect();
+        rounded(quantile::median(&all).unwrap_or(0.0))
+    };
+    Latency {
+        operations: slots
+            .iter()
+            .filter_map(|all| all.iter().map(|(one, i)| one.operations[*i]).max())
+            .collect(),
+        seconds: slots.iter().map(seconds).collect(),
+        merged: repeats.iter().map(|one| one.merged).max().unwrap_or(1),
+        kinds: kinds.into_iter().map(|kind| (kind, together_kind(&slots, kind))).collect(),
+    }
+}
+
+fn together_kind(slots: &[Vec<(&Latency, usize)>], kind: OperationKind) -> LatencyKind {
+    let column = |pick: fn(&LatencyKind) -> &Vec<Option<f64>>, of: fn(&[f64]) -> Option<f64>| {
+        let value = |members: &Vec<(&Latency, usize)>| {
+            let all = members.iter().filter_map(|(one, index)| *pick(one.kinds.get(&kind)?).get(*index)?);
+            of(&all.collect::<Vec<f64>>()).map(rounded)
+        };
+        slots.iter().map(value).collect()
+    };
+    let least = |values: &[f64]| values.iter().copied().reduce(f64::min);
+    let most = |values: &[f64]| values.iter().copied().reduce(f64::max);
+    let windows = slots.iter().flatten().filter_map(|(one, _)| one.kinds.get(&kind));
+    LatencyKind {
+        min: column(|one| &one.min, least),
+        p50: column(|one| &one.p50, quantile::median),
+        p99: column(|one| &one.p99, quantile::median),
+        max: column(|one| &one.max, most),
+        smooth: column(|one| &one.smooth, quantile::median),
+        window: windows.map(|one| one.window).max().unwrap_or(0),
+    }
+}
+
 fn latency_kind(ticks: &[Tick], kind: OperationKind, merged: usize) -> LatencyKind {
     let present = || ticks.iter().filter_map(|tick| tick.latency.get(&kind));
     // By a disk's own clock what stays in the page cache takes no time: where that is most of them, the mean
@@ -182,6 +240,31 @@ mod tests {
         assert!(create.p50.iter().flatten().all(|&us| us == 2.0));
         assert!(create.min.iter().flatten().all(|&us| us == 1.0));
         assert_eq!(create.window, 101);
+    }
+
+    #[test]
+    fn repeats_share_a_line_that_is_their_median() {
+        let of = |ns: u64| latency(&(1..=100).map(|n| tick(n, ns)).collect::<Vec<_>>(), 100).unwrap();
+        let (low, middle, high) = (of(1_000), of(2_000), of(90_000));
+        let all = together(&[&low, &middle, &high]);
+        assert_eq!(all.operations, low.operations, "points of the same operations fall together");
+        let create = &all.kinds[&OperationKind::Create];
+        assert!(create.p50.iter().flatten().all(|&us| us == 2.0));
+        assert!(create.p99.iter().flatten().all(|&us| us == 6.0));
+        assert!(
+            create.min.iter().flatten().all(|&us| us == 0.5)
+                && create.max.iter().flatten().all(|&us| us == 450.0)
+        );
+        assert_eq!(
+            create.p50.iter().filter(|point| point.is_none()).count(),
+            14,
+            "gaps of all repeats stay gaps"
+        );
+        // A repeat that ended early, and one alone.
+        let short = latency(&(1..=50).map(|n| tick(n, 2_000)).collect::<Vec<_>>(), 100).unwrap();
+        assert_eq!(together(&[&middle, &short]).operations.last(), Some(&10_000));
+        assert_eq!(together(&[&high]).operations, high.operations);
+        assert!(together(&[]).operations.is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use fsage_model::layout::LayoutSummary;
 use fsage_model::load::{LoadResult, Probe, Tick, out_of_space};
 use fsage_model::lockstep::Round;
 use fsage_model::metric;
+use fsage_model::priced::PricedLog;
 use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::reading::{Note, Records, StudyFacts};
@@ -20,7 +21,7 @@ use super::series::{self, FreeMap, Latency};
 use super::{ReportError, ReportOptions, factor, palette, text};
 use crate::report::explain::noted;
 use crate::stats::evidence::{self, Series, Trend, blocks};
-use crate::stats::{Bootstrap, Evidence};
+use crate::stats::{Evidence, doubt};
 
 /// Points a series may have in a chart.
 const POINTS: usize = 2_000;
@@ -46,7 +47,8 @@ pub struct View {
     pub file_systems: Vec<String>,
     /// Where files lay, of the first trial of each cell that kept it.
     pub places: Vec<Places>,
-    pub bootstrap: Bootstrap,
+    /// Confidence of the intervals, 0..1.
+    pub confidence: f64,
 }
 
 /// Where the files of a volume lay when its trial was done with it.
@@ -86,6 +88,8 @@ pub struct Trial {
     pub disk: Vec<DiskPart>,
     /// Volumes that were driven in lock-step.
     pub lockstep: Option<Lockstep>,
+    /// What the requests of its logs would take on other media.
+    pub priced: Vec<PricedLog>,
 }
 
 /// What a `lockstep` stage left.
@@ -104,6 +108,10 @@ pub struct Medium {
     pub name: String,
     /// Times are by its own clock.
     pub model: bool,
+    /// And the study asked that two runs agree (`deterministic = true`).
+    pub deterministic: bool,
+    /// And CPU time passed on it (`cpu = "serial"`).
+    pub serial: bool,
     /// What it is, its parameters and their source; nothing when this fsage does not know it.
     pub spec: Option<fsage_model::medium::MediumSpec>,
 }
@@ -114,6 +122,8 @@ pub struct DiskPart {
     /// `age`, or a measure's name.
     pub what: String,
     pub used: DiskUse,
+    /// CPU time of the threads that worked; of model time no part, unless the disk counted it.
+    pub cpu_ns: u64,
 }
 
 /// What an ageing stage of a trial left.
@@ -202,11 +212,7 @@ pub fn load(records: &dyn Records, options: &ReportOptions) -> Result<View, Repo
         panels: Vec::new(),
         file_systems: Vec::new(),
         places: Vec::new(),
-        bootstrap: Bootstrap {
-            replicates: options.replicates.max(100),
-            confidence: options.confidence,
-            seed: options.seed,
-        },
+        confidence: options.confidence,
     };
     let mut read = Vec::new();
     for id in &ids {
@@ -218,7 +224,18 @@ pub fn load(records: &dyn Records, options: &ReportOptions) -> Result<View, Repo
     }
     arrange(&mut view, read);
     add_places(&mut view, records);
+    add_priced(&mut view, records);
     Ok(view)
+}
+
+/// Reads what the requests of each trial would take on other media.
+fn add_priced(view: &mut View, records: &dyn Records) {
+    for trial in &mut view.trials {
+        match records.priced(&trial.id) {
+            Ok(record) => trial.priced = record.map(|record| record.logs).unwrap_or_default(),
+            Err(note) => view.notes.push(note),
+        }
+    }
 }
 
 /// Reads where files lay, of one trial of each cell: that of the first repeat that kept it.
@@ -304,8 +321,14 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         .and_then(Value::as_str)
         .unwrap_or("file system")
         .to_owned();
-    let mut evidence =
-        Evidence { factors: factors.clone(), spec, repeat, metrics: BTreeMap::new(), trend: BTreeMap::new() };
+    let mut evidence = Evidence {
+        factors: factors.clone(),
+        spec,
+        repeat,
+        doubts: doubt::of_trial(&stages, &file.warnings),
+        memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
+        ..Evidence::default()
+    };
     for metric in &metrics {
         let series = Series {
             unit: metric.unit.clone(),
@@ -314,6 +337,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
             // Many samples of one trial are of moments that follow each other.
             blocks: evidence::samples(&metric.samples),
             run: metric.run.clone(),
+            work: metric.work,
         };
         evidence.metrics.insert(metric.name.clone(), series);
     }
@@ -355,6 +379,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         medium,
         disk,
         lockstep,
+        priced: Vec::new(),
     };
     (trial, evidence)
 }
@@ -371,6 +396,7 @@ fn lockstep(stages: &[StageRecord]) -> Option<Lockstep> {
 
 /// The virtual disk of a trial's specification.
 fn medium(spec: &Value) -> Option<Medium> {
+    let deterministic = spec.get("deterministic").and_then(Value::as_bool).unwrap_or_default();
     let volume = spec.get("volume")?;
     if volume.get("kind")?.as_str() != Some("disk") {
         return None;
@@ -378,26 +404,34 @@ fn medium(spec: &Value) -> Option<Medium> {
     let written = volume.get("medium")?;
     let spec: Option<fsage_model::medium::MediumSpec> = serde_json::from_value(written.clone()).ok();
     let name = spec.as_ref().map(ToString::to_string).or_else(|| Some(written.as_str()?.to_owned()))?;
-    Some(Medium { name, model: volume.get("time").and_then(Value::as_str) != Some("real"), spec })
+    let model = volume.get("time").and_then(Value::as_str) != Some("real");
+    let serial = model && volume.get("cpu").and_then(Value::as_str) == Some("serial");
+    Some(Medium { name, model, deterministic: model && deterministic, serial, spec })
 }
 
 /// What the disk did in each part of a trial; of a copied tree, what its ageing took is shown where it was
 /// done.
 fn disk_parts(stages: &[StageRecord], copied: bool) -> Vec<DiskPart> {
     let mut parts = Vec::new();
-    let mut add = |what: &str, used: &Option<DiskUse>| {
-        parts.extend(used.iter().map(|used| DiskPart { what: what.to_owned(), used: used.clone() }));
+    let mut add = |what: &str, used: &Option<DiskUse>, cpu_ns: u64| {
+        parts.extend(used.iter().map(|used| DiskPart { what: what.to_owned(), used: used.clone(), cpu_ns }));
     };
     for stage in stages {
         match stage {
-            StageRecord::Age { name, result, .. } if !copied => add(name, &result.disk),
+            StageRecord::Age { name, result, .. } if !copied => {
+                add(name, &result.disk, result.cpu_user_ns + result.cpu_sys_ns);
+            }
             StageRecord::Measure { results, .. } => {
-                results.iter().for_each(|result| add(&result.name, &result.disk));
+                results.iter().for_each(|result| add(&result.name, &result.disk, result.cpu_ns));
+            }
+            StageRecord::Remedy(remedy) => {
+                add(&remedy.name, &remedy.disk, 0);
+                add(&format!("{}, read from", remedy.name), &remedy.source_disk, 0);
             }
             StageRecord::Lockstep { looks, .. } => {
                 for volume in looks.last().iter().flat_map(|look| &look.volumes) {
                     for result in &volume.measures {
-                        add(&format!("{}, {}", result.name, volume.name), &result.disk);
+                        add(&format!("{}, {}", result.name, volume.name), &result.disk, result.cpu_ns);
                     }
                 }
             }
@@ -542,11 +576,30 @@ impl View {
         }
     }
 
+    /// Whether any trial was held to be repeatable, so that its file system did not run as it does by default.
+    fn is_deterministic(&self) -> bool {
+        self.trials.iter().any(|trial| trial.medium.as_ref().is_some_and(|medium| medium.deterministic))
+    }
+
+    /// Whether CPU time passed on the clock of any trial's disk.
+    pub fn is_serial(&self) -> bool {
+        self.trials.iter().any(|trial| trial.medium.as_ref().is_some_and(|medium| medium.serial))
+    }
+
     /// A title, with the clock's name where it is not the wall's.
     pub fn timed(&self, title: &str) -> String {
         match self.clocks() {
             Clocks::Wall => title.to_owned(),
+            Clocks::Model if self.is_deterministic() => {
+                format!("{title}, in model time (deterministic, not the defaults)")
+            }
+            Clocks::Model if self.is_serial() => {
+                format!("{title}, in model time with CPU time (cpu = \"serial\")")
+            }
             Clocks::Model => format!("{title}, in model time"),
+            Clocks::Mixed if self.is_serial() => {
+                format!("{title} (model time on virtual media, with CPU time)")
+            }
             Clocks::Mixed => format!("{title} (model time on virtual media)"),
         }
     }
@@ -646,7 +699,7 @@ mod tests {
             panels: Vec::new(),
             file_systems: Vec::new(),
             places: Vec::new(),
-            bootstrap: Bootstrap::default(),
+            confidence: 0.95,
         };
         arrange(&mut view, vec![digested(&[stage("fill", 1000), stage("churn", 50_000)])]);
         let labels: Vec<&str> = view.ages().map(|(_, age)| age.label.as_str()).collect();

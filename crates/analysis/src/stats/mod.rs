@@ -1,25 +1,27 @@
 //! Statistics: smoothing, quantiles, intervals, effect sizes and the judgement of claims.
 //!
-//! Everything random takes a seed; the same input and seed give the same numbers on every machine.
+//! Nothing here is random: the same input gives the same numbers on every machine. Simulations that prove it
+//! have fixed seeds.
 
-pub mod bca;
 pub mod benjamini_hochberg;
-pub mod bootstrap;
 pub mod claim;
+pub mod doubt;
 pub mod effect;
+pub mod estimator;
 pub mod evidence;
 pub mod histogram;
-pub mod hodges_lehmann;
-pub mod mann_whitney;
+pub mod holm;
+pub mod interval;
 pub mod outlier;
 pub mod quantile;
-pub mod repeats;
 pub mod savitzky_golay;
+pub mod scale;
+pub mod series;
 pub mod shared;
 pub mod steady_state;
-pub mod student;
-pub mod t_test;
+pub mod work;
 
-pub use bootstrap::{Bootstrap, Interval};
-pub use claim::{ClaimVerdict, Judgement, Part, judge};
+pub use claim::{ClaimVerdict, Judgement, Part, foresee, judge, planned};
+pub use doubt::Doubt;
 pub use evidence::{Estimate, Evidence, Series, Unit};
+pub use interval::Interval;

@@ -66,7 +66,6 @@ pub fn indifferent<'a>(trials: impl IntoIterator<Item = &'a Evidence>, metric: &
 mod tests {
     use serde_json::json;
 
-    use super::super::bootstrap::Bootstrap;
     use super::super::evidence::tests::trial;
     use super::super::evidence::{self, Basis, level, ratio, zeros};
     use super::*;
@@ -93,45 +92,42 @@ mod tests {
 
     #[test]
     fn a_factor_behind_the_image_adds_no_samples() {
-        let bootstrap = Bootstrap::default();
         let (once_each, five) =
             (restored("ext4", [9.0, 10.0, 12.0], 1), restored("ext4", [9.0, 10.0, 12.0], 5));
-        let (alone, many) = (level(&refs(&once_each), M, &bootstrap), level(&refs(&five), M, &bootstrap));
+        let (alone, many) = (level(&refs(&once_each), M, 0.95), level(&refs(&five), M, 0.95));
         assert_eq!(alone, many);
-        assert_eq!((many.unwrap().n, many.unwrap().contexts, many.unwrap().basis), (3, 1, Basis::Trials));
+        assert_eq!((many.unwrap().n, many.unwrap().contexts, many.unwrap().basis), (3, 1, Basis::Seeds));
         // A trial that is missing changes nothing either, whichever cell it is missing from.
         let mut some = restored("ext4", [9.0, 10.0, 12.0], 5);
         some.remove(1);
-        assert_eq!(level(&refs(&some), M, &bootstrap), alone);
+        assert_eq!(level(&refs(&some), M, 0.95), alone);
     }
 
     #[test]
     fn pairs_of_the_same_two_runs_are_one_pair() {
-        let bootstrap = Bootstrap::default();
         let of = |cells| {
             let (a, b) =
                 (restored("xfs", [18.0, 21.0, 25.0], cells), restored("ext4", [9.0, 10.0, 12.0], cells));
             let pairs: Vec<_> = a.iter().zip(&b).collect();
-            ratio(&pairs, M, &bootstrap)
+            ratio(&pairs, M, 0.95)
         };
         assert_eq!(of(1), of(4));
         assert_eq!(of(4).unwrap().n, 3);
         // A run against itself is no comparison, and no zero either.
         let trials = restored("ext4", [9.0, 0.0, 12.0], 2);
         let pairs: Vec<_> = trials[..3].iter().zip(&trials[3..]).collect();
-        assert_eq!((ratio(&pairs, M, &bootstrap), zeros(&pairs, M)), (None, 0));
+        assert_eq!((ratio(&pairs, M, 0.95), zeros(&pairs, M)), (None, 0));
         assert_eq!(indifferent(&trials, M), BTreeSet::from(["stage.measure.reads"]));
     }
 
     #[test]
     fn trials_of_their_own_are_all_counted() {
-        let bootstrap = Bootstrap::default();
         let mut own = restored("ext4", [9.0, 10.0, 12.0], 2);
         own.iter_mut().for_each(|trial| trial.metrics.get_mut(M).unwrap().run = None);
         assert_eq!(once(&refs(&own), M).len(), 6);
         assert!(indifferent(&own, M).is_empty());
-        let estimate = level(&refs(&own), M, &bootstrap).unwrap();
-        assert_eq!((estimate.n, estimate.contexts), (6, 2));
+        let estimate = level(&refs(&own), M, 0.95).unwrap();
+        assert_eq!((estimate.n, estimate.units, estimate.contexts), (6, 3, 2));
     }
 
     #[test]
@@ -146,7 +142,7 @@ mod tests {
             let series = trial.metrics[M].clone();
             trial.metrics.insert("latency.create.mean_ns".to_owned(), series);
         }
-        let estimate = evidence::trend(&refs(&trials), "create", &Bootstrap::default()).unwrap();
-        assert_eq!((estimate.n, estimate.contexts, estimate.basis), (3, 1, Basis::Trials));
+        let estimate = evidence::trend(&refs(&trials), "create", 0.95).unwrap();
+        assert_eq!((estimate.n, estimate.contexts, estimate.basis), (3, 1, Basis::Seeds));
     }
 }

@@ -139,7 +139,7 @@ fn compare(rounds: u64, operations: u64) -> io::Result<Vec<String>> {
     )?;
     writeln!(
         out,
-        "| | operations/s | ÷ bare | user µs | user µs − bare | of the whole process − bare | sys µs |"
+        "| | operations/s | ÷ bare | user µs | user µs − bare | user µs of the whole process − bare | sys µs |"
     )?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")?;
     let bare = reports[0].clone();
@@ -222,6 +222,8 @@ fn fast_ageing(directory: &Path, mode: WriteMode, seconds: f64) -> LoadSpec {
         probe_layout: true,
         trim: false,
         trace: false,
+        deterministic: false,
+        continues: false,
     }
 }
 
@@ -233,7 +235,7 @@ fn age(seconds: f64) -> io::Result<Vec<String>> {
     )?;
     writeln!(
         out,
-        "| write mode | reached | seconds (wall) | operations | device MiB before materialising | in all | extents/file | fragmented | free extents | largest MiB | use |"
+        "| write mode | reached | seconds (wall) | operations | device MiB before writing in place | total | extents/file | fragmented | free extents | largest MiB | use |"
     )?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")?;
     let mut missed = Vec::new();

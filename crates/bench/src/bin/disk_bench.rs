@@ -2,11 +2,11 @@
 //!
 //! `disk_bench [ROUNDS] [SIZE_MIB]` (default 7 and 512; `--quick`: 2 rounds) needs root, FUSE, fio and about
 //! ten times the size of free memory. All block devices are loop devices with direct I/O, sectors of 4096
-//! bytes and requests of at most 1 MiB. The disks are of the medium `ram`; what fio writes is random, so that
-//! every block is kept as it is. Each rival is written in full beforehand, and the servers have touched
-//! memory for what recording adds: first touch of memory is not what is measured. A log is begun before a
-//! measurement and dropped after it. Who comes first changes with the round, and ratios are formed within a
-//! round.
+//! bytes and requests of at most 1 MiB. The disks are of the medium `ram`; what fio writes is random and new
+//! for every request (`refill_buffers`), so that every block is kept as it is. Each rival is written in full
+//! beforehand, and the servers have touched memory for what recording adds: first touch of memory is not what
+//! is measured. A log is begun before a measurement and dropped after it. Who comes first changes with the
+//! round, and ratios are formed within a round.
 //!
 //! Beside the rate stands the processor time that the server spends on a request, in the kernel too: what
 //! else runs on the machine changes it the least.
@@ -214,8 +214,8 @@ impl Device {
     /// What fio reports.
     fn fio(&self, arguments: &[&str], size_mib: u64, times: u64) -> io::Result<serde_json::Value> {
         let mut command = Command::new("fio");
-        command.args(["--name=bench", "--ioengine=libaio", "--direct=1", "--thread", "--gtod_reduce=1"]);
-        command.args(["--refill_buffers=0", "--scramble_buffers=0", "--norandommap", "--output-format=json"]);
+        command.args(["--name=bench", "--ioengine=io_uring", "--direct=1", "--thread", "--gtod_reduce=1"]);
+        command.args(["--refill_buffers", "--norandommap", "--output-format=json"]);
         command.arg("--filename").arg(&self.path).arg(format!("--size={size_mib}m"));
         let output = command.arg(format!("--io_size={}m", size_mib * times)).args(arguments).output()?;
         if !output.status.success() {
@@ -311,7 +311,7 @@ fn print(found: &Found, rounds: u64, size_mib: u64) -> io::Result<()> {
     writeln!(out, "{size_mib} MiB, {rounds} rounds in turns; median (min..max)\n")?;
     writeln!(
         out,
-        "| request | device | MiB/s | ÷ loop on tmpfs | ÷ without recording | server, µs a request | ÷ without recording |"
+        "| request | device | MiB/s | ÷ loop on tmpfs | ÷ without recording | server CPU, µs per request | ÷ without recording |"
     )?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- |")?;
     for (number, case) in CASES.iter().enumerate() {

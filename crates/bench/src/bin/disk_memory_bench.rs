@@ -83,7 +83,7 @@ fn print_head(gib: u64, fraction: f64, fill: bool) -> io::Result<()> {
     writeln!(out, "{gib} GiB, ext4 {how}, held at {:.0} %, every live block written\n", fraction * 100.0)?;
     writeln!(
         out,
-        "| {gib} GiB ext4 | held, GB | memory, MB | of what is held | raw, MB | described, MB | packed, MB | maps, MB | RSS, MB (peak) |"
+        "| {gib} GiB ext4 | held, GB | memory, MB | memory ÷ held | raw, MB | self-describing, MB | compressed, MB | maps, MB | RSS, MB (peak) |"
     )?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 }

@@ -28,7 +28,7 @@ const LEAST: f64 = 0.90;
 const RIVALS: [(&str, &str); 3] = [
     ("bare", "bare loop of the same system calls"),
     ("replay", "replay, trace on disk, cold"),
-    ("state", "the same, keeping its place (as `fsage replay` does)"),
+    ("state", "the same, recording its progress (as `fsage replay` does)"),
 ];
 
 fn main() -> io::Result<()> {

@@ -31,19 +31,19 @@ const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 /// What to do with a log.
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
-    /// Keep every request of a disk from now on; a log that was kept before is dropped (needs root)
+    /// Start logging every request of a disk; an earlier log is dropped (needs root)
     Start(NameArgs),
-    /// Stop keeping requests and drop the log (needs root)
+    /// Stop logging and drop the log (needs root)
     Stop(NameArgs),
-    /// Give the present position a name (needs root)
+    /// Name the current position of the log (needs root)
     Mark(MarkArgs),
     /// Write the log of a disk to a file, while requests continue (needs root)
     Save(SaveArgs),
     /// Show requests, one per line
     Show(ShowArgs),
-    /// Sum requests up: sizes, seeks, sequential share, layout score, heat map
+    /// Summarise requests: sizes, seeks, sequential share, layout score, heat map
     Summary(SummaryArgs),
-    /// Write a log in another format: ours, dm-log-writes, or text of blkparse
+    /// Convert a log to another format: fsage, dm-log-writes, or text of blkparse
     Convert(ConvertArgs),
 }
 
@@ -61,7 +61,7 @@ pub struct MarkArgs {
     /// The disk
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// One line
+    /// Name of the position, one line
     #[arg(value_name = "TEXT")]
     pub text: String,
 }
@@ -72,10 +72,10 @@ pub struct SaveArgs {
     /// The disk
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// The file; there must be none yet
+    /// The file to write; must not exist
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Only what was asked, not what was written
+    /// Leave out the data that was written
     #[arg(long)]
     pub without_data: bool,
 }
@@ -92,7 +92,7 @@ pub struct FilterArgs {
     /// Only these numbers, such as 100..200
     #[arg(long, value_name = "FROM..TO")]
     pub numbers: Option<String>,
-    /// Only what came to the medium then, in seconds of the disk's clock, such as 1.5..2
+    /// Only requests that started at these times, in seconds of the disk's clock, such as 1.5..2
     #[arg(long, value_name = "FROM..TO")]
     pub seconds: Option<String>,
     /// Only requests that failed
@@ -103,15 +103,15 @@ pub struct FilterArgs {
 /// An operation of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OperationChoice {
-    /// Data to the host
+    /// Read data
     Read,
-    /// Data to the disk
+    /// Write data
     Write,
-    /// What was written is to be kept
+    /// Flush the write buffer
     Flush,
-    /// The host needs these blocks no more
+    /// Discard (trim) blocks
     Discard,
-    /// These blocks are to be zeros
+    /// Write zeros
     Zero,
 }
 
@@ -123,7 +123,7 @@ pub struct ShowArgs {
     pub log: String,
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// At most so many
+    /// Show at most N requests
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
 }
@@ -136,7 +136,7 @@ pub struct SummaryArgs {
     pub log: String,
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// What the heat map's columns follow
+    /// What the columns of the heat map show
     #[arg(long, value_name = "AXIS", value_enum, default_value_t)]
     pub axis: AxisChoice,
 }
@@ -147,7 +147,7 @@ pub enum AxisChoice {
     /// The disk's clock
     #[default]
     Model,
-    /// The wall's
+    /// The wall clock
     Real,
     /// The requests' numbers
     Number,
@@ -165,7 +165,7 @@ pub struct ConvertArgs {
     /// The log
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The file to write; one of that name is replaced
+    /// The file to write; an existing one is replaced
     #[arg(value_name = "OUTPUT")]
     pub output: PathBuf,
     /// Its format
@@ -178,7 +178,7 @@ pub struct ConvertArgs {
 /// A format of logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FormatChoice {
-    /// Everything, with data if they were kept
+    /// Everything, with data if it was logged
     Fsage,
     /// Of the kernel's dm-log-writes and QEMU's blklogwrites
     DmLogWrites,
@@ -190,7 +190,7 @@ pub(super) fn run(command: &LogCommand, terminal: &Terminal) -> Result<u8, Probl
     match command {
         LogCommand::Start(args) => ask(&args.name, call::StartLog, terminal)?,
         LogCommand::Stop(args) => ask(&args.name, call::EndLog, terminal)?,
-        LogCommand::Mark(args) => ask(&args.name, call::Mark { name: args.text.clone() }, terminal)?,
+        LogCommand::Mark(args) => mark(args, terminal)?,
         LogCommand::Save(args) => save(args, terminal)?,
         LogCommand::Show(args) => show(args, terminal)?,
         LogCommand::Summary(args) => summary(args, terminal)?,
@@ -205,6 +205,13 @@ pub(super) fn ask(name: &str, call: impl Call<Reply = ()>, terminal: &Terminal) 
     crate::require_root("asking a disk")?;
     disk.ask(call)?;
     if terminal.json { terminal.json(&()) } else { Ok(()) }
+}
+
+fn mark(args: &MarkArgs, terminal: &Terminal) -> Result<(), Problem> {
+    let disk = NamedDisk::new(&args.name)?;
+    crate::require_root("asking a disk")?;
+    let marked = disk.ask(call::Mark { name: args.text.clone() })?;
+    if terminal.json { terminal.json(&marked) } else { Ok(()) }
 }
 
 fn save(args: &SaveArgs, terminal: &Terminal) -> Result<(), Problem> {
@@ -433,7 +440,7 @@ fn range(
 ) -> Result<Option<Range<u64>>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let wrong = || {
-        Problem::new(EXIT_USAGE, format!("`{flag} {text}` is no range"))
+        Problem::new(EXIT_USAGE, format!("`{flag} {text}` is not a range"))
             .hint("write it as FROM..TO; an end may be left out")
     };
     let (from, to) = text.split_once("..").ok_or_else(wrong)?;
@@ -456,7 +463,7 @@ mod tests {
         assert_eq!(of("..9"), Ok(Some(0..9)));
         assert_eq!(of("3.."), Ok(Some(3..u64::MAX)));
         for wrong in ["3", "9..3", "3..3", "a..b", ""] {
-            assert!(of(wrong).unwrap_err().contains("no range"), "{wrong}");
+            assert!(of(wrong).unwrap_err().contains("is not a range"), "{wrong}");
         }
         assert_eq!(range("--numbers", None, number).map_err(|_| ()), Ok(None));
     }

@@ -12,10 +12,10 @@ use crate::terminal::Terminal;
 /// Arguments of `fsage disk media`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A parameter is changed where the medium is named: `--medium hdd-7200,rpm=5400`, or in a study
+Set parameters after the name of the medium: `--medium hdd-7200,rpm=5400`, or in a study
 `volume = { medium = { preset = \"hdd-7200\", rpm = 5400 }, size = \"8GiB\" }`.")]
 pub struct MediaArgs {
-    /// Show every parameter of this one
+    /// Show every parameter of this medium
     #[arg(value_name = "MEDIUM")]
     pub medium: Option<String>,
 }

@@ -18,34 +18,32 @@ use fsage_lab::disk::{self, DiskState, NamedDisk};
 /// What to do with virtual disks.
 #[derive(Debug, Subcommand)]
 pub enum DiskCommand {
-    /// Bring a disk up; prints the block device (needs root)
+    /// Create a disk; prints its block device (needs root)
     Up(up::UpArgs),
-    /// Take a disk down, with all that it holds (needs root)
+    /// Delete a disk and its contents (needs root)
     Down(DownArgs),
     /// List the disks, their devices and media
     Ls(ListArgs),
-    /// Show what a disk counted: requests, times, seeks, wear (needs root)
+    /// Show the counters of a disk: requests, times, seeks, wear (needs root)
     Stat(stat::StatArgs),
-    /// The requests that reached a disk: keep, show, filter, sum up, convert
+    /// Log the requests that reach a disk; show, filter, summarise and convert logs
     #[command(subcommand)]
     Log(log::LogCommand),
-    /// Do the requests of a log again, on a medium's model or on a disk
+    /// Replay the requests of a log on a device model or on a disk
     Replay(replay::ReplayArgs),
-    /// Keep the contents of a disk, and go back to them (needs root)
+    /// Take, restore and delete snapshots of a disk (needs root)
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
-    /// Let a disk read, write or flush wrongly, and end that (needs root)
+    /// Inject faults into a disk: failing or wrong reads, writes, flushes (needs root)
     #[command(subcommand)]
     Fault(snapshot::FaultCommand),
-    /// List the media, with their parameters and where those come from
+    /// List the media, their parameters and the sources of these
     Media(media::MediaArgs),
 }
 
 /// Arguments of `fsage disk down`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A disk that something is mounted from is refused; one whose server died is cleaned away."
-)]
+#[command(after_help = "A mounted disk is refused; leftovers of a disk whose server died are removed.")]
 pub struct DownArgs {
     /// The disks
     #[arg(value_name = "NAME", required = true)]

@@ -35,12 +35,12 @@ const BLOCK_BYTES: u64 = 4096;
 #[derive(Debug, Args)]
 #[command(
     after_help = "\
-LOG is a file in any format that `fsage disk log` reads: ours, dm-log-writes, text of blkparse. Requests that failed when they were
-recorded are left out. What is written to a disk is self-describing data, whatever was written then; the disk must not be in use.
+LOG is a file in any format that `fsage disk log` reads: fsage, dm-log-writes, text of blkparse. Requests that failed when they were
+recorded are left out. Self-describing data is written instead of the recorded data; the disk must not be in use.
 
 Examples:
   blkparse -i sda > sda.txt; fsage disk replay sda.txt --model hdd-7200
-  fsage disk replay requests.log --model ssd --queue 32
+  fsage disk replay requests.log --model ssd --iodepth 32
   sudo fsage disk replay sda.txt --onto old && sudo fsage disk stat old",
     group(clap::ArgGroup::new("where").required(true).args(["model", "onto"]))
 )]
@@ -48,20 +48,20 @@ pub struct ReplayArgs {
     /// The log
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// Compute what this medium would take, without a device
+    /// Compute the time that this medium would take, without a device
     #[arg(long, value_name = "MEDIUM")]
     pub model: Option<String>,
-    /// Do the requests on this virtual disk (needs root)
+    /// Send the requests to this virtual disk (needs root)
     #[arg(long, value_name = "NAME")]
     pub onto: Option<String>,
     /// Size of the modelled disk [default: what the log says, or what its requests fit]
     #[arg(long, value_name = "SIZE", requires = "model")]
     pub size: Option<Bytes>,
-    /// Requests that the modelled disk has at once
+    /// Queue depth of the modelled disk: requests that wait at a time
     #[arg(long, value_name = "N", default_value_t = 1, requires = "model", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub queue: u16,
-    /// Requests come at their recorded times, by the log's clock, instead of one after the other
-    #[arg(long, conflicts_with = "queue")]
+    pub iodepth: u16,
+    /// Send requests at their recorded times, by the log's clock, instead of one after the other
+    #[arg(long, conflicts_with = "iodepth")]
     pub recorded: bool,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn run(args: &ReplayArgs, terminal: &Terminal) -> Result<(), Problem>
 fn on_model(args: &ReplayArgs, requests: &mut Requests, mut medium: Partition) -> Result<Summary, Problem> {
     let mut collector = Collector::default();
     let (mut now_ns, mut first_ns) = (0, None);
-    let queue = usize::from(args.queue);
+    let queue = usize::from(args.iodepth);
     let mut waiting: Vec<Entry> = Vec::with_capacity(queue);
     loop {
         let next = requests.next()?;

@@ -13,11 +13,11 @@ use fsage_lab::disk::NamedDisk;
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
-    /// Keep the present contents; prints the snapshot's number
+    /// Take a snapshot of the contents; prints its number
     Take(NameArgs),
-    /// Let the disk hold again what a snapshot holds; nothing may be mounted on it. A log that is kept ends
+    /// Restore the contents of a snapshot; the disk must not be mounted. A running log ends
     Revert(SnapshotArgs),
-    /// Forget a snapshot
+    /// Delete a snapshot
     Delete(SnapshotArgs),
 }
 
@@ -35,9 +35,9 @@ pub struct SnapshotArgs {
 /// What to do with faults.
 #[derive(Debug, Subcommand)]
 pub enum FaultCommand {
-    /// Bring faults into a disk in the place of those it has
+    /// Inject faults into a disk, replacing those it has
     Set(FaultArgs),
-    /// Take the faults out: the disk holds every byte that it was given
+    /// Remove all faults; every byte reads as it was written
     Clear(NameArgs),
 }
 
@@ -98,10 +98,10 @@ pub(super) fn run_fault(command: &FaultCommand, terminal: &Terminal) -> Result<u
 /// Faults as a flag says them; those of regions and rates must suit a disk of `size_bytes`.
 pub(super) fn faults(text: &str, size_bytes: u64) -> Result<FaultSpec, Problem> {
     let wrong = |error: &dyn std::error::Error, hint: String| {
-        Problem::new(EXIT_USAGE, format!("`{text}` is no list of faults")).because(error).hint(hint)
+        Problem::new(EXIT_USAGE, format!("`{text}` is not a list of faults")).because(error).hint(hint)
     };
     let spec: FaultSpec = serde_json::from_str(text).map_err(|error| {
-        let hint = "as JSON: {\"read_error\": [{\"rate\": 0.001}]}; docs/disk.md has all of it";
+        let hint = "as JSON: {\"read_error\": [{\"rate\": 0.001}]}; docs/disk.md lists all kinds of faults";
         wrong(&error, hint.to_owned())
     })?;
     Faults::new(&spec, size_bytes).map_err(|error| wrong(&error, error.hint()))?;

@@ -16,39 +16,39 @@ use fsage_lab::disk::{DiskError, NamedDisk};
 /// Arguments of `fsage disk stat`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --every the first block is the sum since the disk was made, each later one what happened since the one before; with --json
-each is one line. Times are by the medium's model.
+With --interval the first block has the totals since the disk was created, each later one the change since the block before;
+with --json each is one line. Times are those of the device model.
 
 Example:
-  sudo fsage disk stat old --every 1")]
+  sudo fsage disk stat old --interval 1")]
 pub struct StatArgs {
     /// The disk
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Show what happened since, again and again, each after so many seconds
+    /// Print the changes every so many seconds
     #[arg(long, value_name = "SECONDS")]
-    pub every: Option<f64>,
-    /// With --every: end after so many
-    #[arg(long, value_name = "N", requires = "every")]
+    pub interval: Option<f64>,
+    /// With --interval: end after N blocks
+    #[arg(long, value_name = "N", requires = "interval")]
     pub count: Option<u64>,
 }
 
 pub(super) fn run(args: &StatArgs, terminal: &Terminal) -> Result<u8, Problem> {
     let disk = NamedDisk::new(&args.name)?;
-    if args.every.is_some_and(|every| !every.is_finite() || !(0.001..=86_400.0).contains(&every)) {
+    if args.interval.is_some_and(|s| !s.is_finite() || !(0.001..=86_400.0).contains(&s)) {
         return Err(Problem::new(
             fsage_model::problem::EXIT_USAGE,
-            "`--every` must be from 0.001 to 86400 seconds",
+            "`--interval` must be from 0.001 to 86400 seconds",
         ));
     }
     let record = disk.find()?;
     crate::require_root("asking a disk")?;
     let server = VirtualDisk::at(record.directory);
     let mut before = server.stat().map_err(DiskError::from)?;
-    show(&before.clone().since(&DiskStat::default()), args.every.is_some(), terminal)?;
+    show(&before.clone().since(&DiskStat::default()), args.interval.is_some(), terminal)?;
     let mut left = args.count.unwrap_or(u64::MAX).saturating_sub(1);
-    while let Some(every) = args.every.filter(|_| left > 0) {
-        std::thread::sleep(Duration::from_secs_f64(every));
+    while let Some(seconds) = args.interval.filter(|_| left > 0) {
+        std::thread::sleep(Duration::from_secs_f64(seconds));
         let now = server.stat().map_err(DiskError::from)?;
         show(&now.clone().since(&before), true, terminal)?;
         before = now;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fsage_disk::media::Resolve as _;
-use fsage_model::disk::DiskTime;
+use fsage_model::disk::{DiskCpu, DiskTime};
 use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
@@ -16,11 +16,11 @@ use fsage_lab::disk::NamedDisk;
 /// Arguments of `fsage disk up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The disk is empty and lies in memory: only what is written takes room, and data that fsage wrote almost none. It stays until
+The disk is empty and in memory: only written data takes memory, and data that fsage wrote almost none. It exists until
 `fsage disk down NAME` or the next boot.
 
-In model time a request costs nothing and what the medium would have taken is counted (`fsage disk stat`); in real time replies
-come when the medium would have given them.
+In model time requests are answered at once and the time of the medium is only counted (`fsage disk stat`); in real time each
+reply is delayed by the time of the medium.
 
 Examples:
   sudo fsage disk up old --size 400GiB --medium hdd-7200
@@ -33,19 +33,22 @@ pub struct UpArgs {
     /// Size, up to 16TiB
     #[arg(long, value_name = "SIZE")]
     pub size: String,
-    /// Medium: a preset, or a preset and what is changed of it (`fsage disk media` lists them)
+    /// Medium: a preset, or a preset and changed parameters (`fsage disk media` lists them)
     #[arg(long, value_name = "MEDIUM", default_value = "ram")]
     pub medium: String,
     /// How it keeps time
     #[arg(long, value_name = "TIME", value_enum, default_value_t)]
     pub time: TimeChoice,
-    /// Keep every request for `fsage disk log`
+    /// In model time, whether CPU time of `fsage age` and `fsage measure` passes on the disk's clock
+    #[arg(long, value_name = "CPU", value_enum, default_value_t)]
+    pub cpu: CpuChoice,
+    /// Log every request for `fsage disk log`
     #[arg(long)]
     pub log: bool,
-    /// Most memory for what is not self-describing data; beyond it, it goes to the spill file, or writes fail
+    /// Memory limit of data that is not self-describing; data beyond it goes to the spill file, or writes fail
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Folder for a file, made and removed, that takes what goes beyond `--memory`
+    /// Folder for a temporary file that takes the data beyond `--memory`
     #[arg(long, value_name = "DIR")]
     pub spill: Option<PathBuf>,
     /// Logical block size
@@ -70,6 +73,16 @@ pub enum TimeChoice {
     Model,
     /// Replies are delayed
     Real,
+}
+
+/// What CPU time is on the disk's clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum CpuChoice {
+    /// Nothing
+    #[default]
+    Ignored,
+    /// Time in which the disk is idle
+    Serial,
 }
 
 pub(super) fn run(args: &UpArgs, terminal: &Terminal) -> Result<u8, Problem> {
@@ -100,6 +113,13 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
     if let Some(faults) = &args.faults {
         super::snapshot::faults(faults, size.0)?;
     }
+    if matches!((args.time, args.cpu), (TimeChoice::Real, CpuChoice::Serial)) {
+        return Err(Problem::new(
+            EXIT_USAGE,
+            "`--cpu serial` counts CPU time in model time alone: in real time it passes anyway",
+        )
+        .hint("leave `--cpu` out, or give `--time model`"));
+    }
     let spill = args.spill.as_ref().map(std::path::absolute).transpose();
     Ok(DiskOptions {
         size,
@@ -109,6 +129,10 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
         time: match args.time {
             TimeChoice::Model => DiskTime::Model,
             TimeChoice::Real => DiskTime::Real,
+        },
+        cpu: match args.cpu {
+            CpuChoice::Ignored => DiskCpu::Ignored,
+            CpuChoice::Serial => DiskCpu::Serial,
         },
         log: args.log,
         memory,

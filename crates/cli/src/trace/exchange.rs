@@ -24,30 +24,30 @@ use crate::text;
 How to record:
   strace -f -ttt -y -T -e trace=%file,%desc,%process -o FILE COMMAND
   fio --write_iolog=FILE JOB
-  CSV: a first line `time_s,operation,path,offset,length,target` (docs/traces.md)
+  CSV: a first line `time_s,kind,path,offset,length,target` (docs/traces.md)
 
-Names are not kept: files and directories become numbers. What was there before the recording is made by the trace's first
-operations, as large as the recording needs it. What cannot be said in a trace is counted, by reason.
+Names are not kept: files and directories become numbers. Files that existed before the recording are created by the trace's
+first operations, as large as the recording needs them. What a trace cannot represent is counted, by reason.
 
 Example:
-  fsage trace import --from strace make.txt -o make.parquet --below /home/me/project")]
+  fsage trace import --from strace make.txt -o make.parquet --root /home/me/project")]
 pub struct ImportArgs {
-    /// The program that recorded
+    /// The program that made the recording
     #[arg(long, value_name = "PROGRAM", value_enum)]
     pub from: ProgramChoice,
-    /// What it wrote
+    /// The recording
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The trace to write; one of that name is replaced
     #[arg(long, short, value_name = "TRACE")]
     pub output: PathBuf,
-    /// Only what lies below this absolute path
+    /// Import only what is below this absolute path, which becomes the top of the trace's tree
     #[arg(long, value_name = "DIR")]
-    pub below: Option<PathBuf>,
-    /// Where strace was started, for relative paths (without -y it does not say)
+    pub root: Option<PathBuf>,
+    /// Working directory of strace, for relative paths (needed for recordings without -y)
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
-    /// Leave out a last line that was cut off, instead of refusing the file
+    /// Ignore a truncated last line instead of refusing the file
     #[arg(long)]
     pub allow_truncated: bool,
 }
@@ -77,7 +77,7 @@ pub struct ExportArgs {
     /// The file to write; one of that name is replaced
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Paths begin with this
+    /// Prefix of all paths
     #[arg(long, value_name = "DIR", default_value = "")]
     pub prefix: String,
 }
@@ -104,13 +104,13 @@ pub fn import(args: &ImportArgs, terminal: &Terminal) -> Result<(), Problem> {
                 )));
         }
     };
-    for (flag, path) in [("--below", &args.below), ("--cwd", &args.cwd)] {
+    for (flag, path) in [("--root", &args.root), ("--cwd", &args.cwd)] {
         if path.as_ref().is_some_and(|path| !path.is_absolute()) {
-            return Err(Problem::new(EXIT_USAGE, format!("{flag} is no absolute path")));
+            return Err(Problem::new(EXIT_USAGE, format!("{flag} is not an absolute path")));
         }
     }
     let options = ImportOptions {
-        below: args.below.clone(),
+        below: args.root.clone(),
         cwd: args.cwd.clone(),
         allow_truncated: args.allow_truncated,
     };

@@ -139,6 +139,8 @@ fn metric(name: &str, unit: &str, value: f64, worse: Option<bool>) -> Metric {
         samples: vec![value],
         larger_is_worse: worse,
         run: None,
+        stage: None,
+        work: None,
     }
 }
 
@@ -327,6 +329,7 @@ pub fn trial(file_system: &str, target: f64, repeat: u32, size: Size) -> TrialRe
             result: Box::new(result),
             ticks,
             probes,
+            continues: None,
         }],
         metrics,
         warnings,

@@ -91,6 +91,7 @@ pub fn record(trial: &PlannedTrial, spec: serde_json::Value) -> TrialRecord {
             result: Box::new(result(base, layout.clone(), free)),
             ticks,
             probes,
+            continues: None,
         }],
         warnings: vec![Warning { kind: WarningKind::CpuBound, message: "made up: 0.97 of a core".into() }],
         check: "clean".into(),
@@ -217,6 +218,8 @@ fn metrics(base: f64, full: f64, layout: &LayoutSummary, free: &FreeSpace) -> Ve
         samples: vec![value],
         larger_is_worse: worse,
         run: None,
+        stage: None,
+        work: None,
     };
     let mut metrics = Vec::new();
     for (kind, l) in latencies(base, 0.5) {

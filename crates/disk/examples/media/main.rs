@@ -15,7 +15,7 @@ use std::time::Instant;
 use fsage_disk::request::Operation;
 use fsage_model::medium::presets;
 use media_rig::flashbench::{README_RATES, open_units};
-use media_rig::{Bench, Figure, HDD_SHEETS, SSD_SHEETS, float, hdd_figures, ssd_figures};
+use media_rig::{Bench, Figure, HDD_SHEETS, SSD_SHEETS, cliff, float, hdd_figures, ssd_figures};
 
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -31,6 +31,7 @@ fn main() -> std::io::Result<()> {
         table(sheet.preset, &ssd_figures(sheet));
     }
     table("sd", &sd_figures());
+    cliffs();
     costs();
     write.as_deref().map_or(Ok(()), plots)
 }
@@ -67,6 +68,35 @@ fn sd_figures() -> Vec<Figure> {
     SD_ROWS.into_iter().zip(README_RATES).map(row).collect()
 }
 
+/// Write cliffs and what a rest does to them: SSDs as drives of 16 GiB, all else in proportion.
+fn cliffs() {
+    println!(
+        "\n| | before | until | behind | after a rest | until |\n| --- | ---: | ---: | ---: | ---: | ---: |"
+    );
+    for name in ["ssd-consumer", "nvme-tlc", "nvme-qlc"] {
+        let sheet = SSD_SHEETS.iter().find(|sheet| sheet.preset == name);
+        let Some(found) = sheet.map(|sheet| cliff::ssd(sheet, 16 << 30, 0)) else { continue };
+        println!(
+            "| {name}, sequential (MB/s; % of the drive) | {:.0} | {:.1} % | {:.0} | {:.0} | {:.1} % |",
+            found.before / 1e6,
+            100.0 * found.until / float(16 << 30),
+            found.behind / 1e6,
+            found.rested / 1e6,
+            100.0 * found.rested_until / float(16 << 30),
+        );
+    }
+    let found = cliff::shingled("smr,bands=written", 400_000);
+    println!(
+        "| smr, random 4 KiB (1/s; writes) | {:.0} | {:.0} | {:.2} | {:.0} | {:.0} |",
+        found.before, found.until, found.behind, found.rested, found.rested_until,
+    );
+    println!(
+        "\nsmr: a band is cleaned in {:.2} s; read {:?} B/s",
+        cliff::band_clean_s(),
+        cliff::shingled_read()
+    );
+}
+
 fn table(name: &str, figures: &[Figure]) {
     println!("\n| {name} | model | published | deviation |\n| --- | ---: | ---: | ---: |");
     for figure in figures {
@@ -97,7 +127,7 @@ fn costs() {
     for preset in presets() {
         let mut bench = Bench::new(preset.name, 4 << 30);
         let count = 200_000;
-        if preset.name.starts_with("ssd") {
+        if SSD_SHEETS.iter().any(|sheet| sheet.preset == preset.name) || preset.name.starts_with("ssd") {
             bench.sequential(Operation::Write, 0, 4 << 30, 128 << 10, 32);
             bench.kept(Operation::Write, 4096, 32, 500_000);
         }

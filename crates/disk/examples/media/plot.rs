@@ -63,6 +63,9 @@ fn seek() -> Chart {
             points.push((100.0 * share, time_ms(byte_at(sheet, share))));
         }
         chart.add(sheet.preset, colour, Mark::Line, points);
+        if !sheet.seeks_published {
+            continue;
+        }
         chart.add(
             &format!("{}, published", sheet.preset),
             colour,
@@ -81,7 +84,7 @@ fn rate() -> Chart {
     let mut chart = Chart {
         title: "Hard disks: sequential read over position",
         x: Axis::linear("position (% of the capacity, from the outer edge)", 100.0, 10.0),
-        y: Axis::linear("rate (MB/s)", 140.0, 20.0),
+        y: Axis::linear("rate (MB/s)", 300.0, 50.0),
         series: Vec::new(),
     };
     let mut published = Vec::new();
@@ -127,12 +130,12 @@ fn depth() -> Chart {
         y: Axis::log(
             "reads per second (logarithmic)",
             30.0,
-            200_000.0,
-            ticks(&[100.0, 1000.0, 10_000.0, 100_000.0]),
+            1_000_000.0,
+            ticks(&[100.0, 1000.0, 10_000.0, 100_000.0, 1_000_000.0]),
         ),
         series: Vec::new(),
     };
-    for (sheet, colour) in HDD_SHEETS.iter().zip(COLOURS) {
+    for (sheet, colour) in HDD_SHEETS.iter().filter(|sheet| sheet.seeks_published).zip(COLOURS) {
         let rate = |depth: u32| {
             let mut bench = Bench::new(sheet.preset, sheet.size_bytes);
             (f64::from(depth), bench.random(Operation::Read, 4096, u64::from(depth), 8_000))
@@ -142,7 +145,7 @@ fn depth() -> Chart {
         let published = vec![(1.0, 1000.0 / access_ms)];
         chart.add(&format!("{}, published", sheet.preset), colour, Mark::Published, published);
     }
-    for (sheet, colour) in SSD_SHEETS.iter().zip(&COLOURS[3..]) {
+    for (sheet, colour) in SSD_SHEETS[..3].iter().zip(&COLOURS[3..]) {
         let mut bench = Bench::new(sheet.preset, sheet.size_bytes);
         bench.sequential(Operation::Write, 0, sheet.size_bytes, 128 << 10, 32);
         bench.one(Operation::Flush, 0, 0);
@@ -152,7 +155,8 @@ fn depth() -> Chart {
             (f64::from(depth), bench.kept(Operation::Read, 4096, kept, 20_000))
         };
         chart.add(sheet.preset, colour, Mark::Line, depths.map(rate).to_vec());
-        let mut published = vec![(32.0, sheet.random_read)];
+        let at_32 = (sheet.depth == 32).then_some((32.0, sheet.random_read));
+        let mut published = Vec::from_iter(at_32);
         published.extend(sheet.random_read_one.map(|rate| (1.0, rate)));
         chart.add(&format!("{}, published", sheet.preset), colour, Mark::Published, published);
     }

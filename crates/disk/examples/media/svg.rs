@@ -55,12 +55,13 @@ impl Axis {
 
 /// A number as a tick shows it.
 pub fn number(value: f64) -> String {
-    if value >= 1000.0 {
-        let thousands = (value / 1000.0).floor();
-        format!("{thousands},{:03}", value - thousands * 1000.0)
-    } else {
-        format!("{}", (value * 100.0).round() / 100.0)
+    if value < 1000.0 {
+        return format!("{}", (value * 100.0).round() / 100.0);
     }
+    let digits = format!("{value:.0}");
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

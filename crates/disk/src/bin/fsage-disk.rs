@@ -30,6 +30,7 @@ Options of up:
   --medium MEDIUM        a preset's name, or a medium in JSON
   --block-bytes BYTES    smallest unit of a request: 512 to 4096 (default 4096)
   --time model|real      whether answers take the medium's time (default model)
+  --cpu ignored|serial   whether CPU time that a load takes passes on the disk's clock, in model time (default ignored)
   --log on|off           whether every request is logged from the beginning (default off)
   --faults JSON          what goes wrong from the beginning
   --export fuse|ublk     a file in a mount (default), or /dev/ublkbN where the kernel has ublk_drv; ublk needs a build
@@ -159,6 +160,10 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
                 settings.time = serde_json::from_value(Value::from(value))
                     .map_err(|_| usage(format!("--time is model or real, not `{value}`")))?;
             }
+            "--cpu" => {
+                settings.cpu = serde_json::from_value(Value::from(value))
+                    .map_err(|_| usage(format!("--cpu is ignored or serial, not `{value}`")))?;
+            }
             "--export" => {
                 settings.export = serde_json::from_value(Value::from(value))
                     .map_err(|_| usage(format!("--export is {EXPORTS}, not `{value}`")))?;
@@ -249,7 +254,7 @@ fn serve_with(settings: &Settings) -> ExitCode {
 mod tests {
     use fsage_disk::export::fuse::Choice;
     use fsage_disk::server::Export;
-    use fsage_model::disk::DiskTime;
+    use fsage_model::disk::{DiskCpu, DiskTime};
     use fsage_model::fault::FaultSpec;
 
     use super::*;
@@ -269,7 +274,7 @@ mod tests {
         #[cfg(not(feature = "ublk"))]
         let (name, export) = ("fuse", Export::Fuse);
         let settings = parsed(
-            &r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
+            &r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --cpu serial --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
         )
         .unwrap();
         let wanted = Settings {
@@ -278,6 +283,7 @@ mod tests {
             block_bytes: 512,
             medium: "ram".to_owned(),
             time: DiskTime::Real,
+            cpu: DiskCpu::Serial,
             log: true,
             faults: Some(FaultSpec { seed: 7, ..FaultSpec::default() }),
             export,
@@ -303,6 +309,7 @@ mod tests {
             ("--directory /d --size 1 --export nfs", EXPORTS),
             ("--directory /d --size 1 --nbd maybe", "--nbd is on or off"),
             ("--directory /d --pack-above 101%", "--pack-above: `101%` is neither"),
+            ("--directory /d --size 1 --cpu twice", "ignored or serial"),
             ("--directory /d --colour red", "unknown option --colour"),
         ] {
             assert!(parsed(words).unwrap_err().contains(reported), "{words}");

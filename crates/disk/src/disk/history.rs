@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::recorder::Recorder;
 use super::{Disk, DiskError};
+use crate::log::own::{self, OwnMark};
 use crate::log::stream::{Contents, LogSource};
 use crate::log::{Entry, Log};
 use crate::store::{Store, ViewId};
@@ -29,11 +30,16 @@ impl Disk {
     /// again. A log that was kept before is dropped.
     pub fn start_log(&mut self) {
         self.end_log();
-        self.recorder = Some(Recorder::new(&mut self.store, self.block_bytes, self.log_limit_bytes));
+        let mut recorder = Recorder::new(&mut self.store, self.block_bytes, self.log_limit_bytes);
+        if let Some(name) = &self.medium_name {
+            recorder.log.mark(&OwnMark::Medium(name).to_string(), monotonic_ns());
+        }
+        self.recorder = Some(recorder);
     }
 
     /// Drops the log and what only it held. Views stay where they are. False if none was kept.
     pub fn end_log(&mut self) -> bool {
+        self.end_crash();
         let recorder = self.recorder.take();
         let kept = recorder.is_some();
         if let Some(recorder) = recorder {
@@ -48,14 +54,17 @@ impl Disk {
         self.recorder.as_ref().map(|recorder| &recorder.log)
     }
 
-    /// Names the present position in the log.
+    /// Names the present position in the log, and says which it is: the number of requests before it.
     ///
     /// # Errors
-    /// No log is kept.
-    pub fn mark(&mut self, name: &str) -> Result<(), DiskError> {
+    /// No log is kept; the name is one of the disk's own marks.
+    pub fn mark(&mut self, name: &str) -> Result<u64, DiskError> {
+        if name.starts_with(own::OWN) {
+            return Err(DiskError::OwnMark { name: name.to_owned() });
+        }
         let recorder = self.recorder.as_mut().ok_or(DiskError::NoLog)?;
         recorder.log.mark(name, monotonic_ns());
-        Ok(())
+        Ok(recorder.log.len())
     }
 
     /// The log with the data of its writes, from its beginning.

@@ -172,9 +172,18 @@ impl Source for Opened {
 /// # Errors
 /// The file cannot be read, or is none of these, or is damaged.
 pub fn open(path: &Path, options: &Options) -> Result<Opened, FileError> {
+    let opened = fsage_sys::input::open(path);
+    let file = opened.map_err(|source| FileError::Io { what: "open", path: path.to_owned(), source })?;
+    of_file(file, path, options)
+}
+
+/// As [`open`], of a log that is open; errors name its `path`.
+///
+/// # Errors
+/// As there.
+pub fn of_file(mut file: File, path: &Path, options: &Options) -> Result<Opened, FileError> {
     let io = |what| move |source| FileError::Io { what, path: path.to_owned(), source };
     let read = |source| FileError::Read { path: path.to_owned(), source };
-    let mut file = fsage_sys::input::open(path).map_err(io("open"))?;
     let mut magic = Vec::new();
     (&mut file).take(8).read_to_end(&mut magic).map_err(io("read"))?;
     file.rewind().map_err(io("read"))?;

@@ -19,6 +19,7 @@ pub mod file;
 mod filter;
 pub mod heat;
 mod histogram;
+pub mod own;
 mod record;
 pub mod show;
 pub mod stream;

@@ -3,7 +3,7 @@
 //! Follows Ruemmler and Wilkes (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994): zoned
 //! geometry, a seek curve in two parts, settling, head switches, rotation by angle, read-ahead and write
 //! caching; to it come a command queue (shortest positioning time first) and elevator destaging. Parts:
-//! `geometry`, `seek`, `mechanism`, `cache`, `queue`.
+//! `geometry`, `seek`, `mechanism`, `cache`, `queue`; `shingle` and `place` for tracks that overlap.
 //!
 //! **Time.** The mechanism does one thing at a time; the electronics take commands in and move data over the
 //! interface beside it. The mechanism's time is split without remainder: `busy_ns = seek_ns + settle_ns +
@@ -13,6 +13,10 @@
 //! waits, the mechanism destages beside the host's commands, always the next range inwards from the head (a
 //! one-way elevator); a write that finds no room waits for it. A flush destages everything. Below half,
 //! nothing is destaged without a flush: no time passes between commands in which an idle disk would do it.
+//!
+//! **Bands.** A disk whose tracks overlap (`band_bytes`) puts what does not continue or replace a band into a
+//! persistent cache, and cleans bands when that is full, or when no request came for `idle_ns`. Only such a disk
+//! does something in idle time.
 //!
 //! **Size.** The disk has the capacity, the zones and the stroke that its parameters describe; a volume is a
 //! partition of it, whatever its size.
@@ -24,18 +28,23 @@
 mod cache;
 mod geometry;
 mod mechanism;
+mod place;
 mod queue;
 mod seek;
+mod shingle;
 
 use fsage_model::disk::DiskCounter;
-use fsage_model::medium::hdd::Parameters;
+use fsage_model::medium::hdd::{Arrival, Parameters};
 
 use self::cache::{ReadCache, WriteCache};
+use self::geometry::Location;
 use self::mechanism::Mechanism;
 use self::queue::{Queue, Waiting};
+pub use self::seek::Points;
+use self::shingle::Shingle;
 use super::Model;
 use super::interface::Interface;
-use super::number::as_f64;
+use super::number::{as_f64, scale};
 use crate::request::{Operation, Request};
 
 /// Most bytes that are destaged in one go, before a read may come in between.
@@ -49,15 +58,14 @@ const LAST_PIECE_BYTES: u64 = 4096;
 pub enum HddError {
     /// The seek times do not lie on a rising curve.
     #[error(
-        "no rising seek curve has {track_to_track_ns} ns to the next track, {average_seek_ns} ns on average and {full_stroke_ns} ns over the full stroke"
+        "no rising seek curve before {before} has {} ns to the next track, {} ns on average and {} ns over the full stroke",
+        .points.track_to_track_ns, .points.average_ns, .points.full_stroke_ns
     )]
     SeekCurve {
-        /// Next track.
-        track_to_track_ns: u64,
-        /// Average.
-        average_seek_ns: u64,
-        /// Full stroke.
-        full_stroke_ns: u64,
+        /// Reads or writes.
+        before: &'static str,
+        /// What the curve should go through.
+        points: Points,
     },
     /// The inner tracks are longer than the outer ones.
     #[error("inner_track_bytes {inner} is more than outer_track_bytes {outer}")]
@@ -74,6 +82,14 @@ pub enum HddError {
         zones: u64,
         /// Cylinders.
         cylinders: u64,
+    },
+    /// The persistent cache does not hold what cleaning a band needs.
+    #[error("media_cache_bytes {cache_bytes} has no room for two bands of band_bytes {band_bytes}")]
+    Cache {
+        /// The cache.
+        cache_bytes: u64,
+        /// A band.
+        band_bytes: u64,
     },
     /// A transfer cannot follow the skew.
     #[error("{switch} of {switch_ns} ns is a turn of the platters ({turn_ns} ns) or more")]
@@ -97,6 +113,7 @@ impl HddError {
             }
             Self::Tracks { .. } => "the outer tracks are the longer ones",
             Self::Zones { .. } => "give at most as many zones as cylinders",
+            Self::Cache { .. } => "give a larger media_cache_bytes, or smaller bands",
             Self::Skew { .. } => "give a shorter switch",
         }
         .to_owned()
@@ -123,6 +140,8 @@ struct Tally {
 #[derive(Debug, Clone)]
 pub struct Hdd {
     size_bytes: u64,
+    /// With the persistent cache.
+    platter_bytes: u64,
     command_ns: u64,
     interface: Interface,
     write_cache_bytes: u64,
@@ -130,6 +149,10 @@ pub struct Hdd {
     read_cache: ReadCache,
     write_cache: WriteCache,
     queue: Queue,
+    shingle: Option<Box<Shingle>>,
+    reads_on_arrival: bool,
+    /// The end of the last range that the write buffer took in.
+    buffered_to: u64,
     /// When the last requests came.
     now_ns: u64,
     /// When the electronics are free to take in a command.
@@ -150,6 +173,7 @@ impl Hdd {
         check(parameters)?;
         Ok(Self {
             size_bytes,
+            platter_bytes: size_bytes.saturating_add(parameters.cache_on_media_bytes()),
             command_ns: parameters.command_ns,
             interface: Interface::new(parameters.interface_bytes_per_s),
             write_cache_bytes: parameters.write_cache_bytes,
@@ -157,6 +181,9 @@ impl Hdd {
             read_cache: ReadCache::new(parameters.read_cache_bytes, parameters.read_segments),
             write_cache: WriteCache::default(),
             queue: Queue::new(parameters.queue_depth, parameters.queue_patience),
+            shingle: Shingle::new(parameters, size_bytes).map(Box::new),
+            reads_on_arrival: parameters.arrival == Arrival::Reads,
+            buffered_to: 0,
             now_ns: 0,
             taken_in_ns: 0,
             answered_ns: 0,
@@ -191,7 +218,15 @@ impl Hdd {
     }
 
     fn is_held(&mut self, start: u64, end: u64) -> bool {
-        self.read_cache.held(start, end) == end - start
+        let mut at = start;
+        while at < end {
+            let (place, next) = self.place(at, end);
+            if self.read_cache.held(place, place + (next - at)) < next - at {
+                return false;
+            }
+            at = next;
+        }
+        true
     }
 
     /// Takes a write into the buffer, destaging until there is room.
@@ -205,9 +240,10 @@ impl Hdd {
             }
         }
         let (start, end) = (request.offset_bytes, request.end_bytes());
-        self.overwritten(start, end, ready_ns);
+        self.superseded(start, end, ready_ns);
         let was_pressed = self.is_pressed();
         self.write_cache.insert(start, end);
+        self.buffered_to = end;
         self.tally.cached_writes += 1;
         let done_ns = self.interface.pass(room_ns, request.length_bytes);
         if self.is_pressed() && !was_pressed {
@@ -232,16 +268,25 @@ impl Hdd {
     /// Destages the next range in elevator order, not before `from_ns`; gives when it is on the platters.
     fn destage_next(&mut self, from_ns: u64) -> Option<u64> {
         self.stop_stream(from_ns);
-        let (start, end) = self.write_cache.next(self.mechanism.at.byte, DESTAGE_BYTES)?;
-        let place = self.mechanism.geometry.locate(start);
-        let done_ns = self.mechanism.access(from_ns, &place, end - start, true);
+        let (start, end) = self.next_waiting()?;
+        let done_ns = self.store(from_ns, start, end, self.write_cache.until(start));
         self.write_cache.remove(start, end);
         self.tally.cache_destages += 1;
         self.tally.destaged_bytes += end - start;
         Some(done_ns)
     }
 
-    /// The range holds something new: what was read of it is stale.
+    /// A range of addresses holds something new.
+    fn superseded(&mut self, start: u64, end: u64, now_ns: u64) {
+        let mut at = start;
+        while at < end {
+            let (place, next) = self.place(at, end);
+            self.overwritten(place, place + (next - at), now_ns);
+            at = next;
+        }
+    }
+
+    /// A range of the platters holds something new: what was read of it is stale.
     fn overwritten(&mut self, start: u64, end: u64, now_ns: u64) {
         if self.read_cache.stream_touches(start, end) {
             self.stop_stream(now_ns);
@@ -257,39 +302,70 @@ impl Hdd {
         if request.operation == Operation::Read {
             return self.read(waiting);
         }
-        self.overwritten(start, end, waiting.ready_ns);
+        self.superseded(start, end, waiting.ready_ns);
         self.stop_stream(waiting.ready_ns);
         self.write_cache.remove(start, end);
         let mut ready_ns = waiting.ready_ns;
         if request.operation == Operation::Write {
             ready_ns = self.interface.pass(ready_ns, request.length_bytes);
         }
-        self.mechanism.access(ready_ns, &waiting.place, request.length_bytes, true)
+        self.store(ready_ns, start, end, end)
     }
 
     fn read(&mut self, waiting: &Waiting) -> u64 {
         let (start, end) = (waiting.request.offset_bytes, waiting.request.end_bytes());
-        let now_ns = waiting.ready_ns.max(self.mechanism.free_ns);
-        let patience = self.mechanism.geometry.outer_track_bytes();
-        let ended_ns = if self.read_cache.streams(&self.mechanism.geometry, now_ns, start, patience) {
-            self.read_on(end)
-        } else {
-            self.stop_stream(now_ns);
-            let from = start + self.read_cache.held(start, end).min(end - start - 1);
-            let place = if from == start { waiting.place } else { self.mechanism.geometry.locate(from) };
-            let ended_ns = self.mechanism.access(waiting.ready_ns, &place, end - from, false);
-            self.read_cache.begin(start, self.mechanism.at, ended_ns, self.size_bytes);
-            ended_ns
-        };
+        let (mut at, mut ended_ns) = (start, waiting.ready_ns);
+        while at < end {
+            let (place, next) = self.place(at, end);
+            ended_ns = self.read_places(waiting, place, place + (next - at));
+            at = next;
+        }
         // The data was on its way to the host while it was read; only the last piece comes after.
         let over_ns = self.interface.pass(waiting.ready_ns, waiting.request.length_bytes);
         let last = waiting.request.length_bytes.min(LAST_PIECE_BYTES);
         over_ns.max(ended_ns + self.interface.cost_ns(last))
     }
 
+    /// Reads a part of a request that is in one piece on the platters; gives when its end has been read.
+    fn read_places(&mut self, waiting: &Waiting, start: u64, end: u64) -> u64 {
+        let now_ns = waiting.ready_ns.max(self.mechanism.free_ns);
+        let patience = self.mechanism.geometry.outer_track_bytes();
+        if self.read_cache.streams(&self.mechanism.geometry, now_ns, start, patience) {
+            return self.read_on(end);
+        }
+        self.stop_stream(now_ns);
+        let from = start + self.read_cache.held(start, end).min(end - start - 1);
+        let known = from == waiting.place.byte;
+        let place = if known { waiting.place } else { self.mechanism.geometry.locate(from) };
+        let before = self.reads_on_arrival.then(|| self.passed_before(&place, now_ns));
+        let ended_ns = self.mechanism.access(waiting.ready_ns, &place, end - from, false);
+        let (first, around) = before.unwrap_or((from, None));
+        if let Some((from, to)) = around {
+            self.read_cache.passed(from, to);
+        }
+        self.read_cache.begin(start.min(first), self.mechanism.at, ended_ns, self.platter_bytes);
+        ended_ns
+    }
+
+    /// What of a track passes under the head between its arrival and a place: the first byte of what ends at
+    /// the place, and, where the wait began before the start of the track, the range at its end.
+    fn passed_before(&self, place: &Location, now_ns: u64) -> (u64, Option<(u64, u64)>) {
+        let wait_ns = self.mechanism.positioning(now_ns, place, false).rotation_ns();
+        let (start, end) = self.mechanism.geometry.track(place.byte);
+        let turn_ns = self.mechanism.geometry.turn_ns();
+        let passed = scale(wait_ns, end - start, turn_ns);
+        let before = place.byte - start;
+        let around = passed.checked_sub(before).filter(|bytes| *bytes > 0);
+        let end = end.min(self.platter_bytes);
+        (
+            place.byte - passed.min(before),
+            around.map(|bytes| (end.saturating_sub(bytes).max(place.byte), end)),
+        )
+    }
+
     /// The stream has or gets the range; gives when its end has been read.
     fn read_on(&mut self, end: u64) -> u64 {
-        self.read_cache.demand(end, self.size_bytes);
+        self.read_cache.demand(end, self.platter_bytes);
         let to = self.mechanism.geometry.locate(end);
         let Some(stream) = &mut self.read_cache.stream else { return 0 };
         let reaches_ns = stream.reaches_ns(&to);
@@ -334,7 +410,8 @@ impl Hdd {
                         last_ns = last_ns.max(ns);
                     }
                     None => {
-                        let place = self.mechanism.geometry.locate(request.offset_bytes);
+                        let (place, _) = self.place(request.offset_bytes, request.end_bytes());
+                        let place = self.mechanism.geometry.locate(place);
                         self.queue.push(slot, request, place, taken_in_ns);
                     }
                 }
@@ -365,6 +442,7 @@ impl Hdd {
 impl Model for Hdd {
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
         self.now_ns = self.now_ns.max(now_ns);
+        self.idle(self.now_ns);
         let before_ns = self.answered_ns.max(self.now_ns);
         let mut now_ns = self.now_ns;
         let mut from = 0;
@@ -405,7 +483,7 @@ impl Model for Hdd {
 
     fn counters(&self) -> Vec<DiskCounter> {
         let (work, tally) = (&self.mechanism.work, &self.tally);
-        vec![
+        let mut counters = vec![
             DiskCounter::sum("reads", "1", tally.reads),
             DiskCounter::sum("writes", "1", tally.writes),
             DiskCounter::sum("flushes", "1", tally.flushes),
@@ -427,7 +505,17 @@ impl Model for Hdd {
             DiskCounter::sum("cache_destages", "1", tally.cache_destages),
             DiskCounter::sum("destaged_bytes", "B", tally.destaged_bytes),
             DiskCounter::state("cache_waiting_bytes", "B", as_f64(self.write_cache.bytes())),
-        ]
+        ];
+        if let Some(shingle) = &self.shingle {
+            counters.extend([
+                DiskCounter::sum("media_cache_write_bytes", "B", shingle.tally.cached_bytes),
+                DiskCounter::sum("direct_write_bytes", "B", shingle.tally.direct_bytes),
+                DiskCounter::sum("band_cleans", "1", shingle.tally.band_cleans),
+                DiskCounter::sum("cleaning_write_bytes", "B", shingle.tally.cleaning_bytes),
+                DiskCounter::state("media_cache_used_bytes", "B", as_f64(shingle.used_bytes())),
+            ]);
+        }
+        counters
     }
 }
 
@@ -439,6 +527,10 @@ fn check(parameters: &Parameters) -> Result<(), HddError> {
     }
     if parameters.zones > parameters.cylinders {
         return Err(HddError::Zones { zones: parameters.zones, cylinders: parameters.cylinders });
+    }
+    let (cache_bytes, band_bytes) = (parameters.media_cache_bytes, parameters.band_bytes);
+    if band_bytes > 0 && cache_bytes / 2 < band_bytes {
+        return Err(HddError::Cache { cache_bytes, band_bytes });
     }
     for (switch, switch_ns) in
         [("head_switch_ns", parameters.head_switch_ns), ("cylinder_switch_ns", parameters.cylinder_switch_ns)]

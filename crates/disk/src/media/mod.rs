@@ -7,7 +7,8 @@
 //!
 //! **Queueing rule.** A batch arrives at the disk's clock, which stands at the time the last answered request
 //! was done. A load that waits for each answer before it asks again is served one request at a time; one that
-//! keeps a queue has its queue served together. Time in which the host thinks does not pass in the model.
+//! keeps a queue has its queue served together. Time in which the host thinks does not pass in the model,
+//! unless CPU time is counted (`cpu = "serial"`): then a batch arrives so much later.
 //!
 //! **Rest.** How long a disk takes to turn to a sector follows from when it is asked, and so from all that
 //! was asked before: a single request more or less shifts everything after it by part of a turn. A measure
@@ -106,7 +107,9 @@ mod tests {
         for (flag, expected) in [
             ("hdd-7200,average_seek_ns=17000000", "no rising seek curve"),
             ("hdd-7200,inner_track_bytes=2000000", "is more than outer_track_bytes"),
+            ("hdd-7200,average_seek_write_ns=18000000", "no rising seek curve before writes"),
             ("hdd-7200,head_switch_ns=9000000", "a turn of the platters"),
+            ("smr,media_cache_bytes=40000000", "has no room for two bands"),
             ("ssd,page_bytes=6000", "not a multiple of mapping_bytes"),
             ("sd,unit_bytes=100000", "not a multiple of page_bytes"),
         ] {

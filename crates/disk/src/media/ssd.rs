@@ -2,7 +2,8 @@
 //! a write buffer and a part that holds one bit a cell.
 //!
 //! Parts: `layout` (sizes), `flash` (dies in time), `channel` (what they share), `ftl` (where data is), `gc`
-//! (emptying blocks), `wear` (levelling), `cache` (the write buffer), [`theory`] (what write amplification
+//! (emptying blocks), `wear` (levelling), `cache` (the write buffer), `map` (which part of the map is at hand), `idle`
+//! (what is done while nobody asks), [`theory`] (what write amplification
 //! should be).
 //!
 //! **Time.** Commands are taken in one after the other; from then on everything that can go in parallel does:
@@ -16,9 +17,12 @@
 //! that the model is checked against. Trimmed data is not moved; with `discards = "ignored"` the drive never
 //! learns.
 //!
+//! **Places.** What is written in sequence goes to one die after the other, `planes × page_bytes` to each, in the
+//! order of writing. So data that was written together is read from all dies at once; what was written at different
+//! times lies where it happened to, and some dies have more of it than others.
+//!
 //! Known limits: no read-ahead beyond the page in a die's register, programming is not suspended for reads,
-//! the mapping itself is in memory and costs no flash reads or writes, blocks do not wear out, no time passes
-//! in which an idle drive would collect or empty its one-bit part.
+//! blocks do not wear out; with `map_cache_bytes = 0` the map costs nothing.
 
 mod cache;
 mod channel;
@@ -26,19 +30,22 @@ mod condition;
 mod flash;
 mod ftl;
 mod gc;
+mod idle;
 mod layout;
+mod map;
 #[cfg(test)]
 mod tests;
 pub mod theory;
 mod wear;
 
 use fsage_model::disk::DiskCounter;
-use fsage_model::medium::ssd::{Collection, Discards, Flushes, Parameters};
+use fsage_model::medium::ssd::{Collection, Discards, Flushes, Folding, Parameters};
 
 use self::flash::{Flash, For, Task};
 use self::ftl::{Ftl, Group, NONE, OLD, Stream};
 use self::gc::Collector;
 use self::layout::Layout;
+use self::map::{MapCache, SEGMENT_UNITS};
 use super::Model;
 use super::interface::Interface;
 use super::number::{as_f64, share};
@@ -112,14 +119,18 @@ pub struct Ssd {
     size_bytes: u64,
     interface: Interface,
     command_ns: u64,
+    write_command_ns: u64,
     read_latency_ns: u64,
     write_latency_ns: u64,
+    idle_ns: u64,
     through: bool,
     protected: bool,
     trims: bool,
     ftl: Ftl,
     flash: Flash,
     collector: Collector,
+    /// Nothing when all of the map is at hand.
+    map: Option<MapCache>,
     /// When the last requests came.
     now_ns: u64,
     /// When the controller is free to take in a command.
@@ -146,6 +157,9 @@ impl Ssd {
             size_bytes: size_bytes.max(1),
             interface: Interface::new(parameters.interface_bytes_per_s),
             command_ns: parameters.command_ns,
+            write_command_ns: parameters.write_command_ns,
+            idle_ns: parameters.idle_ns,
+            map: MapCache::new(parameters.map_cache_bytes, layout.units),
             read_latency_ns: parameters.read_latency_ns,
             write_latency_ns: parameters.write_latency_ns,
             through: parameters.write_cache_bytes == 0,
@@ -153,7 +167,7 @@ impl Ssd {
             trims: parameters.discards == Discards::Honoured,
             ftl,
             flash: Flash::new(parameters, &layout),
-            collector: Collector::new(parameters.collection, parameters.wear_threshold),
+            collector: Collector::new(parameters.collection, parameters.wear_threshold, parameters.folding),
             now_ns: 0,
             taken_in_ns: 0,
             answered_ns: 0,
@@ -170,9 +184,14 @@ impl Ssd {
 
     fn read(&mut self, request: &Request, ready_ns: u64) -> u64 {
         let (first, end) = self.units(request);
-        let mut read_ns = ready_ns;
+        let (mut read_ns, mut known_ns) = (ready_ns, ready_ns);
         let mut run: Option<(u32, u64)> = None;
         for unit in first..end {
+            if self.map.is_some() && (unit == first || unit.is_multiple_of(SEGMENT_UNITS)) {
+                let found_ns = self.looked_up(unit, ready_ns, false);
+                read_ns = read_ns.max(self.read_group(run.take(), known_ns));
+                known_ns = found_ns;
+            }
             let (place, is_old) = match self.ftl.place(unit) {
                 OLD => (self.ftl.old_place(unit), true),
                 place => (place, false),
@@ -186,13 +205,13 @@ impl Ssd {
                 run = match run {
                     Some((of, so_far)) if of == group => Some((of, so_far + bytes)),
                     other => {
-                        read_ns = read_ns.max(self.read_group(other, ready_ns));
+                        read_ns = read_ns.max(self.read_group(other, known_ns));
                         Some((group, bytes))
                     }
                 };
             }
         }
-        read_ns = read_ns.max(self.read_group(run, ready_ns));
+        read_ns = read_ns.max(self.read_group(run, known_ns));
         // Data goes to the host while the rest is read; only the last piece comes after.
         let over_ns = self.interface.pass(ready_ns, request.length_bytes);
         let last = request.length_bytes.min(LAST_PIECE_BYTES);
@@ -234,6 +253,10 @@ impl Ssd {
         let waits = self.through || (request.fua && !self.protected);
         let mut safe_ns = merged_ns;
         for unit in first..end {
+            if unit == first || unit.is_multiple_of(SEGMENT_UNITS) {
+                // The answer does not wait for it, the die does.
+                self.looked_up(unit, merged_ns, true);
+            }
             if let Some(die) = self.write_unit(unit, merged_ns)
                 && waits
             {
@@ -263,7 +286,7 @@ impl Ssd {
 
     /// Writes one unit; gives the die that programs the group that it filled.
     fn write_unit(&mut self, unit: u32, now_ns: u64) -> Option<u32> {
-        let slc = self.ftl.has_room(Stream::Slc) || !self.ftl.free_slc.is_empty();
+        let slc = self.ftl.has_room(Stream::Slc) || !self.ftl.slc_is_full();
         let stream = if slc { Stream::Slc } else { Stream::Host };
         if !self.ftl.has_room(stream) {
             while stream == Stream::Host
@@ -369,6 +392,8 @@ impl Ssd {
             DiskCounter::sum("slc_folds", "1", gc.folds),
             DiskCounter::sum("slc_fold_moves", "1", gc.fold_moves),
             DiskCounter::sum("slc_erases", "1", slc.total),
+            DiskCounter::sum("map_reads", "1", self.map.as_ref().map_or(0, |map| map.reads)),
+            DiskCounter::sum("map_writes", "1", self.map.as_ref().map_or(0, |map| map.writes)),
             DiskCounter::state("mapped_bytes", "B", as_f64(self.ftl.mapped * self.ftl.layout.unit_bytes)),
         ]
     }
@@ -385,15 +410,18 @@ impl Model for Ssd {
 
     fn serve(&mut self, now_ns: u64, batch: &[Request], done_ns: &mut [u64]) {
         self.now_ns = self.now_ns.max(now_ns);
+        self.idle(self.now_ns);
         self.flash.forget(self.now_ns);
         let before_ns = self.answered_ns.max(self.now_ns);
         self.taken_in_ns = self.taken_in_ns.max(self.now_ns);
         for (request, done) in batch.iter().zip(done_ns) {
-            self.taken_in_ns += self.command_ns;
-            self.tally.command_ns += self.command_ns;
             let request = request.within(self.size_bytes);
-            let reads = request.operation == Operation::Read;
-            let latency_ns = if reads { self.read_latency_ns } else { self.write_latency_ns };
+            let (command_ns, latency_ns) = match request.operation {
+                Operation::Read => (self.command_ns, self.read_latency_ns),
+                _ => (self.write_command_ns, self.write_latency_ns),
+            };
+            self.taken_in_ns += command_ns;
+            self.tally.command_ns += command_ns;
             *done = self.request(&request, self.taken_in_ns + latency_ns);
             self.answered_ns = self.answered_ns.max(*done);
         }

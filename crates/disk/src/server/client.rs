@@ -304,7 +304,7 @@ pub fn clean(place: &ServerDirectory) -> Result<(), ClientError> {
         ublk::remove_left(&record)
             .map_err(ClientError::file("remove the device that is noted in", &record))?;
     }
-    for file in [place.control(), place.clock(), place.nbd(), place.pid(), place.log()] {
+    for file in [place.control(), place.clock(), place.think(), place.nbd(), place.pid(), place.log()] {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(ClientError::file("remove", &file)(error));

@@ -1,5 +1,6 @@
 //! The disk that a server serves.
 
+use fsage_model::disk::{DiskCpu, DiskTime};
 use fsage_model::fault::FaultError;
 use fsage_model::medium::{MediumError, MediumSpec};
 use fsage_sys::memory_limit;
@@ -30,6 +31,9 @@ pub enum MachineError {
         /// The block size.
         block_bytes: u32,
     },
+    /// CPU time passes by itself.
+    #[error("CPU time can be counted in model time alone: in real time it passes anyway")]
+    Cpu,
     /// A medium that there is not.
     #[error(transparent)]
     Medium(#[from] MediumError),
@@ -52,6 +56,7 @@ impl MachineError {
             Self::Store(source) => source.hint(),
             Self::Medium(source) => source.hint(),
             Self::Faults(source) => Some(source.hint()),
+            Self::Cpu => Some("leave `--cpu` out, or give `--time model`".to_owned()),
             Self::Block { .. } | Self::Size { .. } | Self::Meminfo(_) => None,
         }
     }
@@ -66,7 +71,11 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     if !size_bytes.is_multiple_of(u64::from(block_bytes)) {
         return Err(MachineError::Size { size_bytes, block_bytes });
     }
-    let medium = settings.medium.parse::<MediumSpec>()?.resolve(size_bytes)?;
+    if settings.cpu == DiskCpu::Serial && settings.time == DiskTime::Real {
+        return Err(MachineError::Cpu);
+    }
+    let spec = settings.medium.parse::<MediumSpec>()?;
+    let medium = spec.resolve(size_bytes)?;
     let usual = StoreOptions::default();
     let spare = spare_memory_bytes()?;
     let store = StoreOptions {
@@ -82,6 +91,7 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
         disk.set_faults(Faults::new(faults, size_bytes)?);
     }
     // A log may be started later.
+    disk.name_medium(spec.to_string());
     disk.limit_log(spare / 4);
     if settings.log {
         disk.start_log();

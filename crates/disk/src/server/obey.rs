@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fsage_model::disk::call::{self, Call, Handle, Kept, Refusal};
-use fsage_model::disk::{ProcessRecord, ServerStat};
+use fsage_model::disk::call::{self, Call, Handle, Kept, Marked, Refusal};
+use fsage_model::disk::{DiskCpu, ProcessRecord, ServerStat};
 
 use super::exported::{BUSY, Exported};
 use super::{ServerDirectory, log_save};
@@ -20,6 +20,7 @@ const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// What commands are about.
 pub(super) struct Shared {
     pub medium: String,
+    pub cpu: DiskCpu,
     pub place: ServerDirectory,
     pub process: ProcessRecord,
     pub gate: Arc<Gate<Disk>>,
@@ -53,9 +54,13 @@ handlers! { shared:
         process: shared.process,
         medium: shared.medium.clone(),
         time: shared.gate.time(),
+        cpu: shared.cpu,
         transport: shared.exported.transport(),
         nbd_clients: shared.nbd().as_ref().map(nbd::Server::clients),
-        disk: shared.gate.with(|disk| disk.stat()),
+        disk: shared.gate.with(|disk| {
+            disk.take_think_time();
+            disk.stat()
+        }),
         gate: shared.gate.counts(),
         delay_error: shared.gate.delay_error(),
     };
@@ -69,7 +74,13 @@ handlers! { shared:
         shared.gate.with(|disk| disk.store_mut().delete_snapshot(snapshot)).map_err(store_refusal)?;
     StartLog => shared.gate.with(Disk::start_log);
     EndLog => shared.gate.with(Disk::end_log).then_some(()).ok_or_else(|| refusal(&DiskError::NoLog))?;
-    Mark { name } => shared.gate.with(|disk| disk.mark(&name)).map_err(|error| refusal(&error))?;
+    Mark { name } => Marked {
+        position: shared.gate.with(|disk| disk.mark(&name)).map_err(|error| refusal(&error))?,
+    };
+    BeginCrash { spec } => shared.gate.with(|disk| disk.begin_crash(&spec)).map_err(|error| refusal(&error))?;
+    NextCrash => shared.gate.with(Disk::next_crash).map_err(|error| refusal(&error))?;
+    ShowCrash { state } => shared.gate.with(|disk| disk.show_crash(&state)).map_err(|error| refusal(&error))?;
+    EndCrash => shared.gate.with(Disk::end_crash);
     SaveLog { file, without_data } => log_save::save(&shared.gate, &file, !without_data)
         .map_err(|error| Refusal::because(&error, error.hint()))?;
     SetFaults { faults } => {

@@ -112,6 +112,12 @@ impl ServerDirectory {
         self.directory.join("clock")
     }
 
+    /// CPU time that passes on that clock, where it does: see [`fsage_sys::think_time`].
+    #[must_use]
+    pub fn think(&self) -> PathBuf {
+        self.directory.join("think")
+    }
+
     /// The process record.
     #[must_use]
     pub fn pid(&self) -> PathBuf {

@@ -9,9 +9,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fsage_model::disk::call::{Answer, Command, Refusal};
-use fsage_model::disk::{ProcessRecord, Ready};
+use fsage_model::disk::{DiskCpu, ProcessRecord, Ready};
 use fsage_sys::shared_clock::SharedClock;
 use fsage_sys::signal::{Flags, Signal};
+use fsage_sys::think_time::ThinkTime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error::ServerError;
@@ -73,6 +74,7 @@ fn write_pid(place: &ServerDirectory) -> Result<ProcessRecord, ServerError> {
 fn remove_files(place: &ServerDirectory) {
     let _ = fs::remove_file(place.control());
     let _ = fs::remove_file(place.clock());
+    let _ = fs::remove_file(place.think());
     let _ = fs::remove_file(place.nbd());
     let _ = fs::remove_dir(place.mount());
     let _ = fs::remove_file(place.pid());
@@ -97,9 +99,14 @@ impl Server {
     ) -> Result<Self, ServerError> {
         let clock = SharedClock::create(&place.clock()).map_err(ServerError::system("share the clock"))?;
         gate.share_clock(clock);
+        if settings.cpu == DiskCpu::Serial {
+            let think = ThinkTime::create(&place.think()).map_err(ServerError::system("share think time"))?;
+            gate.with(|disk| disk.count_cpu(think));
+        }
         let exported = Exported::new(settings, place, &gate)?;
         let shared = Shared {
             medium: settings.medium.clone(),
+            cpu: settings.cpu,
             place: place.clone(),
             process,
             gate,

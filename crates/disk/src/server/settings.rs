@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fsage_model::disk::DiskTime;
+use fsage_model::disk::{DiskCpu, DiskTime};
 use fsage_model::fault::FaultSpec;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +81,9 @@ pub struct Settings {
     /// Whether answers take the medium's time.
     #[serde(default)]
     pub time: DiskTime,
+    /// Whether CPU time of the load passes on the disk's clock.
+    #[serde(default)]
+    pub cpu: DiskCpu,
     /// Whether every request is logged from the beginning.
     #[serde(default)]
     pub log: bool,
@@ -130,6 +133,7 @@ impl Settings {
             block_bytes: block_bytes(),
             medium: medium.to_owned(),
             time: DiskTime::default(),
+            cpu: DiskCpu::default(),
             log: false,
             faults: None,
             export: Export::default(),

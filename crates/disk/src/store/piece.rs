@@ -69,6 +69,19 @@ impl Piece {
         self.what.code()
     }
 
+    /// The part of it from byte `from` on; `length` must not reach beyond it. It holds no reference of its own:
+    /// it is good as long as the piece is.
+    #[must_use]
+    pub fn part(&self, from: u64, length: u64) -> Self {
+        debug_assert!(from + length <= self.length_bytes, "a part beyond a piece");
+        let at = u64::from(self.what.skip) + from;
+        let code = self.code().skip(at / BLOCK);
+        // A part that ends before the run's last block has none of its zeros.
+        let ends_before = (at + length).div_ceil(BLOCK) < self.blocks();
+        let code = if ends_before { code.cut() } else { code };
+        Self::new(self.offset_bytes + from, length, code, Self::within(at))
+    }
+
     /// Blocks that its content takes.
     fn blocks(&self) -> u64 {
         (u64::from(self.what.skip) + self.length_bytes).div_ceil(BLOCK)

@@ -2,6 +2,7 @@
 //! The tests hold them against the published values, the example that makes the documentation's tables and
 //! plots prints them.
 
+pub mod cliff;
 pub mod flashbench;
 
 use std::cmp::Reverse;
@@ -128,6 +129,18 @@ impl Bench {
         float(count) / (float(self.now_ns - begun_ns) / 1e9)
     }
 
+    /// Microseconds within which 99.9 % of random aligned requests are answered, each alone.
+    pub fn slowest_us(&mut self, operation: Operation, block: u64, count: usize) -> f64 {
+        let mut times_ns: Vec<u64> = (0..count)
+            .map(|_| {
+                let at = self.place(block);
+                self.one(operation, at, block)
+            })
+            .collect();
+        times_ns.sort_unstable();
+        float(times_ns[count - 1 - count / 1000]) / 1e3
+    }
+
     /// What a counter grew by while something was done.
     pub fn grown(&mut self, names: &[&str], what: impl FnOnce(&mut Self)) -> Vec<f64> {
         let before: Vec<f64> = names.iter().map(|n| counter(&self.medium, n)).collect();
@@ -159,7 +172,11 @@ pub struct HddSheet {
     pub track_to_track_ms: f64,
     pub average_ms: f64,
     pub full_stroke_ms: f64,
+    pub write_track_to_track_ms: f64,
     pub write_average_ms: f64,
+    pub write_full_stroke_ms: f64,
+    /// Whether the seeks are published; else they are what the preset assumes.
+    pub seeks_published: bool,
     pub latency_ms: f64,
     pub overhead_ms: f64,
     /// Mean rate under the head, bytes per second.
@@ -167,10 +184,11 @@ pub struct HddSheet {
     /// Rate outside by rate inside.
     pub rate_ratio: Option<f64>,
     pub outer_rate: Option<f64>,
+    pub inner_rate: Option<f64>,
 }
 
 /// The data sheets of the presets.
-pub const HDD_SHEETS: [HddSheet; 3] = [
+pub const HDD_SHEETS: [HddSheet; 5] = [
     HddSheet {
         preset: "hdd-7200",
         size_bytes: 486_000_000_000,
@@ -178,26 +196,34 @@ pub const HDD_SHEETS: [HddSheet; 3] = [
         track_to_track_ms: 0.23,
         average_ms: 7.5,
         full_stroke_ms: 17.06,
+        write_track_to_track_ms: 0.44,
         write_average_ms: 8.5,
+        write_full_stroke_ms: 18.08,
+        seeks_published: true,
         latency_ms: 4.16,
         overhead_ms: 0.2,
         mean_media_rate: Some(732_998.0 * 120.0),
         rate_ratio: Some(163.0 / 84.0),
         outer_rate: None,
+        inner_rate: None,
     },
     HddSheet {
         preset: "hdd-10k",
         size_bytes: 600_000_000_000,
-        cylinder_bytes: 6 * 810_474,
+        cylinder_bytes: 6 * 883_770,
         track_to_track_ms: 0.30,
         average_ms: 3.8,
         full_stroke_ms: 7.81,
+        write_track_to_track_ms: 0.56,
         write_average_ms: 4.4,
+        write_full_stroke_ms: 8.18,
+        seeks_published: true,
         latency_ms: 3.0,
         overhead_ms: 0.2,
         mean_media_rate: Some(677_557.0 / 0.006),
-        rate_ratio: Some(753.0 / 506.0),
-        outer_rate: None,
+        rate_ratio: Some(135.0 / 72.0),
+        outer_rate: Some(135e6),
+        inner_rate: Some(72e6),
     },
     HddSheet {
         preset: "hdd-5400",
@@ -206,12 +232,52 @@ pub const HDD_SHEETS: [HddSheet; 3] = [
         track_to_track_ms: 1.0,
         average_ms: 12.0,
         full_stroke_ms: 20.0,
+        write_track_to_track_ms: 1.1,
         write_average_ms: 13.0,
+        write_full_stroke_ms: 21.0,
+        seeks_published: true,
         latency_ms: 5.5,
         overhead_ms: 0.3,
         mean_media_rate: None,
         rate_ratio: None,
         outer_rate: Some(70e6),
+        inner_rate: None,
+    },
+    HddSheet {
+        preset: "hdd-500gb",
+        size_bytes: 500_107_862_016,
+        cylinder_bytes: 1_773_300,
+        track_to_track_ms: 1.0,
+        average_ms: 8.5,
+        full_stroke_ms: 18.0,
+        write_track_to_track_ms: 1.2,
+        write_average_ms: 9.5,
+        write_full_stroke_ms: 19.0,
+        seeks_published: false,
+        latency_ms: 4.17,
+        overhead_ms: 0.2,
+        mean_media_rate: None,
+        rate_ratio: None,
+        outer_rate: Some(190e6),
+        inner_rate: Some(90e6),
+    },
+    HddSheet {
+        preset: "hdd-20tb",
+        size_bytes: 20_000_588_955_648,
+        cylinder_bytes: 20 * 2_466_200,
+        track_to_track_ms: 0.23,
+        average_ms: 7.5,
+        full_stroke_ms: 15.0,
+        write_track_to_track_ms: 0.32,
+        write_average_ms: 8.0,
+        write_full_stroke_ms: 15.5,
+        seeks_published: false,
+        latency_ms: 4.16,
+        overhead_ms: 0.2,
+        mean_media_rate: None,
+        rate_ratio: None,
+        outer_rate: Some(285e6),
+        inner_rate: None,
     },
 ];
 
@@ -233,14 +299,31 @@ fn mean_seek_ms(
     (grown[0] + grown[1]) / grown[2] / 1e6
 }
 
+/// A seek figure beside the data sheet's, if that is published.
+fn seek_figures(sheet: &HddSheet) -> Vec<Figure> {
+    let last = sheet.size_bytes / 4096 * 4096 - 4096;
+    let step = |operation| mean_seek_ms(sheet, operation, 100, |n, _| n % 2 * sheet.cylinder_bytes);
+    let average = |operation| mean_seek_ms(sheet, operation, 40_000, |_, bench| bench.place(4096));
+    let stroke = |operation| mean_seek_ms(sheet, operation, 100, |n, _| n % 2 * last);
+    let figure = |name, modelled, published| {
+        let published = sheet.seeks_published.then_some(published);
+        Figure { name, unit: "ms", modelled, published }
+    };
+    let (read, write) = (Operation::Read, Operation::Write);
+    vec![
+        figure("seek to the next track, read", step(read), sheet.track_to_track_ms),
+        figure("seek to the next track, write", step(write), sheet.write_track_to_track_ms),
+        figure("average seek, read", average(read), sheet.average_ms),
+        figure("average seek, write", average(write), sheet.write_average_ms),
+        figure("full stroke, read", stroke(read), sheet.full_stroke_ms),
+        figure("full stroke, write", stroke(write), sheet.write_full_stroke_ms),
+    ]
+}
+
 /// Seeks, rates and random reads of a preset beside its data sheet.
 pub fn hdd_figures(sheet: &HddSheet) -> Vec<Figure> {
     let last = sheet.size_bytes / 4096 * 4096 - 4096;
     let figure = |name, unit, modelled, published| Figure { name, unit, modelled, published };
-    let step = mean_seek_ms(sheet, Operation::Read, 100, |n, _| n % 2 * sheet.cylinder_bytes);
-    let average = mean_seek_ms(sheet, Operation::Read, 40_000, |_, bench| bench.place(4096));
-    let write = mean_seek_ms(sheet, Operation::Write, 40_000, |_, bench| bench.place(4096));
-    let full = mean_seek_ms(sheet, Operation::Read, 100, |n, _| n % 2 * last);
     let rate = |flag: &str, start| {
         let mut bench = Bench::new(flag, sheet.size_bytes);
         bench.sequential(Operation::Read, start, 256 << 20, 128 << 10, 1)
@@ -258,31 +341,33 @@ pub fn hdd_figures(sheet: &HddSheet) -> Vec<Figure> {
         let mut bench = Bench::new(sheet.preset, sheet.size_bytes);
         bench.random(Operation::Read, 4096, depth, count)
     };
+    let slowest_us = Bench::new(sheet.preset, sheet.size_bytes).slowest_us(Operation::Read, 4096, 10_000);
     let access_ms = sheet.overhead_ms + sheet.average_ms + sheet.latency_ms;
-    vec![
-        figure("seek to the next track", "ms", step, Some(sheet.track_to_track_ms)),
-        figure("average seek, read", "ms", average, Some(sheet.average_ms)),
-        figure("average seek, write", "ms", write, Some(sheet.write_average_ms)),
-        figure("full stroke", "ms", full, Some(sheet.full_stroke_ms)),
+    let access = sheet.seeks_published.then_some(1000.0 / access_ms);
+    let mean_rate = media[0] / media[1] * 1e3;
+    let mut figures = seek_figures(sheet);
+    figures.extend([
         figure("sequential read, outside", "MB/s", outer / 1e6, sheet.outer_rate.map(|r| r / 1e6)),
-        figure("sequential read, inside", "MB/s", inner / 1e6, None),
-        figure("outside by inside", "1", outer / inner, sheet.rate_ratio),
-        figure(
-            "mean rate under the head",
-            "MB/s",
-            media[0] / media[1] * 1e3,
-            sheet.mean_media_rate.map(|r| r / 1e6),
-        ),
-        figure("random 4 KiB reads, depth 1", "1/s", random(1, 20_000), Some(1000.0 / access_ms)),
+        figure("sequential read, inside", "MB/s", inner / 1e6, sheet.inner_rate.map(|r| r / 1e6)),
+        figure("outer ÷ inner rate", "1", outer / inner, sheet.rate_ratio),
+        figure("mean rate under the head", "MB/s", mean_rate, sheet.mean_media_rate.map(|r| r / 1e6)),
+        figure("random 4 KiB reads, depth 1", "1/s", random(1, 20_000), access),
         figure("random 4 KiB reads, 32 at a time", "1/s", random(32, 20_000), None),
         figure("random 4 KiB reads, queue kept full", "1/s", random(4_000, 20_000), None),
-    ]
+        figure("99.9 % of random 4 KiB reads, depth 1, within", "ms", slowest_us / 1e3, None),
+    ]);
+    figures
 }
 
 /// What is published of an SSD.
 pub struct SsdSheet {
     pub preset: &'static str,
     pub size_bytes: u64,
+    /// What random requests are spread over, and how many wait.
+    pub span_bytes: u64,
+    pub depth: usize,
+    /// Sequential writes of the second half of the drive: behind the one-bit part.
+    pub behind_cache: Option<f64>,
     pub read_rate: f64,
     pub write_rate: f64,
     pub random_read: f64,
@@ -296,10 +381,13 @@ pub struct SsdSheet {
 }
 
 /// The data sheets of the presets, at a size that is quickly measured (see `docs/media.md`).
-pub const SSD_SHEETS: [SsdSheet; 2] = [
+pub const SSD_SHEETS: [SsdSheet; 7] = [
     SsdSheet {
         preset: "ssd",
         size_bytes: 4 << 30,
+        span_bytes: 4 << 30,
+        depth: 32,
+        behind_cache: Some(460e6),
         read_rate: 500e6,
         write_rate: 460e6,
         random_read: 75_000.0,
@@ -313,6 +401,9 @@ pub const SSD_SHEETS: [SsdSheet; 2] = [
     SsdSheet {
         preset: "ssd-consumer",
         size_bytes: 4 << 30,
+        span_bytes: 4 << 30,
+        depth: 32,
+        behind_cache: None,
         read_rate: 550e6,
         write_rate: 520e6,
         random_read: 98_000.0,
@@ -323,28 +414,118 @@ pub const SSD_SHEETS: [SsdSheet; 2] = [
         read_latency_us: None,
         write_latency_us: None,
     },
+    SsdSheet {
+        preset: "nvme-tlc",
+        size_bytes: 4 << 30,
+        span_bytes: 256 << 20,
+        depth: 512,
+        behind_cache: Some(2_000e6),
+        read_rate: 7_000e6,
+        write_rate: 5_000e6,
+        random_read: 1_000_000.0,
+        random_write: 1_000_000.0,
+        steady: false,
+        random_read_one: Some(22_000.0),
+        random_write_one: Some(60_000.0),
+        read_latency_us: None,
+        write_latency_us: None,
+    },
+    SsdSheet {
+        preset: "nvme-qlc",
+        size_bytes: 4 << 30,
+        span_bytes: 256 << 20,
+        depth: 256,
+        behind_cache: Some(100e6),
+        read_rate: 1_800e6,
+        write_rate: 1_800e6,
+        random_read: 220_000.0,
+        random_write: 220_000.0,
+        steady: false,
+        random_read_one: None,
+        random_write_one: None,
+        read_latency_us: None,
+        write_latency_us: None,
+    },
+    SsdSheet {
+        preset: "ufs",
+        size_bytes: 4 << 30,
+        span_bytes: 512 << 20,
+        depth: 32,
+        behind_cache: None,
+        read_rate: 2_100e6,
+        write_rate: 1_200e6,
+        random_read: 100_000.0,
+        random_write: 70_000.0,
+        steady: false,
+        random_read_one: None,
+        random_write_one: None,
+        read_latency_us: None,
+        write_latency_us: None,
+    },
+    SsdSheet {
+        preset: "emmc",
+        size_bytes: 1 << 30,
+        span_bytes: 512 << 20,
+        depth: 32,
+        behind_cache: None,
+        read_rate: 250e6,
+        write_rate: 125e6,
+        random_read: 11_000.0,
+        random_write: 13_000.0,
+        steady: false,
+        random_read_one: None,
+        random_write_one: None,
+        read_latency_us: None,
+        write_latency_us: None,
+    },
+    SsdSheet {
+        preset: "sd-a2",
+        size_bytes: 1 << 30,
+        span_bytes: 512 << 20,
+        depth: 32,
+        behind_cache: None,
+        read_rate: 90e6,
+        write_rate: 10e6,
+        random_read: 4_000.0,
+        random_write: 2_000.0,
+        steady: false,
+        random_read_one: None,
+        random_write_one: None,
+        read_latency_us: None,
+        write_latency_us: None,
+    },
 ];
 
 /// Rates, requests per second and latencies of a preset beside its data sheet.
 pub fn ssd_figures(sheet: &SsdSheet) -> Vec<Figure> {
     let figure = |name, unit, modelled, published| Figure { name, unit, modelled, published };
-    let size = sheet.size_bytes;
+    let (size, depth) = (sheet.size_bytes, sheet.depth);
     let mut bench = Bench::new(sheet.preset, size);
     let burst = bench.sequential(Operation::Write, 0, 128 << 20, 128 << 10, 32);
-    let sustained = bench.sequential(Operation::Write, 128 << 20, size - (128 << 20), 128 << 10, 32);
+    bench.sequential(Operation::Write, 128 << 20, size / 2 - (128 << 20), 128 << 10, 32);
+    let sustained = bench.sequential(Operation::Write, size / 2, size / 2, 128 << 10, 32);
     bench.one(Operation::Flush, 0, 0);
-    let read = bench.sequential(Operation::Read, 0, 1 << 30, 128 << 10, 32);
+    let read = bench.sequential(Operation::Read, 0, size / 4, 128 << 10, 32);
     let read_one = bench.sequential(Operation::Read, 0, 256 << 20, 128 << 10, 1);
-    let random_read = bench.kept(Operation::Read, 4096, 32, 100_000);
-    let random_read_one = bench.random(Operation::Read, 4096, 1, 10_000);
-    let latency = bench.sequential(Operation::Read, 1 << 30, 16 << 20, 4096, 1);
+    let latency = bench.sequential(Operation::Read, size / 4, 16 << 20, 4096, 1);
+    // Random reads of what was just written, as makers measure them.
+    let mut written = Bench::new(sheet.preset, size);
+    written.size_bytes = sheet.span_bytes;
+    written.sequential(Operation::Write, 0, sheet.span_bytes, 128 << 10, 32);
+    written.one(Operation::Flush, 0, 0);
+    let random_read = written.kept(Operation::Read, 4096, depth, 100_000);
+    let random_read_one = written.random(Operation::Read, 4096, 1, 10_000);
+    let slowest_read_us = written.slowest_us(Operation::Read, 4096, 10_000);
+    let slowest_write_us = written.slowest_us(Operation::Write, 4096, 10_000);
     let steady = {
         let mut bench = Bench::new(&format!("{},condition=steady", sheet.preset), size);
-        bench.kept(Operation::Write, 4096, 32, 400_000);
-        bench.kept(Operation::Write, 4096, 32, 400_000)
+        let count = if sheet.steady { 400_000 } else { 100_000 };
+        bench.kept(Operation::Write, 4096, 32, count);
+        bench.kept(Operation::Write, 4096, 32, count)
     };
     let mut fresh = Bench::new(sheet.preset, size);
-    let fresh_write = fresh.kept(Operation::Write, 4096, 32, 20_000);
+    fresh.size_bytes = sheet.span_bytes;
+    let fresh_write = fresh.kept(Operation::Write, 4096, depth, 20_000);
     let fresh_write_one = fresh.random(Operation::Write, 4096, 1, 2_000);
     let us = |rate: f64| 4096.0 / rate * 1e6;
     let mut fresh = Bench::new(sheet.preset, size);
@@ -354,22 +535,19 @@ pub fn ssd_figures(sheet: &SsdSheet) -> Vec<Figure> {
         figure("sequential read, depth 32", "MB/s", read / 1e6, Some(sheet.read_rate / 1e6)),
         figure("sequential read, depth 1", "MB/s", read_one / 1e6, None),
         figure("sequential write, first 128 MiB", "MB/s", burst / 1e6, Some(sheet.write_rate / 1e6)),
-        figure(
-            "sequential write, whole drive",
-            "MB/s",
-            sustained / 1e6,
-            when(sheet.steady, sheet.write_rate / 1e6),
-        ),
-        figure("random 4 KiB reads, depth 32", "1/s", random_read, Some(sheet.random_read)),
+        figure("sequential write, second half", "MB/s", sustained / 1e6, sheet.behind_cache.map(|r| r / 1e6)),
+        figure("random 4 KiB reads, queue kept full", "1/s", random_read, Some(sheet.random_read)),
         figure("random 4 KiB reads, depth 1", "1/s", random_read_one, sheet.random_read_one),
         figure("random 4 KiB writes, steady state", "1/s", steady, when(sheet.steady, sheet.random_write)),
         figure(
-            "random 4 KiB writes, fresh, depth 32",
+            "random 4 KiB writes, fresh, queue kept full",
             "1/s",
             fresh_write,
             when(!sheet.steady, sheet.random_write),
         ),
         figure("random 4 KiB writes, fresh, depth 1", "1/s", fresh_write_one, sheet.random_write_one),
+        figure("99.9 % of random 4 KiB reads, depth 1, within", "µs", slowest_read_us, None),
+        figure("99.9 % of random 4 KiB writes, depth 1, within", "µs", slowest_write_us, None),
         figure("latency, sequential 4 KiB read", "µs", us(latency), sheet.read_latency_us),
         figure("latency, sequential 4 KiB write", "µs", write_latency, sheet.write_latency_us),
     ]

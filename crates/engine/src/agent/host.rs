@@ -5,10 +5,11 @@ use std::time::Duration;
 use fsage_model::protocol::{Failure, Greeting, PROTOCOL_VERSION, ToolOutput};
 
 use super::task::{Task, handlers};
+use crate::device::Device;
 use crate::disk::VirtualDisk;
 use crate::host::process::{self, Identity};
 use crate::host::{
-    HostError, activity, block, cache, disk, facts, file, loopback, mount, processor, setting, tool,
+    HostError, activity, block, cache, disk, facts, file, loopback, mount, processor, setting, split, tool,
 };
 
 handlers! { task:
@@ -19,7 +20,7 @@ handlers! { task:
     StartServer { argv, timeout_ms } => run_tool(task, tool::start_server, &argv, timeout_ms)?;
     EndProcess { pid, start_ticks, timeout_ms } =>
         process::end(Identity { pid, start_ticks }, Duration::from_millis(timeout_ms))?;
-    Pin => processor::pin()?;
+    Pin { to } => processor::pin(to)?;
     // These act on a running load as they arrive, before their turn comes.
     Pause => ();
     Resume => ();
@@ -31,13 +32,16 @@ handlers! { task:
         .attach(&file, || loopback::attach_held(&file, size_bytes, sector_bytes, direct_io))?;
     LoopAttachReadOnly { file, sector_bytes } =>
         task.agent.held.attach(&file, || loopback::attach_read_only(&file, sector_bytes))?;
+    LoopAllocate { file } => loopback::allocate_again(&file)?;
     LoopDetach { file, backing } => task.agent.held.detach(&file, backing)?;
     BlockFacts { device } =>
         task.agent.held.used_if_held::<_, HostError>(Some(&device), || block::facts(&device))?;
     HoldDevice { device, identity } => task.agent.held.hold(&device, &identity)?;
+    SplitDevice { device, sizes } => task.agent.held
+        .used::<_, HostError>(&device, |identity| split::split(&device, identity, &sizes))?;
     LetDeviceGo { device } => task.agent.held.let_go(&device);
-    Mount { device, point, file_system, options } =>
-        task.agent.held.mount(&device, &point, &file_system, &options)?;
+    Mount { device, point, file_system, options, afresh } =>
+        task.agent.held.mount(&device, &point, &file_system, &options, afresh)?;
     MountAgain { device, point, file_system, options } =>
         task.agent.held.mount_again(&device, &point, &file_system, &options)?;
     Unmount { point } => task.agent.held.unmount(&point)?;
@@ -61,8 +65,10 @@ handlers! { task:
     MakeDirectory { directory } => file::make_directory(&directory)?;
     RemoveMade { path, directory, made } => file::remove_made(&path, directory, &made)?;
     DropCaches => cache::drop_caches()?;
+    Forget { directory } => cache::forget(&directory, &task.agent.held)?;
     Sync { directory } => cache::sync(&directory)?;
     Usage { directory } => cache::usage(&directory)?;
+    DeviceBytes { directory } => Device::under(&directory).as_ref().and_then(Device::bytes);
 }
 
 /// The lab compares the versions: it can say what to do about another one.

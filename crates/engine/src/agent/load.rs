@@ -26,6 +26,10 @@ handlers! { task:
         drop(kept(task).take());
         *kept(task) = Some(Lockstep::begin(*lockstep)?);
     };
+    LockstepResume { lockstep, past, digest } => {
+        drop(kept(task).take());
+        *kept(task) = Some(Lockstep::resume(*lockstep, &past, &digest)?);
+    };
     LockstepRun { until } => lockstep_run(task, until)?;
     LockstepEnd => begun(task)?.check()?;
 }

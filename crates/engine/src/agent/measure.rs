@@ -8,13 +8,13 @@ use super::sink::EventSink;
 use super::task::{Task, handlers};
 use crate::location::{Anchor, Reach as _};
 use crate::measure::{HeldFolder, MeasureError};
-use crate::{copy, measure};
+use crate::{copy, free, measure};
 
 handlers! { task:
-    Measure { measure, directory, device, seed, trace_instance } => {
+    Measure { measure, directory, device, seed, trace_instance, mark } => {
         let mut sink = EventSink::of(task);
-        let order = measure::Order { measure, directory, device, seed, trace_instance };
-        task.agent.with_control(|control| measure::run(&order, control, &mut sink))?
+        let order = measure::Order { measure, directory, device, seed, trace_instance, mark };
+        task.agent.with_control(|control| measure::run(&order, &task.agent.held, control, &mut sink))?
     };
     MakeMeasureFolder { directory } => {
         let folder = HeldFolder::make(open(&directory)?, directory.mount.is_none())?;
@@ -33,7 +33,12 @@ handlers! { task:
     Copy { from, to } => {
         let mut sink = EventSink::of(task);
         let (from, to) = (from.open().map_err(MeasureError::from)?, open(&to)?);
-        task.agent.with_control(|control| copy::run_in(&from, &to, control, &mut sink))?
+        task.agent.with_control(|control| copy::run_in(&from, &to, &task.agent.held, control, &mut sink))?
+    };
+    Free { directory, share, seed } => {
+        let mut sink = EventSink::of(task);
+        let root = open(&directory)?;
+        task.agent.with_control(|control| free::run_in(&root, share, seed, control, &mut sink))?
     };
     RemoveTraceInstance { name } => measure::requests::remove_instance(&name)?;
 }

@@ -8,6 +8,7 @@
 //! their groups, and a request that does not end within [`GRACE`] is cut off by ending the process. What
 //! was taken from the host stays as it is: the lab's lease journal has it.
 
+mod crash;
 mod failure;
 mod host;
 mod image;
@@ -137,6 +138,7 @@ const fn is_load(request: &Request) -> bool {
             | Request::LockstepRun(_)
             | Request::Measure(_)
             | Request::Copy(_)
+            | Request::Free(_)
             | Request::ImageSave(_)
             | Request::ImageRestore(_)
             | Request::ImageVerify(_)

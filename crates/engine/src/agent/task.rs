@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fsage_model::protocol::{Event, Failure, Reply};
 
+use crate::crash::CrashTest;
 use crate::frame::{self, FrameError, FrameKind};
 use crate::host::held::HeldDevices;
 use crate::host::tool::Children;
@@ -27,6 +28,8 @@ pub(super) struct Agent {
     pub(super) measured: Mutex<Option<HeldFolder>>,
     /// The workload that is run on several volumes, between two requests.
     pub(super) lockstep: Mutex<Option<Lockstep>>,
+    /// The load for power cuts, and what it was promised.
+    pub(super) crash: Mutex<Option<CrashTest>>,
     /// The input has ended, or the output failed.
     ending: AtomicBool,
 }
@@ -40,6 +43,7 @@ impl Agent {
             held: HeldDevices::default(),
             measured: Mutex::default(),
             lockstep: Mutex::default(),
+            crash: Mutex::default(),
             ending: AtomicBool::new(false),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fsage_model::disk::call::Mark;
 use fsage_model::disk::{DiskStat, DiskUse};
 
 use super::{ControlError, VirtualDisk};
@@ -32,6 +33,13 @@ impl Meter {
     /// Brings the disk to rest: what is done on it next takes as long as after any other rest.
     pub fn rest(&mut self) {
         if let Some(Err(error)) = self.disk.as_ref().map(VirtualDisk::rest) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Names the present position in the log that the disk keeps.
+    pub fn mark(&mut self, name: String) {
+        if let Some(Err(error)) = self.disk.as_ref().map(|disk| disk.ask(Mark { name })) {
             self.failed.get_or_insert(error);
         }
     }

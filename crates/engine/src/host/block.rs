@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fsage_model::protocol::{BackingFile, BlockFacts, DeviceIdentity};
 use rustix::fs::{Mode, OFlags, major, minor};
 
-use super::{HostError, mount, read_trimmed, setting, signature};
+use super::{HostError, mount, partition, read_trimmed, setting, signature};
 
 /// Everything [`BlockFacts`] has to say about `device`.
 ///
@@ -31,12 +31,14 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
     let parts = sysfs.partitions();
     let scheduler = read_trimmed(sysfs.disk.join("queue/scheduler"));
     let backing_file = read_trimmed(sysfs.own.join("loop/backing_file"));
+    let behind = identity.backing.as_ref().map(|file| Sysfs::of(file.device).disk_in_words());
     Ok(BlockFacts {
         size_bytes,
         sector_bytes,
-        model: sysfs.model(),
+        model: behind.unwrap_or_else(|| sysfs.model()),
         serial: sysfs.serial(),
         part_uuid: sysfs.part_uuid(),
+        start_bytes: partition::start_bytes(&sysfs.own).unwrap_or(0),
         rotational: read_trimmed(sysfs.disk.join("queue/rotational")) == "1",
         scheduler: setting::chosen(&scheduler).to_owned(),
         schedulers: scheduler
@@ -82,6 +84,9 @@ pub fn identity(device: &File, path: &Path) -> Result<DeviceIdentity, HostError>
     };
     Ok(DeviceIdentity { major, minor, sequence, size_bytes, backing })
 }
+
+/// Bytes of a sector in sysfs, whatever the device's own sectors are.
+const SECTOR: u64 = 512;
 
 /// Of loop devices (`linux/major.h`). Their partitions have another number and no file of their own.
 const LOOP_MAJOR: u32 = 7;
@@ -168,6 +173,15 @@ impl Sysfs {
         words.into_iter().cloned().collect::<Vec<_>>().join(" ")
     }
 
+    /// The disk that a file lies on, for who reads a report: its model where that is known, its name and its
+    /// size. Empty where the file system has no device of its own (btrfs, overlays, network).
+    fn disk_in_words(&self) -> String {
+        let Ok(sectors) = read_trimmed(self.disk.join("size")).parse::<u64>() else { return String::new() };
+        let (model, name) = (self.model(), name_of(&self.disk));
+        let model = if model.is_empty() { String::new() } else { format!("{model} ") };
+        format!("{model}{name}, {}", fsage_model::number::whole_bytes(sectors.saturating_mul(SECTOR)))
+    }
+
     /// Of this device itself: that of a disk says nothing about which of its partitions this is. Names of
     /// mappings and arrays come from their metadata and stand for one.
     fn serial(&self) -> String {
@@ -179,14 +193,15 @@ impl Sysfs {
         own.or_else(|| self.udev("ID_SERIAL_SHORT")).unwrap_or_default()
     }
 
-    /// By the kernel's word (since Linux 6.10) or by udev's.
+    /// By the kernel's word (since Linux 6.10), by udev's, or as the disk's partition table has it.
     fn part_uuid(&self) -> String {
         if !self.is_partition {
             return String::new();
         }
         let event = read_trimmed(self.own.join("uevent"));
         let known = event.lines().find_map(|line| line.strip_prefix("PARTUUID=")).map(str::to_owned);
-        known.or_else(|| self.udev("ID_PART_ENTRY_UUID")).unwrap_or_default()
+        let known = known.or_else(|| self.udev("ID_PART_ENTRY_UUID"));
+        known.or_else(|| partition::uuid(&self.own)).unwrap_or_default()
     }
 
     /// What udev's database says of it.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use super::held::HeldDevices;
 use super::{HostError, mount};
 use fsage_model::protocol::Usage;
 
@@ -15,6 +16,15 @@ pub fn drop_caches() -> Result<(), HostError> {
     rustix::fs::sync();
     let path = "/proc/sys/vm/drop_caches";
     std::fs::write(path, "3").map_err(HostError::file("write", path))
+}
+
+/// Has nothing of the file system that holds `directory` in memory: mounts it afresh where `held` can, which
+/// no other file system notices, and drops the caches of the whole host elsewhere.
+///
+/// # Errors
+/// As [`HeldDevices::mount_afresh`] and [`drop_caches`].
+pub fn forget(directory: &Path, held: &HeldDevices) -> Result<(), HostError> {
+    if held.mount_afresh(directory)? { Ok(()) } else { drop_caches() }
 }
 
 /// Writes back the file system that holds `directory`.
@@ -42,16 +52,11 @@ pub fn trim(directory: &Path) -> Result<u64, HostError> {
 pub fn usage(directory: &Path) -> Result<Usage, HostError> {
     let failed = |what| move |error: std::io::Error| HostError::file(what, directory)(error);
     let space = rustix::fs::statvfs(directory).map_err(|error| failed("statfs")(error.into()))?;
-    let path = directory.canonicalize().map_err(failed("find"))?;
-    let table = mount::table();
-    // Of several mounts at the same point the last covers the others, and the last maximum is taken.
-    let holders = table.iter().filter(|entry| path.starts_with(&entry.point));
-    let file_system = holders.max_by_key(|entry| entry.point.components().count());
     Ok(Usage {
         used_bytes: space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize,
         total_bytes: space.f_blocks * space.f_frsize,
         available_bytes: space.f_bavail * space.f_frsize,
-        file_system: file_system.map(|entry| entry.file_system.clone()).unwrap_or_default(),
+        file_system: mount::holding(directory).map(|entry| entry.file_system).unwrap_or_default(),
     })
 }
 

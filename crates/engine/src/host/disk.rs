@@ -23,6 +23,9 @@ pub const CONTROL: &str = "control";
 /// The disk's time within a disk's folder.
 pub const CLOCK: &str = "clock";
 
+/// CPU time that passes on the disk's clock, within a disk's folder.
+pub const THINK: &str = "think";
+
 /// How long a killed server may take to leave the kernel.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -30,7 +33,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 const CLEAN_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a server makes in its folder, besides the mount point.
-const FILES: [&str; 5] = [CONTROL, CLOCK, "nbd", "pid", "log.txt"];
+const FILES: [&str; 6] = [CONTROL, CLOCK, THINK, "nbd", "pid", "log.txt"];
 
 /// The server's program.
 pub const PROGRAM: &str = "fsage-disk";

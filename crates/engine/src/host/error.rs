@@ -4,6 +4,8 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use fsage_model::protocol::{Failure, FailureKind};
+use fsage_model::size::Bytes;
+use fsage_sys::errno::is_out_of_space;
 
 /// Why something could not be done on this host.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +26,16 @@ pub enum HostError {
         /// The file.
         path: PathBuf,
         /// Why.
+        source: std::io::Error,
+    },
+    /// The file of a volume cannot have all of its blocks.
+    #[error("cannot give {} all of its {}", path.display(), Bytes(*size_bytes))]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        size_bytes: u64,
+        /// Why not.
         source: std::io::Error,
     },
     /// A program is not installed.
@@ -86,6 +98,28 @@ pub enum HostError {
         /// The device.
         device: PathBuf,
     },
+    /// A device that can have no partitions.
+    #[error("the kernel makes no partitions of {}", device.display())]
+    NoPartitions {
+        /// The device.
+        device: PathBuf,
+        /// It is a loop device, which can when it is attached so.
+        is_loop: bool,
+    },
+    /// A disk whose table has partitions, though the kernel shows none.
+    #[error("{} has a table with {partitions} partitions, which the kernel does not show", device.display())]
+    Partitioned {
+        /// The disk.
+        device: PathBuf,
+        /// How many.
+        partitions: usize,
+    },
+    /// Partitions that were made and are not there.
+    #[error("{} has a new partition table, and the kernel does not show its partitions", device.display())]
+    NotShown {
+        /// The disk.
+        device: PathBuf,
+    },
     /// A killed process did not end.
     #[error("process {pid} was killed but is still there after {seconds:.1} s")]
     Unkillable {
@@ -120,12 +154,19 @@ impl HostError {
         move |source| Self::Kernel { what: what.into(), source }
     }
 
+    /// Wraps a failure to give a volume's file its blocks; for `map_err`.
+    pub(crate) fn no_room(path: impl Into<PathBuf>, size_bytes: u64) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::NoRoom { path: path.into(), size_bytes, source }
+    }
+
     /// The errno behind it, where there is one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Kernel { source, .. } => Some(source.errno()),
-            Self::File { source, .. } | Self::Start { source, .. } => source.raw_os_error(),
+            Self::File { source, .. } | Self::Start { source, .. } | Self::NoRoom { source, .. } => {
+                source.raw_os_error()
+            }
             Self::Busy { .. } => Some(rustix::io::Errno::BUSY.raw_os_error()),
             _ => None,
         }
@@ -144,7 +185,12 @@ impl HostError {
                 }
                 _ => FailureKind::Failed,
             },
-            Self::Senseless { .. } => FailureKind::Usage,
+            Self::NoRoom { source, .. } if source.raw_os_error().is_some_and(is_out_of_space) => {
+                FailureKind::Missing
+            }
+            Self::Senseless { .. } | Self::NoPartitions { .. } | Self::Partitioned { .. } => {
+                FailureKind::Usage
+            }
             _ => FailureKind::Failed,
         }
     }
@@ -153,6 +199,11 @@ impl HostError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
+            Self::NoRoom { .. } => {
+                "a loop volume takes its whole size on the host: set volume.size to less, or volume.directory to \
+                 where there is more room"
+                    .to_owned()
+            }
             Self::NoProgram { .. } => "`fsage doctor` names the package that has it".to_owned(),
             Self::Kernel { source, .. } => source.hint().unwrap_or_default(),
             Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
@@ -169,6 +220,18 @@ impl HostError {
             Self::Replaced { .. } | Self::NotHeld { .. } => {
                 "nothing was written; see what uses it (`losetup --list`, `findmnt`), then start again"
                     .to_owned()
+            }
+            Self::NoPartitions { is_loop: true, .. } => {
+                "attach its file again with `losetup --partscan --find --show FILE`".to_owned()
+            }
+            Self::NoPartitions { .. } => {
+                "name a whole disk; a device of device-mapper has no partitions".to_owned()
+            }
+            Self::Partitioned { device, .. } => {
+                format!("nothing was written; `wipefs -a {}` removes the table, if what it has can be lost", device.display())
+            }
+            Self::NotShown { device } => {
+                format!("`partx --update {}` tells the kernel of them, or a reboot", device.display())
             }
             Self::Unkillable { .. } => "check dmesg: a device may not answer".to_owned(),
             _ => String::new(),

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fsage_model::protocol::{BackingFile, DeviceIdentity};
+use fsage_sys::open_folders::OpenFolders;
 
 use super::{HostError, block, loopback, mount};
 
@@ -47,6 +48,16 @@ struct Mounted {
     point: PathBuf,
     /// As mountinfo has it: btrfs has numbers of its own.
     device_number: String,
+    /// How to mount it once more, where the lab allows that.
+    again: Option<Again>,
+}
+
+/// What a mount was made with.
+#[derive(Debug, Clone)]
+struct Again {
+    device: PathBuf,
+    file_system: String,
+    options: Vec<String>,
 }
 
 impl HeldDevices {
@@ -144,7 +155,8 @@ impl HeldDevices {
         self.check(&device).map(drop)
     }
 
-    /// Mounts a held device, and remembers what is mounted there.
+    /// Mounts a held device, and remembers what is mounted there; `afresh`: also how, so that
+    /// [`HeldDevices::mount_afresh`] can.
     ///
     /// # Errors
     /// As [`HeldDevices::used`] and [`mount::mount`].
@@ -154,10 +166,39 @@ impl HeldDevices {
         point: &Path,
         file_system: &str,
         options: &[String],
+        afresh: bool,
     ) -> Result<(), HostError> {
         self.used(device, |_| mount::mount(device, point, file_system, options))?;
-        self.remember_mount(point);
+        let again = || Again {
+            device: device.to_owned(),
+            file_system: file_system.to_owned(),
+            options: options.to_owned(),
+        };
+        self.remember_mount(point, afresh.then(again));
         Ok(())
+    }
+
+    /// Unmounts the file system that `directory` is on and mounts it once more in the same way: nothing of it is
+    /// left in memory, and nothing of any other file system is lost. Directories that this process has open on
+    /// it stay open. False where this agent did not mount it, or was not told that it may do this: then it
+    /// is as it was.
+    ///
+    /// # Errors
+    /// It stays busy or cannot be mounted again; then what was open on it leads nowhere.
+    pub fn mount_afresh(&self, directory: &Path) -> Result<bool, HostError> {
+        let path = directory.canonicalize().map_err(HostError::file("find", directory))?;
+        let known = self.mounts().iter().rev().find_map(|known| {
+            let again = known.again.clone().filter(|_| path.starts_with(&known.point))?;
+            Some((known.point.clone(), again))
+        });
+        let Some((point, Again { device, file_system, options })) = known else { return Ok(false) };
+        let failed = |what| HostError::file(what, &point);
+        let open = OpenFolders::let_go(&point).map_err(failed("let go of directories on"))?;
+        let mounted =
+            self.unmount(&point).and_then(|()| self.mount(&device, &point, &file_system, &options, true));
+        // What is still mounted where unmounting failed is opened again too.
+        let opened = open.reopen().map_err(failed("open directories again on"));
+        mounted.and(opened).map(|()| true)
     }
 
     /// As [`HeldDevices::mount`], with exactly these options: a mount of the user's own that was unmounted
@@ -173,13 +214,13 @@ impl HeldDevices {
         options: &[String],
     ) -> Result<(), HostError> {
         self.used(device, |_| mount::mount_again(device, point, file_system, options))?;
-        self.remember_mount(point);
+        self.remember_mount(point, None);
         Ok(())
     }
 
-    fn remember_mount(&self, point: &Path) {
+    fn remember_mount(&self, point: &Path, again: Option<Again>) {
         if let Some(entry) = mount::top(point) {
-            let mounted = Mounted { point: entry.point, device_number: entry.device_number };
+            let mounted = Mounted { point: entry.point, device_number: entry.device_number, again };
             self.mounts().push(mounted);
         }
     }

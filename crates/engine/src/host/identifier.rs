@@ -30,13 +30,7 @@ fn read(magic: &Magic, head: &[u8]) -> Option<String> {
     let number = || Some(u32::from_le_bytes(*bytes.first_chunk()?));
     Some(match form {
         IdentifierForm::Uuid => in_groups(bytes.first_chunk()?),
-        IdentifierForm::Guid => {
-            let mut swapped = *bytes.first_chunk::<16>()?;
-            swapped[..4].reverse();
-            swapped[4..6].reverse();
-            swapped[6..8].reverse();
-            in_groups(&swapped)
-        }
+        IdentifierForm::Guid => guid(bytes.first_chunk()?),
         IdentifierForm::Text => plain(bytes.get(..40)?)?,
         IdentifierForm::Serial => format!("{:04X}-{:04X}", number()? >> 16, number()? & 0xffff),
         IdentifierForm::Long => format!("{:016X}", u64::from_le_bytes(*bytes.first_chunk()?)),
@@ -49,6 +43,16 @@ fn plain(bytes: &[u8]) -> Option<String> {
     let text = bytes.split(|&byte| byte == 0).next()?;
     let right = text.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
     (right && !text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+/// A GUID as UEFI stores it, its first three groups with their bytes swapped.
+#[must_use]
+pub fn guid(bytes: &[u8; 16]) -> String {
+    let mut swapped = *bytes;
+    swapped[..4].reverse();
+    swapped[4..6].reverse();
+    swapped[6..8].reverse();
+    in_groups(&swapped)
 }
 
 fn in_groups(bytes: &[u8; 16]) -> String {

@@ -1,43 +1,106 @@
 //! Loop devices over files.
+//!
+//! A file that is made here has all of its blocks before it is attached. The host's file system would else
+//! look for room whenever a load writes somewhere for the first time, and that would be timed with the load.
+//! `fallocate` does it where the host's file system has it; elsewhere zeros are written. What `fallocate` has
+//! set aside is marked as unwritten: the first write of a block still changes that mark, in the host's
+//! metadata.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fsage_model::protocol::BackingFile;
 use fsage_sys::loopdev::{self, AttachOptions};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
 
 use super::HostError;
 
 /// How long a detached device may be kept by someone who inspects it (udev does).
 const DETACH_WAIT: Duration = Duration::from_secs(5);
 
+/// Zeros that are written at once where `fallocate` cannot.
+const PIECE: usize = 1 << 20;
+
 /// Links are not followed: a volume's file is made by us.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
-/// Attaches `file`, made sparse with `size_bytes` when that is given, and gives the device and a descriptor
-/// that keeps it the one it is.
+/// A pipe is not waited for.
+const NO_WAITING: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
+/// Attaches `file`, made with `size_bytes` and all of its blocks when that is given, and gives the device and
+/// a descriptor that keeps it the one it is.
 ///
 /// # Errors
-/// The file cannot be made, or the kernel refuses (no direct I/O there, for one).
+/// The file cannot be made or has no room ([`HostError::NoRoom`]), or the kernel refuses (no direct I/O
+/// there, for one).
 pub fn attach_held(
     file: &Path,
     size_bytes: Option<u64>,
     sector_bytes: u32,
     direct_io: bool,
 ) -> Result<(PathBuf, OwnedFd), HostError> {
-    if let Some(size) = size_bytes {
-        let mut options = OpenOptions::new();
-        // It will hold what files hold that only their owners may read.
-        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
-        let made = options.open(file).map_err(HostError::file("make", file))?;
-        made.set_len(size).map_err(HostError::file("set the size of", file))?;
+    if let Some(size_bytes) = size_bytes {
+        make(file, size_bytes)?;
     }
     let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io };
     loopdev::attach_held(&options)
         .map_err(HostError::kernel(format!("attach {} as a loop device", file.display())))
+}
+
+/// Makes the file of a volume.
+fn make(file: &Path, size_bytes: u64) -> Result<(), HostError> {
+    let mut options = OpenOptions::new();
+    // It will hold what files hold that only their owners may read.
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
+    let made = options.open(file).map_err(HostError::file("make", file))?;
+    made.set_len(size_bytes).map_err(HostError::file("set the size of", file))?;
+    allocate(&made, size_bytes).map_err(HostError::no_room(file, size_bytes))
+}
+
+/// Gives a volume's file back what blocks it lost to discards. Where the host cannot allocate it cannot make
+/// holes either, and nothing is to be done.
+///
+/// # Errors
+/// The file is not there or has no room ([`HostError::NoRoom`]).
+pub fn allocate_again(file: &Path) -> Result<(), HostError> {
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).custom_flags(NO_FOLLOW | NO_WAITING).open(file);
+    let opened = opened.map_err(HostError::file("open", file))?;
+    let found = opened.metadata().map_err(HostError::file("stat", file))?;
+    if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
+        let what = "a volume of fsage's is a file of the user's own".to_owned();
+        return Err(HostError::Replaced { device: file.to_owned(), what });
+    }
+    let size_bytes = found.len();
+    match retry_on_intr(|| fallocate(&opened, FallocateFlags::empty(), 0, size_bytes)) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(HostError::no_room(file, size_bytes)(errno.into())),
+    }
+}
+
+/// Gives the file all of its blocks.
+fn allocate(file: &File, size_bytes: u64) -> io::Result<()> {
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size_bytes)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, size_bytes),
+        other => Ok(other?),
+    }
+}
+
+/// Writes zeros over the whole file.
+fn write_zeros(file: &File, size_bytes: u64) -> io::Result<()> {
+    let zeros = vec![0; PIECE];
+    let mut offset = 0;
+    while offset < size_bytes {
+        let length = usize::try_from(size_bytes - offset).unwrap_or(PIECE).min(PIECE);
+        file.write_all_at(&zeros[..length], offset)?;
+        offset += length as u64;
+    }
+    file.sync_all()
 }
 
 /// Attaches `file`, which may be a block device, so that the device refuses every write; with direct I/O
@@ -47,7 +110,7 @@ pub fn attach_held(
 /// The kernel refuses.
 pub fn attach_read_only(file: &Path, sector_bytes: u32) -> Result<(PathBuf, OwnedFd), HostError> {
     let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io: true };
-    let refused = rustix::io::Errno::INVAL.raw_os_error();
+    let refused = Errno::INVAL.raw_os_error();
     match loopdev::attach_read_only(&options) {
         Err(error) if error.errno() == refused => {
             loopdev::attach_read_only(&AttachOptions { direct_io: false, ..options })
@@ -126,4 +189,64 @@ fn wait(file: &Path, mut detach: impl FnMut() -> fsage_sys::Result<usize>) -> Re
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that the host keeps for the file.
+    fn held(file: &File) -> u64 {
+        file.metadata().unwrap().blocks() * 512
+    }
+
+    #[test]
+    fn a_volumes_file_has_all_of_its_blocks() {
+        const SIZE: u64 = (5 << 20) + 4096;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("volume");
+        make(&path, SIZE).unwrap();
+        let made = File::open(&path).unwrap();
+        assert_eq!(made.metadata().unwrap().len(), SIZE);
+        assert!(held(&made) >= SIZE, "{} of {SIZE}", held(&made));
+        // Also after a discard, and what it holds stays.
+        let written = OpenOptions::new().write(true).open(&path).unwrap();
+        written.write_all_at(b"kept", 0).unwrap();
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&written, hole, 1 << 20, 2 << 20).unwrap();
+        assert!(held(&made) < SIZE, "{} of {SIZE}", held(&made));
+        allocate_again(&path).unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        assert!(allocate_again(&pipe).is_err());
+        assert!(held(&made) >= SIZE, "{} of {SIZE}", held(&made));
+        let mut start = [0; 4];
+        made.read_exact_at(&mut start, 0).unwrap();
+        assert_eq!(&start, b"kept");
+    }
+
+    #[test]
+    fn zeros_are_written_where_the_host_cannot_allocate() {
+        const SIZE: u64 = 2 * (PIECE as u64) + 4096;
+        let mut file = tempfile::tempfile().unwrap();
+        file.set_len(SIZE).unwrap();
+        write_zeros(&file, SIZE).unwrap();
+        assert!(held(&file) >= SIZE, "{} of {SIZE}", held(&file));
+        let mut found = Vec::new();
+        io::Read::read_to_end(&mut file, &mut found).unwrap();
+        assert!(found.len() as u64 == SIZE && found.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn no_room_is_a_missing_prerequisite_and_says_how_much() {
+        let full = io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error());
+        let error = HostError::no_room(Path::new("/store/t.volume"), 5 << 30)(full);
+        assert_eq!(error.kind(), fsage_model::protocol::FailureKind::Missing);
+        assert_eq!(error.to_string(), "cannot give /store/t.volume all of its 5GiB");
+        assert!(error.hint().contains("volume.size"), "{}", error.hint());
+        // What is no lack of room is not called one.
+        let broken = io::Error::from_raw_os_error(Errno::IO.raw_os_error());
+        let error = HostError::no_room(Path::new("/store/t.volume"), 5 << 30)(broken);
+        assert_eq!(error.kind(), fsage_model::protocol::FailureKind::Failed);
+    }
 }

@@ -9,15 +9,18 @@ pub mod disk;
 mod error;
 pub mod facts;
 pub mod file;
+pub mod gpt;
 pub mod held;
 pub mod identifier;
 pub mod loopback;
 pub mod mount;
+mod partition;
 pub mod process;
 pub mod processor;
 pub mod program;
 pub mod setting;
 pub mod signature;
+pub mod split;
 pub mod tool;
 pub mod tracefs;
 

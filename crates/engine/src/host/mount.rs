@@ -102,6 +102,15 @@ pub fn top(path: &Path) -> Option<MountEntry> {
     table().into_iter().rfind(|entry| entry.point == path)
 }
 
+/// The mount that `path`, which must exist, lies in.
+#[must_use]
+pub fn holding(path: &Path) -> Option<MountEntry> {
+    let path = path.canonicalize().ok()?;
+    // Of several mounts at the same point the last covers the others, and the last maximum is taken.
+    let holders = table().into_iter().filter(|entry| path.starts_with(&entry.point));
+    holders.max_by_key(|entry| entry.point.components().count())
+}
+
 /// The path as mountinfo has it. Only the folder is resolved, not the last part: asking a mounted file
 /// system about itself fails when its device is gone.
 fn resolved(path: &Path) -> PathBuf {

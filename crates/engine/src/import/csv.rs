@@ -3,7 +3,7 @@
 //! Columns as [`HEADING`] names them; a field with a comma or a quotation mark is in quotation marks, which
 //! are doubled inside. `docs/traces.md` says which operation uses which column.
 
-use crate::csv::HEADING;
+use crate::csv::{HEADING, OLD_HEADING};
 
 use super::map::{Mapper, OpenFlags, Reason, Target};
 
@@ -22,7 +22,7 @@ pub struct Csv {
 
 /// One line's fields.
 struct Row<'a> {
-    operation: &'a str,
+    kind: &'a str,
     path: &'a [u8],
     offset: Option<u64>,
     length: Option<u64>,
@@ -35,7 +35,7 @@ impl Csv {
         if !self.begun {
             self.begun = true;
             let heading = line.trim_start_matches('\u{feff}');
-            return if heading == HEADING {
+            return if [HEADING, OLD_HEADING].contains(&heading) {
                 Ok(())
             } else {
                 Err(format!("the first line is not `{HEADING}`"))
@@ -45,12 +45,12 @@ impl Csv {
             return Ok(());
         }
         split(line, &mut self.fields)?;
-        let [time, operation, path, offset, length, target] = &self.fields[..] else {
+        let [time, kind, path, offset, length, target] = &self.fields[..] else {
             return Err(format!("{} fields instead of {COLUMNS}", self.fields.len()));
         };
         let start_ns = nanoseconds(time)?;
         let row = Row {
-            operation,
+            kind,
             path: &absolute(path),
             offset: number(offset, "offset")?,
             length: number(length, "length")?,
@@ -71,22 +71,22 @@ impl Csv {
 
 impl Row<'_> {
     fn offset(&self) -> Result<u64, String> {
-        self.offset.ok_or_else(|| format!("{} needs an offset", self.operation))
+        self.offset.ok_or_else(|| format!("{} needs an offset", self.kind))
     }
 
     fn length(&self) -> Result<u64, String> {
-        self.length.ok_or_else(|| format!("{} needs a length", self.operation))
+        self.length.ok_or_else(|| format!("{} needs a length", self.kind))
     }
 
     fn apply(&self, mapper: &mut Mapper<'_>) -> Result<(), String> {
         let target = absolute_bytes(self.target);
-        let needs_target = matches!(self.operation, "rename" | "link" | "symlink");
+        let needs_target = matches!(self.kind, "rename" | "link" | "symlink");
         if needs_target == self.target.is_empty() {
             let what = if needs_target { "needs a" } else { "has no" };
-            return Err(format!("{} {what} target", self.operation));
+            return Err(format!("{} {what} target", self.kind));
         }
         let path = self.path;
-        match self.operation {
+        match self.kind {
             "create" => {
                 let length = self.length.unwrap_or(0);
                 mapper.try_do(|mapper| mapper.create(path, length));
@@ -104,7 +104,7 @@ impl Row<'_> {
 
     fn apply_to_file(&self, mapper: &mut Mapper<'_>) -> Result<(), String> {
         type Act = Box<dyn FnOnce(&mut Mapper<'_>, u32) -> Result<(), Reason>>;
-        let act: Act = match self.operation {
+        let act: Act = match self.kind {
             "read" if self.offset.is_none() && self.length.is_none() => {
                 Box::new(|mapper, file| mapper.read_whole(file))
             }

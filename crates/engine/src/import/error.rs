@@ -49,8 +49,8 @@ impl ImportError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::CutOff { .. } => "with --allow-truncated it is left out".to_owned(),
-            Self::Malformed { .. } => "docs/traces.md says how each program is to be called".to_owned(),
+            Self::CutOff { .. } => "--allow-truncated ignores a truncated last line".to_owned(),
+            Self::Malformed { .. } => "docs/traces.md says how to run each program".to_owned(),
             Self::Read { .. } | Self::Write { .. } => String::new(),
         }
     }

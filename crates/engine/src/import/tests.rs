@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::csv::HEADING;
+use crate::csv::{HEADING, OLD_HEADING};
 use fsage_model::operation::{Operation, OperationKind as K};
 use proptest::prelude::*;
 
@@ -51,6 +51,18 @@ fn strace(lines: &str) -> (ImportReport, Vec<Record>) {
 fn shapes(rows: &[Record]) -> Vec<(K, u64, u64, u64)> {
     let shape = |o: &Operation| (o.kind(), o.columns().offset, o.length(), o.size);
     rows.iter().map(|row| shape(&row.operation)).collect()
+}
+
+#[test]
+fn csv_of_older_versions_is_read_as_well() {
+    let lines = "0,create,/a,,5000,\n1,read,/a,0,4096,\n";
+    let of = |heading: &str| {
+        let text = format!("{heading}\n{lines}");
+        let (report, rows) = imported(Program::Csv, &text, &ImportOptions::default()).unwrap();
+        (report.operations, shapes(&rows))
+    };
+    assert_eq!(of(OLD_HEADING), of(HEADING));
+    assert_ne!(OLD_HEADING, HEADING);
 }
 
 #[test]
@@ -193,13 +205,13 @@ fn only_what_lies_below_is_taken() {
 #[test]
 fn what_is_malformed_is_refused_by_its_line() {
     let cases: &[(Program, &str, u64, &str)] = &[
-        (Program::Csv, "", 1, "time_s,operation"),
+        (Program::Csv, "", 1, "time_s,kind"),
         (Program::Csv, "time,op\n", 1, "the first line is not"),
-        (Program::Csv, "time_s,operation,path,offset,length,target\n0,read,/a\n", 2, "3 fields"),
-        (Program::Csv, "time_s,operation,path,offset,length,target\n0,eat,/a,,,\n", 2, "`eat`"),
-        (Program::Csv, "time_s,operation,path,offset,length,target\n0,read,/a,x,1,\n", 2, "offset `x`"),
-        (Program::Csv, "time_s,operation,path,offset,length,target\n0,rename,/a,,,\n", 2, "needs a target"),
-        (Program::Csv, "time_s,operation,path,offset,length,target\nnow,read,/a,,,\n", 2, "`now`"),
+        (Program::Csv, "time_s,kind,path,offset,length,target\n0,read,/a\n", 2, "3 fields"),
+        (Program::Csv, "time_s,kind,path,offset,length,target\n0,eat,/a,,,\n", 2, "`eat`"),
+        (Program::Csv, "time_s,kind,path,offset,length,target\n0,read,/a,x,1,\n", 2, "offset `x`"),
+        (Program::Csv, "time_s,kind,path,offset,length,target\n0,rename,/a,,,\n", 2, "needs a target"),
+        (Program::Csv, "time_s,kind,path,offset,length,target\nnow,read,/a,,,\n", 2, "`now`"),
         (Program::Fio, "", 1, "heading"),
         (Program::Fio, "fio version 4 iolog\n", 1, "the first line is not"),
         (Program::Fio, "fio version 2 iolog\n/f add\n/f eat 0 1\n", 3, "`eat`"),
@@ -385,7 +397,7 @@ proptest! {
             let heading = match program {
                 Program::Strace => "",
                 Program::Fio => "fio version 2 iolog\n",
-                Program::Csv => "time_s,operation,path,offset,length,target\n",
+                Program::Csv => "time_s,kind,path,offset,length,target\n",
             };
             // A panic would fail the test; what comes of it is told as a line.
             if let Err(error) = imported(program, &format!("{heading}{text}"), &ImportOptions::default()) {

@@ -29,6 +29,14 @@ pub enum LoadError {
         /// The thread's directory.
         path: PathBuf,
     },
+    /// What is to be continued with is not there, or is not a load's.
+    #[error("{} {what}", path.display())]
+    Left {
+        /// What was found.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// Something else has the name of a thread's directory.
     #[error("{} is there already and is no directory but a file or a symbolic link", path.display())]
     Taken {
@@ -134,6 +142,10 @@ impl LoadError {
                 format!("remove it (rm -r {}) or name another directory", path.display())
             }
             Self::Workload { hint, .. } => hint.clone(),
+            Self::Left { .. } => {
+                "continue a load that made no links, with as many threads, on a tree that nothing else changed"
+                    .to_owned()
+            }
             Self::DeviceFailed { .. } => "check dmesg: the device may be gone or full underneath".to_owned(),
             Self::Futile { .. } => {
                 "the file system may lack what the workload's operations need; change its weights".to_owned()
@@ -151,9 +163,11 @@ impl LoadError {
     #[must_use]
     pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Spec { .. } | Self::Workload { .. } | Self::Leftover { .. } | Self::Taken { .. } => {
-                FailureKind::Usage
-            }
+            Self::Spec { .. }
+            | Self::Workload { .. }
+            | Self::Leftover { .. }
+            | Self::Left { .. }
+            | Self::Taken { .. } => FailureKind::Usage,
             Self::Panicked => FailureKind::Internal,
             Self::Disk(error) => error.kind(),
             Self::Location(error) => error.kind(),

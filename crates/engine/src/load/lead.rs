@@ -152,7 +152,7 @@ impl<'a> Lead<'a> {
             meter: Meter::under(&test_directory.held()),
             disk: None,
             age: spec.stop.age.clone().map(AgeWatch::new),
-            spacing: Spacing::new(spec.probe_every, spec.probe_share, shared.by_operations),
+            spacing: Spacing::new(spec.probe_every, spec.probe_share, shared.model_time),
             like,
             probes: 0,
             probe_ns: 0,

@@ -18,6 +18,7 @@ use fsage_sys::clock::raw_ns;
 use super::fullness::{Fullness, usage};
 use super::halt::Halt;
 use super::lead::{Lead, Lines};
+use super::left;
 use super::message::Message;
 use super::setup::{self, TestDirectory};
 use super::source::Source;
@@ -26,7 +27,7 @@ use super::tick::Evolution;
 use super::worker::{Limits, Shared, State, Worker, share_of};
 use super::{Control, LoadError, LoadSink};
 use crate::disk::Clock;
-use crate::executor::{Executor, ExecutorOptions};
+use crate::executor::{Executor, ExecutorOptions, WriteBack};
 use crate::filesystem;
 use crate::trace::{Batches, Feed, Preamble};
 use crate::tree::Directory;
@@ -55,6 +56,7 @@ pub fn run_in(
 ) -> Result<LoadResult, LoadError> {
     setup::check(spec)?;
     let test_directory = TestDirectory::open(location)?;
+    let test_directory = if spec.continues { test_directory.resumed() } else { test_directory };
     let volume = test_directory.usage()?;
     // What follows from a profile is settled once, for the threads and for anyone who reads the trace.
     let spec = &derived_load(spec, volume.total_bytes);
@@ -62,8 +64,12 @@ pub fn run_in(
     let mut sources = Vec::new();
     let mut initial = Vec::new();
     for thread in 0..spec.threads {
-        let source = resolve(&spec.workload, thread, spec.threads, spec.seed, &context)
+        let mut source = resolve(&spec.workload, thread, spec.threads, spec.seed, &context)
             .map_err(|error| LoadError::Workload { what: error.to_string(), hint: error.hint() })?;
+        if spec.continues {
+            let left = left::read_tree(&test_directory, thread)?;
+            source.adopt(&left).map_err(|what| LoadError::Workload { what, hint: String::new() })?;
+        }
         initial.push(source.initial_directories());
         sources.push(source);
     }
@@ -93,8 +99,8 @@ pub(crate) fn run_sources<S: Source>(
     let facts =
         filesystem::facts(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     setup::check_write_mode(test_directory, spec.write_mode)?;
-    let executors = make_executors(spec, test_directory, initial, facts, threads)?;
-    test_directory.sync()?;
+    let clock = Clock::under(&test_directory.held())?;
+    let executors = make_executors(spec, test_directory, initial, facts, &clock)?;
     let volume = usage(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     let shared = Shared {
         control,
@@ -103,7 +109,8 @@ pub(crate) fn run_sources<S: Source>(
         progress: (0..threads).map(|_| Progress::default()).collect(),
         start_raw_ns: AtomicU64::new(raw_ns()),
         grow_share: AtomicU64::new(0),
-        by_operations: Clock::under(&test_directory.held())?.is_model(),
+        model_time: clock.is_model(),
+        by_operations: clock.is_model() && spec.deterministic,
     };
     std::thread::scope(|scope| {
         let (messages, inbox) = bounded(8 * threads + 8);
@@ -164,13 +171,15 @@ fn limits(spec: &LoadSpec, thread: usize, threads: usize) -> Limits {
     }
 }
 
+/// Executors of the threads, with the directories they begin with on the volume.
 fn make_executors(
     spec: &LoadSpec,
     test_directory: &TestDirectory,
     initial: &[Vec<Directory>],
     facts: &FileSystemFacts,
-    threads: usize,
+    clock: &Clock,
 ) -> Result<Vec<Executor>, LoadError> {
+    let threads = initial.len();
     if !test_directory.is_resumed() {
         test_directory.make_tops(threads)?;
     }
@@ -178,10 +187,10 @@ fn make_executors(
         write_mode: spec.write_mode,
         in_place: !facts.copy_on_write,
         open_directories: setup::descriptors() / threads,
+        write_back: WriteBack::under(&test_directory.held(), clock, spec.deterministic),
     };
-    let clock = Clock::under(&test_directory.held())?;
     let error = |errno| test_directory.error("mkdir", errno);
-    (0_u32..)
+    let executors = (0_u32..)
         .zip(initial)
         .map(|(thread, directories)| {
             let mut executor =
@@ -196,7 +205,9 @@ fn make_executors(
             }
             Ok(executor)
         })
-        .collect()
+        .collect::<Result<_, LoadError>>()?;
+    test_directory.sync()?;
+    Ok(executors)
 }
 
 #[cfg(test)]
@@ -263,6 +274,8 @@ mod tests {
             probe_layout: false,
             trim: false,
             trace: false,
+            deterministic: false,
+            continues: false,
         }
     }
 

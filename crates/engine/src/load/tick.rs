@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fsage_model::load::{LatencySummary, Tick};
+use fsage_model::load::{LatencySummary, Tick, tick_operations};
 use fsage_model::operation::OperationKind;
 
 use crate::latency::{LatencySet, summarise_sorted};
@@ -37,8 +37,6 @@ impl Sample {
     }
 }
 
-const TICKS: u64 = 2000;
-const SHORTEST: u64 = 500;
 const FIRST_TICKS: u64 = 500;
 const FURTHER_TICKS: u64 = 250;
 
@@ -71,7 +69,7 @@ pub struct Evolution {
 impl Evolution {
     /// An evolution of a load that ends after `operations`, if that is known.
     pub fn new(operations: Option<u64>) -> Self {
-        let length = operations.map_or(SHORTEST, |operations| operations.div_ceil(TICKS).max(SHORTEST));
+        let length = tick_operations(operations);
         Self {
             samples: Vec::with_capacity(usize::try_from(length).unwrap_or(KEPT).min(KEPT)),
             fresh: 0,

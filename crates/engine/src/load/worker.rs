@@ -37,8 +37,9 @@ pub struct Shared<'a> {
     pub start_raw_ns: AtomicU64,
     /// [`Feedback::grow_share`] as bits; changes only between commands.
     pub grow_share: AtomicU64,
-    /// What is written is written back after so many operations, and not when time has passed: on a virtual
-    /// disk in model time.
+    /// The volume is a virtual disk in model time.
+    pub model_time: bool,
+    /// And what is written is written back after so many operations, and not when time has passed.
     pub by_operations: bool,
 }
 

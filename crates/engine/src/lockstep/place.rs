@@ -1,19 +1,19 @@
 //! The volumes: who works on them, and how followers get their work.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use fsage_model::load::WriteMode;
-use fsage_model::lockstep::PartCost;
+use fsage_model::lockstep::{LockstepSpec, PartCost, RunHistory, SeenUsage};
 use fsage_model::operation::{Operation, Outcome};
 use fsage_sys::clock::thread_cpu;
 use fsage_sys::errno::is_out_of_space;
 
-use super::{BATCH, Divergence, LockstepError, bytes_deleted};
+use super::{BATCH, Divergence, LockstepError, TURN, bytes_deleted};
 use crate::device::Device;
 use crate::disk::Clock;
-use crate::executor::{Executor, ExecutorOptions};
+use crate::executor::{Executor, ExecutorOptions, WriteBack};
 use crate::filesystem;
 use crate::load::{Fullness, LoadError, TestDirectory, Usage, bytes_moved, descriptors};
 use crate::tree::Directory;
@@ -41,6 +41,10 @@ pub(super) struct VolumeWork {
     /// When the part began.
     began: Moment,
     cost: PartCost,
+    /// Turns end with the device at rest.
+    drains: bool,
+    /// In the part the device did not come to rest after a turn.
+    still_busy: bool,
 }
 
 /// A part that is over.
@@ -49,6 +53,14 @@ pub(super) struct Ended {
     pub(super) cost: PartCost,
     pub(super) usage: Usage,
     pub(super) model_time: bool,
+    pub(super) still_busy: bool,
+}
+
+impl Ended {
+    /// A part that cost nothing, after which the volume was used so much.
+    pub(super) fn of(usage: Usage) -> Self {
+        Self { cost: PartCost::default(), usage, model_time: false, still_busy: false }
+    }
 }
 
 /// A moment of a part, by the volume's clock and by the CPU time of the thread that works on it, which stands
@@ -64,24 +76,25 @@ impl VolumeWork {
     /// Opens what is below `test_directory`, where `known` directories are already.
     pub(super) fn open(
         test_directory: &TestDirectory,
-        write_mode: WriteMode,
+        spec: &LockstepSpec,
         known: impl IntoIterator<Item = Directory>,
     ) -> Result<Self, LoadError> {
         let facts =
             filesystem::facts(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
+        let clock = Clock::under(&test_directory.held())?;
         let options = ExecutorOptions {
-            write_mode,
+            write_mode: spec.write_mode,
             in_place: !facts.copy_on_write,
             open_directories: descriptors() / VOLUMES,
+            write_back: WriteBack::under(&test_directory.held(), &clock, spec.deterministic),
         };
-        let clock = Clock::under(&test_directory.held())?;
         let mut executor = Executor::open(test_directory.fd(), 0, options, clock.clone())
             .map_err(|errno| test_directory.error("open", errno))?;
         known.into_iter().for_each(|directory| executor.know_directory(directory));
         let device = Device::under(&test_directory.held());
         let device_start = device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
         let (began, cost) = (Moment::default(), PartCost::default());
-        Ok(Self { executor, clock, device, device_start, began, cost })
+        Ok(Self { executor, clock, device, device_start, began, cost, drains: false, still_busy: false })
     }
 
     /// Makes directories, parents first.
@@ -96,6 +109,12 @@ impl VolumeWork {
             .map_err(|errno| test_directory.error("mkdir", errno))
     }
 
+    /// Whether its turns end with its device at rest.
+    #[cfg(test)]
+    pub(super) const fn drains(&self) -> bool {
+        self.drains
+    }
+
     /// Begins a part, in the thread that will work.
     fn begin(&mut self) {
         let cpu = thread_cpu();
@@ -104,11 +123,21 @@ impl VolumeWork {
 
     /// Writes everything out, which the part is charged for.
     fn sync(&mut self, test_directory: &TestDirectory) -> Result<(), LoadError> {
+        self.clock.count_cpu();
         let start_ns = self.clock.now_ns();
         self.executor.write_out();
-        test_directory.sync()?;
+        let synced = test_directory.sync();
         self.cost.elapsed_ns += self.clock.now_ns().saturating_sub(start_ns);
-        Ok(())
+        self.clock.hold_cpu();
+        synced
+    }
+
+    /// Ends a turn, with everything written out: waits until the device is at rest, on nobody's account, so
+    /// that nothing of this volume is in the next one's times.
+    fn drain(&mut self) {
+        if self.drains {
+            self.still_busy |= self.device.as_ref().is_some_and(|device| !device.settle());
+        }
     }
 
     fn execute(&mut self, operation: &Operation) -> Outcome {
@@ -137,13 +166,65 @@ impl VolumeWork {
         if self.clock.is_model() {
             self.cost.elapsed_ns = self.began.clock_ns.saturating_sub(began.clock_ns);
         }
+        self.drain();
         let written = self.device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
         self.cost.device_bytes_written = written.saturating_sub(self.device_start);
         self.device_start = written;
         let usage = test_directory.settled_usage()?;
         self.begin();
-        Ok(Ended { cost: std::mem::take(&mut self.cost), usage, model_time: self.clock.is_model() })
+        Ok(Ended {
+            cost: std::mem::take(&mut self.cost),
+            usage,
+            model_time: self.clock.is_model(),
+            still_busy: std::mem::take(&mut self.still_busy),
+        })
     }
+}
+
+/// Settles whether turns on these volumes end with their devices at rest: where they take turns, and have
+/// devices of their own. Disks in model time have clocks of their own.
+pub(super) fn drain_turns(works: &mut [VolumeWork]) {
+    let shared = |(index, work): (usize, &VolumeWork)| {
+        work.device.is_some() && works[..index].iter().any(|other| other.device == work.device)
+    };
+    let apart = works.len() > 1 && !works.iter().enumerate().any(shared);
+    for work in works {
+        work.drains = apart && !work.clock.is_model();
+    }
+}
+
+/// What the workload runs on: the leader's volume, or what is known of it.
+pub(super) trait Lead {
+    /// What the workload may know of the volume.
+    fn feedback(&self) -> Feedback;
+    /// Does an operation.
+    fn execute(&mut self, operation: &Operation) -> Result<Outcome, LockstepError>;
+    /// Takes in how many bytes the model's files have now.
+    fn took(&mut self, before: u64, now: u64);
+    /// Whether the fullness estimate is to be corrected.
+    fn is_due(&self) -> bool;
+    /// Corrects the estimate.
+    fn look(&mut self) -> Result<(), LockstepError>;
+    /// Ends a part.
+    fn end_part(&mut self) -> Result<Ended, LockstepError>;
+}
+
+/// What the workload may know of a volume that is estimated to be so full.
+pub(super) fn feedback(fullness: &Fullness) -> Feedback {
+    Feedback { used_share: fullness.used_share(), total_bytes: fullness.total_bytes(), grow_share: 0.0 }
+}
+
+/// An estimate at the beginning of a run, when the model's files have `live_bytes`.
+pub(super) fn estimate(usage: Usage, live_bytes: u64) -> Fullness {
+    let fullness = Fullness::new(usage);
+    fullness.add(live_bytes.cast_signed());
+    fullness.correct(usage);
+    fullness
+}
+
+/// As a history keeps it.
+pub(super) const fn seen(usage: Usage) -> SeenUsage {
+    SeenUsage(usage.used_bytes, usage.total_bytes)
 }
 
 /// The volume that the workload runs on.
@@ -154,6 +235,9 @@ pub(super) struct Leader<'a> {
     fullness: Fullness,
     since_look: u64,
     failures: u32,
+    /// Operations of this run.
+    operations: u64,
+    history: RunHistory,
 }
 
 impl<'a> Leader<'a> {
@@ -164,23 +248,29 @@ impl<'a> Leader<'a> {
         live_bytes: u64,
     ) -> Result<Self, LoadError> {
         let usage = test_directory.settled_usage()?;
-        let fullness = Fullness::new(usage);
-        fullness.add(live_bytes.cast_signed());
-        fullness.correct(usage);
+        let fullness = estimate(usage, live_bytes);
         work.begin();
-        Ok(Self { work, test_directory, fullness, since_look: 0, failures: 0 })
+        let history = RunHistory { begun: seen(usage), ..RunHistory::default() };
+        Ok(Self { work, test_directory, fullness, since_look: 0, failures: 0, operations: 0, history })
     }
 
-    pub(super) fn feedback(&self) -> Feedback {
-        Feedback {
-            used_share: self.fullness.used_share(),
-            total_bytes: self.fullness.total_bytes(),
-            grow_share: 0.0,
-        }
+    /// What the workload learnt, in a run that went on to round `until`.
+    pub(super) fn history(self, until: u64) -> RunHistory {
+        RunHistory { until, ..self.history }
+    }
+}
+
+impl Lead for Leader<'_> {
+    fn feedback(&self) -> Feedback {
+        feedback(&self.fullness)
     }
 
-    pub(super) fn execute(&mut self, operation: &Operation) -> Result<Outcome, LoadError> {
+    fn execute(&mut self, operation: &Operation) -> Result<Outcome, LockstepError> {
         let outcome = self.work.execute(operation);
+        self.operations += 1;
+        if outcome.errno != 0 {
+            self.history.failures.push((self.operations, outcome.errno));
+        }
         self.since_look += bytes_moved(operation).0;
         match outcome.errno {
             0 => self.failures = 0,
@@ -189,34 +279,35 @@ impl<'a> Leader<'a> {
                 self.failures += 1;
                 if self.failures >= FAILURES {
                     let path = self.test_directory.path().to_owned();
-                    return Err(LoadError::DeviceFailed { path, errno, consecutive: FAILURES });
+                    return Err(LoadError::DeviceFailed { path, errno, consecutive: FAILURES }.into());
                 }
             }
         }
         Ok(outcome)
     }
 
-    /// Takes in how many bytes the model's files have now.
-    pub(super) fn took(&self, before: u64, now: u64) {
+    fn took(&mut self, before: u64, now: u64) {
         self.fullness.add(now.cast_signed() - before.cast_signed());
     }
 
-    /// Whether the fullness estimate is to be corrected.
-    pub(super) fn is_due(&self) -> bool {
+    fn is_due(&self) -> bool {
         self.since_look >= self.fullness.due_bytes()
     }
 
     /// Writes everything out, on the part's account, and corrects the estimate.
-    pub(super) fn look(&mut self) -> Result<(), LoadError> {
+    fn look(&mut self) -> Result<(), LockstepError> {
         self.work.sync(self.test_directory)?;
+        self.work.drain();
         self.since_look = 0;
-        self.fullness.correct(self.test_directory.settled_usage()?);
+        let usage = self.test_directory.settled_usage()?;
+        self.history.looks.push((self.operations, seen(usage)));
+        self.fullness.correct(usage);
         Ok(())
     }
 
-    /// Ends the part.
-    pub(super) fn end_part(&mut self) -> Result<Ended, LoadError> {
+    fn end_part(&mut self) -> Result<Ended, LockstepError> {
         let ended = self.work.end_part(self.test_directory)?;
+        self.history.parts.push(seen(ended.usage));
         self.fullness.correct(ended.usage);
         self.since_look = 0;
         Ok(ended)
@@ -232,7 +323,7 @@ pub(super) struct Follower<'a> {
 }
 
 enum Order {
-    Do(Vec<Operation>),
+    Do(Arc<[Operation]>),
     Sync,
     EndPart,
 }
@@ -253,6 +344,7 @@ impl<'a> Follower<'a> {
             }
             Order::Sync => {
                 self.work.sync(self.test_directory)?;
+                self.work.drain();
                 Ok(None)
             }
             Order::EndPart => Ok(Some(self.work.end_part(self.test_directory)?)),
@@ -286,7 +378,7 @@ struct Line<'scope> {
 pub(super) struct Post<'scope> {
     lines: Vec<Line<'scope>>,
     batch: Vec<Operation>,
-    /// Followers and leader take turns: the host's clock would see them all.
+    /// Followers and leader take turns: the host's clock would see them all. A turn ends with a sync.
     by_turns: bool,
 }
 
@@ -328,16 +420,35 @@ impl<'scope> Post<'scope> {
             return Ok(());
         }
         self.batch.push(*operation);
-        if self.batch.len() < BATCH { Ok(()) } else { self.hand_over() }
+        // By turns they get what they are to do when the leader's turn is over.
+        if self.by_turns || self.batch.len() < BATCH { Ok(()) } else { self.hand_over() }
+    }
+
+    /// Whether the leader's turn has to end: the followers' work must not grow for ever.
+    pub(super) fn ends_turn(&self) -> bool {
+        self.by_turns && self.batch.len() >= TURN
     }
 
     fn hand_over(&mut self) -> Result<(), LockstepError> {
-        if self.batch.is_empty() {
-            return Ok(());
-        }
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        let batch = self.take_batch();
         for line in &mut self.lines {
-            line.order(Order::Do(batch.clone()))?;
+            line.order(Order::Do(Arc::clone(&batch)))?;
+        }
+        Ok(())
+    }
+
+    fn take_batch(&mut self) -> Arc<[Operation]> {
+        self.batch.drain(..).collect()
+    }
+
+    /// Gives every follower what is left to do, and this order after it; by turns one after the other.
+    fn finish(&mut self, order: impl Fn() -> Order) -> Result<(), LockstepError> {
+        let batch = self.take_batch();
+        for line in &mut self.lines {
+            if !batch.is_empty() {
+                line.order(Order::Do(Arc::clone(&batch)))?;
+            }
+            line.order(order())?;
             if self.by_turns {
                 line.settle()?;
             }
@@ -347,25 +458,12 @@ impl<'scope> Post<'scope> {
 
     /// Has followers write out what the leader wrote out.
     pub(super) fn sync(&mut self) -> Result<(), LockstepError> {
-        self.hand_over()?;
-        for line in &mut self.lines {
-            line.order(Order::Sync)?;
-            if self.by_turns {
-                line.settle()?;
-            }
-        }
-        Ok(())
+        self.finish(|| Order::Sync)
     }
 
     /// Ends the part on every follower, and waits for them.
     pub(super) fn end_part(&mut self) -> Result<Vec<Ended>, LockstepError> {
-        self.hand_over()?;
-        for line in &mut self.lines {
-            line.order(Order::EndPart)?;
-            if self.by_turns {
-                line.settle()?;
-            }
-        }
+        self.finish(|| Order::EndPart)?;
         let mut ended = Vec::new();
         for line in &mut self.lines {
             line.settle()?;

@@ -48,7 +48,12 @@ impl Measure for AppendSpec {
                 what: "there are no files",
             });
         }
-        let wanted = part_of(old.files.len() as u64, self.file_share).clamp(1, self.max_files.max(1));
+        let by_share = part_of(old.files.len() as u64, self.file_share).clamp(1, self.max_files.max(1));
+        let wanted = self.files.unwrap_or(by_share);
+        if wanted == 0 {
+            let (value, limit) = (wanted.to_string(), "at least 1");
+            return Err(MeasureError::Range { measure: "append", key: "files", value, limit });
+        }
         let chosen = old.choose(usize::try_from(wanted).unwrap_or(usize::MAX), &mut context.random(3));
         let appends: Vec<Append<'_>> =
             chosen.into_iter().map(|file| prepare(file, self.size.0, context)).collect();

@@ -20,6 +20,7 @@ use crate::disk::{Clock, Meter};
 use super::requests::Tracer;
 use super::{MeasureError, listing::Unseen};
 use crate::host::cache;
+use crate::host::held::HeldDevices;
 use crate::load::{Control, LoadSink};
 use crate::location::Anchor;
 
@@ -51,6 +52,9 @@ pub(super) struct Context<'a> {
     pub seed: u64,
     pub warnings: Vec<Warning>,
     pub count: Count,
+    /// Name of the position in the disk's log where the clock is first started.
+    pub mark: Option<String>,
+    held: &'a HeldDevices,
     control: &'a Control,
     sink: &'a mut dyn LoadSink,
     tracer: Option<Tracer>,
@@ -68,8 +72,8 @@ impl<'a> Context<'a> {
     pub fn new(
         anchor: &'a Anchor,
         seed: u64,
-        control: &'a Control,
-        sink: &'a mut dyn LoadSink,
+        held: &'a HeldDevices,
+        (control, sink): (&'a Control, &'a mut dyn LoadSink),
         tracer: Option<Tracer>,
     ) -> Result<Self, MeasureError> {
         Ok(Self {
@@ -78,6 +82,8 @@ impl<'a> Context<'a> {
             seed,
             warnings: Vec::new(),
             count: Count::default(),
+            mark: None,
+            held,
             control,
             sink,
             tracer,
@@ -92,12 +98,14 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Makes what is measured next cold: writes the file system back and drops the page cache, dentries and
-    /// inodes of the host, pages of the file under a loop device too; a virtual disk comes to rest. Without
-    /// the right to, a warning says so.
+    /// Makes what is measured next cold: writes the file system back, and mounts it afresh where the agent may;
+    /// elsewhere drops the page cache, dentries and inodes of the host, pages of the file under a loop device
+    /// too. A virtual disk comes to rest. Without the right to, a warning says so. Nothing but directories may
+    /// be open on the file system.
     pub fn drop_caches(&mut self) -> Result<(), MeasureError> {
         self.sync()?;
-        if let Err(error) = cache::drop_caches() {
+        let afresh = self.held.mount_afresh(&self.anchor.held())?;
+        if !afresh && let Err(error) = cache::drop_caches() {
             let message = format!("caches could not be dropped, so part of this was not cold: {error}");
             self.warn(WarningKind::WarmCache, message);
         }
@@ -115,13 +123,18 @@ impl<'a> Context<'a> {
         if let Some(tracer) = &mut self.tracer {
             tracer.on();
         }
+        if let Some(mark) = self.mark.take() {
+            self.meter.mark(mark);
+        }
         self.meter.start();
+        self.clock.count_cpu();
         self.running = Some(self.moment());
     }
 
     /// Holds them.
     pub fn stop(&mut self) {
         let now = self.moment();
+        self.clock.hold_cpu();
         if let Some(then) = self.running.take() {
             self.wall_ns += now.wall_ns - then.wall_ns;
             self.elapsed_ns += now.clock_ns.saturating_sub(then.clock_ns);

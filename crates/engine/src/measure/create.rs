@@ -23,6 +23,9 @@ use crate::tree::write_file_name;
 /// Bytes of one write.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
+/// Bytes that may be asked for.
+const MOST_BYTES: u64 = 16 << 40;
+
 /// Identities of the files of measures begin here: loads put the number of their thread into the top 16 bits,
 /// which is far below.
 pub(super) const FIRST_FILE: u64 = 0xffff << 48;
@@ -70,6 +73,9 @@ fn plan(
         }
         return Ok((0..files).map(|_| sizes.draw(random)).collect());
     }
+    if let Some(bytes) = spec.bytes {
+        return exactly(bytes.0, sizes, random);
+    }
     let most = part_of(context.free_bytes()?, spec.free_share).min(spec.max_bytes.0);
     let (mut plan, mut total) = (Vec::new(), 0_u64);
     loop {
@@ -82,6 +88,22 @@ fn plan(
     }
     if plan.is_empty() {
         return Err(MeasureError::no_room("make a file in", context.directory));
+    }
+    Ok(plan)
+}
+
+/// Sizes that come to just so many bytes: the same work, whatever the seed.
+fn exactly(bytes: u64, sizes: &Sizes, random: &mut Random) -> Result<Vec<u64>, MeasureError> {
+    if bytes == 0 || bytes > MOST_BYTES {
+        let (value, limit) = (bytes.to_string(), "1 byte to 16TiB");
+        return Err(MeasureError::Range { measure: "create", key: "bytes", value, limit });
+    }
+    let (mut plan, mut left) = (Vec::new(), bytes);
+    while left > 0 {
+        // A file without bytes would never fill it.
+        let size = sizes.draw(random).clamp(1, left);
+        plan.push(size);
+        left -= size;
     }
     Ok(plan)
 }

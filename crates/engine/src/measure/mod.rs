@@ -21,6 +21,7 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
+use fsage_model::disk::DiskCpu;
 use fsage_model::location::Location;
 use fsage_model::measure::Effect;
 use fsage_model::measure::FioSpec;
@@ -32,9 +33,10 @@ use fsage_model::measure::disk_metrics;
 use fsage_model::measure::model_unit;
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::warning::Warning;
-use fsage_model::warning::{CPU_BOUND, WarningKind};
+use fsage_model::warning::{CPU_BESIDE, CPU_BOUND, WarningKind};
 use fsage_model::with_measure;
 
+use crate::host::held::HeldDevices;
 use crate::load::{Control, LoadSink};
 use crate::location::Reach as _;
 use context::Context;
@@ -55,6 +57,8 @@ pub struct Order {
     pub seed: u64,
     /// Name of the trace instance to make and remove (`fsage-…`); `None`: requests are not inspected.
     pub trace_instance: Option<String>,
+    /// Name of the position in the disk's log where the clock is first started.
+    pub mark: Option<String>,
 }
 
 /// How a measure is taken: its parameters are the data, this is what is done. One file each.
@@ -72,19 +76,25 @@ impl Measure for FioSpec {
     }
 }
 
-/// Measures.
+/// Measures; `held` mounts the file system afresh to make it cold, where it can.
 ///
 /// # Errors
 /// A parameter out of range, nothing there to measure, a failed system call, or a stop from outside. That
 /// requests cannot be traced is a warning.
-pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<MeasureResult, MeasureError> {
+pub fn run(
+    order: &Order,
+    held: &HeldDevices,
+    control: &Control,
+    sink: &mut dyn LoadSink,
+) -> Result<MeasureResult, MeasureError> {
     let directory = &order.directory;
     let reads = order.measure.effect() == Effect::Nothing;
     let anchor = if reads { directory.open() } else { directory.open_to_change() }?;
     // The mount table has paths without links.
     let path = anchor.held().canonicalize().map_err(MeasureError::io("find", anchor.path()))?;
     let (tracer, warning) = tracer(order, &path)?;
-    let mut context = Context::new(&anchor, order.seed, control, sink, tracer)?;
+    let mut context = Context::new(&anchor, order.seed, held, (control, sink), tracer)?;
+    context.mark.clone_from(&order.mark);
     context.warnings.extend(warning);
     let mut metrics = with_measure!(&order.measure, spec => spec.run(&mut context))?;
     let model = context.clock().is_model();
@@ -97,8 +107,10 @@ pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<
     metrics.extend(requests.iter().flat_map(RequestSummary::metrics).filter(of_medium));
     let disk = context.disk()?;
     metrics.extend(disk.iter().flat_map(disk_metrics));
-    if !model {
-        warn_of_cpu(&mut context);
+    match &disk {
+        Some(used) if used.cpu == DiskCpu::Serial => {}
+        Some(used) if model => warn_of_cpu_beside(&mut context, used.elapsed_ns),
+        _ => warn_of_cpu(&mut context),
     }
     let (elapsed_ns, cpu_ns, count) = (context.wall_ns(), context.cpu_ns(), context.count);
     Ok(MeasureResult {
@@ -108,6 +120,7 @@ pub fn run(order: &Order, control: &Control, sink: &mut dyn LoadSink) -> Result<
         bytes: count.bytes,
         files: count.files,
         operations: count.operations,
+        job: None,
         requests,
         disk,
         metrics,
@@ -125,6 +138,17 @@ fn tracer(order: &Order, directory: &Path) -> Result<(Option<Tracer>, Option<War
             let message = format!("block requests are not shown: {}", crate::host::chain(&error));
             Ok((None, Some(Warning { kind: WarningKind::NoRequests, message })))
         }
+    }
+}
+
+fn warn_of_cpu_beside(context: &mut Context<'_>, model_ns: u64) {
+    let beside = share(context.cpu_ns(), model_ns);
+    if beside >= CPU_BESIDE {
+        let message = format!(
+            "beside the model time the measuring thread was on the CPU for {:.0} % of as long, which is not in it",
+            beside * 100.0
+        );
+        context.warn(WarningKind::CpuBesideModel, message);
     }
 }
 
@@ -175,8 +199,8 @@ mod tests {
             std::fs::write(directory.path().join(name), name).unwrap();
         }
         let anchor = Location::from(directory.path()).open().unwrap();
-        let (control, mut sink) = (Control::new(), NoSink);
-        let mut context = Context::new(&anchor, 1, &control, &mut sink, None).unwrap();
+        let (control, mut sink, held) = (Control::new(), NoSink, HeldDevices::default());
+        let mut context = Context::new(&anchor, 1, &held, (&control, &mut sink), None).unwrap();
         let metrics = names::NamesSpec {}.run(&mut context).unwrap();
         assert_eq!((metrics[0].name.as_str(), context.count.operations), ("time_per_name", 3));
     }

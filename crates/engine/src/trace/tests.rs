@@ -83,6 +83,8 @@ fn write(drift: &DriftSpec, records: &[Record], threads: u32) -> Vec<u8> {
         probe_layout: false,
         trim: false,
         trace: true,
+        deterministic: false,
+        continues: false,
     };
     let directories = (0..threads).map(|t| workload(drift, t, threads).initial_directories()).collect();
     let (mut feeds, batches) = Batches::open(usize::try_from(threads).unwrap());

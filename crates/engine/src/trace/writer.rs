@@ -350,6 +350,8 @@ mod tests {
             probe_layout: false,
             trim: false,
             trace: true,
+            deterministic: false,
+            continues: false,
         };
         let mut bytes = Vec::new();
         let mut writer = TraceWriter::new(&mut bytes, &Preamble::of_load(load, vec![Vec::new()])).unwrap();

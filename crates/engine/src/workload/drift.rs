@@ -23,6 +23,7 @@
 //! which only very rare kinds have an object.
 
 mod account;
+mod adopt;
 mod attached;
 mod bitmap;
 mod choice;

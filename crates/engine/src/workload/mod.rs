@@ -155,6 +155,15 @@ pub struct Symlink {
     pub target: DirectoryEntry,
 }
 
+/// What an earlier load left of a thread's tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftTree {
+    /// Directories but the top, parents first.
+    pub directories: Vec<Directory>,
+    /// Files, by the number of their names. None has a second name.
+    pub files: Vec<LiveFile>,
+}
+
 /// Makes the registry: enum dispatch for the hot loop. `drift` keeps a leaner model of its own, the others
 /// have a population.
 macro_rules! workloads {
@@ -230,6 +239,17 @@ macro_rules! tree {
 }
 
 impl AnyWorkload {
+    /// Begins with what an earlier load left instead of nothing: only `drift` can.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) fn adopt(&mut self, tree: &LeftTree) -> Result<(), String> {
+        match self {
+            Self::Drift(drift) => drift.adopt(tree),
+            _ => Err("only `drift` can continue with the files of an earlier load".to_owned()),
+        }
+    }
+
     /// Directories to make before the first operation, parents first, without the thread's top directory
     /// (number 0), which must be made too.
     #[must_use]

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fsage_engine::copy;
+use fsage_engine::host::held::HeldDevices;
 use fsage_engine::load::{Control, NoSink};
 use fsage_engine::location::Anchor;
 use fsage_engine::measure::{FOLDER, MeasureError, Order, make_folder, remove_folder, run};
@@ -34,8 +35,9 @@ fn measure(spec: MeasureSpec, directory: &Path, seed: u64) -> Result<MeasureResu
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let trace_instance = Some(format!("fsage-test-{}-{number}", std::process::id()));
-    let order = Order { measure: spec, directory: directory.into(), device: None, seed, trace_instance };
-    run(&order, &Control::new(), &mut NoSink)
+    let order =
+        Order { measure: spec, directory: directory.into(), device: None, seed, trace_instance, mark: None };
+    run(&order, &HeldDevices::default(), &Control::new(), &mut NoSink)
 }
 
 /// Names below a directory with their sizes, sorted.
@@ -252,8 +254,9 @@ fn senseless_orders_are_refused() {
             device: None,
             seed: 1,
             trace_instance: None,
+            mark: None,
         };
-        let error = run(&order, &Control::new(), &mut NoSink).unwrap_err();
+        let error = run(&order, &HeldDevices::default(), &Control::new(), &mut NoSink).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
     };
     refused(MeasureSpec::Grep(GrepSpec { read_size: Bytes(1) }), "`read_size` = 1B: must be 4KiB to 16MiB");

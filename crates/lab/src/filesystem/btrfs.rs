@@ -57,7 +57,7 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterType::Bytes { min: 4 * KIB, max: 64 * KIB, power_of_two: true, step: 1, unit: 1 },
         Preset::Own("16 KiB; `sectorsize` when mixed"),
         Flag::Argument("--nodesize"),
-        "Size of the trees' nodes; at least `sectorsize`.",
+        "Size of tree nodes; at least `sectorsize`.",
     ),
     parameter(
         "sectorsize",
@@ -71,14 +71,14 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterType::Choice(&["single", "dup"]),
         Preset::Own("single"),
         Flag::Argument("--data"),
-        "How data is kept on the one device.",
+        "Block group profile of data on the single device.",
     ),
     parameter(
         "metadata_profile",
         ParameterType::Choice(&["single", "dup"]),
         Preset::Own("dup; single on flash before btrfs-progs 5.15"),
         Flag::Argument("--metadata"),
-        "How metadata is kept on the one device.",
+        "Block group profile of metadata on the single device.",
     ),
     parameter(
         "mixed",
@@ -99,7 +99,7 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterType::Features(FEATURES),
         Preset::Own("by version"),
         Flag::Items("--features"),
-        "Features switched on (`name`) or off (`^name`), as for `mkfs.btrfs -O`.",
+        "Features enabled (`name`) or disabled (`^name`), as for `mkfs.btrfs -O`.",
     ),
     parameter(
         "runtime_features",
@@ -113,7 +113,7 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterType::Switch,
         Preset::Own("on"),
         Flag::Alone(&[], &["--nodiscard"]),
-        "Discard the whole device first. On a loop file this frees its blocks.",
+        "Discard the whole device first. A loop file has its blocks again when it is mounted.",
     ),
     parameter(
         "label",

@@ -54,6 +54,7 @@ pub fn resolve(
         block_bytes: u64::from(spec.block_bytes),
         minimum_bytes: spec.minimum_size.map_or(1 << 20, |size| size.0),
         free_space_tolerance: FreeSpaceTolerance::ESTIMATE,
+        afresh: false,
         built_in: None,
     })
 }

@@ -100,7 +100,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Bytes { min: KIB, max: 64 * MIB, power_of_two: false, step: 1, unit: 1 },
         preset: Preset::Own("16 KiB; 4 KiB below 512 MiB"),
         flag: Flag::Argument("-i"),
-        doc: "Bytes of the volume for each inode: settles how many files there can be.",
+        doc: "Bytes of the volume per inode: limits the number of files.",
         only: &[],
     },
     Parameter {
@@ -132,7 +132,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Text { max: 36 },
         preset: Preset::Own("random; follows from the trial's seed on a virtual disk in model time"),
         flag: Flag::Keys("-E", &["hash_seed"]),
-        doc: "UUID that names in directories are hashed with: their order, and where directories at the top are made, follow from it.",
+        doc: "Seed of the directory hash, a UUID: determines the order of names and the block group of top-level directories.",
         only: &[],
     },
     Parameter {
@@ -148,7 +148,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Count { min: 1, max: 1 << 20 },
         preset: Preset::Own("from the device, else none"),
         flag: Flag::Keys("-E", &["stripe_width"]),
-        doc: "Blocks of a whole stripe over its data disks (`stride` × data disks); the allocator aligns to it.",
+        doc: "Blocks of a full stripe (`stride` × data disks); the allocator aligns to it.",
         only: &[],
     },
     Parameter {
@@ -156,7 +156,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Switch,
         preset: Preset::Own("on"),
         flag: Flag::Word("-E", "discard", "nodiscard"),
-        doc: "Discard the whole device first. On a loop file this frees its blocks.",
+        doc: "Discard the whole device first. A loop file has its blocks again when it is mounted.",
         only: &[],
     },
     Parameter {
@@ -164,7 +164,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Count { min: 0, max: 50 },
         preset: Preset::Own("5"),
         flag: Flag::Argument("-m"),
-        doc: "Share of the blocks that only root may use. The load runs as root, so it bounds nothing there, but `df` shows it.",
+        doc: "Share of the blocks that only root may use. The load runs as root, so it is not limited by it, but `df` shows it.",
         only: &[],
     },
     Parameter {
@@ -172,7 +172,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Count { min: 1, max: 1 << 20 },
         preset: Preset::Own("16"),
         flag: Flag::Argument("-G"),
-        doc: "Block groups that share their metadata's place; a power of two.",
+        doc: "Block groups whose metadata is packed together (flexible block group); a power of two.",
         only: EXT4_ONLY,
     },
     Parameter {
@@ -180,7 +180,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Features(FEATURES),
         preset: Preset::Own("by mke2fs.conf"),
         flag: Flag::Items("-O"),
-        doc: "Features switched on (`name`) or off (`^name`), as for `mke2fs -O`.",
+        doc: "Features enabled (`name`) or disabled (`^name`), as for `mke2fs -O`.",
         only: &[],
     },
     Parameter {

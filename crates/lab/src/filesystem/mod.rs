@@ -280,6 +280,7 @@ impl BuiltIn {
             block_bytes: driver.block_bytes(&values),
             minimum_bytes: driver.minimum_bytes(&values),
             free_space_tolerance: driver.facts().free_space_tolerance,
+            afresh: false,
             built_in: Some(self),
         }
     }
@@ -302,6 +303,8 @@ pub struct FileSystem {
     block_bytes: u64,
     minimum_bytes: u64,
     free_space_tolerance: FreeSpaceTolerance,
+    /// The agent may mount it afresh by itself.
+    afresh: bool,
     /// What it was made of, for [`FileSystem::deterministic`].
     built_in: Option<BuiltIn>,
 }
@@ -331,6 +334,20 @@ impl FileSystem {
         let Some(built_in) = self.built_in.clone() else { return self.clone() };
         let more = built_in.driver.deterministic(&built_in.values, seed, kernel);
         built_in.with(&more)
+    }
+
+    /// The same, which the agent unmounts and mounts again wherever nothing of it is to be in memory, without the
+    /// lab; a file system that takes more than mount(2) stays as it is.
+    #[must_use]
+    pub fn forgotten_alone(mut self) -> Self {
+        self.afresh = self.mounts_by_kernel();
+        self
+    }
+
+    /// Whether mount(2) is all that it takes to mount it.
+    #[must_use]
+    pub const fn mounts_by_kernel(&self) -> bool {
+        self.mount.is_none() && self.after_mount.is_empty()
     }
 
     /// Whether a study describes it: its commands are the study's.
@@ -522,6 +539,7 @@ impl FileSystem {
             point: point.to_owned(),
             file_system: self.mount_type.clone(),
             options: self.mount_options.clone(),
+            afresh: self.afresh,
         };
         match session.call(mount) {
             Ok(()) => Ok(()),

@@ -43,8 +43,8 @@ fn own(driver: &dyn Driver) -> impl Iterator<Item = &'static Parameter> {
 
 const HEAD: &str = "# File systems
 
-<!-- Made from the tables in crates/lab/src/filesystem; `FSAGE_BLESS=1 cargo test -p fsage-lab file_systems_page`
-     writes it again. -->
+<!-- Generated from the tables in crates/lab/src/filesystem; `FSAGE_BLESS=1 cargo test -p fsage-lab file_systems_page`
+     updates it. -->
 
 A study names the file system under `[file_system]`, and options for each driver under
 `[file_system.options.DRIVER]`, so that a matrix over `file_system.kind` can keep options for each:
@@ -62,21 +62,21 @@ mount = [\"noatime\"]
 \"file_system.options.ext4.mkfs.journal\" = [true, false]
 ```
 
-Sizes are numbers of bytes or texts such as `\"64KiB\"`. What is not given is left to mkfs, except where the
-default column shows a value: that is always passed. Every mkfs parameter can also be set on the command line,
+Sizes are numbers of bytes or strings such as `\"64KiB\"`. Parameters that are not given are left to mkfs, except where the
+default column shows a value, which is always passed. Every mkfs parameter can also be set on the command line,
 as in `--set file_system.options.xfs.mkfs.agcount=8`. A file system that is not listed here can be described in
 the study itself: see [adding a file system](adding-a-file-system.md).
 
 **A study with a `[driver]` is a program that runs as root**: its commands are whatever its author wrote. `fsage run`
 shows them and stops (exit code 2) unless `--allow-commands` is given; `--dry-run` shows them among all others. Studies
 that come with fsage, unchanged, need no permission, nor do drivers given with `--set` to one of them. Everything else
-that a study can name is checked: jobs of fio by a list of harmless keys, git without hooks, filters or anything else
-that a repository's settings name.
+that a study can name is restricted: jobs of fio to a list of harmless keys, git to run without hooks, filters or other
+programs that a repository's settings name.
 
-Mount options are passed to the kernel as they are, one text each. A driver of fsage takes options that are known to concern
-nothing but the volume; the message that refuses another lists them. Options that name other devices (`logdev`, `rtdev`,
-`journal_path`, `journal_dev`, `device`), values that are paths, `panic`, `remount`, `bind`, `move`, `ro` and what only mount(8)
-knows are refused for all. Every volume is mounted `nosuid`, `nodev` and `noexec`: `suid`, `dev` and `exec` are refused, too.
+Mount options are passed to the kernel unchanged, one string each. A built-in driver accepts only options that are known to
+affect nothing but the volume; the error for any other option lists them. Options that name other devices (`logdev`, `rtdev`,
+`journal_path`, `journal_dev`, `device`), values that are paths, `panic`, `remount`, `bind`, `move`, `ro` and options that only mount(8)
+handles are refused for all. Every volume is mounted `nosuid`, `nodev` and `noexec`: `suid`, `dev` and `exec` are refused, too.
 ";
 
 /// The text of docs/file-systems.md.
@@ -100,7 +100,7 @@ fn section(page: &mut String, driver: &dyn Driver) {
     // Writing to a String cannot fail.
     let _ = write!(
         page,
-        "\n## {}\n\n{}. Made by `{}`, checked by `{}` (Debian package {}). Smallest volume {}. \
+        "\n## {}\n\n{}. Made by `{}`, checked by `{}` (Debian package {}). Smallest volume {}.\n\
          Mount options by default: {mount}.\n\n| parameter | value | default | becomes | |\n| --- | --- | --- | --- | --- |\n",
         driver.name(),
         capitalised(driver.facts().title),

@@ -71,6 +71,7 @@ impl Hold {
             point: point.to_owned(),
             file_system: file_system.to_owned(),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
+            afresh: false,
         })?;
         Ok(())
     }

@@ -6,11 +6,16 @@
 //! so it is cut off, both when the journal is opened and when a write fails (a full disk): the next line must
 //! not be glued to it. Any other line that cannot be read, or that no fsage can have written, is skipped and
 //! reported. A journal without outstanding leases goes when it is closed.
+//!
+//! Trials that run side by side share the file and have a [branch](Journal::branch) each: what one of them has
+//! taken is not the other's to release. What two branches hold, as two labs hold a setting, has a lease of each,
+//! and the last of them to be released gives it back.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsage_engine::host::process::Identity;
@@ -34,35 +39,13 @@ const SETTINGS: &str = "settings.lock";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseId(u64);
 
-/// The open, locked journal of one store.
+/// The open, locked journal of one store, or the branch of it that a trial has.
 #[derive(Debug)]
 pub struct Journal {
-    store: PathBuf,
-    directory: Trusted,
-    name: String,
-    path: PathBuf,
-    file: File,
-    /// Bytes of whole lines.
-    length: u64,
-    /// A write failed, and what it left could not be cut off yet.
-    torn: bool,
+    shared: Arc<Shared>,
     boot_id: String,
-    next_number: u64,
+    /// This branch's.
     outstanding: Vec<LeaseRecord>,
-    damaged_lines: usize,
-    /// It says that the leases that follow are this process's.
-    claimed: bool,
-}
-
-impl Drop for Journal {
-    fn drop(&mut self) {
-        // While it is locked: who opens it at this moment sees that it is gone, and makes another.
-        if self.outstanding.is_empty() && self.damaged_lines == 0 {
-            let _ = unlinkat(&self.directory, &self.name, AtFlags::empty());
-        }
-        // Closing would not do while a child that was just forked still has the file open.
-        let _ = self.file.unlock();
-    }
 }
 
 impl Journal {
@@ -140,20 +123,37 @@ impl Journal {
         }
         file.seek(SeekFrom::Start(keep as u64)).map_err(failed("seek in"))?;
         rustix::fs::fsync(&directory).map_err(|error| failed("sync the folder of")(error.into()))?;
-        Ok(Self {
-            boot_id: boot_id(),
-            next_number: content.last_number + 1,
-            outstanding: content.outstanding,
-            damaged_lines: content.damaged_lines,
+        let ledger = Ledger {
+            file,
+            length: keep as u64,
+            torn: false,
             claimed: false,
+            next_number: content.last_number + 1,
+            outstanding: content.outstanding.clone(),
+        };
+        let shared = Shared {
             store,
             directory,
             name,
             path,
-            file,
-            length: keep as u64,
-            torn: false,
-        })
+            damaged_lines: content.damaged_lines,
+            ledger: Mutex::new(ledger),
+            directories: Arc::default(),
+        };
+        Ok(Self { shared: Arc::new(shared), boot_id: boot_id(), outstanding: content.outstanding })
+    }
+
+    /// A branch without leases, for someone who takes and releases on his own.
+    #[must_use]
+    pub fn branch(&self) -> Self {
+        let (shared, boot_id) = (Arc::clone(&self.shared), self.boot_id.clone());
+        Self { shared, boot_id, outstanding: Vec::new() }
+    }
+
+    /// Takes over what a branch of this journal has not released.
+    pub fn join(&mut self, branch: Self) {
+        self.outstanding.extend(branch.outstanding);
+        self.outstanding.sort_by_key(|record| record.number);
     }
 
     /// Leases the agent itself. Must come before everything that the session is going to take.
@@ -192,6 +192,9 @@ impl Journal {
         };
         lease.check().map_err(|what| LeaseError::NotOurs { what })?;
         let failed = |source| LeaseError::Make { path: path.clone(), source };
+        // No other branch may remove it in between.
+        let directories = self.directories();
+        let _held = directory.then(|| directories.lock().unwrap_or_else(PoisonError::into_inner));
         let object = Object::at(&path, directory).map_err(failed)?;
         if let Some(found) = object.present().map_err(failed)? {
             if !directory || !object.is_directory() {
@@ -226,15 +229,16 @@ impl Journal {
             LeaseError::Make { path: object.path().to_owned(), source }
         };
         made.identity = Some(object.stage(&staged).map_err(discarded)?);
-        self.append(&record).inspect_err(|_| object.discard(&staged))?;
+        self.ledger().amend(&self.shared, &record).inspect_err(|_| object.discard(&staged))?;
         self.outstanding[at] = record;
         object.publish(&staged).map_err(discarded)
     }
 
-    /// How this journal made the directory that has the name now.
+    /// How this journal, any branch of it, made the directory that has the name now.
     fn made_directory(&self, lease: &Lease, found: &FileIdentity) -> Option<Made> {
         let same = |record: &&LeaseRecord| record.lease == *lease;
-        self.outstanding
+        self.ledger()
+            .outstanding
             .iter()
             .filter(same)
             .filter_map(|record| self.made(record))
@@ -255,26 +259,42 @@ impl Journal {
     /// # Errors
     /// The lock cannot be had.
     pub(super) fn hold_settings(&self) -> Result<File, LeaseError> {
-        let file = state::open(&self.directory, SETTINGS, true)?;
-        let path = self.directory.path().join(SETTINGS);
+        let file = state::open(&self.shared.directory, SETTINGS, true)?;
+        let path = self.shared.directory.path().join(SETTINGS);
         file.lock().map_err(|source| LeaseError::Journal { what: "lock", path, source })?;
         Ok(file)
     }
 
-    /// The leases that other labs of this boot have on a setting.
+    /// What is locked while a directory that several branches may have is made or removed.
+    pub(super) fn directories(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.shared.directories)
+    }
+
+    /// Whether another branch holds the same thing: then it is not this one's to remove.
+    pub(super) fn is_shared(&self, record: &LeaseRecord) -> bool {
+        self.of_other_branches().iter().any(|other| other.lease == record.lease)
+    }
+
+    fn of_other_branches(&self) -> Vec<LeaseRecord> {
+        let own = |record: &&LeaseRecord| self.outstanding.iter().any(|own| own.number == record.number);
+        self.ledger().outstanding.iter().filter(|record| !own(record)).cloned().collect()
+    }
+
+    /// The leases that other branches and other labs of this boot have on a setting.
     pub(super) fn others_on(&self, path: &Path) -> Vec<LeaseRecord> {
         let boot = boot_id();
-        let names = state::names(&self.directory).unwrap_or_default();
-        let others = names.into_iter().filter(|name| *name != self.name);
-        let leases = others.filter_map(|name| Self::peek(&self.directory, &name).ok());
-        leases
-            .flat_map(|content| content.outstanding)
+        let names = state::names(&self.shared.directory).unwrap_or_default();
+        let others = names.into_iter().filter(|name| *name != self.shared.name);
+        let labs = others.filter_map(|name| Self::peek(&self.shared.directory, &name).ok());
+        self.of_other_branches()
+            .into_iter()
+            .chain(labs.flat_map(|content| content.outstanding))
             .filter(|record| matches!(&record.lease, Lease::Setting { path: other, .. } if other == path))
             .filter(|record| record.boot_id == boot)
             .collect()
     }
 
-    /// The value that another lab has a setting at.
+    /// The value that another branch or lab has a setting at.
     pub(super) fn value_of_others(&self, path: &Path) -> Option<String> {
         self.others_on(path).into_iter().rev().find_map(|record| match record.lease {
             Lease::Setting { new, .. } => Some(new),
@@ -283,21 +303,18 @@ impl Journal {
     }
 
     fn record(&mut self, lease: Lease, made: Option<Made>) -> Result<LeaseId, LeaseError> {
-        let record = LeaseRecord {
-            number: self.next_number,
-            boot_id: self.boot_id.clone(),
-            state: LeaseState::Taken,
-            lease,
-            made,
-        };
+        let mut ledger = self.ledger();
+        let (number, boot_id) = (ledger.next_number, self.boot_id.clone());
+        let record = LeaseRecord { number, boot_id, state: LeaseState::Taken, lease, made };
         record.check().map_err(|what| LeaseError::NotOurs { what })?;
         self.check(&record.lease)?;
-        self.claim()?;
-        self.append(&record)?;
-        self.next_number += 1;
-        let id = LeaseId(record.number);
+        ledger.claim(&self.shared)?;
+        ledger.append(&self.shared, &record)?;
+        ledger.next_number += 1;
+        ledger.outstanding.push(record.clone());
+        drop(ledger);
         self.outstanding.push(record);
-        Ok(id)
+        Ok(LeaseId(number))
     }
 
     /// Writes down that the lease was released: call it when that is done. Twice is once.
@@ -309,12 +326,15 @@ impl Journal {
             return Ok(());
         };
         record.state = LeaseState::Released;
-        self.append(&record)?;
+        let mut ledger = self.ledger();
+        ledger.append(&self.shared, &record)?;
+        ledger.outstanding.retain(|record| record.number != id.0);
+        drop(ledger);
         self.outstanding.retain(|record| record.number != id.0);
         Ok(())
     }
 
-    /// What was taken and not released, in the order of taking.
+    /// What this branch took and did not release, in the order of taking.
     #[must_use]
     pub fn outstanding(&self) -> &[LeaseRecord] {
         &self.outstanding
@@ -322,20 +342,20 @@ impl Journal {
 
     /// Lines, other than a torn last one, that could not be read when the journal was opened.
     #[must_use]
-    pub const fn damaged_lines(&self) -> usize {
-        self.damaged_lines
+    pub fn damaged_lines(&self) -> usize {
+        self.shared.damaged_lines
     }
 
     /// The store it belongs to.
     #[must_use]
     pub fn store(&self) -> &Path {
-        &self.store
+        &self.shared.store
     }
 
     /// The journal's own file.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.shared.path
     }
 
     pub(super) const fn id_of(record: &LeaseRecord) -> LeaseId {
@@ -351,21 +371,75 @@ impl Journal {
         Ok(())
     }
 
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.shared.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What all branches of a journal have in common.
+#[derive(Debug)]
+struct Shared {
+    store: PathBuf,
+    directory: Trusted,
+    name: String,
+    path: PathBuf,
+    damaged_lines: usize,
+    ledger: Mutex<Ledger>,
+    directories: Arc<Mutex<()>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let ledger = self.ledger.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // While it is locked: who opens it at this moment sees that it is gone, and makes another.
+        if ledger.outstanding.is_empty() && self.damaged_lines == 0 {
+            let _ = unlinkat(&self.directory, &self.name, AtFlags::empty());
+        }
+        // Closing would not do while a child that was just forked still has the file open.
+        let _ = ledger.file.unlock();
+    }
+}
+
+/// The file, and what it says.
+#[derive(Debug)]
+struct Ledger {
+    file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    /// A write failed, and what it left could not be cut off yet.
+    torn: bool,
+    /// It says that the leases that follow are this process's.
+    claimed: bool,
+    next_number: u64,
+    /// Those of all branches.
+    outstanding: Vec<LeaseRecord>,
+}
+
+impl Ledger {
     /// Says, before the first lease, what the journal is of and which process takes them.
-    fn claim(&mut self) -> Result<(), LeaseError> {
+    fn claim(&mut self, of: &Shared) -> Result<(), LeaseError> {
         if self.claimed {
             return Ok(());
         }
         let Identity { pid, start_ticks } = Identity::own();
-        let opened = Opened { store: self.store.clone(), pid, start_ticks, boot_id: boot_id() };
-        self.append(&opened)?;
+        let opened = Opened { store: of.store.clone(), pid, start_ticks, boot_id: boot_id() };
+        self.append(of, &opened)?;
         self.claimed = true;
         Ok(())
     }
 
-    fn append(&mut self, record: &impl serde::Serialize) -> Result<(), LeaseError> {
+    /// Says more of a lease.
+    fn amend(&mut self, of: &Shared, record: &LeaseRecord) -> Result<(), LeaseError> {
+        self.append(of, record)?;
+        if let Some(known) = self.outstanding.iter_mut().find(|known| known.number == record.number) {
+            known.clone_from(record);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, of: &Shared, record: &impl serde::Serialize) -> Result<(), LeaseError> {
         let failed = |what| {
-            let path = self.path.clone();
+            let path = of.path.clone();
             move |source| LeaseError::Journal { what, path, source }
         };
         let (write, sync, cut) = (failed("write"), failed("sync"), failed("cut"));
@@ -552,7 +626,7 @@ mod tests {
             }
             after.push(held.iter().map(|(_, lease)| lease.clone()).collect());
         }
-        let (bytes, path) = (std::fs::read(&journal.path).unwrap(), journal.path.clone());
+        let (bytes, path) = (std::fs::read(journal.path()).unwrap(), journal.path().to_owned());
         drop(journal);
         let _ = std::fs::remove_file(path);
         (bytes, after)
@@ -692,6 +766,45 @@ mod tests {
         drop(journal);
         assert!(!listed() && !path.exists());
         assert_eq!(std::fs::read_dir(&store).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn branches_have_leases_of_their_own_in_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().canonicalize().unwrap();
+        let mut journal = Journal::open(&store).unwrap();
+        let (mut one, mut two) = (journal.branch(), journal.branch());
+        let (first, second) = (one.take(lease(1)).unwrap(), two.take(lease(2)).unwrap());
+        assert_eq!((outstanding(&one), outstanding(&two)), (vec![lease(1)], vec![lease(2)]));
+        // What is another branch's is not released here.
+        one.release(second).unwrap();
+        one.release(first).unwrap();
+        let path = journal.path().to_owned();
+        assert!(outstanding(&one).is_empty() && outstanding(&journal).is_empty());
+        assert_eq!(parse(&std::fs::read(&path).unwrap()).outstanding.len(), 1);
+        drop(one);
+        journal.join(two);
+        assert_eq!(outstanding(&journal), [lease(2)]);
+        journal.release(second).unwrap();
+        drop(journal);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_of_two_branches_is_shared_until_one_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().canonicalize().unwrap();
+        let journal = Journal::open(&store).unwrap();
+        let (mut one, mut two) = (journal.branch(), journal.branch());
+        let directory = || Lease::Directory { path: store.join("mounts") };
+        let first = one.make(directory()).unwrap().unwrap();
+        let second = two.make(directory()).unwrap().unwrap();
+        let record = |journal: &Journal| journal.outstanding()[0].clone();
+        assert!(one.is_shared(&record(&one)) && two.is_shared(&record(&two)));
+        assert_eq!(record(&one).made, record(&two).made);
+        one.release(first).unwrap();
+        assert!(!two.is_shared(&record(&two)));
+        two.release(second).unwrap();
     }
 
     #[test]

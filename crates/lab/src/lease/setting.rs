@@ -1,8 +1,8 @@
 //! The settings of the host that fsage changes, all of them.
 //!
-//! Two labs may change one setting. Each has a lease with the value it set and the value from before both;
-//! anyone who releases first leaves, or puts, the other's value there, and the last one puts the old value
-//! back. A lock of the host is held meanwhile. A value that is no lab's is somebody else's later change, and
+//! Two labs, or two trials of one, may change one setting. Each has a lease with the value it set and the value
+//! from before both; the first sets it, anyone who releases first leaves, or puts, the other's value there, and
+//! the last one puts the old value back. A lock of the host is held meanwhile. A value that is no lab's is somebody else's later change, and
 //! stays.
 //!
 //! One table, asked before a setting is taken and before it is released: what is not in it is not written.
@@ -32,6 +32,7 @@ enum Syntax {
 /// numbers.
 const HOST: &[(&str, Syntax)] = &[
     ("/sys/devices/virtual/workqueue/cpumask", Syntax::Mask),
+    ("/sys/module/workqueue/parameters/default_affinity_scope", Syntax::Name),
     ("/proc/sys/vm/dirty_writeback_centisecs", Syntax::Number),
 ];
 
@@ -82,8 +83,12 @@ pub(crate) fn set(
     if now == new && first.is_none() {
         return Ok(Some(Outcome::Kept));
     }
+    let is_set = now == new;
     let old = first.unwrap_or(now);
     let id = journal.take(Lease::Setting { path: path.to_owned(), old, new: new.clone() })?;
+    if is_set {
+        return Ok(Some(Outcome::Set(id)));
+    }
     match session.call(call::Set { path: path.to_owned(), value: new }) {
         Ok(_) => Ok(Some(Outcome::Set(id))),
         Err(error) if session.is_lost() => Err(error.into()),
@@ -197,6 +202,51 @@ mod tests {
         assert_eq!(ends(["64", "64"], 1), ["64", "64", "1280"]);
         assert_eq!(ends(["64", "128"], 0), ["128", "128", "1280"]);
         assert_eq!(ends(["64", "128"], 1), ["128", "64", "1280"]);
+    }
+
+    #[test]
+    fn two_trials_of_one_lab_set_it_once_and_the_last_puts_it_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().file_name().unwrap().to_string_lossy().replace('.', "");
+        let path = PathBuf::from(format!("/sys/class/block/{device}/queue/max_sectors_kb"));
+        for (first, joined) in [(0, false), (1, false), (0, true)] {
+            let host = Arc::new(Mutex::new("1280".to_owned()));
+            let (asked, seen) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&host));
+            let log = Arc::clone(&asked);
+            let mut inner = session(&seen);
+            let mut session = Target::scripted(Box::new(move |request, _| {
+                log.lock().unwrap().push(request.name());
+                Some(match request {
+                    Request::Get(get) => get.reply(&inner.call(get.clone()).unwrap()),
+                    Request::Set(set) => set.reply(&inner.call(set.clone()).unwrap()),
+                    Request::Restore(restore) => restore.reply(&inner.call(restore.clone()).unwrap()),
+                    other => panic!("{other:?}"),
+                })
+            }));
+            let mut journal = Journal::open(folder.path()).unwrap();
+            let mut trials = vec![journal.branch(), journal.branch()];
+            let ids: Vec<LeaseId> = trials
+                .iter_mut()
+                .map(|trial| match set(&mut session, trial, &path, |_| "64".to_owned()) {
+                    Ok(Some(Outcome::Set(id))) => id,
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            let sets = asked.lock().unwrap().iter().filter(|name| *name == "set").count();
+            assert_eq!((sets, host.lock().unwrap().as_str()), (1, "64"));
+            if joined {
+                // As when the run releases what both left: one journal has both leases, and no trial runs any more.
+                trials.into_iter().for_each(|trial| journal.join(trial));
+                give_back(&mut session, &mut journal, ids[1]).unwrap();
+                give_back(&mut session, &mut journal, ids[0]).unwrap();
+                assert!(journal.outstanding().is_empty());
+            } else {
+                give_back(&mut session, &mut trials[first], ids[first]).unwrap();
+                assert_eq!(host.lock().unwrap().as_str(), "64", "the other trial still runs");
+                give_back(&mut session, &mut trials[1 - first], ids[1 - first]).unwrap();
+            }
+            assert_eq!(host.lock().unwrap().as_str(), "1280");
+        }
     }
 
     #[test]

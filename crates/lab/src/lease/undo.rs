@@ -1,5 +1,6 @@
 //! Giving one lease back: the request to the agent that undoes what was taken.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use fsage_model::protocol::call;
@@ -32,14 +33,17 @@ pub(super) fn release(
     record: &LeaseRecord,
 ) -> Result<Option<String>, LeaseError> {
     let id = Journal::id_of(record);
-    // Nobody else may set or release a setting in between.
-    let held = match &record.lease {
+    // Nobody else may set or release a setting in between, or take a directory that is just being removed.
+    let settings = match &record.lease {
         Lease::Setting { .. } => Some(journal.hold_settings()?),
         _ => None,
     };
+    let directories = journal.directories();
+    let directory = matches!(record.lease, Lease::Directory { .. });
+    let directories = directory.then(|| directories.lock().unwrap_or_else(PoisonError::into_inner));
     let left = undo(session, journal, record)?;
     journal.release(id)?;
-    drop(held);
+    drop((settings, directories));
     Ok(left)
 }
 
@@ -51,6 +55,8 @@ pub(super) fn undo(
 ) -> Result<Option<String>, TargetError> {
     let directory = matches!(record.lease, Lease::Directory { .. });
     match record.lease.clone() {
+        // The last branch that holds it removes it.
+        Lease::Directory { .. } if journal.is_shared(record) => {}
         Lease::File { path } | Lease::Directory { path } => match journal.made(record) {
             Some(made) => return session.call(call::RemoveMade { path, directory, made }),
             None => {

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsage_model::disk::{DiskTime, DiskUse};
-use fsage_model::measure::{FioSpec, MeasureMetric, MeasureResult, disk_metrics, model_unit};
+use fsage_model::measure::{
+    FioSpec, MOST_FIO_SPACE, MeasureMetric, MeasureResult, Work, disk_metrics, model_unit,
+};
 use fsage_model::protocol::call;
 use fsage_model::quantity::{as_f64, share};
 
@@ -13,9 +15,6 @@ use super::job::Length;
 use super::{Job, MeasureError, MeasureOrder};
 use crate::target::Session;
 use crate::tools::fio::{FioDirection, FioOutputError, FioResult, invoke, parse};
-
-/// Space that `{size}` of a job stands for at most, in bytes.
-const MOST_SPACE: u64 = 1 << 30;
 
 /// How much longer than asked for a job may take: laying out files and syncing are not in its time.
 const GRACE: Duration = Duration::from_secs(900);
@@ -29,8 +28,13 @@ pub(super) fn run(
     session: &mut Session,
 ) -> Result<MeasureResult, MeasureError> {
     let job = Job::read(&spec.job)?;
-    let usage = session.call(call::Usage { directory: order.directory.path.clone() })?;
-    let space = (usage.available_bytes / 2).min(MOST_SPACE);
+    let space = match spec.space {
+        Some(space) => space.0,
+        None => {
+            let usage = session.call(call::Usage { directory: order.directory.path.clone() })?;
+            (usage.available_bytes / 2).min(MOST_FIO_SPACE)
+        }
+    };
     // One that is there is not ours to use or to remove.
     let folder = session.call(call::MakeMeasureFolder { directory: order.directory.clone() })?;
     let answer = in_folder(&job, &folder, space, (spec.seconds, order.seed), session);
@@ -51,7 +55,7 @@ fn in_folder(
     (seconds, seed): (u64, u64),
     session: &mut Session,
 ) -> Result<MeasureResult, MeasureError> {
-    session.call(call::DropCaches)?;
+    session.call(call::Forget { directory: folder.to_owned() })?;
     session.call(call::DiskRest { directory: folder.to_owned() })?;
     let before = session.call(call::DiskStat { directory: folder.to_owned() })?;
     let length = match &before {
@@ -77,12 +81,18 @@ fn in_folder(
         Err(error) => return Err(error.into()),
     };
     let wall_ns = u64::try_from(output.elapsed.as_nanos()).unwrap_or(u64::MAX);
-    let Some(before) = before else { return Ok(result(&found, wall_ns)) };
+    // By the clock it does what it can in that time: the same job, though not as often.
+    let job = (length != Length::Once).then_some(Work { bytes: space, ..Work::default() });
+    let found = MeasureResult { job, ..result(&found, wall_ns) };
+    let Some(before) = before else { return Ok(found) };
     // What fio left in memory is work for the disk as well.
     session.call(call::Sync { directory: folder.to_owned() })?;
     let after = session.call(call::DiskStat { directory: folder.to_owned() })?;
     let used = after.map(|after| after.since(&before));
-    Ok(used.map_or_else(|| result(&found, wall_ns), |used| on_disk(result(&found, wall_ns), used)))
+    Ok(match used {
+        Some(used) => on_disk(found, used),
+        None => found,
+    })
 }
 
 /// The result on a virtual disk. fio knows the wall's time alone, which is nobody's on a disk in model time:
@@ -198,6 +208,7 @@ mod tests {
             device: None,
             seed: 1,
             requests: false,
+            mark: None,
         };
         let answer = run(&spec, &order, &mut session);
         let asked = asked.lock().unwrap().clone();
@@ -211,20 +222,16 @@ mod tests {
         let wanted = [
             "usage",
             "make-measure-folder",
-            "drop-caches",
+            "forget",
             "disk-rest",
             "disk-stat",
             "run-tool",
             "remove-measure-folder",
         ];
         assert_eq!(asked, wanted);
-        for (fails, status, stdout) in [
-            ("drop-caches", 0, DONE),
-            ("run-tool", 0, DONE),
-            ("", 137, ""),
-            ("", 0, "no JSON"),
-            ("", 1, NO_SPACE),
-        ] {
+        for (fails, status, stdout) in
+            [("forget", 0, DONE), ("run-tool", 0, DONE), ("", 137, ""), ("", 0, "no JSON"), ("", 1, NO_SPACE)]
+        {
             let (answer, asked) = reported(fails, status, stdout);
             assert!(answer.is_err(), "{fails} {stdout}");
             assert_eq!(asked.last().map(String::as_str), Some("remove-measure-folder"), "{fails} {stdout}");

@@ -195,7 +195,7 @@ impl JobError {
                 Some(format!("it is the path of a job file or a preset: {}", names.join(", ")))
             }
             Self::Key { .. } => Some(
-                "leave it out: fsage says where a job works and what becomes of it; docs/measures.md lists the keys"
+                "remove it: fsage sets the folder of a job and removes its files; docs/measures.md lists the keys allowed"
                     .to_owned(),
             ),
             Self::Value { key, .. } if key == "ioengine" => Some(format!("it is one of {}", ENGINES.join(", "))),

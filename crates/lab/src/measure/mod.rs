@@ -36,6 +36,9 @@ pub struct MeasureOrder {
     pub seed: u64,
     /// Whether to inspect block requests. Those of fio are not.
     pub requests: bool,
+    /// Name of the position in the disk's log where the agent's clock is first started; `None` where no log is
+    /// kept.
+    pub mark: Option<String>,
 }
 
 /// Why a measure did not come to its end.
@@ -129,6 +132,7 @@ pub fn measure(
         device: order.device.clone(),
         seed: order.seed,
         trace_instance: instance,
+        mark: order.mark.clone(),
     };
     let result = session.call_with(call, incoming);
     // A lost agent may have left it; one that answers has removed it.
@@ -162,6 +166,7 @@ mod tests {
             device: None,
             seed: 1,
             requests: true,
+            mark: None,
         };
         let asked = Arc::new(Mutex::new(Vec::new()));
         for lost in [false, true] {

@@ -6,9 +6,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use fsage_model::problem::Explain as _;
+
 use super::error::TrialError;
 use super::trial::{mount_point, resolve};
-use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, deterministic, label, stage};
+use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, deterministic, device, label, stage};
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::study::Study;
@@ -65,6 +67,9 @@ pub(super) fn run(
         say(format!("umount {}", point.display()));
         say(format!("rmdir {}", point.display()));
         resolved.file_system.fsck(device).map(|f| f.to_string()).into_iter().for_each(&mut say);
+        let requests = root.join("trials").join(&planned.id).join("requests.log");
+        let save = resolved.volume.save_log(&planned.id, &requests);
+        save.map(|save| save.to_string()).into_iter().for_each(&mut say);
         for line in undo(resolved.volume.describe(&planned.id)) {
             say(line);
         }
@@ -82,6 +87,10 @@ fn refusals(study: &Study, consent: &EraseConsent, root: &Path) -> Result<BTreeS
         if let Err(error) = resolve(cell, cell.spec.seed, consent, root)?.volume.look() {
             lines.insert(format!("# refused: {}", TrialError::from(error).cause()));
         }
+    }
+    let look = |path: &Path| fsage_engine::host::block::facts(path).ok();
+    if let Err(error) = device::check(&device::named(study), look) {
+        lines.insert(format!("# refused: {error} ({})", error.hint().unwrap_or_default()));
     }
     Ok(lines)
 }

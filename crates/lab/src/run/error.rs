@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fsage_engine::host::HostError;
 use fsage_model::cause::in_one_line;
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
@@ -14,6 +15,7 @@ use crate::measure::MeasureError;
 use crate::store::StoreError;
 use crate::study::StudyError;
 use crate::target::TargetError;
+use crate::tools::ToolError;
 use crate::volume::VolumeError;
 
 /// What ends a run.
@@ -61,6 +63,40 @@ pub enum RunError {
         /// Them.
         paths: Vec<String>,
     },
+    /// Two volumes of the study have sectors in common.
+    #[error(
+        "{} and {} cannot both be volumes of one study: {what}", first.display(), second.display()
+    )]
+    Overlap {
+        /// A device that it names.
+        first: PathBuf,
+        /// Another one.
+        second: PathBuf,
+        /// What they have to do with each other.
+        what: &'static str,
+    },
+    /// More trials at a time than processors.
+    #[error("{jobs} trials at a time need a processor each, and fsage may use {processors}")]
+    Jobs {
+        /// Trials at a time that were asked for.
+        jobs: u32,
+        /// Processors that this process may use.
+        processors: usize,
+    },
+    /// Trials that would measure each other.
+    #[error("trials of study {study} cannot run side by side: {why}")]
+    NotBeside {
+        /// Its name.
+        study: String,
+        /// What goes by the wall's clock.
+        why: String,
+    },
+    /// Which processors there are cannot be found out.
+    #[error("cannot choose processors")]
+    Processors(#[from] HostError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread for a trial")]
+    Thread(#[source] std::io::Error),
     /// The folder of the store has no absolute path.
     #[error("cannot find {}", path.display())]
     Path {
@@ -84,8 +120,12 @@ impl Explain for RunError {
             Self::FileSystem(e) => e.exit_code(),
             Self::Lease(e) => e.exit_code(),
             Self::Target(e) => Explain::exit_code(e),
-            Self::Commands { .. } | Self::Outside { .. } => EXIT_USAGE,
-            Self::Signal(_) | Self::Path { .. } => EXIT_INTERNAL,
+            Self::Commands { .. }
+            | Self::Outside { .. }
+            | Self::Overlap { .. }
+            | Self::Jobs { .. }
+            | Self::NotBeside { .. } => EXIT_USAGE,
+            Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => EXIT_INTERNAL,
         }
     }
 
@@ -101,7 +141,16 @@ impl Explain for RunError {
                 "read them; if you trust the study's author, run it again with --allow-commands".to_owned(),
             ),
             Self::Outside { .. } => Some(crate::study::OUTSIDE_HINT.to_owned()),
-            Self::Signal(_) | Self::Path { .. } => None,
+            Self::Overlap { .. } => {
+                Some("name devices that share nothing: `fsage volume split` makes such partitions".to_owned())
+            }
+            Self::Jobs { processors: 0 | 1, .. } => Some("leave --jobs out".to_owned()),
+            Self::Jobs { processors, .. } => Some(format!("use --jobs {processors} or less")),
+            Self::NotBeside { .. } => Some(
+                "leave --jobs out, or use virtual disks in model time (`volume.kind = \"disk\"`) for all volumes"
+                    .to_owned(),
+            ),
+            Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => None,
         }
     }
 }
@@ -121,6 +170,9 @@ pub(super) enum TrialError {
     /// A measure.
     #[error("cannot measure")]
     Measure(#[source] Box<MeasureError>),
+    /// The program of a remedy.
+    #[error("cannot do the remedy")]
+    Remedy(#[source] ToolError),
     /// The agent.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -173,6 +225,7 @@ impl TrialError {
             | Self::FileSystem(_)
             | Self::Image(_)
             | Self::Measure(_)
+            | Self::Remedy(_)
             | Self::Target(_)
             | Self::Interrupted => true,
             Self::Lease(_) | Self::Store(_) | Self::Damaged(_) | Self::Unclean(_) => false,
@@ -191,6 +244,7 @@ impl TrialError {
             Self::FileSystem(e) => e.exit_code(),
             Self::Image(e) => e.exit_code(),
             Self::Measure(e) => e.exit_code(),
+            Self::Remedy(e) => e.exit_code(),
             Self::Target(e) => Explain::exit_code(e),
             Self::Lease(e) => e.exit_code(),
             Self::Store(e) => e.exit_code(),
@@ -216,6 +270,7 @@ impl TrialError {
             Self::FileSystem(e) => e.hint(),
             Self::Image(e) => e.hint(),
             Self::Measure(e) => e.hint(),
+            Self::Remedy(e) => e.hint(),
             Self::Target(e) => Explain::hint(e),
             _ => None,
         };

@@ -1,10 +1,11 @@
 //! Signals while a study runs: SIGINT and SIGTERM end it cleanly, SIGUSR1 pauses the load and SIGUSR2 lets
 //! it continue.
 //!
-//! A thread inspects the flags twenty times per second and passes them on to whatever load runs; between
+//! A thread inspects the flags twenty times per second and passes them on to whatever loads run; between
 //! loads the run looks itself. What was asked between loads holds for the next one: it begins paused, or ends
 //! at once.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -25,13 +26,20 @@ struct Shared {
     paused: AtomicBool,
     /// The run is over.
     over: AtomicBool,
-    /// The session whose load runs.
-    control: Mutex<Option<Control>>,
+    /// The sessions whose loads run, by lane.
+    controls: Mutex<BTreeMap<usize, Control>>,
 }
 
-/// Listens until dropped.
+/// Listens until the last clone is dropped. Each of several trials that run side by side has
+/// [one of its own](Interrupt::of_lane), so that a signal reaches the loads of all.
 #[derive(Debug)]
 pub(super) struct Interrupt {
+    listener: Arc<Listener>,
+    lane: usize,
+}
+
+#[derive(Debug)]
+struct Listener {
     flags: Flags,
     shared: Arc<Shared>,
     watcher: Option<JoinHandle<()>>,
@@ -51,38 +59,47 @@ impl Interrupt {
                 }
             })
             .map_err(|e| RunError::Signal(e.to_string()))?;
-        Ok(Self { flags, shared, watcher: Some(watcher) })
+        let listener = Arc::new(Listener { flags, shared, watcher: Some(watcher) });
+        Ok(Self { listener, lane: 0 })
+    }
+
+    /// The same for one of several trials at a time, by its number.
+    pub(super) fn of_lane(&self, lane: usize) -> Self {
+        Self { listener: Arc::clone(&self.listener), lane }
     }
 
     /// The signal that asked to end, if any: also one that came a moment ago.
     pub(super) fn by(&self) -> Option<i32> {
-        self.shared.look(self.flags);
-        Some(self.shared.ended_by.load(Ordering::SeqCst)).filter(|s| *s != 0)
+        let Listener { shared, flags, .. } = &*self.listener;
+        shared.look(*flags);
+        Some(shared.ended_by.load(Ordering::SeqCst)).filter(|s| *s != 0)
     }
 
-    /// Which load signals go to from now on; what was asked before is passed on at once. Call it when the
-    /// load was sent: an agent honours nothing that comes before.
+    /// Which load of this lane signals go to from now on; what was asked before is passed on at once. Call it
+    /// when the load was sent: an agent honours nothing that comes before.
     pub(super) fn direct(&self, control: Option<Control>) {
-        let ended = self.by().is_some();
-        let mut slot = self.shared.control.lock().unwrap_or_else(PoisonError::into_inner);
-        *slot = control;
-        let Some(control) = slot.as_ref() else { return };
+        self.by();
+        let shared = &self.listener.shared;
+        let mut slots = shared.controls.lock().unwrap_or_else(PoisonError::into_inner);
+        // Asked under the lock: a signal taken after it reaches the control that is put there.
+        let ended = shared.ended_by.load(Ordering::SeqCst) != 0;
+        let Some(control) = control else {
+            slots.remove(&self.lane);
+            return;
+        };
         if ended {
             control.abandon();
-        } else if self.shared.paused.load(Ordering::SeqCst) {
+        } else if shared.paused.load(Ordering::SeqCst) {
             control.pause();
         }
+        slots.insert(self.lane, control);
     }
 }
 
 impl Shared {
     fn look(&self, flags: Flags) {
-        let slot = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        let tell = |what: fn(&Control)| {
-            if let Some(control) = slot.as_ref() {
-                what(control);
-            }
-        };
+        let slots = self.controls.lock().unwrap_or_else(PoisonError::into_inner);
+        let tell = |what: fn(&Control)| slots.values().for_each(what);
         for (signal, number) in [(Signal::Interrupt, 2), (Signal::Terminate, 15)] {
             if flags.take(signal) {
                 self.ended_by.store(number, Ordering::SeqCst);
@@ -104,7 +121,7 @@ impl Shared {
     }
 }
 
-impl Drop for Interrupt {
+impl Drop for Listener {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
         if let Some(watcher) = self.watcher.take() {
@@ -140,7 +157,7 @@ mod tests {
             interrupt.direct(None);
             said()
         };
-        let paused = || interrupt.shared.paused.load(Ordering::SeqCst);
+        let paused = || interrupt.listener.shared.paused.load(Ordering::SeqCst);
         assert_eq!(load(), []);
         signal(Number::USR1, paused);
         assert_eq!(load(), [Request::from(call::Pause)]);
@@ -151,5 +168,12 @@ mod tests {
         signal(Number::INT, || interrupt.by().is_some());
         assert_eq!(load(), [Request::from(call::Abandon)]);
         assert_eq!(interrupt.by(), Some(2));
+        let other = interrupt.of_lane(1);
+        let ((one, of_one), (two, of_two)) = (Control::recorded(), Control::recorded());
+        interrupt.direct(Some(one));
+        other.direct(Some(two));
+        signal(Number::TERM, || interrupt.by() == Some(15));
+        let ends = [Request::from(call::Abandon), call::Resume.into(), call::Abandon.into()];
+        assert_eq!([of_one(), of_two()], [ends.clone(), ends], "each lane's load is told");
     }
 }

@@ -2,11 +2,12 @@
 //! further stage's begin with its name.
 
 pub(crate) mod lockstep;
+mod remedy;
 
 use fsage_model::disk::DiskTime;
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::{LoadResult, Probe};
-use fsage_model::measure::{DISK_COUNTER, MeasureMetric, MeasureResult, disk_metrics, model_unit};
+use fsage_model::measure::{DISK_COUNTER, MeasureMetric, MeasureResult, Work, disk_metrics, model_unit};
 use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};
 
@@ -35,24 +36,31 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
         let run = image.filter(|(end, _)| position < *end).map(|(_, run)| run.as_str());
         match stage {
             StageRecord::Age { name, result, probes, .. } => {
-                let mut list = List { prefix: prefix(&mut aged, name), run, metrics: &mut metrics };
+                let mut list = List::new(prefix(&mut aged, name), name, run, &mut metrics);
                 latency(&mut list, result);
                 cost(&mut list, result);
                 usage(&mut list, probes);
                 state(&mut list, &result.layout, result.free_space.as_ref());
             }
             // A copied folder stands for the stage that filled it.
-            StageRecord::Copy { folder, layout, free_space, .. } => {
-                let mut list = List { prefix: prefix(&mut aged, folder), run, metrics: &mut metrics };
+            StageRecord::Copy { name, folder, layout, free_space, .. } => {
+                let mut list = List::new(prefix(&mut aged, folder), name, run, &mut metrics);
                 state(&mut list, layout, free_space.as_deref());
             }
             StageRecord::Measure { name, results, .. } => {
                 let prefix = prefix(&mut measured, name);
-                measures(&mut List { prefix, run, metrics: &mut metrics }, results);
+                measures(&mut List::new(prefix, name, run, &mut metrics), results);
             }
-            StageRecord::Lockstep { name, volumes, rounds, looks, .. } => {
-                let mut list = List { prefix: prefix(&mut aged, name), run, metrics: &mut metrics };
+            StageRecord::Lockstep { name, volumes, rounds, looks, failed, .. } => {
+                let mut list = List::new(prefix(&mut aged, name), name, run, &mut metrics);
                 lockstep::push(&mut list, volumes, rounds, looks);
+                lockstep::no_space(&mut list, volumes, failed);
+            }
+            StageRecord::Remedy(remedy) => {
+                let prefix = metric::prefix(&remedy.name, false);
+                remedy::push(&mut List::new(prefix, &remedy.name, run, &mut metrics), remedy);
+                let prefix = String::new();
+                remedy::against(&mut List::new(prefix, &remedy.name, run, &mut metrics), stages, position);
             }
             StageRecord::Image { .. } => {}
         }
@@ -89,6 +97,7 @@ fn worse(metric: &MeasureMetric) -> Option<bool> {
 /// Each measure's headline under its own name, the rest below it.
 fn measures(list: &mut List<'_>, results: &[MeasureResult]) {
     for result in results {
+        list.work = Some(result.work());
         for (index, value) in result.metrics.iter().enumerate() {
             list.one(
                 &metric::of_measure(&result.name, index, &value.name),
@@ -98,22 +107,31 @@ fn measures(list: &mut List<'_>, results: &[MeasureResult]) {
             );
         }
     }
+    list.work = None;
 }
 
 struct List<'a> {
     prefix: String,
+    stage: &'a str,
     run: Option<&'a str>,
+    /// Of the measure whose numbers are pushed.
+    work: Option<Work>,
     metrics: &'a mut Vec<Metric>,
 }
 
 const WORSE: Option<bool> = Some(true);
 const BETTER: Option<bool> = Some(false);
 
-impl List<'_> {
+impl<'a> List<'a> {
+    const fn new(prefix: String, stage: &'a str, run: Option<&'a str>, metrics: &'a mut Vec<Metric>) -> Self {
+        Self { prefix, stage, run, work: None, metrics }
+    }
+
     fn push(&mut self, name: &str, unit: &str, samples: Vec<f64>, larger_is_worse: Option<bool>) {
         let name = format!("{}{name}", self.prefix);
         let run = self.run.map(str::to_owned);
-        self.metrics.push(Metric { name, unit: unit.to_owned(), samples, larger_is_worse, run });
+        let (unit, stage) = (unit.to_owned(), Some(self.stage.to_owned()));
+        self.metrics.push(Metric { name, unit, samples, larger_is_worse, run, stage, work: self.work });
     }
 
     fn one(&mut self, name: &str, unit: &str, value: f64, larger_is_worse: Option<bool>) {
@@ -201,6 +219,7 @@ mod tests {
             bytes: 1,
             digest: String::new(),
             elapsed_ns: 1,
+            restored: false,
             layout: Box::new(LayoutSummary { extents_per_file, ..LayoutSummary::default() }),
             free_space: None,
         }

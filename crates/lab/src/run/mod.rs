@@ -1,16 +1,20 @@
 //! Running: from a study to a store full of trials.
 //!
-//! Trials run one after the other, each through an agent of its own. What is complete stays complete: a run
-//! that ends in any way is resumed by running it again. SIGINT and SIGTERM stop the load, give everything
-//! back and leave the trial undone.
+//! Trials run one after the other, or several at a time where they are in model time ([`RunOptions::jobs`]), each
+//! through an agent of its own. What is complete stays complete: a run that ends in any way is resumed by
+//! running it again. SIGINT and SIGTERM stop the load, give everything back and leave the trial undone.
 
+mod beside;
 mod deterministic;
+mod device;
 mod digest;
 mod dry;
 mod error;
 mod interrupt;
+mod making;
 mod metric;
 mod observer;
+mod queue;
 mod stage;
 mod summary;
 mod trial;
@@ -18,22 +22,26 @@ mod trial_volume;
 mod warning;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+use beside::Processors;
+use fsage_model::protocol::call;
 
 pub use digest::groups as digest_groups;
 pub use error::RunError;
-use error::TrialError;
 use interrupt::Interrupt;
 pub use observer::{Quiet, RunEvent, RunObserver};
+use queue::Queue;
 pub use summary::{DigestGroup, RunSummary, TrialOutcome, TrialState};
 use trial::Lab;
 
-use crate::lease::{Journal, LeaseError};
-use crate::plan::{self, Plan, PlannedTrial};
+use crate::lease::Journal;
+use crate::plan::{self, PlannedTrial};
+use crate::price::price_trials;
 use crate::store::{Store, Writer};
 use crate::study::{self, Consent, Overrides, Study};
 use crate::target::{Session, Target, TargetError};
-use crate::time;
 use crate::volume::EraseConsent;
 
 /// What `fsage run` is asked to do.
@@ -55,6 +63,9 @@ pub struct RunOptions {
     pub erase: Vec<String>,
     /// Whether commands that a study brings itself may run, and what it names outside its folder may be used.
     pub allow_commands: bool,
+    /// Trials that run at the same time, each on a processor of its own: only trials in model time may be more
+    /// than one. 0 is 1.
+    pub jobs: u32,
 }
 
 impl RunOptions {
@@ -67,7 +78,7 @@ impl RunOptions {
 }
 
 /// Starts agents; tests give one that is scripted.
-pub type Starter<'a> = dyn FnMut() -> Result<Session, TargetError> + 'a;
+pub type Starter<'a> = dyn FnMut() -> Result<Session, TargetError> + Send + 'a;
 
 /// Runs a study, or resumes it. A failed trial does not end the run; the summary's exit code tells.
 ///
@@ -96,6 +107,9 @@ pub fn run_study_with(
     let wanted = options.store.clone().unwrap_or_else(|| Path::new("store").join(&study.spec.name));
     let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;
     let consent = EraseConsent::parse(&options.erase);
+    if Processors::of(options.jobs)?.len() > 1 {
+        beside::check(&study)?;
+    }
     for cell in &study.cells {
         trial::resolve(cell, cell.spec.seed, &consent, &root)?;
     }
@@ -113,7 +127,9 @@ pub fn run_study_with(
     let interrupt = Interrupt::listen()?;
     let writer = Store::create(&root, &plan, &study.text)?;
     let journal = Journal::open(&root)?;
-    let mut lab = Lab { root: root.clone(), consent, start, journal, interrupt };
+    let start = Mutex::new(start);
+    let start = || (start.lock().unwrap_or_else(PoisonError::into_inner))();
+    let mut lab = Lab::new(root.clone(), consent, &start, journal, interrupt);
     let mut summary = RunSummary::new(&study, &plan, &root);
     for damaged in writer.damaged() {
         writer.set_aside(&damaged)?;
@@ -127,19 +143,51 @@ pub fn run_study_with(
         complete: summary.kept,
         damaged: summary.damaged.clone(),
     });
+    observer.study(&study);
     if let Some(ignored) = crate::lease::ignored(&lab.root) {
         let text = format!("{} is ignored: leases are not kept in stores", ignored.display());
         observer.event(RunEvent::Note { text });
     }
     clean_left_over(&mut lab, "an earlier run", observer)?;
-    let outcome = every_trial(&mut lab, &writer, &study, &plan, &mut summary, observer);
+    compare_devices(&mut lab, &study)?;
+    let queue = Queue::new(&study, &plan, &writer, &mut summary);
+    let outcome = every_trial(&mut lab, options.jobs, &queue, observer);
+    drop(queue);
     // Agents that were lost while they released: once more, before the user has to.
     let outcome = outcome.and_then(|()| clean_left_over(&mut lab, "a failed trial", observer));
     summary.interrupted_by = lab.interrupt.by();
     outcome?;
+    price(&lab, &writer, &study, observer)?;
     summary.digest_groups = digest::groups(&writer.trials());
     summary.elapsed_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(summary)
+}
+
+/// Prices what the trials kept logs of on the media of the study, unless a signal asks to end.
+fn price(
+    lab: &Lab<'_>,
+    writer: &Writer,
+    study: &Study,
+    observer: &mut dyn RunObserver,
+) -> Result<(), RunError> {
+    let goes_on = || lab.interrupt.by().is_none();
+    let mut says = |text| observer.event(RunEvent::Note { text });
+    Ok(price_trials(writer, &study.spec.price, &goes_on, &mut says)?)
+}
+
+/// Refuses devices of the study that overlap.
+fn compare_devices(lab: &mut Lab<'_>, study: &Study) -> Result<(), RunError> {
+    let named = device::named(study);
+    if named.len() < 2 {
+        return Ok(());
+    }
+    let mut session = (lab.start)()?;
+    let own = lab.journal.attach(&session)?;
+    let ask = |path: &Path| session.call(call::BlockFacts { device: path.to_owned() }).ok();
+    let checked = device::check(&named, ask);
+    drop(session);
+    lab.journal.release(own)?;
+    checked
 }
 
 /// Releases what `who` left behind.
@@ -163,52 +211,20 @@ fn clean_left_over(lab: &mut Lab<'_>, who: &str, observer: &mut dyn RunObserver)
     Ok(())
 }
 
+/// Does every trial that is still to be done, so many at a time.
 fn every_trial(
     lab: &mut Lab<'_>,
-    writer: &Writer,
-    study: &Study,
-    plan: &Plan,
-    summary: &mut RunSummary,
+    jobs: u32,
+    queue: &Queue<'_>,
     observer: &mut dyn RunObserver,
 ) -> Result<(), RunError> {
-    let pending: Vec<usize> =
-        (0..plan.trials.len()).filter(|n| summary.trials[*n].state == TrialState::Pending).collect();
-    for (position, index) in pending.iter().enumerate() {
-        if lab.interrupt.by().is_some() {
-            break;
-        }
-        let planned = &plan.trials[*index];
-        observer.event(RunEvent::TrialStarted {
-            position: position + 1,
-            of: pending.len(),
-            trial: planned.clone(),
-            label: label(planned, study.spec.repeats),
-        });
-        let mut folder = writer.begin(&planned.id)?;
-        let started_s = time::now_seconds();
-        let cell = &study.cells[planned.cell];
-        let (record, error) = lab.trial(&study.spec.name, planned, cell, &mut folder, observer);
-        match error {
-            Some(TrialError::Interrupted) => break,
-            // A store that cannot be written to cannot keep the next trials either.
-            Some(TrialError::Store(error)) => return Err(error.into()),
-            Some(TrialError::Lease(error)) if !matches!(error, LeaseError::Target(_)) => {
-                return Err(error.into());
-            }
-            error => {
-                folder.finish(&record, started_s)?;
-                let code = error.as_ref().map_or(0, TrialError::exit_code);
-                summary.finished(*index, &record.error, code);
-                observer.event(RunEvent::TrialFinished {
-                    id: planned.id.clone(),
-                    state: summary.trials[*index].state,
-                    elapsed_ns: record.elapsed_ns,
-                    error: record.error,
-                });
-            }
-        }
-    }
-    Ok(())
+    // A processor without a trial is nobody's.
+    let lanes = Processors::of(jobs.min(queue.len()))?;
+    let mut labs: Vec<Lab<'_>> =
+        lanes.iter().enumerate().map(|(number, processors)| lab.lane(number, processors)).collect();
+    let outcome = queue.run(&mut labs, observer);
+    labs.into_iter().for_each(|lane| lab.journal.join(lane.journal));
+    outcome
 }
 
 /// `ext4, 0.8, repeat 2`: factor values in words.

@@ -1,5 +1,6 @@
 //! What a run tells while it continues; `cli` renders it.
 
+use crate::study::Study;
 use std::path::PathBuf;
 
 use fsage_model::warning::Warning;
@@ -91,6 +92,18 @@ pub enum RunEvent {
 pub trait RunObserver {
     /// Called from the thread that runs the study.
     fn event(&mut self, event: RunEvent);
+
+    /// As [`RunObserver::event`], where several trials run side by side, for an event of one of them: `position` is that of its
+    /// [`RunEvent::TrialStarted`].
+    fn event_of(&mut self, position: usize, event: RunEvent) {
+        let _ = position;
+        self.event(event);
+    }
+
+    /// Called once, with the study that is about to be run.
+    fn study(&mut self, study: &Study) {
+        let _ = study;
+    }
 }
 
 /// Tells nobody.

@@ -1,11 +1,13 @@
 //! Stages: what a trial does with its file system, one file a kind.
 
 pub(super) mod age;
+mod checkpoint;
 pub(super) mod copy;
 pub(super) mod image;
 pub(super) mod lockstep;
 pub(super) mod measure;
 mod places;
+pub(super) mod remedy;
 
 use std::path::Path;
 
@@ -17,10 +19,13 @@ use fsage_model::study::{StageSpec, StudySpec, VolumeSpec};
 use fsage_model::warning::Warning;
 use fsage_model::with_stage;
 
+use super::beside::Processors;
 use super::error::TrialError;
 use super::interrupt::Interrupt;
+use super::making::Making;
 use super::observer::{RunEvent, RunObserver};
 use super::trial_volume::TrialVolume;
+use super::warning::Watch;
 use crate::filesystem::FileSystem;
 use crate::lease::{self, Journal, LeaseId};
 use crate::plan::PlannedTrial;
@@ -50,6 +55,10 @@ pub(super) struct StageContext<'a> {
     pub(super) folder: &'a mut TrialFolder,
     /// Signals.
     pub(super) interrupt: &'a Interrupt,
+    /// Where it runs, and where those beside it do.
+    pub(super) processors: &'a Processors,
+    /// Images that trials of this run are making.
+    pub(super) making: &'a Making,
     /// Who gets events.
     pub(super) observer: &'a mut dyn RunObserver,
     /// Collected for the record.
@@ -86,6 +95,12 @@ impl StageContext<'_> {
         self.folder.log(&format!("warning {}: {}", warning.kind, warning.message));
         self.observer.event(RunEvent::Warning { warning: warning.clone() });
         self.warnings.push(warning);
+    }
+
+    /// Begins to watch the host around something that is measured.
+    pub(super) fn watch(&mut self) -> Result<Watch, TrialError> {
+        let before = self.session.call(call::HostActivity)?;
+        Ok(Watch::new(before, self.spec.volume.is_model_time()))
     }
 
     /// Ends the trial when a signal came.
@@ -154,6 +169,12 @@ pub(super) trait Stage {
     /// What it does, as a shell would read it.
     fn describe(&self, point: &Path, seed: u64) -> Vec<String>;
 
+    /// Checks that the host has the programs that it runs on this file system, before the first stage begins.
+    fn check_host(&self, file_system: &FileSystem, facts: &HostFacts) -> Result<(), TrialError> {
+        let _ = (file_system, facts);
+        Ok(())
+    }
+
     /// Volumes that it takes beside the trial's own.
     fn other_volumes(&self, own: &VolumeSpec) -> Vec<VolumeSpec> {
         let _ = own;
@@ -173,6 +194,7 @@ pub(super) fn run(
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     context.interrupted()?;
+    place.mark(stage.name(), context)?;
     of(stage).run(place, context)
 }
 

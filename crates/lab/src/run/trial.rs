@@ -8,15 +8,18 @@ use std::time::Instant;
 
 use fsage_model::protocol::{BlockFacts, HostFacts, call};
 use fsage_model::record::{STORE_VERSION, StageRecord, TrialRecord, TrialStatus};
+use fsage_model::study::StageSpec;
 use fsage_model::warning::Warning;
 
+use super::beside::Processors;
 use super::deterministic::{self, DeterministicSettings};
 use super::error::TrialError;
 use super::interrupt::Interrupt;
+use super::making::{Making, Wanted};
 use super::observer::{RunEvent, RunObserver};
 use super::stage::{self, StageContext};
 use super::trial_volume::TrialVolume;
-use super::{Starter, metric, warning};
+use super::{metric, warning};
 use crate::filesystem::FileSystem;
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError};
@@ -24,22 +27,29 @@ use crate::plan::PlannedTrial;
 
 use crate::store::TrialFolder;
 use crate::study::{Cell, identity};
-use crate::target::{Session, Target};
+use crate::target::{Session, Target, TargetError};
 use crate::time;
 use crate::volume::{self, EraseConsent, Volume};
 
-/// What every trial of a run shares.
+/// Starts agents, from any thread.
+pub(super) type Start<'a> = dyn Fn() -> Result<Session, TargetError> + Sync + 'a;
+
+/// What the trials of a run share, or of several at a time those that run one after the other.
 pub(super) struct Lab<'a> {
     /// Folder of the store, absolute.
     pub(super) root: PathBuf,
     /// Devices that may be erased.
     pub(super) consent: EraseConsent,
     /// Starts agents.
-    pub(super) start: &'a mut Starter<'a>,
+    pub(super) start: &'a Start<'a>,
     /// What is taken from the host.
     pub(super) journal: Journal,
     /// Signals.
     pub(super) interrupt: Interrupt,
+    /// Where its trials run.
+    processors: Processors,
+    /// Images that trials of this run are making.
+    making: Making,
 }
 
 /// What a trial collects on its way; all of it is kept when a later step fails.
@@ -88,7 +98,32 @@ pub(super) fn mount_point(root: &Path, id: &str) -> PathBuf {
     root.join("mounts").join(id)
 }
 
-impl Lab<'_> {
+impl<'a> Lab<'a> {
+    /// Of a run whose trials are one after the other.
+    pub(super) fn new(
+        root: PathBuf,
+        consent: EraseConsent,
+        start: &'a Start<'a>,
+        journal: Journal,
+        interrupt: Interrupt,
+    ) -> Self {
+        let (processors, making) = (Processors::default(), Making::default());
+        Self { root, consent, start, journal, interrupt, processors, making }
+    }
+
+    /// One of several that run at the same time, with leases of its own.
+    pub(super) fn lane(&self, number: usize, processors: &Processors) -> Self {
+        Self {
+            root: self.root.clone(),
+            consent: self.consent.clone(),
+            start: self.start,
+            journal: self.journal.branch(),
+            interrupt: self.interrupt.of_lane(number),
+            processors: processors.clone(),
+            making: self.making.clone(),
+        }
+    }
+
     /// Runs one trial and gives its record, with the error when it failed.
     pub(super) fn trial(
         &mut self,
@@ -216,6 +251,9 @@ impl Lab<'_> {
         let file_system =
             deterministic::file_system(&cell.spec, &cell.file_system, planned.seed, &collected.facts.kernel);
         file_system.check_host(&collected.facts)?;
+        for stage in cell.spec.stages() {
+            stage::of(stage).check_host(&file_system, &collected.facts)?;
+        }
         let mut context = StageContext {
             session,
             journal: &mut self.journal,
@@ -227,12 +265,15 @@ impl Lab<'_> {
             facts: &collected.facts,
             folder,
             interrupt: &self.interrupt,
+            processors: &self.processors,
+            making: &self.making,
             observer,
             warnings: &mut collected.warnings,
             commands: &mut collected.commands,
             done: &mut collected.stages,
         };
         let mounts = context.journal.make(Lease::Directory { path: self.root.join("mounts") })?;
+        check_room(&mut context)?;
         let deterministic = DeterministicSettings::take(&mut context)?;
         let mut place = TrialVolume::acquire(&cell.spec.volume, &planned.id, &mut context)?;
         collected.device = place.facts().clone();
@@ -248,19 +289,41 @@ impl Lab<'_> {
     }
 }
 
+/// Refuses volumes that the host has no room for, before the first is made: what a stage takes is there
+/// beside the trial's own.
+fn check_room(context: &mut StageContext<'_>) -> Result<(), TrialError> {
+    let own = &context.spec.volume;
+    for stage in context.spec.stages() {
+        let specs = std::iter::once(own.clone()).chain(stage::of(stage).other_volumes(own));
+        let volumes: Result<Vec<_>, _> =
+            specs.map(|spec| volume::resolve(&spec, context.consent, context.root)).collect();
+        volume::check_room(&volumes?, context.session)?;
+    }
+    Ok(())
+}
+
+/// Makes and mounts the file system; the first stage that is to be run on it.
+fn made(place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<usize, TrialError> {
+    place.make(context)?;
+    place.mount(context)?;
+    Ok(0)
+}
+
 /// Every stage of the trial's state, or those after its image where that is there already.
 fn stages(place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
     let spec = context.spec;
-    let first = match stage::image::find(context) {
-        Some(record) => stage::image::resume(&record, place, context)?,
-        None => {
-            place.make(context)?;
-            place.mount(context)?;
-            0
-        }
+    let (first, mut claim) = match stage::image::want(context) {
+        Some(Wanted::Found(record)) => (stage::image::resume(&record, place, context)?, None),
+        Some(Wanted::Ended) => return Err(TrialError::Interrupted),
+        Some(Wanted::Make(claim)) => (made(place, context)?, Some(claim)),
+        None => (made(place, context)?, None),
     };
     for stage in spec.stages().skip(first) {
         stage::run(stage, place, context)?;
+        if matches!(stage, StageSpec::Image(_)) {
+            // Who waits for the image finds it now.
+            drop(claim.take());
+        }
     }
     context.interrupted()
 }

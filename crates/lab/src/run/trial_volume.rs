@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsage_model::cause::in_one_line;
 use fsage_model::location::Location;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::study::VolumeSpec;
@@ -17,7 +18,7 @@ use super::trial::mount_point;
 use crate::filesystem::FileSystem;
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
-use crate::volume::{self, Acquired, Volume};
+use crate::volume::{self, Acquired, Volume, VolumeError};
 
 /// A volume that was taken, and where it is mounted.
 #[derive(Debug)]
@@ -57,6 +58,11 @@ impl TrialVolume {
         &self.acquired.facts
     }
 
+    /// Whether it is a file of the host.
+    pub(super) const fn is_file(&self) -> bool {
+        matches!(self.volume, Volume::Loop(_))
+    }
+
     /// Where it is mounted, or will be.
     pub(super) fn point(&self) -> &Path {
         &self.point
@@ -83,8 +89,9 @@ impl TrialVolume {
         Ok(file_system.make(context.session, self.device())?)
     }
 
-    /// Mounts it.
+    /// Mounts it. A loop file has all of its blocks then, whatever was discarded before.
     pub(super) fn mount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        self.volume.allocate(&self.name, context.session)?;
         let point = self.point.clone();
         let directory = context.journal.make(Lease::Directory { path: point.clone() })?;
         context.session.call(call::MakeMountPoint { point: point.clone() })?;
@@ -132,15 +139,46 @@ impl TrialVolume {
         }
     }
 
+    /// Whether a log of its requests is kept.
+    pub(super) const fn keeps_log(&self) -> bool {
+        self.volume.keeps_log()
+    }
+
+    /// Names the present position in the log of its requests, where it keeps one.
+    pub(super) fn mark(&self, mark: &str, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        Ok(self.volume.mark(context.session, &self.name, mark)?)
+    }
+
+    /// Keeps the log of its requests with the trial, where it keeps one.
+    fn keep_log(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let own = self.name.strip_prefix(&context.planned.id).unwrap_or(&self.name);
+        let file = context.folder.request_log(own.trim_start_matches('-'));
+        if let Some(save) = self.volume.save_log(&self.name, &file) {
+            context.command("requests", &save.to_string());
+            match save.run_checked(context.session) {
+                Err(error) if context.session.is_lost() => return Err(VolumeError::Log(error).into()),
+                // The results are complete without it.
+                Err(error) => {
+                    let message = format!("{}: {}", file.display(), in_one_line(&error));
+                    context.warn(Warning { kind: WarningKind::NoLog, message });
+                }
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Gives the volume back; unmount it first.
     pub(super) fn release(self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        self.keep_log(context)?;
         Ok(self.volume.release(self.acquired, context.session, context.journal)?)
     }
 
     /// Gives the volume back and takes it again, so that nothing of its history is left below the file system
-    /// either: a loop file starts without blocks.
+    /// either: a loop file gets blocks of its own again.
     pub(super) fn renew(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         self.unmount(context)?;
+        self.keep_log(context)?;
         self.acquired.give_back(context.session, context.journal)?;
         self.acquired = self.volume.acquire(context.session, context.journal, &self.name)?;
         context.commands.extend(self.acquired.commands.iter().cloned());

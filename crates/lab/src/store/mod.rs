@@ -4,6 +4,7 @@
 //! folder); `trial.json` is written last, so that a trial with one has all its files. One run writes at a
 //! time, under a lock; readers need none. What cannot be read is reported and done again, never deleted.
 
+pub mod checkpoint;
 mod error;
 pub mod file;
 mod hlog;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::StoreError;
 pub use file::NewFile;
+use fsage_model::priced::PricedRecord;
 use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord, TrialStatus, Unread};
 use fsage_sys::input::{self, RECORD_LIMIT};
 pub use reading::Reader;
@@ -29,8 +31,12 @@ use crate::study::identity::TRIAL_ID_LENGTH;
 
 /// The record of a trial, in its folder.
 pub(crate) const RECORD: &str = "trial.json";
+/// What the requests of a trial would take on other media, within its folder.
+pub(crate) const PRICED: &str = "priced.json";
 /// Where the files of a trial lay, in its folder.
 pub(crate) const PLACES: &str = "explain.json";
+/// How the names of the request logs of a trial's volumes begin, in its folder, and how they end.
+pub(crate) const REQUESTS: (&str, &str) = ("requests", ".log");
 
 /// A store on disk, open to be read.
 #[derive(Debug, Clone)]
@@ -123,12 +129,28 @@ impl Store {
         read_trial(&self.root, id)
     }
 
+    /// The same without its stages, which takes little memory however long it ran.
+    ///
+    /// # Errors
+    /// As [`Store::trial`].
+    pub fn trial_without_stages(&self, id: &str) -> Result<Option<TrialRecord<Unread>>, String> {
+        read_trial(&self.root, id)
+    }
+
     /// Where the files of a trial lay; nothing when that was not kept.
     ///
     /// # Errors
     /// Why it cannot be read, in words.
     pub fn places(&self, id: &str) -> Result<Option<PlacesRecord>, String> {
         read_places(&self.root, id)
+    }
+
+    /// What the requests of a trial would take on other media; nothing when it was not priced.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words.
+    pub fn priced(&self, id: &str) -> Result<Option<PricedRecord>, String> {
+        read_priced(&self.root, id)
     }
 
     /// The complete trials of the plan without their stages, so that long runs take little memory; and a sentence for each that is
@@ -149,11 +171,24 @@ impl Store {
         (records, notes)
     }
 
-    /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet`, `explain.json` and
-    /// `trace.parquet`.
+    /// Folder of a trial, which also holds `latency.hlog`, `probes.parquet`, `explain.json`, `trace.parquet`
+    /// and `requests.log`.
     #[must_use]
     pub fn trial_directory(&self, id: &str) -> PathBuf {
         trial_directory(&self.root, id)
+    }
+
+    /// The request logs of a trial's volumes, by name; none where it kept none.
+    #[must_use]
+    pub fn request_logs(&self, id: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.trial_directory(id)).into_iter().flatten().flatten();
+        let (begin, end) = REQUESTS;
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name.starts_with(begin) && name.ends_with(end))
+            .collect();
+        names.sort();
+        names.into_iter().map(|name| self.trial_directory(id).join(name)).collect()
     }
 
     fn record_path(&self, id: &str) -> PathBuf {
@@ -196,6 +231,14 @@ pub(crate) fn read_trial<S: DeserializeOwned>(
 /// Why it cannot be read, in words.
 pub(crate) fn read_places(root: &Path, id: &str) -> Result<Option<PlacesRecord>, String> {
     read_record(root, id, PLACES)
+}
+
+/// Reads `priced.json` of a trial of the store at `root`; nothing when it was not priced.
+///
+/// # Errors
+/// Why it cannot be read, in words.
+pub(crate) fn read_priced(root: &Path, id: &str) -> Result<Option<PricedRecord>, String> {
+    read_record(root, id, PRICED)
 }
 
 /// The version of a file of a store, whatever else is in it.

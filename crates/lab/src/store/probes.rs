@@ -10,18 +10,22 @@
 //! | `histogram` | text | `free_space`, `extent`, `file`, or `none` for a probe without any |
 //! | `bucket_bytes` | int64 | lower bound: sizes from it to below twice it |
 //! | `count`, `bytes` | int64 | items in the bucket and the sum of their sizes |
+//! | `trial` | text | the trial's id |
+//! | `factor.PATH` | text | value of each factor of the study's matrix, as JSON where it is no text |
 
 use std::sync::Arc;
 
 use fsage_model::layout::SizeHistogram;
-use fsage_model::record::StageRecord;
-use parquet::basic::{Compression, ZstdLevel};
+use fsage_model::record::{StageRecord, TrialRecord};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::{Type, TypePtr};
 
+/// The columns before those of the trial.
 const SCHEMA: &str = "message probes {
     required binary stage (string);
     required int32 probe;
@@ -51,13 +55,36 @@ struct Columns {
     bucket: [Vec<i64>; 3],
 }
 
+/// Columns that have one value in the whole file, so that files of several trials can be read as one table.
+fn of_trial(record: &TrialRecord) -> Vec<(String, ByteArray)> {
+    let factors = record.factors.iter().map(|(path, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (format!("factor.{path}"), ByteArray::from(text.as_str()))
+    });
+    std::iter::once(("trial".to_owned(), ByteArray::from(record.id.as_str()))).chain(factors).collect()
+}
+
+fn schema(of_trial: &[(String, ByteArray)]) -> Result<Type, ParquetError> {
+    let text = |(name, _): &(String, ByteArray)| -> Result<TypePtr, ParquetError> {
+        Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+            .with_repetition(Repetition::REQUIRED)
+            .with_logical_type(Some(LogicalType::String))
+            .build()
+            .map(Arc::new)
+    };
+    let mut fields = parse_message_type(SCHEMA)?.get_fields().to_vec();
+    fields.extend(of_trial.iter().map(text).collect::<Result<Vec<_>, _>>()?);
+    Type::group_type_builder("probes").with_fields(fields).build()
+}
+
 /// The whole file.
 ///
 /// # Errors
 /// The Parquet writer's own.
-pub fn bytes(stages: &[StageRecord]) -> Result<Vec<u8>, ParquetError> {
-    let columns = fill(stages);
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
+pub fn bytes(record: &TrialRecord) -> Result<Vec<u8>, ParquetError> {
+    let columns = fill(&record.stages);
+    let of_trial = of_trial(record);
+    let schema = Arc::new(schema(&of_trial)?);
     let properties =
         WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
     let mut buffer = Vec::new();
@@ -75,6 +102,9 @@ pub fn bytes(stages: &[StageRecord]) -> Result<Vec<u8>, ParquetError> {
     text_column(&mut group, &columns.histogram)?;
     for values in &columns.bucket {
         number_column(&mut group, values, None)?;
+    }
+    for (_, value) in &of_trial {
+        text_column(&mut group, &vec![value.clone(); columns.stage.len()])?;
     }
     group.close()?;
     writer.close()?;

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use fsage_model::priced::PricedRecord;
 use fsage_model::reading::{Note, ReadError, Records, StudyFacts};
 use fsage_model::record::{PlacesRecord, TrialRecord};
 use fsage_sys::input::{self, RECORD_LIMIT, TEXT_LIMIT};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{is_trial_id, read_places, read_trial};
+use super::{is_trial_id, read_places, read_priced, read_trial};
 
 #[derive(Deserialize)]
 struct PlanFile {
@@ -109,6 +110,13 @@ impl Records for Reader {
         read_places(&self.root, id).map_err(|reason| Note {
             subject: format!("trial {id}"),
             message: format!("where its files lay cannot be read and was left out: {reason}"),
+        })
+    }
+
+    fn priced(&self, id: &str) -> Result<Option<PricedRecord>, Note> {
+        read_priced(&self.root, id).map_err(|reason| Note {
+            subject: format!("trial {id}"),
+            message: format!("what it would take on other media cannot be read and was left out: {reason}"),
         })
     }
 }

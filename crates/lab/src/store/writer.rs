@@ -6,6 +6,7 @@ use std::io::Write;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use fsage_model::priced::PricedRecord;
 use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file::{PARTIAL, is_temporary};
@@ -13,7 +14,7 @@ use rustix::fs::FileType;
 
 use super::file::{self, NewFile, failed};
 use super::lock::Lock;
-use super::{DamagedTrial, PLACES, RECORD, Store, StoreError, hlog, probes, read_plan};
+use super::{DamagedTrial, PLACES, PRICED, RECORD, REQUESTS, Store, StoreError, hlog, probes, read_plan};
 use crate::plan::Plan;
 use crate::time::now_rfc3339;
 
@@ -86,6 +87,17 @@ impl Writer {
         std::fs::rename(&damaged.path, &aside).map_err(|e| failed("rename", &damaged.path, e))
     }
 
+    /// Keeps what the requests of a complete trial would take on other media.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there is no space.
+    pub fn keep_priced(&self, id: &str, record: &PricedRecord) -> Result<(), StoreError> {
+        // A folder that is a link, or of someone else, is refused.
+        file::folder(self.root(), &["trials", id])?;
+        let path = self.trial_directory(id).join(PRICED);
+        file::write(&path, &json(&path, record)?)
+    }
+
     /// Begins a trial: its folder, emptied of what an earlier attempt left.
     ///
     /// # Errors
@@ -118,12 +130,13 @@ fn make(root: &Path) -> Result<(), StoreError> {
 
 /// What an earlier attempt may have left in a trial's folder, its log left out.
 fn left_of_a_trial(directory: &Path) -> Result<Vec<String>, StoreError> {
-    let mut names = [RECORD, "latency.hlog", "probes.parquet", PLACES].map(str::to_owned).to_vec();
+    let mut names = [RECORD, "latency.hlog", "probes.parquet", PLACES, PRICED].map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(directory).map_err(|e| failed("read", directory, e))? {
         let entry = entry.map_err(|e| failed("read", directory, e))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let trace = name.starts_with("trace") && name.ends_with(".parquet");
-        if trace || is_temporary(name.as_ref()) {
+        let requests = name.starts_with(REQUESTS.0) && name.ends_with(REQUESTS.1);
+        if trace || requests || is_temporary(name.as_ref()) {
             names.push(name);
         }
     }
@@ -216,6 +229,19 @@ impl TrialFolder {
         self.trace.as_mut().map_or(Ok(()), |(_, trace)| trace.write(bytes))
     }
 
+    /// Where the request log of one of the trial's volumes is to be written: no file of that name is there.
+    /// `volume` is empty for the trial's own volume.
+    #[must_use]
+    pub fn request_log(&self, volume: &str) -> PathBuf {
+        let (begin, end) = REQUESTS;
+        let stem = if volume.is_empty() { begin.to_owned() } else { format!("{begin}-{volume}") };
+        // A volume that was given back and taken again has a log of its own each time.
+        let names = (2_u32..).map(|number| format!("{stem}.{number}{end}"));
+        let mut names = std::iter::once(format!("{stem}{end}")).chain(names);
+        let free = names.find(|name| self.directory.join(name).symlink_metadata().is_err());
+        self.directory.join(free.unwrap_or(stem))
+    }
+
     /// Keeps where the files of a volume lie.
     pub fn keep_places(&mut self, places: VolumePlaces) {
         let explanation = places.explanation.coarse();
@@ -249,7 +275,7 @@ impl TrialFolder {
             let hlog = hlog::text(started_s, &record.stages);
             file::write(&self.directory.join("latency.hlog"), hlog.as_bytes())?;
             let path = self.directory.join("probes.parquet");
-            let parquet = probes::bytes(&record.stages)
+            let parquet = probes::bytes(record)
                 .map_err(|e| StoreError::Damaged { path: path.clone(), reason: e.to_string() })?;
             file::write(&path, &parquet)?;
         }

@@ -256,6 +256,11 @@ impl<'a> Layers<'a> {
                 })
                 .collect();
         }
+        combinations.retain(|factors| !spec.excludes(factors));
+        if combinations.is_empty() {
+            let what = "every combination of the matrix is left out";
+            return self.reject(vec![Problem::new(&["exclude".to_owned()], what)]).map(|()| Vec::new());
+        }
         self.reject(too_many(combinations.len(), spec.repeats))?;
         let mut cells: Vec<Cell> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -271,6 +276,8 @@ impl<'a> Layers<'a> {
             }
         }
         self.reject(idle_factors(spec, &cells))?;
+        self.reject(validate::devices(&cells))?;
+        self.reject(validate::prices(&cells))?;
         Ok(cells)
     }
 

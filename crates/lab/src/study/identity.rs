@@ -6,8 +6,9 @@ use serde_json::Value;
 
 /// Version of what a load does for one spec and seed. Raise it with every change after which the same spec
 /// and seed would make other operations, other data or other calls, so that trials from before are not kept
-/// as if they were the same. Not for what is only faster, and not for each release: 0007 says why. 1: first.
-pub const WORKLOAD_VERSION: u32 = 1;
+/// as if they were the same. Not for what is only faster, and not for each release: 0007 says why. 1: first;
+/// 2: turns of lock-step end at rest, its copies go through images, media as their data sheets say.
+pub const WORKLOAD_VERSION: u32 = 2;
 
 /// What runs trials, for their records.
 #[must_use]
@@ -57,6 +58,13 @@ fn basis_at(cell: &StudySpec, stages: &[&StageSpec], workload_version: u32) -> V
         "driver": cell.driver.get(kind),
         "stage": stages,
     });
+    // In model time all trials were deterministic once: those keep their ids.
+    if cell.volume.is_model_time()
+        && !cell.deterministic
+        && let Value::Object(map) = &mut value
+    {
+        map.insert("deterministic".to_owned(), false.into());
+    }
     // The first version had no such key: its trials keep their ids.
     if workload_version > 1
         && let Value::Object(map) = &mut value
@@ -132,7 +140,10 @@ mod tests {
         assert!(second.ends_with(r#","workload_version":2}"#), "{second}");
         assert_eq!(
             program(),
-            format!("fsage {}, protocol {PROTOCOL_VERSION}, workload 1", env!("CARGO_PKG_VERSION"))
+            format!(
+                "fsage {}, protocol {PROTOCOL_VERSION}, workload {WORKLOAD_VERSION}",
+                env!("CARGO_PKG_VERSION")
+            )
         );
     }
 }

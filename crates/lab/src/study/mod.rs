@@ -9,6 +9,7 @@ mod expand;
 pub mod identity;
 mod outside;
 pub mod path;
+mod room;
 pub(crate) mod schema;
 mod source;
 mod validate;
@@ -110,7 +111,8 @@ pub fn parse(
     let mut layers = expand::Layers::new(&document, reach)?;
     layers.apply(file, overrides)?;
     let spec = layers.spec()?;
-    let cells = layers.cells(&spec)?;
+    let mut cells = layers.cells(&spec)?;
+    room::fix(&mut cells);
     let sources = layers.sources();
     Ok(Study { path: file.to_owned(), text, overrides: overrides.clone(), spec, cells, sources })
 }
@@ -137,20 +139,31 @@ pub struct StudyCheck {
     pub trials: BTreeMap<String, usize>,
     /// Claims that are checked, of how many.
     pub claims: (usize, usize),
+    /// Claims that are checked but cannot be judged as the study is planned, and why: by preset, then by id.
+    pub unjudged: BTreeMap<String, BTreeMap<String, String>>,
 }
+
+/// Says which claims of a study cannot be judged as it is planned, and why, by id.
+pub type Foresight<'a> = dyn Fn(&Study) -> BTreeMap<String, String> + 'a;
 
 /// Reads and checks a study with each of its presets; `full` stands for none.
 ///
 /// # Errors
 /// As [`load`].
-pub fn check(path: &Path, consent: Consent<'_>) -> Result<StudyCheck, StudyError> {
+pub fn check(path: &Path, consent: Consent<'_>, foresee: &Foresight<'_>) -> Result<StudyCheck, StudyError> {
     let full = load(path, &Overrides::default(), consent)?;
     let count = |study: &Study| study.cells.len() * usize::try_from(study.spec.repeats).unwrap_or(usize::MAX);
     let mut trials = BTreeMap::from([("full".to_owned(), count(&full))]);
+    let mut unjudged = BTreeMap::from([("full".to_owned(), foresee(&full))]);
     for preset in full.spec.preset.keys() {
         let study = load(path, &Overrides { preset: Some(preset.clone()), set: Vec::new() }, consent)?;
         trials.insert(preset.clone(), count(&study));
+        unjudged.insert(preset.clone(), foresee(&study));
     }
-    let claims = (full.spec.claim.iter().filter(|c| c.check.is_some()).count(), full.spec.claim.len());
-    Ok(StudyCheck { name: full.spec.name, title: full.spec.title, trials, claims })
+    let claims = (
+        full.spec.claim.iter().filter(|claim| claim.clauses().next().is_some()).count(),
+        full.spec.claim.len(),
+    );
+    unjudged.retain(|_, claims| !claims.is_empty());
+    Ok(StudyCheck { name: full.spec.name, title: full.spec.title, trials, claims, unjudged })
 }

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use super::{Overrides, Study, parse_value, source};
+use crate::measure::PRESETS;
 
 /// What to do where a study names something out of its reach.
 pub const OUTSIDE_HINT: &str =
@@ -94,16 +95,20 @@ fn strings(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The folders that the volumes in a cell name.
+/// The folders that the volumes in a cell name, and the job files of its measures: lines of one that is
+/// refused are quoted.
 fn places(value: &Value, found: &mut BTreeSet<PathBuf>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| places(item, found)),
         Value::Object(table) => {
             let key = match table.get("kind").and_then(Value::as_str) {
                 Some("loop") => "directory",
+                Some("fio") => "job",
                 _ => "spill",
             };
-            found.extend(table.get(key).and_then(Value::as_str).map(PathBuf::from));
+            let named = table.get(key).and_then(Value::as_str);
+            let is_preset = |name: &str| key == "job" && PRESETS.iter().any(|(preset, _)| *preset == name);
+            found.extend(named.filter(|name| !is_preset(name)).map(PathBuf::from));
             table.values().for_each(|item| places(item, found));
         }
         _ => {}

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use fsage_model::medium::MediumSpec;
 use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
+use fsage_model::remedy::Remedy;
 use fsage_model::size::Bytes;
 use fsage_model::study::StudySpec;
 use serde_json::{Map, Value, json};
@@ -119,6 +120,9 @@ impl Walk<'_> {
             if name.ends_with("/Medium") {
                 return self.medium(value);
             }
+            if name.ends_with("/Remedy") {
+                return self.remedy(value);
+            }
             let root = self.root;
             if let Some(target) = name.strip_prefix('#').and_then(|p| root.pointer(p)) {
                 self.value(value, target);
@@ -142,6 +146,13 @@ impl Walk<'_> {
             Value::Object(map) => self.object(map, schema),
             Value::Array(list) => self.array(list, schema),
             _ => {}
+        }
+    }
+
+    fn remedy(&mut self, value: &Value) {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if let Err(error) = text.parse::<Remedy>() {
+            self.problem(error, None);
         }
     }
 

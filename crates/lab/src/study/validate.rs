@@ -1,9 +1,14 @@
 //! Values that fit the schema and still are invalid: each problem names its path and the limit.
 
+mod device;
+mod price;
+mod remedy;
 mod stage;
+mod think;
+mod volumes;
 mod workload;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use fsage_disk::fault::Faults;
 use fsage_disk::media::Resolve as _;
@@ -13,6 +18,9 @@ use fsage_model::problem::Explain;
 use fsage_model::study::SIZES;
 use fsage_model::study::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
 use serde_json::Value;
+
+pub(super) use device::check as devices;
+pub(super) use price::check as prices;
 
 use super::schema::Problem;
 use crate::filesystem::parameter::ParameterError;
@@ -101,6 +109,14 @@ pub(super) fn study(spec: &StudySpec, written: &Value) -> Vec<Problem> {
             }
         }
     }
+    for (index, rule) in spec.exclude.iter().enumerate() {
+        let at = format!("exclude.{index}");
+        check.require(!rule.is_empty(), &at, || "it names no factor, so it leaves nothing out".to_owned());
+        for (path, wanted) in rule {
+            let any = wanted.as_array().map_or(std::slice::from_ref(wanted), Vec::as_slice);
+            any.iter().for_each(|wanted| factor(&mut check, spec, written, &at, path, wanted));
+        }
+    }
     claims(&mut check, spec, written);
     check.problems
 }
@@ -112,48 +128,49 @@ fn claims(check: &mut Checker, spec: &StudySpec, written: &Value) {
         check.require(ids.insert(&claim.id), &format!("{at}.id"), || {
             format!("there are two claims `{}`", claim.id)
         });
-        check.require(claim.check.is_some() || !claim.not_tested.is_empty(), &at, || {
-            format!("claim `{}` needs a `check`, or `not_tested` with the reason", claim.id)
+        let tested = claim.clauses().next().is_some();
+        check.require(tested || !claim.not_tested.is_empty(), &at, || {
+            format!("claim `{}` needs a `check` or `all`, or `not_tested` with the reason", claim.id)
+        });
+        check.require(claim.check.is_none() || claim.all.is_empty(), &format!("{at}.all"), || {
+            format!("claim `{}` has `check` as well: put every clause into `all`", claim.id)
         });
         if let Some(path) = &claim.each {
             each(check, claim, &format!("{at}.each"), path);
             let place = format!("{at}.each").split('.').map(str::to_owned).collect();
             values_of(check, spec, written, place, path);
         }
-        let Some(test) = &claim.check else { continue };
-        if let ClaimCheck::Trend { operation, .. } = test {
-            check.require(
-                OperationKind::ALL.iter().any(|k| k.name() == operation),
-                &format!("{at}.check.operation"),
-                || format!("`{operation}` is not an operation"),
-            );
-        }
-        for (side, cells) in sides(test) {
-            for (path, wanted) in cells {
-                factor(check, spec, written, &format!("{at}.check.{side}"), path, wanted);
-            }
+        for (index, test) in claim.clauses().enumerate() {
+            let at = if claim.all.is_empty() { format!("{at}.check") } else { format!("{at}.all.{index}") };
+            clause(check, spec, written, &at, test);
         }
     }
 }
 
-/// A factor each of whose values is judged is not one that the check chooses a value of.
+fn clause(check: &mut Checker, spec: &StudySpec, written: &Value, at: &str, test: &ClaimCheck) {
+    if let ClaimCheck::Trend { operation, .. } = test {
+        let known = OperationKind::ALL.iter().any(|k| k.name() == operation);
+        check.require(known, &format!("{at}.operation"), || format!("`{operation}` is not an operation"));
+    }
+    check.require(!test.is_malformed(), at, || {
+        "it needs a bound that can be met: `above`, `below` (above it), or a `margin` above 0 alone"
+            .to_owned()
+    });
+    for (side, cells) in test.sides() {
+        for (path, wanted) in cells {
+            factor(check, spec, written, &format!("{at}.{side}"), path, wanted);
+        }
+    }
+}
+
+/// A factor each of whose values is judged is not one that a check chooses a value of.
 fn each(check: &mut Checker, claim: &ClaimSpec, at: &str, path: &str) {
-    let Some(test) = &claim.check else {
+    if claim.clauses().next().is_none() {
         check.fail(at, format!("claim `{}` has no `check` to judge each value by", claim.id));
         return;
-    };
-    let named = sides(test).into_iter().any(|(_, cells)| cells.contains_key(path));
-    check.require(!named, at, || format!("the check names a value of `{path}` itself"));
-}
-
-/// The choices of factor values that a check makes, by their keys.
-fn sides(test: &ClaimCheck) -> Vec<(&'static str, &BTreeMap<String, Value>)> {
-    match test {
-        ClaimCheck::Ratio { numerator, denominator, .. } => {
-            vec![("numerator", numerator), ("denominator", denominator)]
-        }
-        ClaimCheck::Value { cells, .. } | ClaimCheck::Trend { cells, .. } => vec![("where", cells)],
     }
+    let named = claim.clauses().flat_map(ClaimCheck::sides).any(|(_, cells)| cells.contains_key(path));
+    check.require(!named, at, || format!("the check names a value of `{path}` itself"));
 }
 
 /// A factor value that a claim names must be one somewhere: in the matrix, as it is written or as it is now,
@@ -197,8 +214,16 @@ fn values_of<'a>(
 /// Every problem of the cell.
 pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     let mut problems = volume(&spec.volume);
+    if spec.deterministic && !spec.volume.is_model_time() {
+        let what = "only times of a virtual disk's own clock can be had again: this volume's are the wall's";
+        let mut problem = Problem::new(&["deterministic".to_owned()], what);
+        problem.hint =
+            Some("leave `deterministic` out, or give the volume a medium and `time = \"model\"`".to_owned());
+        problems.push(problem);
+    }
     let file_system = file_system(spec).map_err(|error| problems.push(of_file_system(spec, &error)));
     problems.extend(stage::check(spec));
+    problems.extend(think::check(spec));
     file_system.ok().filter(|_| problems.is_empty()).ok_or(problems)
 }
 
@@ -280,5 +305,75 @@ fn disk_limits(check: &mut Checker, disk: &DiskSpec) {
         let mut path = check.path.clone();
         path.push("medium".to_owned());
         check.problems.push(Problem { path, message: error.to_string(), hint });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::study::{Consent, Overrides, parse};
+
+    /// What a study with this volume is refused for, with its hint.
+    fn said(volume: &str, rest: &str) -> Result<(), String> {
+        let text = format!(
+            r#"name = "drives"
+title = "t"
+question = "q"
+volume = {volume}
+[file_system]
+kind = "ext4"
+{rest}
+"#
+        );
+        let read = parse("drives.toml".as_ref(), text, &Overrides::default(), Consent::Given);
+        read.map(drop).map_err(|error| fsage_model::problem::Problem::from(error).render(false))
+    }
+
+    const AGE: &str = "[[stage]]\nkind = \"age\"\nstop.operations = 10\nworkload = { kind = \"drift\", slots = 50, file_size = { kind = \"fixed\", size = \"8KiB\" } }";
+
+    #[test]
+    fn drives_that_cannot_be_are_refused_with_the_reason() {
+        assert_eq!(said(r#"{ medium = "hdd-7200", size = "1GiB", at = "inner" }"#, AGE), Ok(()));
+        for (volume, wanted) in [
+            (r#"{ medium = "hdd-720", size = "1GiB" }"#, "there is no medium `hdd-720`"),
+            (r#"{ medium = { preset = "hdd-7200", rpm = 1 }, size = "1GiB" }"#, "rpm"),
+            (r#"{ medium = { preset = "hdd-7200", rmp = 7200 }, size = "1GiB" }"#, "has no parameter `rmp`"),
+            (
+                r#"{ medium = { preset = "hdd-7200", average_seek_ns = 17000000 }, size = "1GiB" }"#,
+                "no rising seek curve",
+            ),
+            (
+                r#"{ medium = { preset = "ssd", occupied_permille = 1001 }, size = "1GiB" }"#,
+                "occupied_permille",
+            ),
+            (r#"{ medium = "hdd-7200", size = "15TiB" }"#, "does not fit on the drive's"),
+            (r#"{ medium = "hdd-7200", size = "1GiB", at = 4096 }"#, "begins at a multiple of 1MiB"),
+            (r#"{ medium = "hdd-7200", size = "1GiB", at = "middle" }"#, "middle"),
+            (r#"{ medium = "hdd-7200", size = "1GiB", at = "15TiB" }"#, "does not fit on the drive's"),
+        ] {
+            let error = said(volume, AGE).unwrap_err();
+            assert!(error.contains(wanted), "{volume}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_partition_of_a_device_that_is_also_used_whole_is_refused() {
+        let whole = "/dev/disk/by-id/ata-EXAMPLE";
+        let volume = |path: &str| format!(r#"{{ kind = "device", path = "{path}" }}"#);
+        let stage = |path: &str| {
+            format!(
+                "[[stage]]\nkind = \"lockstep\"\nevery = 1\nrounds = 1\nround_operations = 10\nmeasures = [{{ kind = \"grep\" }}]\n\
+                 workload = {{ kind = \"drift\", slots = 50, file_size = {{ kind = \"fixed\", size = \"8KiB\" }} }}\n[stage.followers]\nempty = {{ volume = {} }}",
+                volume(path)
+            )
+        };
+        let refused = |own: &str, other: &str| said(&volume(own), &stage(other)).unwrap_err();
+        let part = format!("{whole}-part1");
+        let error = refused(whole, &part);
+        assert!(
+            error.contains(&format!("`{part}` is a partition of `{whole}`, which the study also uses whole")),
+            "{error}"
+        );
+        assert!(refused(whole, whole).contains("is the device of"), "one device for two volumes");
+        assert_eq!(said(&volume(&part), &stage(&format!("{whole}-part2"))), Ok(()));
     }
 }

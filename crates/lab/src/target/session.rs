@@ -305,7 +305,7 @@ mod tests {
         assert_eq!((failed.kind(), failed.errno()), (FailureKind::Damage, Some(5)));
         assert_eq!(failed.hint().as_deref(), Some("ask nicely"));
         assert_eq!(failed.to_string(), "sync failed");
-        let unexpected = session.call(call::Pin).unwrap_err();
+        let unexpected = session.call(call::Pin { to: None }).unwrap_err();
         assert_eq!(unexpected.to_string(), "the agent answered pin with something else");
         assert!(!session.is_lost());
         let lost = session.call_with(call::HostFacts, &mut note).unwrap_err();

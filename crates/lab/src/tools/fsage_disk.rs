@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fsage_model::disk::{DiskTime, Ready};
+use fsage_model::disk::call::Command;
+use fsage_model::disk::{DiskCpu, DiskTime, Ready};
 
 use super::{Invocation, Output, Program};
 
@@ -23,6 +24,8 @@ pub struct Up<'a> {
     pub block_bytes: u32,
     /// How it keeps time.
     pub time: DiskTime,
+    /// Whether CPU time passes on its clock.
+    pub cpu: DiskCpu,
     /// Keep every request.
     pub log: bool,
     /// Most memory for what is not self-describing data.
@@ -59,6 +62,7 @@ pub fn up(disk: &Up<'_>) -> Invocation {
             words.extend([name.to_owned(), value]);
         }
     };
+    option("--cpu", (disk.cpu == DiskCpu::Serial).then(|| "serial".to_owned()));
     option("--memory", disk.memory_bytes.map(|bytes| bytes.to_string()));
     option("--spill", disk.spill.map(|path| path.display().to_string()));
     option("--pack-above", disk.pack_above_percent.map(|percent| format!("{percent}%")));
@@ -66,6 +70,15 @@ pub fn up(disk: &Up<'_>) -> Invocation {
     option("--log", disk.log.then(|| "on".to_owned()));
     option("--nbd", disk.nbd.then(|| "on".to_owned()));
     PROGRAM.invoke(words)
+}
+
+/// Asks the disk served from `directory` one thing.
+#[must_use]
+pub fn ask(directory: &Path, command: &Command) -> Invocation {
+    // Plain data: it can always be written.
+    let command = serde_json::to_string(command).unwrap_or_default();
+    let words = ["ask".to_owned(), "--directory".to_owned(), directory.display().to_string(), command];
+    PROGRAM.invoke(words.to_vec())
 }
 
 /// As the flag and the study spell it.
@@ -96,6 +109,7 @@ mod tests {
             medium: "hdd-7200",
             block_bytes: 4096,
             time: DiskTime::Model,
+            cpu: DiskCpu::Ignored,
             log: false,
             memory_bytes: None,
             spill: None,
@@ -130,6 +144,15 @@ mod tests {
                 "{common} --medium hdd-7200,rpm=5400 --block-bytes 512 --time real --memory 9 --spill /var/tmp --pack-above 4% --faults '{{}}' --log on --nbd on"
             )
         );
+    }
+
+    #[test]
+    fn a_question_is_one_word() {
+        let mark = fsage_model::disk::call::Mark { name: "age 'n' grep".to_owned() };
+        let asked = ask(Path::new("/run/d"), &mark.into());
+        let wanted =
+            ["fsage-disk", "ask", "--directory", "/run/d", r#"{"command":"mark","name":"age 'n' grep"}"#];
+        assert_eq!(asked.argv(), wanted);
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod local;
 pub mod mke2fs;
 pub mod mkfs_btrfs;
 pub mod mkfs_xfs;
+pub mod mounted;
 pub mod xfs_mdrestore;
 pub mod xfs_metadump;
 pub mod xfs_repair;
@@ -188,6 +189,12 @@ impl Invocation {
     #[must_use]
     pub fn outliving(self) -> Self {
         Self { outlives: true, ..self }
+    }
+
+    /// This invocation, which may take so long.
+    #[must_use]
+    pub fn within(self, time_limit: Duration) -> Self {
+        Self { time_limit, ..self }
     }
 
     /// Name and arguments.

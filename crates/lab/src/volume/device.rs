@@ -70,7 +70,7 @@ impl DeviceVolume {
         self.decide(&facts)
     }
 
-    fn decide(&self, facts: &BlockFacts) -> Result<(), VolumeError> {
+    pub(super) fn decide(&self, facts: &BlockFacts) -> Result<(), VolumeError> {
         let consent = self.consent.for_path(&self.path);
         let store_mount = mount_point_of(&self.store_directory);
         let given_up = self.consent.has_given_up(&self.path, &facts.identity);

@@ -6,8 +6,10 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fsage_engine::host::disk::FILE;
+use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::size::Bytes;
 use fsage_model::study::{DiskOptions, SIZES};
@@ -15,11 +17,16 @@ use fsage_model::study::{DiskOptions, SIZES};
 use super::{Taking, VolumeError};
 use crate::lease::record::Lease;
 use crate::lease::runtime;
+use crate::target::Session;
+use crate::tools::Invocation;
 use crate::tools::fsage_disk::{self, Up};
 
 /// Largest request that reaches the server in one piece, in KiB: the kernel's FUSE takes no more, and a
 /// larger limit would only split requests unevenly.
 const REQUEST_KIB: &str = "1024";
+
+/// Longest that saving a log may take: some 100 million requests on a slow disk.
+const SAVE_LOG: Duration = Duration::from_secs(3600);
 
 /// Memory of the host, in percent, that a trial's disk may fill before it packs what was not used lately:
 /// packing costs a trial more time than its memory is worth.
@@ -42,8 +49,11 @@ enum DiskDirectory {
 }
 
 impl DiskVolume {
-    /// One for a trial, of which `owner` (the store) tells it from others.
-    pub(super) fn new(options: DiskOptions, owner: &Path) -> Result<Self, VolumeError> {
+    /// One for as long as the agent lives; `owner` (the store) tells it from others.
+    ///
+    /// # Errors
+    /// Its options are invalid.
+    pub fn new(options: DiskOptions, owner: &Path) -> Result<Self, VolumeError> {
         Self::at(options, DiskDirectory::Of(owner.to_owned()))
     }
 
@@ -113,6 +123,7 @@ impl DiskVolume {
             medium: &options.medium,
             block_bytes: options.block_bytes,
             time: options.time,
+            cpu: options.cpu,
             log: options.log,
             memory_bytes: options.memory.map(|bytes| bytes.0),
             spill: options.spill.as_deref(),
@@ -133,6 +144,29 @@ impl DiskVolume {
 
     fn attach_line(&self, file: &Path) -> String {
         format!("losetup --find --show --direct-io=on -b {} {}", self.options.block_bytes, file.display())
+    }
+
+    /// Whether it keeps a log of its requests.
+    pub(super) const fn keeps_log(&self) -> bool {
+        self.options.log
+    }
+
+    /// Names the present position in its log, where it keeps one.
+    pub(super) fn mark(&self, session: &mut Session, name: &str, mark: &str) -> Result<(), VolumeError> {
+        if self.options.log {
+            let mark = disk_call::Mark { name: mark.to_owned() };
+            fsage_disk::ask(&self.directory(name), &mark.into())
+                .run_checked(session)
+                .map_err(VolumeError::Log)?;
+        }
+        Ok(())
+    }
+
+    /// What writes its log, without what was written to the disk, to a file that is not there yet; nothing
+    /// where it keeps none.
+    pub(super) fn save_log(&self, name: &str, file: &Path) -> Option<Invocation> {
+        let save = disk_call::SaveLog { file: file.to_owned(), without_data: true };
+        self.options.log.then(|| fsage_disk::ask(&self.directory(name), &save.into()).within(SAVE_LOG))
     }
 
     /// Serves it and attaches it.
@@ -174,12 +208,12 @@ impl DiskVolume {
 
 #[cfg(test)]
 mod tests {
-    use fsage_model::disk::DiskTime;
+    use fsage_model::disk::{DiskCpu, DiskTime};
     use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::lease::Journal;
-    use crate::target::{Session, Target};
+    use crate::target::Target;
     use crate::volume::Volume;
     use fsage_model::protocol::{Call as _, Reply, Request, ToolOutput};
 
@@ -190,6 +224,7 @@ mod tests {
             rotational: true,
             block_bytes: 4096,
             time: DiskTime::Model,
+            cpu: DiskCpu::Ignored,
             log: false,
             memory: None,
             spill: None,

@@ -22,19 +22,21 @@ use fsage_model::study::VolumeSpec;
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError, LeaseId, setting};
 use crate::target::{Session, TargetError};
-use crate::tools::ToolError;
+use crate::tools::{Invocation, ToolError};
 
 pub mod consent;
 pub mod device;
 pub mod disk;
 pub mod loop_file;
 pub mod safety;
+pub mod split;
 
 pub use consent::EraseConsent;
 pub use device::DeviceVolume;
 pub use disk::DiskVolume;
 pub use loop_file::LoopVolume;
 pub use safety::Refusal;
+pub use split::{ListedPartition, Split, SplitError};
 
 /// Why a volume cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +76,21 @@ pub enum VolumeError {
         /// Size and margin.
         needed_bytes: u64,
     },
+    /// The loop files of a trial do not fit together.
+    #[error(
+        "{} has {} free, {volumes} volumes at once need {}",
+        .directory.display(), Bytes(*.available_bytes), Bytes(*.needed_bytes)
+    )]
+    Room {
+        /// Where the files would be.
+        directory: PathBuf,
+        /// Free there.
+        available_bytes: u64,
+        /// How many there are at once.
+        volumes: usize,
+        /// Their sizes and margins.
+        needed_bytes: u64,
+    },
     /// The server of a virtual disk was started and did not say where it is.
     #[error("`{command}` did not say where the disk is: {said}")]
     NotServed {
@@ -85,6 +102,9 @@ pub enum VolumeError {
     /// A virtual disk could not be started.
     #[error("the virtual disk is not up")]
     Disk(#[from] ToolError),
+    /// The requests of a virtual disk could not be kept.
+    #[error("the log of the virtual disk cannot be kept")]
+    Log(#[source] ToolError),
     /// The scheduler is not one the device can have.
     #[error("{} has no I/O scheduler `{scheduler}`", .device.display())]
     Scheduler {
@@ -107,9 +127,11 @@ impl Explain for VolumeError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Spec { .. } | Self::Refused { .. } => EXIT_USAGE,
-            Self::Look(_) | Self::Space { .. } | Self::Scheduler { .. } => exit_code_of(FailureKind::Missing),
+            Self::Look(_) | Self::Space { .. } | Self::Room { .. } | Self::Scheduler { .. } => {
+                exit_code_of(FailureKind::Missing)
+            }
             Self::NotServed { .. } => EXIT_INTERNAL,
-            Self::Disk(error) => error.exit_code(),
+            Self::Disk(error) | Self::Log(error) => error.exit_code(),
             Self::Lease(error) => error.exit_code(),
             Self::Target(error) => exit_code_of(error.kind()),
         }
@@ -124,10 +146,10 @@ impl Explain for VolumeError {
             Self::Disk(ToolError::Missing { .. }) => {
                 Some("fsage-disk must lie beside fsage-agent: build it with `make build`".to_owned())
             }
-            Self::Disk(error) => error.hint(),
+            Self::Disk(error) | Self::Log(error) => error.hint(),
             Self::Refused { path, refusal } => Some(refusal.hint(path)),
             Self::Look(_) => Some("plug it in, or run as root to see it".to_owned()),
-            Self::Space { .. } => {
+            Self::Space { .. } | Self::Room { .. } => {
                 Some("set volume.size to less, or volume.directory to where there is more room".to_owned())
             }
             Self::Scheduler { known, .. } if known.is_empty() => {
@@ -143,7 +165,7 @@ impl Explain for VolumeError {
 /// A checked volume, not yet taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Volume {
-    /// A sparse file under a loop device.
+    /// A file under a loop device.
     Loop(LoopVolume),
     /// A real block device.
     Device(DeviceVolume),
@@ -199,7 +221,41 @@ pub fn resolve(
     }
 }
 
+/// Refuses volumes that are there at the same time where the host has no room for all of their files, before
+/// the first of them is made.
+///
+/// # Errors
+/// [`VolumeError::Room`] names the directory and how much is missing.
+pub fn check_room(volumes: &[Volume], session: &mut Session) -> Result<(), VolumeError> {
+    let files = volumes.iter().filter_map(|volume| match volume {
+        Volume::Loop(file) => Some(file),
+        Volume::Device(_) | Volume::Disk(_) => None,
+    });
+    loop_file::check_room(&files.collect::<Vec<_>>(), session)
+}
+
 impl Volume {
+    /// Whether it is a virtual disk that keeps a log of its requests.
+    #[must_use]
+    pub const fn keeps_log(&self) -> bool {
+        match self {
+            Self::Disk(volume) => volume.keeps_log(),
+            Self::Loop(_) | Self::Device(_) => false,
+        }
+    }
+
+    /// Gives the file of a loop volume that was taken as `name` back what blocks it lost to discards; of
+    /// others there is nothing to do.
+    ///
+    /// # Errors
+    /// The host has no room for it.
+    pub fn allocate(&self, name: &str, session: &mut Session) -> Result<(), VolumeError> {
+        match self {
+            Self::Loop(volume) => volume.allocate(name, session),
+            Self::Device(_) | Self::Disk(_) => Ok(()),
+        }
+    }
+
     /// Its size, where that is known before it is taken.
     #[must_use]
     pub const fn size_bytes(&self) -> Option<u64> {
@@ -251,6 +307,26 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         let mut acquired = acquired;
         acquired.give_back(session, journal)
+    }
+
+    /// Names the present position in the log of its requests, where it keeps one.
+    ///
+    /// # Errors
+    /// The disk does not do it.
+    pub fn mark(&self, session: &mut Session, name: &str, mark: &str) -> Result<(), VolumeError> {
+        match self {
+            Self::Disk(volume) => volume.mark(session, name, mark),
+            Self::Loop(_) | Self::Device(_) => Ok(()),
+        }
+    }
+
+    /// What writes the log of its requests to a file that is not there yet; nothing where it keeps none.
+    #[must_use]
+    pub fn save_log(&self, name: &str, file: &Path) -> Option<Invocation> {
+        match self {
+            Self::Disk(volume) => volume.save_log(name, file),
+            Self::Loop(_) | Self::Device(_) => None,
+        }
     }
 
     /// What acquiring it does, as a shell would read it.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::ServerStat;
 use crate::calls::calls;
 use crate::cause::in_one_line;
+use crate::crash::{CrashCoverage, CrashSpec, CrashState, ShownState};
 use crate::fault::FaultSpec;
 
 /// A question to a disk and what it is answered with.
@@ -141,7 +142,22 @@ calls! {
     Mark {
         /// One line.
         name: String,
+    } -> Marked;
+    /// Plan crash states of the log, and show them from now on in the place of what the disk holds: nothing may
+    /// be mounted on it, before and between two states. What is written to a state is dropped with it.
+    BeginCrash {
+        /// Which.
+        spec: CrashSpec,
+    } -> CrashCoverage;
+    /// Show the next of the planned states; none is left where there is no answer.
+    NextCrash -> Option<ShownState>;
+    /// Show this state, planned or not.
+    ShowCrash {
+        /// Which.
+        state: CrashState,
     } -> ();
+    /// Show what the disk holds again.
+    EndCrash -> ();
     /// Write the log, as long as it is now, to a file that does not exist yet. Requests continue meanwhile.
     SaveLog {
         /// Where; absolute.
@@ -166,6 +182,13 @@ calls! {
 pub struct Kept {
     /// Its number.
     pub snapshot: SnapshotId,
+}
+
+/// A position that was given a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marked {
+    /// Requests in the log before it.
+    pub position: u64,
 }
 
 /// Name of a snapshot.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DiskCounter, DiskTime};
+use super::{DiskCounter, DiskCpu, DiskTime};
 
 /// The state of a server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub struct ServerStat {
     pub medium: String,
     /// Whether answers take the medium's time.
     pub time: DiskTime,
+    /// Whether CPU time passes on its clock.
+    #[serde(default, skip_serializing_if = "DiskCpu::is_ignored")]
+    pub cpu: DiskCpu,
     /// How requests come, of FUSE.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,

@@ -1,8 +1,8 @@
 //! btrfs (`btrfs_tree.h`). The superblock is at 64 KiB.
 
 use super::{
-    FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic, MetadataImage,
-    StatfsField,
+    CommitBy, CommitTimer, FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic,
+    MetadataImage, MountedProgram, StatfsField,
 };
 
 /// btrfs.
@@ -22,6 +22,12 @@ pub static BTRFS: FileSystemFacts = FileSystemFacts {
                  are mixed, the global reserve",
     },
     metadata_image: Some(MetadataImage::BtrfsImage),
+    // btrfs-filesystem(8): the target extent size stays at its default of 32 MiB.
+    defragment: Some(MountedProgram { name: "btrfs", arguments: &["filesystem", "defragment", "-r"] }),
+    // btrfs-balance(8): without filters, and without the delay that warns of that.
+    balance: Some(MountedProgram { name: "btrfs", arguments: &["balance", "start", "--full-balance"] }),
+    // `BTRFS_DEFAULT_COMMIT_INTERVAL` (`fs/btrfs/fs.h`).
+    commit: CommitTimer { seconds: 30, by: CommitBy::StartSync },
     needed: true,
     ink: Some(Ink::new("#009e73", "#3ed6a8", "diamond", "solid")),
     ..FileSystemFacts::unknown("btrfs")

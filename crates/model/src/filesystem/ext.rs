@@ -2,11 +2,14 @@
 //! say.
 
 use super::{
-    FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic, MetadataImage,
-    StatfsField, le32,
+    CommitBy, CommitTimer, FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic,
+    MetadataImage, MountedProgram, StatfsField, le32,
 };
 
 const HAS_JOURNAL: u32 = 0x4;
+
+/// `JBD2_DEFAULT_MAX_COMMIT_AGE` (`linux/jbd2.h`).
+const JOURNAL: CommitTimer = CommitTimer { seconds: 5, by: CommitBy::Fsync };
 
 /// What the three share.
 const FAMILY: FileSystemFacts = FileSystemFacts {
@@ -41,6 +44,7 @@ pub static EXT3: FileSystemFacts = FileSystemFacts {
     name: "ext3",
     title: "block-mapped, with a journal",
     is_member: |head| member(head) == Some("ext3"),
+    commit: JOURNAL,
     ink: Some(Ink::new("#2f6f8f", "#8fd0ee", "circle-open", "dash")),
     ..FAMILY
 };
@@ -50,6 +54,9 @@ pub static EXT4: FileSystemFacts = FileSystemFacts {
     name: "ext4",
     title: "extents, delayed allocation, a journal",
     is_member: |head| member(head) == Some("ext4"),
+    commit: JOURNAL,
+    // e4defrag(8): extents only, so not ext2 and ext3; of a mount point, every file below it.
+    defragment: Some(MountedProgram { name: "e4defrag", arguments: &[] }),
     needed: true,
     ink: Some(Ink::new("#0072b2", "#5ab4f0", "circle", "solid")),
     ..FAMILY

@@ -1,8 +1,8 @@
 //! xfs (`fs/xfs/libxfs/xfs_format.h`).
 
 use super::{
-    FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic, MetadataImage,
-    StatfsField,
+    CommitBy, CommitTimer, FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic,
+    MetadataImage, MountedProgram, StatfsField,
 };
 
 /// xfs.
@@ -23,12 +23,16 @@ pub static XFS: FileSystemFacts = FileSystemFacts {
     },
     clone_options: &["nouuid"],
     metadata_image: Some(MetadataImage::XfsMetadump),
+    // xfs_fsr(8): of a mount point, every file of that file system; no state is kept in /var/tmp.
+    defragment: Some(MountedProgram { name: "xfs_fsr", arguments: &[] }),
     // Its log worker, two hours, and what it trims of space set aside ahead, a day; both the largest there
     // are.
     timers: &[
         ("/proc/sys/fs/xfs/xfssyncd_centisecs", "720000"),
         ("/proc/sys/fs/xfs/speculative_prealloc_lifetime", "86400"),
     ],
+    // `xfssyncd_centisecs` (`fs/xfs/xfs_globals.c`).
+    commit: CommitTimer { seconds: 30, by: CommitBy::Fsync },
     needed: true,
     ink: Some(Ink::new("#d55e00", "#ff9b54", "square", "solid")),
     ..FileSystemFacts::unknown("xfs")

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::requests::RequestSummary;
+use super::work::Work;
 use crate::disk::{DiskCounter, DiskTime, DiskUse};
 use crate::quantity::as_f64;
 use crate::warning::Warning;
@@ -24,6 +25,10 @@ pub struct MeasureResult {
     pub files: u64,
     /// System-level operations: reads, creates, names inspected, …; the measure's documentation says which.
     pub operations: u64,
+    /// The work that numbers are compared by, where it is not the counts above: of a job of fio that is bound by
+    /// time, the space it works on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<Work>,
     /// Block requests meanwhile; absent when they were not asked for or cannot be seen here.
     pub requests: Option<RequestSummary>,
     /// What the virtual disk did meanwhile; absent on anything else. When it keeps `model` time, every time

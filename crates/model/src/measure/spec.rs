@@ -114,11 +114,15 @@ pub struct WalkSpec {}
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CreateSpec {
-    /// Files to make. Give it to compare volumes that have different amounts of free space.
+    /// Files to make.
     pub files: Option<u64>,
-    /// Without `files`: share of the free space to fill (above 0, at most 0.9).
+    /// Without `files`: bytes to write in all (at least 1); the last file is cut to fit. A study sets it to what
+    /// fits into its fullest state, so that every trial does the same work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Bytes>,
+    /// Without `files` and `bytes`: share of the free space to fill (above 0, at most 0.9).
     pub free_share: f64,
-    /// Without `files`: bytes to write at most.
+    /// Without `files` and `bytes`: bytes to write at most.
     pub max_bytes: Bytes,
     /// How large a file is.
     pub file_size: SizeSpec,
@@ -128,7 +132,8 @@ pub struct CreateSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LargeFileSpec {
-    /// Size of the file. Give it to compare volumes that have different amounts of free space.
+    /// Size of the file. A study sets it to what fits into its fullest state, so that every trial does the same
+    /// work.
     pub size: Option<Bytes>,
     /// Without `size`: share of the free space (above 0, at most 0.9).
     pub free_share: f64,
@@ -140,9 +145,13 @@ pub struct LargeFileSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AppendSpec {
-    /// Share of the old files that grow (above 0, at most 1).
+    /// Files that grow (at least 1). A study sets it to what fits into its fullest state, so that every trial
+    /// does the same work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+    /// Without `files`: share of the old files that grow (above 0, at most 1).
     pub file_share: f64,
-    /// Files that grow at most.
+    /// Without `files`: files that grow at most.
     pub max_files: u64,
     /// Bytes each of them grows by (1 byte to 1 GiB).
     pub size: Bytes,
@@ -166,6 +175,10 @@ pub struct FioSpec {
     pub job: String,
     /// Seconds a job that is bound by time runs; 0: as the job file says.
     pub seconds: u64,
+    /// What `{size}` of the job stands for; absent: half of the free space, at most 1 GiB. A study sets it to
+    /// what fits into its fullest state, so that every trial runs the same job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space: Option<Bytes>,
 }
 
 impl Default for GrepSpec {
@@ -185,6 +198,7 @@ impl Default for CreateSpec {
     fn default() -> Self {
         Self {
             files: None,
+            bytes: None,
             free_share: 0.1,
             max_bytes: Bytes(1 << 30),
             file_size: SizeSpec::Uniform { min: Bytes(1 << 10), max: Bytes(150 << 10) },
@@ -200,7 +214,7 @@ impl Default for LargeFileSpec {
 
 impl Default for AppendSpec {
     fn default() -> Self {
-        Self { file_share: 0.1, max_files: 1000, size: Bytes(16 << 10), fsync: false }
+        Self { files: None, file_share: 0.1, max_files: 1000, size: Bytes(16 << 10), fsync: false }
     }
 }
 
@@ -212,7 +226,7 @@ impl Default for DeleteSpec {
 
 impl Default for FioSpec {
     fn default() -> Self {
-        Self { job: "many-small-files".to_owned(), seconds: 0 }
+        Self { job: "many-small-files".to_owned(), seconds: 0, space: None }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where on its drive a volume lies.
+//! The position of a volume on its drive.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::size::Bytes;
 /// Partitions begin at multiples of this, as partitioning programs place them.
 const ALIGNMENT_BYTES: u64 = 1 << 20;
 
-/// The place of a volume on its drive.
+/// The position of a volume on its drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum At {
     /// The beginning: the outermost tracks of a hard disk.
@@ -20,11 +20,11 @@ pub enum At {
     Outer,
     /// The end: the innermost tracks.
     Inner,
-    /// So many bytes from the beginning.
+    /// Offset in bytes from the beginning.
     Offset(Bytes),
 }
 
-/// Why a volume has no place on its drive.
+/// Why a volume does not fit on its drive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AtError {
     /// It is larger than the drive, or reaches beyond its end.
@@ -37,7 +37,7 @@ pub enum AtError {
         /// Of the drive.
         capacity: Bytes,
     },
-    /// No whole number of MiB.
+    /// The offset is not a multiple of 1 MiB.
     #[error("a volume begins at a multiple of 1MiB, not at {0} bytes")]
     Unaligned(u64),
 }
@@ -85,7 +85,9 @@ impl FromStr for At {
             "outer" => Ok(Self::Outer),
             "inner" => Ok(Self::Inner),
             other => other.parse().map(Self::Offset).map_err(|_| {
-                format!("`{other}` is no place on a drive: write `outer`, `inner` or a size such as 10GiB")
+                format!(
+                    "`{other}` is not a position on a drive: write `outer`, `inner` or a size such as 10GiB"
+                )
             }),
         }
     }

@@ -1,25 +1,50 @@
-//! What makes one hard disk differ from another.
+//! The parameters of hard disks.
 
 mod preset;
 
 pub(super) use preset::PRESETS;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::parameter::parameters;
 
+/// What bands hold when a disk with overlapping tracks is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Bands {
+    /// Nothing: sequential writes go to them directly.
+    Empty,
+    /// Other data: what does not cover a whole band goes through the persistent cache.
+    Written,
+}
+
+/// What the head does while it waits for its sector on the right track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Arrival {
+    /// Nothing.
+    Waits,
+    /// It reads what passes into the read buffer, as a drive with a track buffer does.
+    Reads,
+}
+
 parameters! {
-    /// Everything that makes one hard disk differ from another.
+    /// The parameters of a hard disk.
     numbers {
-        /// Turns of the platters in a minute.
+        /// Rotational speed, revolutions per minute.
         rpm: 1_000..=30_000, "1/min";
-        /// Surfaces with data, each with a head.
+        /// Data surfaces, each with one head.
         surfaces: 1..=64, "1";
-        /// Tracks of a surface.
+        /// Tracks per surface.
         cylinders: 16..=16_000_000, "1";
         /// Zones of equal track size.
         zones: 1..=64, "1";
-        /// Bytes of a track of the outermost zone.
+        /// Bytes per track in the outermost zone.
         outer_track_bytes: 4_096..=64_000_000, "B";
-        /// Bytes of a track of the innermost zone.
+        /// Bytes per track in the innermost zone.
         inner_track_bytes: 4_096..=64_000_000, "B";
         /// Seek to the next track, ready to read.
         track_to_track_ns: 1_000..=100_000_000, "ns";
@@ -27,30 +52,48 @@ parameters! {
         average_seek_ns: 1_000..=100_000_000, "ns";
         /// Seek from the first to the last cylinder, ready to read.
         full_stroke_ns: 1_000..=200_000_000, "ns";
-        /// Where the seek curve turns from root to line, in thousandths of the stroke.
+        /// Where the seek curve changes from square root to linear, in thousandths of the stroke.
         seek_knee_permille: 1..=900, "1/1000";
-        /// How much longer the head settles before a write than before a read.
-        write_settle_ns: 0..=50_000_000, "ns";
-        /// From a track to the same track of the next surface; also its skew.
+        /// Seek to the next track, ready to write.
+        track_to_track_write_ns: 1_000..=100_000_000, "ns";
+        /// Mean seek over all pairs of cylinders, ready to write.
+        average_seek_write_ns: 1_000..=100_000_000, "ns";
+        /// Seek from the first to the last cylinder, ready to write.
+        full_stroke_write_ns: 1_000..=200_000_000, "ns";
+        /// Head switch: from a track to the same track of the next surface, ready to write; also the track skew.
         head_switch_ns: 0..=50_000_000, "ns";
-        /// From the last track of a cylinder to the first of the next in a transfer that continues; its skew.
+        /// Cylinder switch: from the last track of a cylinder to the first of the next; also the skew.
         cylinder_switch_ns: 0..=50_000_000, "ns";
-        /// What the electronics take for a command before the arm moves.
+        /// Controller overhead of a command before the arm moves.
         command_ns: 0..=10_000_000, "ns";
-        /// Rate of the interface.
+        /// Transfer rate of the host interface.
         interface_bytes_per_s: 1_000_000..=100_000_000_000, "B/s";
-        /// Buffer for data that was read; 0 switches it and reading ahead off.
+        /// Read buffer; 0: no read buffer and no read-ahead.
         read_cache_bytes: 0..=68_719_476_736, "B";
-        /// Parts of the read buffer, each for one sequence of reads.
+        /// Segments of the read buffer, each for one sequential stream.
         read_segments: 1..=256, "1";
-        /// Buffer for data that was written; 0: every write goes to the platters before it is answered.
+        /// Write buffer; 0: every write reaches the platters before it is answered.
         write_cache_bytes: 0..=68_719_476_736, "B";
-        /// Commands among which the disk chooses the next; 1: in order of arrival.
+        /// Commands from which the disk chooses the next; 1: in order of arrival.
         queue_depth: 1..=1_024, "1";
-        /// How often others may be served before a waiting command.
+        /// Number of later commands that may pass a waiting command.
         queue_patience: 1..=1_000_000, "1";
+        /// Bytes of a band of overlapping tracks, which is written as a whole; 0: tracks do not overlap.
+        band_bytes: 0..=1_073_741_824, "B";
+        /// Persistent cache of a disk with bands, on its outermost tracks and beside its capacity.
+        media_cache_bytes: 0..=1_099_511_627_776, "B";
+        /// Ranges that the persistent cache may hold.
+        media_cache_ranges: 1..=16_777_216, "1";
+        /// Bytes in sequence, waiting in the buffer, that are added to a band without the persistent cache.
+        direct_write_bytes: 512..=1_073_741_824, "B";
+        /// Without requests for so long, a disk with bands empties its buffer and its persistent cache; 0: never.
+        idle_ns: 0..=3_600_000_000_000, "ns";
     }
     choices {
+        /// Whether the bands of a disk that has them are `empty` or `written` when it is made.
+        bands: Bands;
+        /// What the head does before a read while it waits for its sector: nothing (`waits`), or it `reads` what passes into the buffer.
+        arrival: Arrival;
     }
 }
 
@@ -68,19 +111,32 @@ impl Parameters {
         })
     }
 
-    /// Bytes that the disk holds.
+    /// Bytes of the persistent cache; a disk without bands has none.
+    #[must_use]
+    pub const fn cache_on_media_bytes(&self) -> u64 {
+        if self.band_bytes == 0 { 0 } else { self.media_cache_bytes }
+    }
+
+    /// Capacity in bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
+        self.platter_bytes().saturating_sub(self.cache_on_media_bytes())
+    }
+
+    /// The same with the persistent cache.
+    #[must_use]
+    pub fn platter_bytes(&self) -> u64 {
         self.zone_sizes()
             .map(|(cylinders, track)| cylinders.saturating_mul(track).saturating_mul(self.surfaces))
             .fold(0, u64::saturating_add)
     }
 
-    /// The parameter that makes it hold so many bytes, and its value then.
+    /// The parameter to change for a capacity of `size_bytes`, and its value.
     pub(super) fn enlarged(&self, size_bytes: u64) -> (&'static str, u64) {
-        let each = self.capacity_bytes() / self.cylinders.max(1);
+        let each = self.platter_bytes() / self.cylinders.max(1);
+        let needed = size_bytes.saturating_add(self.cache_on_media_bytes());
         // The mean cylinder may be a little larger than that of the longer disk.
-        ("cylinders", size_bytes.div_ceil(each.max(1)).saturating_add(self.zones))
+        ("cylinders", needed.div_ceil(each.max(1)).saturating_add(self.zones))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kinds of media: one file and one line each.
 //!
 //! A kind's file has its `Parameters` and `Overrides` (made by `parameters!`), the `PRESETS`, and whether it
-//! `TURNS`. Its model, with `new`, stands in the virtual disk's crate, under the same name.
+//! `TURNS` (is rotational). Its model, with `new`, is in the virtual disk's crate, under the same name.
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
@@ -11,20 +11,20 @@ use super::preset::Preset;
 use super::spec::{MediumError, read};
 
 static RAM: Preset =
-    Preset { name: "ram", summary: "costs nothing: no time passes", source: "", parameters: Parameters::Ram };
+    Preset { name: "ram", summary: "no time passes", source: "", parameters: Parameters::Ram };
 
-/// Makes the registry. `Ram` has none.
+/// Makes the registry. `Ram` has no parameters.
 macro_rules! media {
     ($($(#[doc = $about:literal])+ $Name:ident($module:ident);)+) => {
         /// The parameters of a medium, by kind.
         #[derive(Debug)]
         pub enum Parameters {
-            /// It has none.
+            /// No parameters.
             Ram,
             $($(#[doc = $about])+ $Name(super::$module::Parameters),)+
         }
 
-        /// What is changed of a preset, by kind.
+        /// Overrides of a preset, by kind.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub(super) enum Overrides {
             Ram,
@@ -32,7 +32,7 @@ macro_rules! media {
         }
 
         impl Parameters {
-            /// Whether it turns.
+            /// Whether it is rotational.
             pub(super) const fn turns(&self) -> bool {
                 match self {
                     Self::Ram => false,
@@ -40,7 +40,7 @@ macro_rules! media {
                 }
             }
 
-            /// Reads what is changed of these parameters, which are those of `preset`.
+            /// Reads overrides of these parameters, which are those of `preset`.
             pub(super) fn overrides(
                 &self,
                 preset: &'static str,
@@ -54,7 +54,7 @@ macro_rules! media {
                 }
             }
 
-            /// These with the overrides, which are of the same kind, in place.
+            /// These with the overrides, which are of the same kind, applied.
             pub(super) fn with(&self, overrides: &Overrides) -> Result<Self, OutOfRange> {
                 match (self, overrides) {
                     $((Self::$Name(base), Overrides::$Name(overrides)) => base.with(overrides).map(Self::$Name),)+
@@ -62,7 +62,7 @@ macro_rules! media {
                 }
             }
 
-            /// Bytes that the drive holds; nothing for one that is as large as its volume.
+            /// Capacity in bytes; `None` for a drive that is as large as its volume.
             #[must_use]
             pub fn capacity_bytes(&self) -> Option<u64> {
                 match self {
@@ -71,7 +71,7 @@ macro_rules! media {
                 }
             }
 
-            /// The parameter that makes it hold a volume of that size, and its value then; nothing where it does.
+            /// The parameter to change so that a volume of that size fits, and its value; `None` if it fits.
             pub(super) fn enlarged(&self, size_bytes: u64) -> Option<(&'static str, u64)> {
                 if self.capacity_bytes().is_none_or(|capacity| capacity >= size_bytes) {
                     return None;

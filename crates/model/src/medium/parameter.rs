@@ -2,7 +2,7 @@
 //!
 //! From one table come the typed parameters, the overrides that a study or a flag may give (every one
 //! optional), the JSON schema, the check of ranges and the list that reports show. All numbers are whole: a
-//! float that two builds round differently would end the sameness of times.
+//! float that two builds round differently would make times differ.
 
 use serde::Serialize;
 
@@ -27,9 +27,9 @@ pub struct OutOfRange {
     pub key: &'static str,
     /// What was given.
     pub value: u64,
-    /// The least that is allowed.
+    /// Minimum.
     pub min: u64,
-    /// The most that is allowed.
+    /// Maximum.
     pub max: u64,
 }
 
@@ -49,7 +49,7 @@ macro_rules! parameters {
             $( $(#[doc = $choice_doc])+ pub $choice: $type, )*
         }
 
-        /// What a study or a flag changes of a preset; absent keys keep the preset's values.
+        /// Overrides of a preset by a study or a flag; absent keys keep the preset's values.
         #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct Overrides {
@@ -70,10 +70,10 @@ macro_rules! parameters {
         }
 
         impl Parameters {
-            /// Every key there is.
+            /// All keys.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($number),)+ $(stringify!($choice),)*];
 
-            /// These with the overrides in place, each within its range.
+            /// These with the overrides applied, each within its range.
             ///
             /// # Errors
             /// When a number is out of its range.

@@ -1,4 +1,4 @@
-//! The media that have a name, each after a device that somebody published figures of. They stand with their
+//! Named media (presets), each modelled after a device with published figures. They are declared with their
 //! kind.
 
 use std::sync::LazyLock;
@@ -8,9 +8,9 @@ use super::kind::{self, Parameters};
 /// A medium with a name.
 #[derive(Debug)]
 pub struct Preset {
-    /// What a study or a flag calls it.
+    /// Name in studies and flags.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Description, one line.
     pub summary: &'static str,
     /// Where its figures come from.
     pub source: &'static str,
@@ -18,7 +18,7 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// Whether it turns: what the kernel sees of the device, and file systems ask for.
+    /// Whether it is rotational, as the kernel reports it to file systems.
     #[must_use]
     pub const fn is_rotational(&self) -> bool {
         self.parameters.turns()

@@ -1,4 +1,4 @@
-//! What a study or a flag says about the medium.
+//! The medium in a study or a flag.
 //!
 //! Either a preset's name, or a table: `{ preset = "hdd-7200", rpm = 5400 }`; as a flag the same is written
 //! `hdd-7200,rpm=5400`. Reading one touches nothing and finds every wrong name and value; `Resolve::resolve` of the disk
@@ -21,7 +21,7 @@ use super::preset::{self, Preset};
 use crate::nearest::nearest;
 use crate::problem::{EXIT_USAGE, Explain};
 
-/// Why a medium cannot be had.
+/// Why a medium is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MediumError {
     /// No preset has that name.
@@ -37,7 +37,7 @@ pub enum MediumError {
         preset: &'static str,
         /// What was asked for.
         key: String,
-        /// What there is.
+        /// The parameters that exist.
         known: &'static [&'static str],
     },
     /// A parameter's value is of the wrong type or not one of its choices.
@@ -56,7 +56,7 @@ pub enum MediumError {
         /// The part.
         part: String,
     },
-    /// Text that is not JSON although it begins like it.
+    /// Text that begins like JSON but is not valid JSON.
     #[error("no medium in `{text}`: {problem}")]
     Json {
         /// The text.
@@ -119,7 +119,7 @@ impl MediumError {
     }
 }
 
-/// A medium as it is named: a preset and what is changed of it.
+/// A medium: a preset and its overrides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediumSpec {
     preset: &'static Preset,
@@ -128,7 +128,7 @@ pub struct MediumSpec {
 }
 
 impl MediumSpec {
-    /// A preset as it is.
+    /// A preset without overrides.
     ///
     /// # Errors
     /// When there is none of that name.
@@ -157,13 +157,13 @@ impl MediumSpec {
         self.preset
     }
 
-    /// Where on its drive the volume lies.
+    /// The position of the volume on its drive.
     #[must_use]
     pub const fn at(&self) -> At {
         self.at
     }
 
-    /// The same with the volume there.
+    /// The same with the volume at this position.
     #[must_use]
     pub fn placed(&self, at: At) -> Self {
         Self { at, ..self.clone() }
@@ -188,7 +188,7 @@ impl MediumSpec {
         self.resolved().map(|parameters| parameters.list()).unwrap_or_default()
     }
 
-    /// The preset's parameters with the overrides in place.
+    /// The preset's parameters with the overrides applied.
     ///
     /// # Errors
     /// When a number is out of its range.
@@ -260,7 +260,7 @@ impl FromStr for MediumSpec {
     }
 }
 
-/// As a flag would say it.
+/// In the form of a flag.
 impl fmt::Display for MediumSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.preset.name)?;
@@ -342,7 +342,7 @@ impl JsonSchema for MediumSpec {
             }
         }
         json_schema!({
-            "description": format!("The medium: a preset's name, or a table with `preset` and what is changed of it. {}", about.join("; ")),
+            "description": format!("The medium: a preset's name, or a table with `preset` and changed parameters. {}", about.join("; ")),
             "type": ["string", "object"],
             "properties": properties,
             "additionalProperties": false,

@@ -10,13 +10,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BackingFile, Copied, DeviceIdentity, Failure, FailureKind, Greeting, Made, Placed, Scanned, ToolOutput,
+    BackingFile, Copied, DeviceIdentity, Failure, FailureKind, Freed, Greeting, Made, Placed, Scanned,
+    ToolOutput,
 };
 use crate::calls::calls;
+use crate::crash::{Attempt, AttemptSpec, CrashLoadSpec, LoadStep};
 use crate::image::ImageSummary;
 use crate::load::{LoadResult, LoadSpec};
 use crate::location::Location;
-use crate::lockstep::{LockstepResult, LockstepSpec};
+use crate::lockstep::{LockstepResult, LockstepSpec, RunHistory};
 use crate::measure::{MeasureResult, MeasureSpec};
 use crate::replay::{ReplayOptions, ReplayResult};
 use crate::verify::VerifyResult;
@@ -112,9 +114,11 @@ calls! {
     RunTool { argv: Vec<String>, timeout_ms: u64 } -> ToolOutput;
     /// The same, where what the program leaves in the background is to outlive the agent.
     StartServer { argv: Vec<String>, timeout_ms: u64 } -> ToolOutput;
-    /// Make a sparse file of `size_bytes` (when given) and attach it as a loop device. The reply is the
-    /// device.
+    /// Make a file of `size_bytes` with all of its blocks (when given) and attach it as a loop device. The
+    /// reply is the device.
     LoopAttach { file: PathBuf, size_bytes: Option<u64>, sector_bytes: u32, direct_io: bool } -> PathBuf;
+    /// Give the file behind a loop device, which `LoopAttach` made, back what blocks it lost to discards.
+    LoopAllocate { file: PathBuf } -> ();
     /// Detach every loop device whose backing file is `file`; none is not an error. `backing` is the file
     /// that was attached under this name: another one of that name keeps its devices, and the reply says why.
     LoopDetach { file: PathBuf, backing: Option<BackingFile> } -> Option<String>;
@@ -140,6 +144,10 @@ calls! {
     /// agent attaches are held without it. Only what is held is mounted, written an image to, or has the
     /// settings of its queue changed, and it is compared with what it was before each time.
     HoldDevice { device: PathBuf, identity: DeviceIdentity } -> ();
+    /// Give a disk that is held a new partition table, with partitions of these many bytes in this order from
+    /// its beginning. What it has is lost; the first 4 MiB and the last of each partition are cleared. The
+    /// reply comes when the kernel has the partitions.
+    SplitDevice { device: PathBuf, sizes: Vec<u64> } -> super::SplitDisk;
     /// Hold a block device no longer; one that is not held is not an error.
     LetDeviceGo { device: PathBuf } -> ();
     /// Make a mount point, in a folder of the lab's for nothing else that only this user may enter.
@@ -149,8 +157,16 @@ calls! {
     /// Make what another program mounted `nosuid,nodev,noexec`.
     RestrictMount { point: PathBuf } -> ();
     /// Mount a device that is held, always `nosuid,nodev,noexec`, in a folder that only this user may enter;
-    /// options as for mount(8) `-o`.
-    Mount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> } -> ();
+    /// options as for mount(8) `-o`. `afresh`: the agent may unmount it and mount it once more in the same way
+    /// whenever nothing of it is to be in memory.
+    Mount {
+        device: PathBuf,
+        point: PathBuf,
+        file_system: String,
+        options: Vec<String>,
+        #[serde(default)]
+        afresh: bool,
+    } -> ();
     /// Unmount what this agent mounted there, or whatever is where it mounted nothing, waiting some seconds
     /// while it is busy; not mounted is not an error, something else mounted over it is.
     Unmount { point: PathBuf } -> ();
@@ -163,13 +179,20 @@ calls! {
     /// Kill a process an earlier agent was (and everything that agent started), if `start_ticks` says that
     /// it is still that one, and wait until it is gone; a missing one is not an error.
     EndProcess { pid: u32, start_ticks: u64, timeout_ms: u64 } -> ();
-    /// Keep the agent, and all that it starts from now on, on one processor.
+    /// Keep the agent, and all that it starts from now on, on one processor: `to`, or the last that it may use.
     /// The reply is its number.
-    Pin -> u32;
+    Pin {
+        #[serde(default)]
+        to: Option<u32>,
+    } -> u32;
     /// Bring the virtual disk that holds a directory to rest, where there is one in model time.
     DiskRest { directory: PathBuf } -> ();
     /// Write back and drop the page cache, dentries and inodes.
     DropCaches -> ();
+    /// Have nothing of the file system that holds `directory` in memory: where it was mounted so that it may be
+    /// mounted afresh, that is done, and no other file system notices; elsewhere the caches of the whole host are
+    /// dropped.
+    Forget { directory: PathBuf } -> ();
     /// `syncfs`.
     Sync { directory: PathBuf } -> ();
     /// `FITRIM` of the whole file system.
@@ -192,11 +215,22 @@ calls! {
     /// Set a workload up on several volumes: makes the initial directories. One at a time; an earlier one is
     /// forgotten.
     LockstepBegin { lockstep: Box<LockstepSpec> } -> ();
+    /// As `LockstepBegin`, on volumes that hold what the runs of `past` left, whose tree had `digest`: makes
+    /// nothing on them, and continues from there. A history that leads elsewhere is an error.
+    LockstepResume { lockstep: Box<LockstepSpec>, past: Vec<RunHistory>, digest: String } -> ();
     /// Go on until round `until` is over: with `Event::Progress`. Nothing stays open afterwards. `Stop` ends
     /// it in the middle of a round.
     LockstepRun { until: u64 } -> LockstepResult;
     /// Compare what is on every volume with what the workload made, and forget the workload.
     LockstepEnd -> ();
+    /// Make what a load for power cuts begins with, durably; one at a time, an earlier one is forgotten.
+    CrashPrepare { load: CrashLoadSpec, directory: Location } -> ();
+    /// Do the load that was prepared, on a virtual disk that keeps a log. The reply says where in it each
+    /// operation had returned.
+    CrashLoad { directory: Location } -> Vec<LoadStep>;
+    /// Mount a crash state of the load, compare it with what was promised, unmount and check it. What is
+    /// damaged is a reply, not a failure.
+    CrashTry { attempt: Box<AttemptSpec> } -> Attempt;
     /// Layout of a directory tree; `threads` 0: one per CPU; `detail`: with the finer distributions.
     Scan {
         directory: Location,
@@ -247,13 +281,15 @@ calls! {
     ImageInfo { file: PathBuf } -> ImageSummary;
     /// Run measures below `directory`: with `Event::Progress`. `device` whose requests are seen: absent, what
     /// `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`) that is made for
-    /// it and removed; absent, requests are not inspected. `Stop` ends it with a failure.
+    /// it and removed; absent, requests are not inspected. `mark`: what the position in the virtual disk's log is
+    /// called where the clock is first started. `Stop` ends it with a failure.
     Measure {
         measure: MeasureSpec,
         directory: Location,
         device: Option<PathBuf>,
         seed: u64,
         trace_instance: Option<String>,
+        mark: Option<String>,
     } -> MeasureResult;
     /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open
     /// until it is removed. The reply is a path through the descriptor that the agent holds, which nobody can
@@ -265,6 +301,12 @@ calls! {
     /// Copy the logical tree below `from`, in directory order and with one thread, into the empty directory
     /// `to`: with `Event::Progress`. `Stop` ends it with a failure.
     Copy { from: Location, to: Location } -> Copied;
+    /// Delete `share` (0..=1) of the files below `directory`, chosen by the seed, each as likely as any other,
+    /// and sync: with `Event::Progress`. Directories stay. `Stop` ends it with a failure.
+    Free { directory: Location, share: f64, seed: u64 } -> Freed;
+    /// What the device under a directory read and wrote since it came up; `None` where the kernel does not
+    /// count that.
+    DeviceBytes { directory: PathBuf } -> Option<super::DeviceBytes>;
     /// Remove a trace instance of ours; one that is not there is not an error.
     RemoveTraceInstance { name: String } -> ();
     /// Hold the running load at its next operation.
@@ -311,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_reply_is_read_as_that_of_its_call_only() {
-        let reply = Pin.reply(&3).unwrap();
+        let reply = Pin { to: None }.reply(&3).unwrap();
         assert_eq!(reply.to::<Pin>().unwrap(), 3);
         assert!(reply.to::<DropCaches>().is_err());
         assert_eq!(DropCaches.reply(&()).unwrap(), Reply::done());

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{VolumeSpec, one};
+use super::{VolumeSpec, one, yes};
 use crate::load::{StopSpec, WriteMode};
 use crate::measure::MeasureSpec;
+use crate::remedy::Remedy;
 use crate::size::Bytes;
 use crate::workload::WorkloadSpec;
 
@@ -57,6 +58,8 @@ stages! {
     "copy" Copy(Box<CopyStage>);
     /// Measure what the state costs.
     "measure" Measure(Box<MeasureStage>);
+    /// Do what people do about an aged file system: defragment, copy, trim, delete files.
+    "remedy" Remedy(Box<RemedyStage>);
     /// Run a workload on this volume and, operation for operation, on others.
     "lockstep" Lockstep(Box<LockstepStage>);
 }
@@ -117,6 +120,10 @@ pub struct AgeStage {
     /// Check every block of data at the end.
     #[serde(default)]
     pub verify: bool,
+    /// Name of an earlier `age` stage whose files it works on, as they are by then; absent: it makes files of
+    /// its own. For `drift` without links or a profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
 }
 
 fn age_name() -> String {
@@ -168,6 +175,46 @@ pub struct CopyStage {
 
 fn copy_name() -> String {
     "copy".to_owned()
+}
+
+/// Parameters of the `remedy` stage: one thing is done about the age of the file system, and what that takes is
+/// counted: time by the device's clock, bytes read and written, wear where the medium counts it. `none` is
+/// the control.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemedyStage {
+    /// Name in dotted paths; absent: `remedy`.
+    #[serde(default = "remedy_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// What is done: `none`, `defragment`, `balance`, `fstrim`, `copy`, or `free-N` (delete N percent of the
+    /// files).
+    pub method: Remedy,
+    /// The volume that `copy` copies to; absent: another one like the study's. A study on a real device has to
+    /// name one for `copy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<VolumeSpec>,
+    /// Longest that its program may run, in seconds (above 0); then it is killed and the trial fails. Absent:
+    /// 12 hours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_s: Option<f64>,
+    /// Check every block of data afterwards.
+    #[serde(default = "yes")]
+    pub verify: bool,
+}
+
+impl RemedyStage {
+    /// The volume that it copies to beside the study's `own`; nothing where it copies nothing.
+    #[must_use]
+    pub fn target(&self, own: &VolumeSpec) -> Option<VolumeSpec> {
+        (self.method == Remedy::Copy).then(|| self.volume.clone().unwrap_or_else(|| own.clone()))
+    }
+}
+
+fn remedy_name() -> String {
+    "remedy".to_owned()
 }
 
 /// Parameters of the `measure` stage. The file system is unmounted and mounted again before each measure.
@@ -303,6 +350,7 @@ mod tests {
             let keys = match *kind {
                 "age" => format!(", {workload}"),
                 "measure" => r#", "measures": []"#.to_owned(),
+                "remedy" => r#", "method": "copy""#.to_owned(),
                 "lockstep" => format!(r#", {workload}, "every": 1, "followers": {{}}, "measures": []"#),
                 _ => String::new(),
             };

@@ -11,7 +11,8 @@ use crate::size::Bytes;
 #[serde(default, deny_unknown_fields)]
 pub struct HistogramSpec {
     /// How large files are: `[upper bound, weight]` in rising order; sizes are alike within a row. A file of
-    /// Geriatrix's says what sizes there are: each file has one of them.
+    /// Geriatrix's says what sizes there are: each file has one of them. No file is empty: its rows of 0 and
+    /// of 1 byte together are the files of one byte.
     pub sizes: HistogramSource<(Bytes, f64)>,
     /// How deep files lie: `[depth, weight, directories]` in rising order: weight of the files in directories
     /// of that depth, and how many such directories there are (0 stands for 1). The thread's own directory

@@ -23,7 +23,7 @@ fsage.look = () => {
 
 fsage.axis = (more) => {
   const look = fsage.look();
-  return { gridcolor: look.grid, linecolor: look.line, zerolinecolor: look.grid, tickcolor: look.line, showline: true, ticks: "outside", ticklen: 4, automargin: true, ...more };
+  return { gridcolor: look.grid, linecolor: look.line, zerolinecolor: look.grid, tickcolor: look.line, showline: true, ticks: "outside", ticklen: 4, automargin: true, exponentformat: "none", separatethousands: true, ...more };
 };
 
 fsage.legend = { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "top", yref: "container", bgcolor: "rgba(0,0,0,0)" };
@@ -70,6 +70,26 @@ fsage.decades = (more) => {
   return { tickvals, ticktext: tickvals.map(fsage.short), ...more };
 };
 
+// An axis of ratios over `width` pixels that holds the values and 1: of the ladders of ticks the finest whose labels do not touch.
+fsage.ratios = (values, width) => {
+  const known = values.filter((v) => v > 0);
+  const [low, high] = [Math.min(...known, 0.95), Math.max(...known, 1.05)].map(Math.log10);
+  const pad = Math.max(0.01, (high - low) * 0.06);
+  const range = [low - pad, high + pad];
+  const decades = (digits) => Array.from({ length: 13 }, (_, i) => digits.map((d) => d * 10 ** (i - 6))).flat();
+  const steps = (step) => Array.from({ length: Math.round(2 / step) }, (_, i) => Number(((i + 1) * step).toFixed(4)));
+  const ladders = [steps(0.01), steps(0.02), steps(0.05), steps(0.1), [...decades([1, 1.5, 2, 3, 4, 5, 7])], decades([1, 2, 3, 5]), decades([1, 2, 5]), decades([1, 3]), decades([1])];
+  const place = (v) => ((Math.log10(v) - range[0]) / (range[1] - range[0])) * Math.max(120, width);
+  const inside = (ladder) => ladder.filter((v) => Math.log10(v) >= range[0] && Math.log10(v) <= range[1]);
+  const apart = (ticks) => ticks.every((v, i) => !i || place(v) - place(ticks[i - 1]) >= 20 + 7 * fsage.factor(v).length);
+  // A ladder of small steps ends at 2, and does not do for what goes beyond.
+  const reaches = (ladder) => ladder[ladder.length - 1] >= 10 ** Math.min(high, 6);
+  const ticks = ladders.filter(reaches).map(inside).find(apart) ?? [1];
+  return { type: "log", range, tickvals: ticks, ticktext: ticks.map(fsage.factor) };
+};
+
+fsage.factor = (value) => `×${Number(value.toPrecision(3))}`;
+
 // Plotly reads markup in every text that it draws (tags with styles, links, entities), and texts come from stores that others
 // wrote. What a chart hands over is therefore text, escaped in one place (`plain`), unless the chart itself wrote it as markup:
 // fsage.markup`<b>${title}</b>`, where what stands in the gaps is text again.
@@ -98,12 +118,25 @@ fsage.bucket = (power) => {
   return `${2 ** (power % 10)} ${units[Math.floor(power / 10)] ?? "?"}`;
 };
 
-fsage.short = (value) => Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+// Numbers as the rest of the page has them (crates/model/src/number.rs): thousands by commas, three significant digits.
+fsage.grouped = (value) => Math.round(value).toLocaleString("en");
+
+fsage.significant = (value) => {
+  if (value == null || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size >= 999.5) return fsage.grouped(value);
+  if (size !== 0 && size < 0.001) return value.toExponential(1);
+  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+};
+
+// On axes and in counts: whole numbers without decimals.
+fsage.short = (value) => (Number.isInteger(value) ? fsage.grouped(value) : Number.isFinite(value) && Math.abs(value) < 1 ? String(Number(value.toPrecision(3))) : fsage.significant(value));
 
 fsage.size = (bytes) => {
-  if (!bytes) return "0 B";
-  const unit = Math.min(6, Math.floor(Math.log2(bytes) / 10));
-  return `${(bytes / 2 ** (10 * unit)).toPrecision(3)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit]}`;
+  let [value, unit] = [bytes || 0, 0];
+  while (Math.abs(value) >= 1023.5 && unit < 6) [value, unit] = [value / 1024, unit + 1];
+  const text = Number.isInteger(value) && Math.abs(value) < 999.5 ? String(value) : fsage.significant(value);
+  return `${text} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit]}`;
 };
 
 // The line below a figure: what must be known first, what it always says, and what must be known beside.
@@ -124,11 +157,14 @@ fsage.solid = () => {
   return fsage.loaded;
 };
 
-// Draws with the part of the library that has the traces; what the other part drew is removed first.
+// Draws with the part of the library that has the traces. What the other part drew, and what was drawn for another arrangement of the
+// panels (narrow, on paper), is removed first: the library keeps axes of panels that are gone, and a heat map on them stays empty.
 const react = (plot, traces, layout, config) => {
   const library = traces.some((trace) => trace.type === "surface") ? fsage.solid() : flat;
-  if (plot.library && plot.library !== library) plot.library.purge(plot);
+  const arrangement = `${fsage.narrow()} ${Boolean(fsage.printing)} ${Object.keys(layout).filter((key) => key.includes("axis")).length}`;
+  if (plot.library && (plot.library !== library || plot.arrangement !== arrangement)) plot.library.purge(plot);
   plot.library = library;
+  plot.arrangement = arrangement;
   library.react(plot, plain(traces), plain(layout), config);
 };
 

@@ -16,7 +16,7 @@ const histogram = (what) => ({
       const y = values.map((v) => (state.unit === "share" ? (100 * v) / total : v));
       const say = state.what === "bytes" ? fsage.size : fsage.short;
       const trace = {
-        x: rows, y, customdata: values.map((v, i) => [fsage.bucket(rows[i]), fsage.bucket(rows[i] + 1), say(v), ((100 * v) / total).toPrecision(3)]),
+        x: rows, y, customdata: values.map((v, i) => [fsage.bucket(rows[i]), fsage.bucket(rows[i] + 1), say(v), fsage.significant((100 * v) / total)]),
         xaxis: `x${id}`, yaxis: `y${id}`, mode: "lines+markers", name, legendgroup: name, showlegend: !named.has(name),
         line: { shape: "hvh", color: ink.colour, width: 2, dash: ink.dash }, marker: { size: 5, symbol: ink.symbol, color: ink.colour },
         fill: state.scale === "log" ? "none" : "tozeroy", fillcolor: fsage.fade(ink.colour, 0.08),

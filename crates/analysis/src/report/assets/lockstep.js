@@ -20,7 +20,7 @@ fsage.lockstep = {
             ...part, xaxis: `x${id}`, yaxis: `y${id}`, name, legendgroup: name, showlegend: first,
             line: { color: colour, width: 2.2, dash: fsage.lockstep.dashes[volume % 5] },
             marker: { color: part.mode === "markers" ? fsage.fade(colour, 0.28) : colour, size: part.mode === "markers" ? 4 : 6, symbol: ["circle", "circle-open", "diamond-open"][volume % 3] },
-            hovertemplate: fsage.markup`%{y:.4g} ${unit} at round %{x}<extra>${run.label}, ${run.volumes[volume]}</extra>`,
+            hovertemplate: fsage.markup`%{y:,.3r} ${unit} at round %{x}<extra>${run.label}, ${run.volumes[volume]}</extra>`,
           });
         }
       });

@@ -27,7 +27,7 @@ fsage.charts.medium = {
           type: "bar", orientation: "h", xaxis: `x${id}`, yaxis: `y${id}`, name: part, legendgroup: part,
           showlegend: !traces.some((t) => t.name === part), marker: { color: colour(part) },
           y: rows.map((d) => bars.indexOf(name(d))), x: rows.map((d) => (share ? (100 * d.parts[part]) / sum(d) : d.parts[part] / scale)),
-          customdata: rows.map((d) => [name(d), ((100 * d.parts[part]) / sum(d)).toPrecision(3), (d.parts[part] / scale).toPrecision(4)]),
+          customdata: rows.map((d) => [name(d), fsage.significant((100 * d.parts[part]) / sum(d)), fsage.significant(d.parts[part] / scale)]),
           hovertemplate: fsage.markup`%{customdata[0]}: ${part} %{customdata[2]} ${unit} (%{customdata[1]} %)<extra>${medium}</extra>`,
         });
       }

@@ -4,65 +4,57 @@ use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::{Content, Section};
-use crate::report::age_cost::{AgeCost, all, points};
+use crate::report::age_cost::{AgeCost, all, refused};
 use crate::report::difference::Finding;
-use crate::report::figure::{Figure, choice, figure, options, select};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, in_unit, percent, ratio, significant, words};
 
-pub(super) const SECTION: Section = Section {
-    id: "age-cost",
-    title: "Ageing slowdown",
-    script: include_str!("../assets/age_cost.js"),
-    render,
-};
+pub(super) const SECTION: Section = Section { id: "age-cost", title: "Ageing slowdown", script: "", render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let costs = all(content.view);
-    if costs.is_empty() {
+    let refused = refused(content.view);
+    if costs.is_empty() && refused.is_empty() {
         return None;
     }
-    let confidence = percent(content.view.bootstrap.confidence);
+    let confidence = percent(content.view.confidence);
     let rows: Vec<Row> = costs.iter().map(row).collect();
-    let others: Vec<(String, String)> = ["unaged", "fresh"]
-        .iter()
-        .filter(|other| costs.iter().any(|cost| cost.against == **other))
-        .map(|other| ((*other).to_owned(), format!("aged ÷ {other}")))
-        .collect();
     Some(html! {
         p.lead { (in_short(&costs)) }
-        (figure(&Figure {
-            id: "age-cost-chart",
-            kind: "age_cost",
-            title: &content.view.timed("Ageing slowdown"),
-            how_to_read: "a dot is how many times as much a measure takes on the aged file system as on the other state of the same \
-                          volume, the bar its interval; bars that cross the line at 1 are hollow, because they are no \
-                          evidence of a difference. Unaged is a copy of the same tree, fresh a newly made file system.",
-            controls: choice("against", "compared with", &others),
-            note: "",
-        }))
-        (scatter(content))
+        @if !refused.is_empty() {
+            p.state role="status" {
+                "Not comparable, because the states did different work: " (refused.join("; ")) ". Only the same work is divided by each other."
+            }
+        }
         (table("age-cost-table", &format!("Every number of every measure, with {confidence} intervals"), &columns(), &rows))
         p.note {
             "Cold means unmounted and mounted again before each measure; loop files bypass the host's page cache. "
-            "A difference counts when it survives a correction for all " (counted(rows.len(), "comparison"))
-            " (false discovery rate 5 %, Benjamini–Hochberg); the intervals themselves are not corrected."
+            "The interval is Student's t over repeats; with one repeat there is none. A difference counts when it survives a correction for all " (counted(rows.len(), "comparison"))
+            " (false discovery rate 5 %, Benjamini–Hochberg); the intervals themselves are not corrected. Sides that moved more than 1 % apart in bytes "
+            "did not do the same work: their ratio is shown, and nothing is concluded from it."
         }
     })
 }
 
 /// What the comparisons with an unaged copy show significantly: in time, and in block requests.
 fn in_short(costs: &[AgeCost]) -> String {
-    let fair: Vec<&AgeCost> = costs.iter().filter(|cost| cost.against == "unaged").collect();
+    let fair: Vec<&AgeCost> =
+        costs.iter().filter(|cost| cost.against == "unaged" && cost.same_work).collect();
     if fair.is_empty() {
-        return "No trial has a copy of the aged tree to be compared with.".to_owned();
+        let unequal = costs.iter().any(|cost| cost.against == "unaged");
+        let why = if unequal {
+            "No comparison with an unaged copy did the same work on both sides."
+        } else {
+            "No trial has a copy of the aged tree to be compared with."
+        };
+        return why.to_owned();
     }
     let (headlines, beside): (Vec<&AgeCost>, Vec<&AgeCost>) =
         fair.into_iter().partition(|cost| cost.metric == cost.measure);
-    let testable = |costs: &[&AgeCost]| costs.iter().filter(|cost| cost.estimate.interval.is_some()).count();
+    let testable = |costs: &[&AgeCost]| costs.iter().filter(|cost| cost.estimate.p.is_some()).count();
     if testable(&headlines) == 0 {
         return format!(
-            "{} with an unaged copy, none of them with an interval: more repeats would give one.",
+            "{} with an unaged copy, none of them with repeats: two repeats or more tell whether another run would show the same.",
             counted(headlines.len(), "comparison")
         );
     }
@@ -117,36 +109,6 @@ fn number(cost: &AgeCost) -> String {
     }
 }
 
-fn scatter(content: &Content<'_>) -> Markup {
-    let points = points(content.view);
-    let mut names: Vec<(String, String)> = Vec::new();
-    for point in &points {
-        if !names.iter().any(|(name, _)| *name == point.measure) {
-            names.push((point.measure.clone(), words(&point.measure)));
-        }
-    }
-    // The cold read of everything is what the score was made for.
-    let chosen = names.iter().position(|(name, _)| name == "grep").unwrap_or(0);
-    html! {
-        @if !points.is_empty() {
-            (figure(&Figure {
-                id: "layout-cost-chart",
-                kind: "layout_cost",
-                title: "How the layout explains the cost",
-                how_to_read: "each point is a trial: the further left, the fewer of the blocks that were asked for followed the one before; \
-                              the higher, the longer the measure took. Points that rise to the left mean that time follows layout; \
-                              a flat cloud means that this storage hides it.",
-                controls: html! {
-                    (select("measure", "measure", &names, chosen))
-                    (choice("scale", "cost axis", &options(&[("linear", "linear"), ("log", "log")])))
-                },
-                note: "Dynamic layout score: the share of blocks requested from the device that directly follow the one requested before \
-                       (Conway et al. 2017).",
-            }))
-        }
-    }
-}
-
 fn columns() -> Vec<Column> {
     vec![
         Column::text("measure"),
@@ -159,6 +121,7 @@ fn columns() -> Vec<Column> {
         Column::number("low", ""),
         Column::number("high", ""),
         Column::number("pairs", ""),
+        Column::text("interval"),
         Column::text("finding"),
     ]
 }
@@ -168,12 +131,19 @@ fn row(cost: &AgeCost) -> Row {
         Cell::maybe(cost.estimate.interval.as_ref().map(pick), significant)
     };
     let class = match cost.finding {
+        _ if !cost.same_work => "finding no-evidence",
         Finding::Worse => "finding worse",
         Finding::Better => "finding better",
         Finding::Differs => "finding differs",
+        Finding::OneRun => "finding one-run",
         Finding::NoEvidence => "finding no-evidence",
     };
-    let finding = html! { span class=(class) { (cost.finding.words()) } };
+    let said = match (cost.same_work, cost.corrected) {
+        (false, _) => "not the same work",
+        (_, true) => "not significant after correction",
+        _ => cost.finding.words(),
+    };
+    let finding = html! { span class=(class) { (said) } };
     Row {
         cells: vec![
             Cell::text(words(&cost.measure)),
@@ -186,7 +156,8 @@ fn row(cost: &AgeCost) -> Row {
             end(|interval| interval.low),
             end(|interval| interval.high),
             Cell::number(cost.estimate.n.to_string(), as_f64(cost.estimate.n.try_into().unwrap_or(0))),
-            Cell::markup(&finding, cost.finding.words()),
+            Cell::text(cost.estimate.basis.describe()).class("small"),
+            Cell::markup(&finding, said),
         ],
         group: cost.measure.clone(),
         class: if cost.finding == Finding::NoEvidence { "grey" } else { "" },

@@ -18,7 +18,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         Column::text("The paper says"),
         Column::text("Published"),
         Column::number("We measured", ""),
-        Column::text(format!("{} interval", percent(content.view.bootstrap.confidence))),
+        Column::text(format!("{} interval", percent(content.view.confidence))),
         Column::number("n", ""),
         Column::text("Verdict"),
     ];
@@ -27,10 +27,13 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     Some(html! {
         @if !spec.citation.is_empty() { p.lead { "Findings of " (spec.citation) ", checked against this run." } }
         (table("claim-table", "Published findings and whether they hold here", &columns, &rows))
-        p.note { "A finding " em { "holds" } " or " em { "does not" } " only when the whole interval lies on one side of its bound; "
-            "otherwise there is " em { "no evidence" } ". n counts trials or pairs of trials; with fewer than three, "
-            "the interval shows the variation within the run only. A pair with a zero has no ratio and is left out; n says how many were. "
-            "A finding about each value of a factor has a line for each: it holds if it holds for all of them, and does not if it does not for one. "
+        p.note { "A finding " em { "holds" } " or is " em { "contradicted" } " only when the whole interval lies on one side of its bound; "
+            "where it lies on both, what was measured is " em { "compatible with both" } ". Repeats are the units, and a verdict takes three: with fewer it "
+            "reads " em { "in this run" } ". " em { "Not comparable" } ": a condition of the finding is not met here, a warning makes its numbers unfit, or the sides did different work. "
+            "n counts trials or pairs of trials. What is measured is a geometric mean, over rounds and repeats; an arithmetic one of shares "
+            "and of counts that may be 0. A pair or trial with a zero has no ratio and is left out; n says how many were. "
+            "A finding with several clauses has a line for each, and holds if all of them do. A finding about each value of a factor, or measured on several file systems or media, has a line for each: it holds if it holds for all of "
+            "them, and is contradicted if it is for one. "
             "Each finding was given beforehand and is judged alone: of twenty that are untrue, one may seem to hold by chance." }
     })
 }
@@ -42,46 +45,51 @@ fn rows(claim: &ClaimSpec, found: &Judgement) -> Vec<Row> {
         @if !found.quantity.is_empty() { div.source { (found.quantity) } }
     };
     let raw = format!("{} ({}) {}", claim.statement, claim.source, found.quantity);
-    let first = row(found, Cell::markup(&statement, raw), &claim.published, &found.verdict, found.measured);
-    let tested = !matches!(found.verdict, ClaimVerdict::NotTested { .. });
+    let own = (found.unit.as_str(), found.condition.as_str());
+    let first = row(own, Cell::markup(&statement, raw), &claim.published, &found.verdict, found.measured);
+    let tested = found.each.iter().any(|part| part.measured.is_some());
     let parts = found.each.iter().filter(|_| tested).map(|part| {
         let value = factor::value(claim.each.as_deref().unwrap_or_default(), &part.value);
         let what = html! { div.part { b { (value) } div.source { (claim.statement) } } };
         let raw = format!("{} ({}) {value}", claim.statement, claim.source);
-        row(found, Cell::markup(&what, raw), "", &part.verdict, part.measured)
+        row((&part.unit, &part.condition), Cell::markup(&what, raw), "", &part.verdict, part.measured)
     });
     std::iter::once(first).chain(parts).collect()
 }
 
 fn row(
-    found: &Judgement,
+    (unit, condition): (&str, &str),
     what: Cell,
     published: &str,
     verdict: &ClaimVerdict,
     measured: Option<Estimate>,
 ) -> Row {
-    let in_words =
-        |value: f64| if found.unit.is_empty() { ratio(value) } else { in_unit(value, &found.unit) };
-    let plain = |value: f64| if found.unit.is_empty() { significant(value) } else { in_words(value) };
+    let in_words = |value: f64| if unit.is_empty() { ratio(value) } else { in_unit(value, unit) };
+    let plain = |value: f64| if unit.is_empty() { significant(value) } else { in_words(value) };
     let interval = measured.and_then(|measured| measured.interval).map_or_else(Cell::none, |interval| {
         let cell = Cell::text(format!("{} to {}", plain(interval.low), plain(interval.high)));
         // With units it is long, and may take two lines.
-        cell.class(if found.unit.is_empty() { "nowrap" } else { "" })
+        cell.class(if unit.is_empty() { "nowrap" } else { "" })
     });
-    let (word, class) = match verdict {
-        ClaimVerdict::Holds => ("holds", "verdict holds"),
-        ClaimVerdict::DoesNot => ("does not hold", "verdict does-not"),
-        ClaimVerdict::NoEvidence { .. } => ("no evidence", "verdict no-evidence"),
-        ClaimVerdict::NotTested { .. } => ("not tested here", "verdict not-tested"),
+    let word = verdict.words();
+    let class = match verdict {
+        ClaimVerdict::Holds => "verdict holds",
+        ClaimVerdict::Contradicted => "verdict does-not",
+        ClaimVerdict::Compatible { .. } | ClaimVerdict::InThisRun { .. } => "verdict no-evidence",
+        ClaimVerdict::NotComparable { .. } => "verdict not-tested",
     };
     let reason = verdict.reason().unwrap_or_default();
     let mut why = Vec::new();
-    if !found.condition.is_empty() {
-        why.push(format!("must be {}", found.condition));
+    if !condition.is_empty() {
+        why.push(format!("must be {condition}"));
     }
     if let Some(measured) = measured {
         let basis = measured.basis.describe();
-        why.push(if measured.interval.is_some() { format!("interval {basis}") } else { basis.to_owned() });
+        why.push(match (measured.interval, measured.range) {
+            (Some(_), _) => format!("interval {basis}"),
+            (None, Some(range)) => format!("{basis}, {} to {}", plain(range.low), plain(range.high)),
+            (None, None) => basis.to_owned(),
+        });
     }
     let why = why.join("; ");
     let verdict = html! {

@@ -7,7 +7,7 @@ use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding, metrics}
 use crate::report::factor;
 use crate::report::figure::{Figure, figure, select};
 use crate::report::table::{Cell, Column, Row, table};
-use crate::report::text::{counted, metric, percent, ratio, significant};
+use crate::report::text::{counted, grouped, metric, percent, ratio, significant};
 use crate::stats::Estimate;
 
 pub(super) const SECTION: Section = Section {
@@ -23,7 +23,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     }
     let names: Vec<(String, String)> =
         metrics(content.view).into_iter().map(|name| (name.clone(), metric(&name))).collect();
-    let confidence = percent(content.view.bootstrap.confidence);
+    let confidence = percent(content.view.confidence);
     let columns = [
         Column::text("metric"),
         Column::text("factor"),
@@ -33,13 +33,14 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         Column::number("low", ""),
         Column::number("high", ""),
         Column::number("pairs", ""),
-        Column::text("interval"),
+        Column::text("low to high"),
         Column::number("Cliff's δ", ""),
         Column::text("finding"),
         Column::text("survives correction"),
     ];
     let rows: Vec<Row> = content.differences.made.iter().map(row).collect();
     Some(html! {
+        p.lead { (discoveries(content)) }
         (figure(&Figure {
             id: "difference-chart",
             kind: "differences",
@@ -49,9 +50,26 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             controls: select("metric", "metric", &names, 0),
             note: "",
         }))
-        (table("difference-table", &format!("Ratios with {confidence} bootstrap intervals for the metric chosen above"), &columns, &rows))
+        (table("difference-table", &format!("Ratios with {confidence} intervals for the metric chosen above"), &columns, &rows))
         (notes(content, &confidence))
     })
+}
+
+/// How many comparisons were made and what is left of them when that is taken into account.
+fn discoveries(content: &Content<'_>) -> String {
+    let made = &content.differences.made;
+    let differ = made.iter().filter(|difference| difference.finding != Finding::NoEvidence).count();
+    let survive = made.iter().filter(|difference| difference.survives).count();
+    let number = |count: usize| grouped(u64::try_from(count).unwrap_or(u64::MAX));
+    format!(
+        "{} made: {} differ by their {} interval, {} still do when so many are made (false discovery rate {}, \
+         Benjamini–Hochberg). No evidence of a difference is not evidence of no difference; more repeats narrow the intervals.",
+        counted(made.len(), "comparison"),
+        number(differ),
+        percent(content.view.confidence),
+        number(survive),
+        percent(FALSE_DISCOVERIES),
+    )
 }
 
 /// How the intervals were made, and what was left out.
@@ -60,12 +78,11 @@ fn notes(content: &Content<'_>, confidence: &str) -> Markup {
     let zeros: usize = differences.made.iter().map(|difference| difference.estimate.zeros).sum();
     html! {
         p.note {
-            "Trials with other settings are no repeats of each other: with three or more contexts (cells of the factors that are "
-            "held equal) whole contexts are the units and their repeats go together; within one context its repeats are the units. "
-            "Two contexts cannot tell how contexts vary: there the interval speaks of these two only, or there is none. Fewer than "
-            "eight units give Student's t, more are drawn (BCa). One or two pairs in all: blocks of neighbouring ticks or probes "
-            "within each run are drawn, which tells how steady the difference was within that run, not whether another run would "
-            "show it. Ratios over several pairs are geometric means, and every context weighs the same."
+            "Repeats are the units of an interval: Student's t on the logs of the ratios. Trials with other settings are no repeats of "
+            "each other; contexts (cells of the factors that are held equal) are taken as given, every one weighing the same, and file systems "
+            "and media are never averaged over. With one repeat there is no interval: low and high are then the range within that run, from the "
+            "lowest to the highest block of neighbouring ticks or probes (in this run only), and the chart has no bar. Whether another run would "
+            "show the same is not known. Equal repeats have an interval from six pairs on. Ratios over several pairs are geometric means."
         }
         p.note {
             "With " (confidence) " intervals some of " (counted(differences.made.len(), "comparison")) " differ by chance alone. "
@@ -95,12 +112,13 @@ pub fn number_of_pairs(estimate: &Estimate) -> String {
 fn row(difference: &Difference) -> Row {
     let estimate = &difference.estimate;
     let end = |pick: fn(&crate::stats::Interval) -> f64| {
-        Cell::maybe(estimate.interval.as_ref().map(pick), significant)
+        Cell::maybe(estimate.interval.or(estimate.range).as_ref().map(pick), significant)
     };
     let class = match difference.finding {
         Finding::Worse => "finding worse",
         Finding::Better => "finding better",
         Finding::Differs => "finding differs",
+        Finding::OneRun => "finding one-run",
         Finding::NoEvidence => "finding no-evidence",
     };
     let finding = html! { span class=(class) { (difference.finding.words()) } };
@@ -125,7 +143,8 @@ fn row(difference: &Difference) -> Row {
             Cell::text(match (difference.survives, difference.finding) {
                 (true, _) => "yes",
                 (false, Finding::NoEvidence) => "–",
-                (false, _) => "no",
+                (false, Finding::OneRun) => "not tested",
+                (false, _) => "no: not significant after correction",
             }),
         ],
         group: difference.metric.clone(),

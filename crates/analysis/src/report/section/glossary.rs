@@ -4,13 +4,8 @@ use maud::{Markup, html};
 
 use super::{Content, Section};
 
-const WORDS: [(&str, &str); 22] = [
+const WORDS: [(&str, &str); 24] = [
     ("age", "What use leaves behind in a file system: files and free space in many pieces."),
-    (
-        "bootstrap interval",
-        "Range of values that the data support, found by drawing again and again from the data themselves. 95 % of such intervals hold the true value, if the trials are typical.",
-    ),
-    ("BCa", "Bias-corrected and accelerated bootstrap: an interval that also fits skewed data (Efron 1987)."),
     (
         "Cliff's δ",
         "How often a value of one group exceeds one of the other, from −1 to 1; 0 when they overlap wholly.",
@@ -28,8 +23,16 @@ const WORDS: [(&str, &str); 22] = [
     ),
     ("fragmented file", "A file in more than one extent."),
     (
+        "in this run only",
+        "Seen within one run. Whether a run with another seed would show the same is not known.",
+    ),
+    (
         "inter-file score",
         "Share of files that begin where the file read before them ends (Conway et al. 2017). It is low where many small files lie apart, each of them in one piece.",
+    ),
+    (
+        "interval",
+        "Range of values that the data support: Student's t over repeats, on logs. 95 of 100 such intervals hold the true value, if the trials are typical.",
     ),
     (
         "layout score",
@@ -38,8 +41,16 @@ const WORDS: [(&str, &str); 22] = [
     ("map", "The volume from its beginning, row by row, in 1,024 cells of equal length."),
     ("median, p50", "Half of the operations were faster, half slower."),
     ("no evidence", "The interval allows for no difference. It is not proof that there is none."),
+    (
+        "not significant after correction",
+        "The interval excludes that nothing differs, but among so many comparisons one like it is expected by chance.",
+    ),
     ("p99, p99.9", "Latency that one operation in a hundred (a thousand) exceeds."),
     ("probe", "A measurement with the load stopped and the file system synced."),
+    (
+        "range within one run",
+        "From the lowest to the highest of a run's own looks, or of blocks of its ticks or probes. It is no interval: neighbouring values are alike, and another run may lie elsewhere.",
+    ),
     ("repeat", "The same trial once more with another seed."),
     ("Savitzky–Golay", "Smoothing by fitting a polynomial to each stretch of neighbouring points (1964)."),
     (

@@ -1,18 +1,18 @@
-//! What was found and what was not, in plain words.
+//! The answer, in the words in which `fsage run` ends.
 
-use std::collections::BTreeSet;
-
-use fsage_model::metric;
 use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
-use super::{Content, Section};
-use crate::report::difference::{Difference, FALSE_DISCOVERIES, Finding};
-use crate::report::text::{bytes, counted, grouped, metric, percent, ratio, significant};
-use crate::report::view::{Age, Clocks, Trial, View};
-use crate::stats::ClaimVerdict;
+use std::collections::BTreeSet;
 
-pub(super) const SECTION: Section = Section { id: "summary", title: "In short", script: "", render };
+use super::{Content, Section};
+use crate::report::answer::Answer;
+use crate::report::figure::{Figure, figure};
+use crate::report::text::{bytes, counted, grouped};
+use crate::report::view::{Age, Clocks, Trial, View};
+
+pub(super) const SECTION: Section =
+    Section { id: "summary", title: "Answer", script: include_str!("../assets/answer.js"), render };
 
 fn render(content: &Content<'_>) -> Option<Markup> {
     let view = content.view;
@@ -22,64 +22,82 @@ fn render(content: &Content<'_>) -> Option<Markup> {
                 "Run the study again: complete trials are kept." }
         });
     }
+    let answer = content.answer;
     Some(html! {
-        (cards(view))
+        (sentences(answer))
+        @if !answer.chart.is_empty() { (chart(content)) }
+        (counts(answer))
         ul.findings {
             li { (scope(view)) }
             @if let Some(line) = clocks(view) { li { (line) } }
-            @if let Some(line) = discoveries(content) { li { (line) } }
-            @for line in strongest(&content.differences.made) { li { (line) } }
-            @if let Some(line) = unproven(content) { li.unproven { (line) } }
-            @if let Some(line) = claims(content) { li { (line) } }
             li { (digests(view)) }
         }
     })
 }
 
-/// One card an ageing stage of a cell: the state after it.
-fn cards(view: &View) -> Markup {
-    let shown: Vec<(&Trial, &Age)> = view.ages().filter(|(trial, _)| trial.repeat == 0).take(12).collect();
+fn sentences(answer: &Answer) -> Markup {
     html! {
-        div.cards {
-            @for (trial, age) in shown {
-                @let ink = view.ink(trial);
-                div.card style=(format!("--ink:{};--ink-dark:{}", ink.light, ink.dark)) {
-                    div.card-title { span.dot {} (age.label) (flags(trial)) }
-                    dl {
-                        div { dt { "extents per file" } dd { (significant(age.result.layout.extents_per_file)) } }
-                        div { dt { "files in one extent" } dd { (percent(round_share(age.result.layout.one_extent_share))) } }
-                        @if let Some(free) = &age.result.free_space {
-                            div { dt { "free extents" } dd { (grouped(free.extents)) } }
-                        }
-                        @if let Some(create) = age.result.latency.get(&fsage_model::operation::OperationKind::Create) {
-                            // By a disk's own clock, what stays in the page cache takes no time: most creates
-                            // do.
-                            @if trial.is_model() {
-                                div { dt { "mean create" } dd { (trial.latency(create.mean_ns)) } }
-                            } @else {
-                                div { dt { "median create" } dd { (trial.latency(as_f64(create.p50_ns))) } }
-                            }
-                        }
-                    }
+        @if answer.sentences.is_empty() && !answer.method.is_empty() {
+            p.empty { (answer.method) }
+        } @else if answer.sentences.is_empty() {
+            p.empty { "This study compares no two states of a file system, so there is no slowdown to state; what it measured is below." }
+        } @else {
+            ul.answer {
+                @for sentence in &answer.sentences {
+                    @let [before, found, after] = sentence.parts();
+                    li { (before) b { (found) } (after) }
                 }
             }
         }
     }
 }
 
-fn round_share(share: f64) -> f64 {
-    (share * 1000.0).round() / 1000.0
+fn chart(content: &Content<'_>) -> Markup {
+    figure(&Figure {
+        id: "answer-chart",
+        kind: "answer",
+        title: &content.view.timed("How many times as long it takes"),
+        how_to_read: "a mark is one measure on one file system, the bar its interval; right of the line at 1 is slower. Hollow marks are no \
+                      evidence of a difference, or are of this run only.",
+        controls: html! {},
+        note: &content.answer.method,
+    })
+}
+
+/// Verdicts and warnings, counted.
+fn counts(answer: &Answer) -> Markup {
+    html! {
+        @if let Some(line) = answer.verdict_line() {
+            p.counts { (line) " " a href="#claims" { "Which and why" } }
+        }
+        @if let Some(line) = answer.warning_line() {
+            p.counts { (line) " " a href="#warnings" { "What they mean" } }
+        }
+    }
 }
 
 /// The sign that a trial has warnings, leading to them.
 pub fn flags(trial: &Trial) -> Markup {
     html! {
-        @if !trial.warnings.is_empty() {
-            @let kinds: BTreeSet<&str> = trial.warnings.iter().map(|warning| warning.kind.as_str()).collect();
-            @let words = kinds.into_iter().collect::<Vec<_>>().join(", ");
+        @if let Some(words) = kinds(trial) {
             " " a.flag href="#warnings" title=(words) aria-label=(format!("warnings: {words}")) { "⚠" }
         }
     }
+}
+
+/// The same where it cannot lead anywhere, because it is in something that opens.
+pub fn flagged(trial: &Trial) -> Markup {
+    html! {
+        @if let Some(words) = kinds(trial) {
+            " " span.flag role="img" title=(words) aria-label=(format!("warnings: {words}")) { "⚠" }
+        }
+    }
+}
+
+/// The kinds of a trial's warnings; nothing where it has none.
+fn kinds(trial: &Trial) -> Option<String> {
+    let kinds: BTreeSet<&str> = trial.warnings.iter().map(|warning| warning.kind.as_str()).collect();
+    (!kinds.is_empty()).then(|| kinds.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 fn scope(view: &View) -> String {
@@ -121,112 +139,18 @@ fn clocks(view: &View) -> Option<Markup> {
         Clocks::Model => "All times are",
         Clocks::Mixed => "Times on virtual media are",
     };
+    if view.is_serial() {
+        return Some(html! {
+            (which) " " b { "model time with CPU time" } " (" code { "cpu = \"serial\"" } "): what the medium's model would have taken for the "
+            "same requests, and what the load's system calls took on this host's processor, one after the other. The CPU time is measured and "
+            "differs from run to run: the table “What the medium did” says by how much. "
+            a href="#medium" { "Where it went" } "."
+        });
+    }
     Some(html! {
         (which) " " b { "model time" } ": what the medium's model would have taken for the same requests. It is exact to the "
         "sequence of requests; the host's CPU time, and this machine's noise, are not in it. "
         a href="#medium" { "Where it went" } "."
-    })
-}
-
-/// How many comparisons were made and what is left of them when that is taken into account.
-fn discoveries(content: &Content<'_>) -> Option<String> {
-    let made = &content.differences.made;
-    let confidence = percent(content.view.bootstrap.confidence);
-    let differ = made.iter().filter(|difference| difference.finding != Finding::NoEvidence).count();
-    let survive = made.iter().filter(|difference| difference.survives).count();
-    let number = |count: usize| grouped(u64::try_from(count).unwrap_or(u64::MAX));
-    let end = if survive == 0 { "none is shown here." } else { "the clearest of those:" };
-    (!made.is_empty()).then(|| {
-        format!(
-            "{} made: {} differ by their {confidence} interval, {} still do when so many are made (false \
-             discovery rate {}, Benjamini–Hochberg); {end}",
-            counted(made.len(), "comparison"),
-            number(differ),
-            number(survive),
-            percent(FALSE_DISCOVERIES),
-        )
-    })
-}
-
-/// The clearest surviving differences of the means and of the layout: at most four, one per metric and factor.
-fn strongest(differences: &[Difference]) -> Vec<Markup> {
-    let clear = |difference: &&Difference| {
-        let statistic = metric::latency_parts(&difference.metric).map(|(_, statistic)| statistic);
-        difference.survives && statistic.is_none_or(|statistic| statistic == metric::MEAN_NS)
-    };
-    let distance = |difference: &Difference| {
-        difference
-            .estimate
-            .interval
-            .map_or(0.0, |interval| interval.low.ln().abs().min(interval.high.ln().abs()))
-    };
-    let mut found: Vec<&Difference> = differences.iter().filter(clear).collect();
-    found.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
-    let mut seen = BTreeSet::new();
-    found.retain(|difference| {
-        let family = difference.metric.split('.').take(2).collect::<Vec<_>>().join(".");
-        seen.insert((family, difference.factor.clone()))
-    });
-    found.into_iter().take(4).map(sentence).collect()
-}
-
-fn sentence(difference: &Difference) -> Markup {
-    let interval = difference.estimate.interval;
-    let context =
-        if difference.context.is_empty() { String::new() } else { format!(" ({})", difference.context) };
-    html! {
-        b { (capital(&metric(&difference.metric))) } ", " (difference.sides) (context) ": "
-        b { (ratio(difference.estimate.value)) }
-        @if let Some(interval) = interval { " [" (significant(interval.low)) ", " (significant(interval.high)) "]" }
-        @match difference.finding {
-            Finding::Worse => { " – worse" }
-            Finding::Better => { " – better" }
-            Finding::Differs | Finding::NoEvidence => {}
-        }
-        ", " (difference.estimate.basis.describe()) "."
-    }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
-fn unproven(content: &Content<'_>) -> Option<String> {
-    let all = content.differences.made.len();
-    let unproven = content
-        .differences
-        .made
-        .iter()
-        .filter(|difference| difference.finding == Finding::NoEvidence)
-        .count();
-    let number = |count: usize| grouped(u64::try_from(count).unwrap_or(u64::MAX));
-    (all > 0).then(|| {
-        let confidence = content.view.bootstrap.confidence;
-        format!(
-            "Not found: {} of {} comparisons show no evidence of a difference at {} confidence. That is not \
-             evidence of no difference; more repeats narrow the intervals.",
-            number(unproven),
-            number(all),
-            percent(confidence)
-        )
-    })
-}
-
-fn claims(content: &Content<'_>) -> Option<Markup> {
-    let count = |wanted: fn(&ClaimVerdict) -> bool| {
-        content.judgements.iter().filter(|judgement| wanted(&judgement.verdict)).count()
-    };
-    let all = content.judgements.len();
-    (all > 0).then(|| {
-        html! {
-            "Of " (counted(all, "published finding")) ", "
-            b { (count(|v| matches!(v, ClaimVerdict::Holds))) " hold" } " here, "
-            b { (count(|v| matches!(v, ClaimVerdict::DoesNot))) " do not" } ", "
-            (count(|v| matches!(v, ClaimVerdict::NoEvidence { .. }))) " have no evidence either way and "
-            (count(|v| matches!(v, ClaimVerdict::NotTested { .. }))) " could not be tested. "
-            a href="#claims" { "Which and why" } "."
-        }
     })
 }
 

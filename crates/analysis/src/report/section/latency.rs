@@ -39,7 +39,7 @@ fn chart(content: &Content<'_>) -> Option<Markup> {
     let controls = html! {
         (select("operation", "operation", &names, 0))
         (choice("scale", "latency axis", &options(&[("log", "log"), ("linear", "linear")])))
-        (choice("band", "band", &options(&[("p99", "p50–p99"), ("range", "min–max"), ("none", "none")])))
+        (choice("also", "also", &options(&[("p99", "p99"), ("max", "largest"), ("none", "nothing")])))
         (choice("x", "over", &options(&[("operations", "operations"), ("seconds", if model { "wall time" } else { "time" })])))
         (choice("points", "points", &options(&[("yes", "shown"), ("no", "hidden")])))
     };
@@ -47,8 +47,8 @@ fn chart(content: &Content<'_>) -> Option<Markup> {
         id: "latency-chart",
         kind: "latency",
         title: &view.timed("How latency changes as the file system ages"),
-        how_to_read: "each dot is the median of a short stretch of the run, the line is the same smoothed, the band \
-                      shows the spread; a line that climbs to the right means that the operation gets slower with age. \
+        how_to_read: "each dot is the median of a short stretch of the run, the thick line is the same smoothed, the thin one the latency \
+                      that one operation in a hundred exceeds; a line that climbs to the right means that the operation gets slower with age. \
                       All panels share their axes: drag to zoom one and the others follow, double-click to reset.",
         controls,
         note: &(note(merged, &windows) + if model { MODEL_NOTE } else { "" }),
@@ -60,7 +60,7 @@ const MODEL_NOTE: &str = " In model time an operation that stays in the page cac
 
 fn note(merged: usize, windows: &BTreeSet<usize>) -> String {
     let mut note =
-        "Smoothing: Savitzky–Golay, order 3, window 101, over every tick median; where it swings far below \
+        "Repeats share a line, which is their median at each point. Smoothing: Savitzky–Golay, order 3, window 101, over every tick median; where it swings far below \
                     every point, next to an outlier, no line is drawn."
             .to_owned();
     let short: Vec<usize> = windows.iter().copied().filter(|&window| window > 0 && window < 101).collect();

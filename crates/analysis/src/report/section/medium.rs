@@ -44,7 +44,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
                 (choice("show", "as", &options(&[("time", "time"), ("share", "share")])))
             },
             note: "A medium may work side by side (dies of an SSD, a cache that is written back meanwhile), so that a bar can be longer than \
-                   the time that went by, which the table has.",
+                   the time that went by, which the table has. ± is the standard deviation of the CPU time over the repeats, as a share of it.",
         }))
         (table("medium-table", "What the medium did, mean over the repeats", &columns(), &rows))
         @for medium in media(view) { (parameters(medium)) }
@@ -58,6 +58,7 @@ fn columns() -> Vec<Column> {
         Column::text("medium"),
         Column::text("trials"),
         Column::number("time", "ns"),
+        Column::number("CPU time beside it, or in it", "ns"),
         Column::text("most of the work"),
         Column::number("written by the host", "bytes"),
         Column::number("read by the host", "bytes"),
@@ -83,6 +84,7 @@ fn row(content: &Content<'_>, spending: &Spending, model: bool) -> Row {
             Cell::text(spending.medium.clone()),
             Cell::text(trials(spending)).class("label"),
             Cell::number(in_unit(spending.elapsed_ns, unit), spending.elapsed_ns),
+            Cell::number(cpu(spending), spending.cpu_ns),
             Cell::text(most(spending)).class("label"),
             in_bytes("host_write_bytes"),
             in_bytes("host_read_bytes"),
@@ -94,6 +96,18 @@ fn row(content: &Content<'_>, spending: &Spending, model: bool) -> Row {
         group: spending.what.clone(),
         class: "",
     }
+}
+
+/// The CPU time, whether it is in the model time, and how far repeats differ.
+fn cpu(spending: &Spending) -> String {
+    let time = in_unit(spending.cpu_ns, "ns");
+    let noise = match spending.cpu_noise() {
+        Some(noise) => format!(" ± {}", percent(noise)),
+        None if spending.serial => " ± unknown (one trial)".to_owned(),
+        None => String::new(),
+    };
+    let place = if spending.serial { ", in it" } else { "" };
+    format!("{time}{noise}{place}")
 }
 
 fn trials(spending: &Spending) -> String {

@@ -13,13 +13,17 @@ mod layout;
 mod lockstep;
 mod medium;
 mod places;
+mod priced;
 mod profile;
+mod remedy;
 mod setup;
 mod trial;
 mod warning;
+mod why;
 
 use maud::Markup;
 
+use super::answer::Answer;
 use super::difference::Differences;
 use super::view::View;
 use crate::stats::Judgement;
@@ -27,6 +31,7 @@ use crate::stats::Judgement;
 /// What sections are made of.
 pub struct Content<'a> {
     pub view: &'a View,
+    pub answer: &'a Answer,
     pub differences: &'a Differences,
     /// One for each claim of the study.
     pub judgements: &'a [Judgement],
@@ -45,10 +50,13 @@ pub struct Section {
 /// Every section, in the order of the page.
 pub const ALL: &[Section] = &[
     headline::SECTION,
+    why::SECTION,
     claim::SECTION,
     age_cost::SECTION,
+    remedy::SECTION,
     lockstep::SECTION,
     medium::SECTION,
+    priced::SECTION,
     latency::CHART,
     latency::TABLES,
     free_space::SECTION,

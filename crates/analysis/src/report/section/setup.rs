@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{Content, Section};
+use crate::report::answer::device_words;
 use crate::report::factor;
 use crate::report::text::{grouped, whole_bytes};
 use crate::report::view::{Trial, View};
@@ -28,13 +29,13 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             }
             h3 { "How each file system was made and mounted" }
             @for (label, commands) in making(view) {
-                details { summary { (label) } pre { (commands) } }
+                details { summary { (label) } pre tabindex="0" { (commands) } }
             }
         } @else {
             div.setup { @if view.study.spec.is_some() { (list("Study", &parameters(view))) } }
         }
         @if let Some(spec) = &view.study.spec {
-            details { summary { "Every parameter of the study" } pre { (every_parameter(spec)) } }
+            details { summary { "Every parameter of the study" } pre tabindex="0" { (every_parameter(spec)) } }
         }
     })
 }
@@ -142,11 +143,18 @@ fn host(view: &View, first: &Trial) -> Rows {
 
 fn device(view: &View, first: &Trial) -> Rows {
     let mut rows = Rows::new();
-    let kind = if first.device.backing_file.is_some() { "loop device over a file" } else { "block device" };
-    push(&mut rows, "kind", kind);
-    push(&mut rows, "size", shared(view, |trial| whole_bytes(trial.device.size_bytes)));
+    push(&mut rows, "measured on", shared(view, device_words));
+    if view.trials.iter().any(|trial| trial.medium.is_some()) {
+        push(&mut rows, "kind", "virtual disk in memory: times are the model's");
+    } else {
+        let kind =
+            if first.device.backing_file.is_some() { "loop device over a file" } else { "block device" };
+        push(&mut rows, "kind", kind);
+    }
+    push(&mut rows, "size of the volume", shared(view, |trial| whole_bytes(trial.device.size_bytes)));
     push(&mut rows, "sector", format!("{} B", first.device.sector_bytes));
-    push(&mut rows, "model", shared(view, |trial| trial.device.model.clone()));
+    let of_file = if first.device.backing_file.is_some() { "disk behind the file" } else { "model" };
+    push(&mut rows, of_file, shared(view, |trial| trial.device.model.clone()));
     push(&mut rows, "serial", first.device.serial.clone());
     push(&mut rows, "rotational", if first.device.rotational { "yes" } else { "no" });
     push(&mut rows, "scheduler", shared(view, |trial| trial.device.scheduler.clone()));

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::headline::flags;
+use super::headline::flagged;
 use super::{Content, Section};
 use crate::report::factor;
 use crate::report::text::nanoseconds;
@@ -24,7 +24,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
 fn details(trial: &Trial) -> Markup {
     html! {
         details.trial {
-            summary { (trial.label) (flags(trial)) " " code { (trial.id) } }
+            summary { (trial.label) (flagged(trial)) " " code { (trial.id) } }
             dl.facts {
                 div { dt { "began" } dd { (trial.started) } }
                 div { dt { "took" } dd { (nanoseconds(fsage_model::quantity::as_f64(trial.elapsed_ns))) } }
@@ -34,10 +34,10 @@ fn details(trial: &Trial) -> Markup {
                     div { dt { (factor::name(path)) } dd { (factor::value(path, value)) } }
                 }
             }
-            @if !trial.commands.is_empty() { pre { (trial.commands.join("\n")) } }
+            @if !trial.commands.is_empty() { pre tabindex="0" { (trial.commands.join("\n")) } }
             @if let Some(layout) = trial.layout().filter(|layout| !layout.worst.is_empty()) {
                 h4 { "Most fragmented files" }
-                pre {
+                pre tabindex="0" {
                     @for file in layout.worst.iter().take(10) {
                         (format!("{:>8} extents {:>12}  {}\n", file.extents, crate::report::text::whole_bytes(file.bytes), file.path))
                     }

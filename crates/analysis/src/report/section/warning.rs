@@ -1,11 +1,12 @@
 //! Warnings of trials, failed trials, and what is wrong with the store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_model::warning::WarningKind;
 use maud::{Markup, html};
 
 use super::{Content, Section};
+use crate::report::text::counted;
 use crate::report::view::Trial;
 
 pub(super) const SECTION: Section = Section { id: "warnings", title: "Warnings", script: "", render };
@@ -22,9 +23,9 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             @for trial in &view.failed {
                 div.notice.bad {
                     b { (trial.label) } " " code { (trial.id) }
-                    pre { (if trial.error.is_empty() { "no reason was recorded" } else { &trial.error }) }
+                    pre tabindex="0" { (if trial.error.is_empty() { "no reason was recorded" } else { &trial.error }) }
                     @if !trial.commands.is_empty() {
-                        details { summary { "Commands until it failed" } pre { (trial.commands.join("\n")) } }
+                        details { summary { "Commands until it failed" } pre tabindex="0" { (trial.commands.join("\n")) } }
                     }
                 }
             }
@@ -35,20 +36,40 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         }
         @if !warned.is_empty() {
             h3 { "Warnings" }
-            dl.glossary {
-                @for kind in kinds(&warned) { dt { code { (kind) } } dd { (kind.explanation()) } }
-            }
-            @for trial in warned {
-                div.notice {
-                    b { (trial.label) }
-                    ul { @for warning in &trial.warnings { li { code { (warning.kind) } " " (warning.message) } } }
-                }
-            }
+            p.lead { "Each kind once, with what raises it and what it means for a number. The trials that have it are folded." }
+            @for (kind, trials) in kinds(&warned) { (one(kind, &trials, view.trials.len())) }
         }
     })
 }
 
-/// Kinds that occur, by name.
-fn kinds<'a>(warned: &[&'a Trial]) -> BTreeSet<&'a WarningKind> {
-    warned.iter().flat_map(|trial| &trial.warnings).map(|warning| &warning.kind).collect()
+/// A trial's label with the messages of one kind.
+type Messages<'a> = Vec<(&'a str, &'a str)>;
+
+/// A kind with its trials: those with the same message are listed together.
+fn one(kind: &WarningKind, found: &Messages<'_>, all: usize) -> Markup {
+    let trials: BTreeSet<&str> = found.iter().map(|(label, _)| *label).collect();
+    let mut messages: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (label, message) in found {
+        messages.entry(message).or_default().push(label);
+    }
+    html! {
+        div.notice {
+            p { b { code { (kind) } } " in " (trials.len()) " of " (counted(all, "trial")) ". " (kind.explanation()) }
+            details {
+                summary { (counted(found.len(), "warning")) }
+                ul { @for (message, labels) in messages { li { (message) div.source { (labels.join("; ")) } } } }
+            }
+        }
+    }
+}
+
+/// Kinds that occur, by name, with their messages in the order of the trials.
+fn kinds<'a>(warned: &[&'a Trial]) -> BTreeMap<&'a WarningKind, Messages<'a>> {
+    let mut kinds: BTreeMap<&WarningKind, Messages<'_>> = BTreeMap::new();
+    for trial in warned {
+        for warning in &trial.warnings {
+            kinds.entry(&warning.kind).or_default().push((&trial.label, &warning.message));
+        }
+    }
+    kinds
 }

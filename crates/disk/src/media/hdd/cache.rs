@@ -94,6 +94,24 @@ impl ReadCache {
         }
     }
 
+    /// Ranges that passed under the head before it read what was asked: held as a segment of their own.
+    pub(super) fn passed(&mut self, start: u64, end: u64) {
+        if self.segment_bytes == 0 || start >= end {
+            return;
+        }
+        self.add(end.saturating_sub(self.segment_bytes).max(start), end);
+    }
+
+    fn add(&mut self, start: u64, end: u64) {
+        self.uses += 1;
+        if self.segments.len() >= self.most_segments
+            && let Some(oldest) = (0..self.segments.len()).min_by_key(|i| self.segments[*i].used)
+        {
+            self.segments.swap_remove(oldest);
+        }
+        self.segments.push(Segment { start, end, used: self.uses });
+    }
+
     /// A read from `start` ended at a place: the head reads on from there.
     pub(super) fn begin(&mut self, start: u64, at: Location, at_ns: u64, size_bytes: u64) {
         if self.segment_bytes == 0 {
@@ -109,14 +127,8 @@ impl ReadCache {
         let stream = self.stream.take()?;
         let end = stream.reached(geometry, now_ns);
         let start = stream.start.max(end.saturating_sub(self.segment_bytes));
-        self.uses += 1;
         if end > start {
-            if self.segments.len() >= self.most_segments
-                && let Some(oldest) = (0..self.segments.len()).min_by_key(|i| self.segments[*i].used)
-            {
-                self.segments.swap_remove(oldest);
-            }
-            self.segments.push(Segment { start, end, used: self.uses });
+            self.add(start, end);
         }
         Some(end)
     }
@@ -154,6 +166,11 @@ impl WriteCache {
     /// Whether the whole range waits here.
     pub(super) fn holds(&self, start: u64, end: u64) -> bool {
         self.ranges.range(..=start).next_back().is_some_and(|(_, range_end)| end <= *range_end)
+    }
+
+    /// The end of what waits in sequence from a byte that waits.
+    pub(super) fn until(&self, byte: u64) -> u64 {
+        self.ranges.range(..=byte).next_back().map_or(byte, |(_, end)| *end)
     }
 
     /// Takes a range in.

@@ -111,6 +111,15 @@ impl Geometry {
         }
     }
 
+    /// First and last byte (exclusive) of the track that a byte is on.
+    pub(super) fn track(&self, byte: u64) -> (u64, u64) {
+        let after = self.zones.partition_point(|z| z.start.byte <= byte);
+        let Some(zone) = self.zones.get(after.saturating_sub(1)) else { return (byte, byte) };
+        let within = byte.saturating_sub(zone.start.byte);
+        let start = zone.start.byte + within / zone.track_bytes * zone.track_bytes;
+        (start, start + zone.track_bytes)
+    }
+
     /// The byte that the head has reached after `stream_ns` from byte 0: the inverse of `locate`, rounded
     /// down.
     pub(super) fn byte_at(&self, stream_ns: u64) -> u64 {

@@ -4,7 +4,7 @@ use fsage_model::medium::hdd::Parameters;
 
 use super::HddError;
 use super::geometry::{Geometry, Location};
-use super::seek::SeekCurve;
+use super::seek::{Points, SeekCurve};
 
 /// What the mechanism did, in nanoseconds unless named otherwise.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,6 +32,11 @@ impl Positioning {
     pub(super) const fn total_ns(&self) -> u64 {
         self.seek_ns + self.settle_ns + self.switch_ns + self.rotation_ns
     }
+
+    /// The wait on the right track.
+    pub(super) const fn rotation_ns(&self) -> u64 {
+        self.rotation_ns
+    }
 }
 
 /// Arm, platters and where they stand.
@@ -39,7 +44,7 @@ impl Positioning {
 pub(super) struct Mechanism {
     pub geometry: Geometry,
     curve: SeekCurve,
-    write_settle_ns: u64,
+    write_curve: SeekCurve,
     head_switch_ns: u64,
     /// Where the head was when the last access ended.
     pub at: Location,
@@ -50,17 +55,17 @@ pub(super) struct Mechanism {
 
 impl Mechanism {
     pub(super) fn new(parameters: &Parameters) -> Result<Self, HddError> {
-        let curve = SeekCurve::through(parameters).ok_or(HddError::SeekCurve {
-            track_to_track_ns: parameters.track_to_track_ns,
-            average_seek_ns: parameters.average_seek_ns,
-            full_stroke_ns: parameters.full_stroke_ns,
-        })?;
+        let fit = |before, points: Points| {
+            SeekCurve::through(parameters, points).ok_or(HddError::SeekCurve { before, points })
+        };
+        let curve = fit("reads", Points::reading(parameters))?;
+        let write_curve = fit("writes", Points::writing(parameters))?;
         let geometry = Geometry::new(parameters);
         let at = geometry.locate(0);
         Ok(Self {
             geometry,
             curve,
-            write_settle_ns: parameters.write_settle_ns,
+            write_curve,
             head_switch_ns: parameters.head_switch_ns,
             at,
             free_ns: 0,
@@ -76,11 +81,12 @@ impl Mechanism {
             if to.cylinder != self.at.cylinder {
                 let distance = self.at.cylinder.abs_diff(to.cylinder);
                 cost.seek_ns = self.curve.time_ns(distance);
+                if write {
+                    cost.settle_ns = self.write_curve.time_ns(distance).saturating_sub(cost.seek_ns);
+                }
             } else if to.surface != self.at.surface {
+                // Also of writes: tracks are skewed by what a transfer of either kind needs.
                 cost.switch_ns = self.head_switch_ns;
-            }
-            if write && cost.seek_ns + cost.switch_ns > 0 {
-                cost.settle_ns = self.write_settle_ns;
             }
         }
         let turn_ns = self.geometry.turn_ns();

@@ -102,6 +102,9 @@ pub(super) struct Flash {
     starts: BinaryHeap<Reverse<(u64, usize)>>,
     buffer: WriteBuffer,
     read_ns: u64,
+    slc_read_ns: u64,
+    /// The first group of the part with one bit a cell; behind it is the map.
+    slc_group: u32,
     program_ns: u64,
     slc_program_ns: u64,
     erase_ns: u64,
@@ -118,6 +121,8 @@ impl Flash {
             starts: BinaryHeap::new(),
             buffer: WriteBuffer::new(parameters.write_cache_bytes),
             read_ns: parameters.read_ns,
+            slc_read_ns: parameters.slc_read_ns,
+            slc_group: layout.group(layout.blocks * layout.units_per_block),
             program_ns: parameters.program_ns,
             slc_program_ns: parameters.slc_program_ns,
             erase_ns: layout.erase_ns,
@@ -161,6 +166,19 @@ impl Flash {
         {
             self.starts.push(Reverse((start_ns, number)));
         }
+    }
+
+    /// Since when no die has anything to do, if that is so before `now_ns`.
+    pub(super) fn quiet_ns(&mut self, now_ns: u64) -> Option<u64> {
+        self.advance(now_ns);
+        let quiet_ns = self.dies.iter().map(|die| die.free_ns).max().unwrap_or(0);
+        (self.starts.is_empty() && quiet_ns < now_ns).then_some(quiet_ns)
+    }
+
+    /// Has all queues worked off; gives when they are.
+    pub(super) fn finish_ns(&mut self) -> u64 {
+        self.advance(u64::MAX);
+        self.dies.iter().map(|die| die.free_ns).max().unwrap_or(0)
     }
 
     /// Asks a die for something, not before `ready_ns`. Of what is programmed, `buffered_bytes` wait in the
@@ -239,7 +257,11 @@ impl Flash {
 
     fn read_at(&mut self, number: usize, group: u32, bytes: u64, start_ns: u64, of: For) -> u64 {
         let held = self.dies[number].register.replace(group) == Some(group);
-        let array_ns = if held { 0 } else { self.read_ns };
+        let array_ns = match held {
+            true => 0,
+            false if group >= self.slc_group => self.slc_read_ns,
+            false => self.read_ns,
+        };
         let over_ns = self.bus(number, start_ns + array_ns, bytes);
         self.dies[number].free_ns = over_ns;
         self.dies[number].programming = None;

@@ -27,7 +27,7 @@ const CHUNK_UNITS: u32 = 4096;
 const DRAWS: u32 = 64;
 
 /// A number that has nothing to do with its neighbours' (the finaliser of MurmurHash3, A. Appleby).
-const fn scattered(number: u32) -> u32 {
+pub(super) const fn scattered(number: u32) -> u32 {
     let number = number.wrapping_add(0x9e37_79b9);
     let number = (number ^ (number >> 16)).wrapping_mul(0x85eb_ca6b);
     let number = (number ^ (number >> 13)).wrapping_mul(0xc2b2_ae35);
@@ -219,6 +219,21 @@ impl Ftl {
     /// Where a unit's data is, or [`NONE`].
     pub(super) fn place(&self, unit: u32) -> u32 {
         self.map.get(unit)
+    }
+
+    /// Whether any unit near it has a place, so that this part of the map is on flash.
+    pub(super) fn has_map(&self, unit: u32) -> bool {
+        !matches!(self.map.parts.get(at(unit / CHUNK_UNITS)), None | Some(Part::Uniform(NONE)))
+    }
+
+    /// Whether no block of the part with one bit a cell may be opened: all are in use, or those that a drive as
+    /// full as this one has.
+    pub(super) fn slc_is_full(&self) -> bool {
+        let free = u32::try_from(self.free_slc.len()).unwrap_or(u32::MAX);
+        let (all, least) = (self.layout.slc_blocks, self.layout.slc_least_blocks);
+        let empty_units = u64::from(self.layout.units).saturating_sub(self.mapped);
+        let lent = u64::from(all - least) * empty_units / u64::from(self.layout.units);
+        free == 0 || u64::from(all - free) >= u64::from(least) + lent
     }
 
     pub(super) fn block(&self, block: u32) -> &Block {

@@ -10,16 +10,19 @@
 //! block is empty when its room is needed. Only when a burst runs ahead of that does a write wait for a whole
 //! collection.
 
-use super::Collection;
 use super::flash::{Flash, For, Task};
 use super::ftl::{Ftl, State, Stream};
 use super::wear;
+use super::{Collection, Folding};
 
 /// Erased blocks below which collecting begins.
 pub(super) const LOW_BLOCKS: usize = 4;
 
 /// Erased blocks that only collecting may take.
 pub(super) const KEPT_BLOCKS: usize = 1;
+
+/// Erased blocks below which an idle drive collects, from blocks of which a quarter or more is stale.
+const IDLE_BLOCKS: usize = 16;
 
 /// Emptying one block.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +56,7 @@ pub(super) struct Tally {
 pub(super) struct Collector {
     policy: Collection,
     wear_threshold: u64,
+    folding: Folding,
     normal: Option<Victim>,
     levelling: bool,
     fold: Option<Victim>,
@@ -61,10 +65,11 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new(policy: Collection, wear_threshold: u64) -> Self {
+    pub(super) fn new(policy: Collection, wear_threshold: u64, folding: Folding) -> Self {
         Self {
             policy,
             wear_threshold,
+            folding,
             normal: None,
             levelling: false,
             fold: None,
@@ -82,7 +87,7 @@ impl Collector {
         if ftl.layout.slc_blocks == 0 {
             return;
         }
-        if self.fold.is_none() && ftl.free_slc.is_empty() {
+        if self.fold.is_none() && self.folding == Folding::Beside && ftl.slc_is_full() {
             self.fold = oldest_slc(ftl).map(|block| victim(ftl, block, 1, 1));
         }
         if ftl.free.len() > KEPT_BLOCKS {
@@ -109,6 +114,31 @@ impl Collector {
         }
         while self.step(ftl, flash, now_ns, false) {}
         self.normal.is_none()
+    }
+
+    /// A slice of what an idle drive does, from `now_ns` on: it empties blocks with one bit a cell, then collects
+    /// until enough blocks are erased. Whether there was anything to do.
+    pub(super) fn idle(&mut self, ftl: &mut Ftl, flash: &mut Flash, now_ns: u64) -> bool {
+        let units = ftl.layout.dies * ftl.layout.units_per_group;
+        (0..units).take_while(|_| self.idle_step(ftl, flash, now_ns)).count() > 0
+    }
+
+    fn idle_step(&mut self, ftl: &mut Ftl, flash: &mut Flash, now_ns: u64) -> bool {
+        if self.fold.is_none() {
+            self.fold = oldest_slc(ftl).map(|block| victim(ftl, block, 1, 1));
+        }
+        if self.fold.is_some() && ftl.free.len() > KEPT_BLOCKS {
+            self.step(ftl, flash, now_ns, true);
+            return true;
+        }
+        if self.normal.is_none() {
+            let is_worth_it = |block| ftl.block(block).valid <= ftl.layout.units_per_block / 4 * 3;
+            let has_few = ftl.free.len() < IDLE_BLOCKS;
+            if !(has_few && choose(ftl, self.policy).is_some_and(is_worth_it) && self.begin(ftl)) {
+                return false;
+            }
+        }
+        self.step(ftl, flash, now_ns, false) || self.normal.is_none()
     }
 
     fn begin(&mut self, ftl: &Ftl) -> bool {

@@ -4,8 +4,8 @@
 //! as most drives do); its pages are filled die by die, so that consecutive data spreads over all of them. In
 //! this module's neighbours "block" means such a superblock.
 //!
-//! Small disks: the number of blocks follows the size. When fewer than [`BLOCKS`] would be left, blocks get
-//! fewer pages (and erase in proportion), then there are fewer dies, then one plane: otherwise the few blocks
+//! The number of blocks follows the size. When fewer than [`BLOCKS`] would be left, or of a large disk, which has
+//! spare enough to keep some of them open, [`LARGE_BLOCKS`], they get fewer pages (and erase in proportion), then there are fewer dies, then one plane: otherwise the few blocks
 //! that are always open or free would eat the spare area. Known error: below [`BLOCKS`] × dies × planes ×
 //! page size (1 GiB for 32 dies with two planes of 16 KiB) a disk has less parallelism than its preset.
 
@@ -16,6 +16,11 @@ use crate::media::number::scale;
 
 /// Blocks that a disk has at least, if its size allows.
 const BLOCKS: u64 = 1024;
+
+/// The same for a disk of [`LARGE_BYTES`] and more: those of drives that are sold have their own size.
+const LARGE_BLOCKS: u64 = 512;
+
+const LARGE_BYTES: u64 = 64 << 30;
 
 /// Blocks beyond the capacity that the translation needs to continue: three that are open, five that are
 /// free, one to collect.
@@ -40,6 +45,8 @@ pub(super) struct Layout {
     pub dies: u32,
     pub blocks: u32,
     pub slc_blocks: u32,
+    /// What is left of these when the disk is full.
+    pub slc_least_blocks: u32,
     pub erase_ns: u64,
 }
 
@@ -49,7 +56,8 @@ impl Layout {
         let per_page = parameters.page_bytes / unit_bytes;
         let units = size_bytes.div_ceil(unit_bytes).max(1);
         let flash = scale(units, 1000 + parameters.spare_permille, 1000);
-        let most = (flash / BLOCKS).max(1);
+        let least_blocks = if size_bytes < LARGE_BYTES { BLOCKS } else { LARGE_BLOCKS };
+        let most = (flash / least_blocks).max(1);
         let mut per_group = per_page * parameters.planes;
         let mut dies = parameters.channels * parameters.dies_per_channel;
         let mut pages = parameters.pages_per_block;
@@ -67,6 +75,12 @@ impl Layout {
         let slc_blocks = match parameters.slc_permille {
             0 => 0,
             permille => scale(units, permille, 1000).div_ceil(per_block).max(2),
+        };
+        let slc_least_blocks = match parameters.slc_least_permille {
+            permille if permille < parameters.slc_permille => {
+                scale(units, permille, 1000).div_ceil(per_block).max(2).min(slc_blocks)
+            }
+            _ => slc_blocks,
         };
         let total = (blocks + slc_blocks).saturating_mul(per_block);
         // The last two numbers mean "not mapped" and "mapped before".
@@ -86,6 +100,7 @@ impl Layout {
             dies: narrow(dies),
             blocks: narrow(blocks),
             slc_blocks: narrow(slc_blocks),
+            slc_least_blocks: narrow(slc_least_blocks),
             erase_ns: scale(parameters.erase_ns, pages, parameters.pages_per_block),
         })
     }
@@ -102,5 +117,23 @@ impl Layout {
 
     pub(super) const fn block(&self, place: u32) -> u32 {
         place / self.units_per_block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::ssd_parameters;
+
+    #[test]
+    fn drives_of_their_own_size_have_blocks_of_their_own_size() {
+        for name in ["ssd", "ssd-consumer", "nvme-tlc", "nvme-qlc", "ufs", "sd-a2"] {
+            let parameters = ssd_parameters(name);
+            let layout = Layout::new(&parameters, parameters.capacity_bytes).unwrap();
+            let dies = parameters.channels * parameters.dies_per_channel;
+            let block = dies * parameters.planes * parameters.page_bytes * parameters.pages_per_block;
+            assert_eq!(u64::from(layout.units_per_block) * layout.unit_bytes, block, "{name}");
+            assert_eq!(u64::from(layout.dies), dies, "{name}");
+        }
     }
 }

@@ -66,6 +66,29 @@ impl DirectoryTable {
         table
     }
 
+    /// A table of these directories (parents first) instead of those of `other`, with as many numbers for
+    /// `mkdir` as it had room for.
+    pub(super) fn adopted(other: &Self, directories: &[Directory]) -> Self {
+        let above = directories.iter().map(|directory| index(directory.number) + 1).max().unwrap_or(1);
+        let room = above.max(other.nodes.len());
+        let mut table = Self {
+            nodes: vec![ABSENT; room],
+            live: Vec::with_capacity(room),
+            empty: Vec::with_capacity(room),
+            free: Vec::with_capacity(room),
+            depth: other.depth,
+        };
+        table.nodes[0] = Node { depth: 0, live_position: 0, ..ABSENT };
+        table.live.push(0);
+        for directory in directories {
+            table.insert(*directory);
+        }
+        if !other.free.is_empty() {
+            table.free.extend((1..number(room)).rev().filter(|n| table.nodes[index(*n)].depth == NONE));
+        }
+        table
+    }
+
     /// Every directory but the top.
     pub(super) fn iter(&self) -> impl Iterator<Item = Directory> {
         (0_u32..)

@@ -2,7 +2,8 @@
 //!
 //! Such a file has a line with the number of rows, then a row a line with its columns apart by blanks, then
 //! whatever its author wrote below, which is not read. Columns: size in bytes and weight; depth, weight and
-//! number of directories; age and weight.
+//! number of directories; age and weight. Real ones have rows of 0 and of 1 byte: no file here is empty, so
+//! both stand for files of one byte and are one row with the sum of their weights.
 
 use fsage_model::quantity::{as_f64, to_u64};
 use fsage_model::size::Bytes;
@@ -27,16 +28,12 @@ pub struct Row<T> {
 pub fn sizes(spec: &HistogramSpec, volume_bytes: u64) -> Result<Vec<Row<(u64, u64)>>, WorkloadError> {
     let (rows, exact) = match &spec.sizes {
         HistogramSource::Rows { rows } => (rows.clone(), false),
-        HistogramSource::Geriatrix { text } => {
-            let row = |[size, weight]: [f64; 2]| (Bytes(to_u64(size)), weight);
-            (parse("sizes.text", text)?.into_iter().map(row).collect(), true)
-        }
+        HistogramSource::Geriatrix { text } => (of_one_byte_up(parse("sizes.text", text)?), true),
     };
     let mut checked = Vec::with_capacity(rows.len());
     let mut last = 0;
     for (n, (upto, _)) in rows.iter().enumerate() {
-        // No file is empty: the smallest has one byte.
-        let size = if exact { upto.0.max(1) } else { upto.0 };
+        let size = upto.0;
         let key = format!("sizes.rows[{n}]");
         WorkloadError::within(&key, size, last + 1..=i64::MAX.unsigned_abs())?;
         if volume_bytes != 0 && size > volume_bytes {
@@ -47,6 +44,19 @@ pub fn sizes(spec: &HistogramSpec, volume_bytes: u64) -> Result<Vec<Row<(u64, u6
         last = size;
     }
     weigh("sizes", checked, rows.iter().map(|row| row.1))
+}
+
+/// Rows of sizes of Geriatrix's: no file is empty, so rows of 0 and of 1 byte are one row.
+fn of_one_byte_up(rows: Vec<[f64; 2]>) -> Vec<(Bytes, f64)> {
+    let mut kept: Vec<(Bytes, f64)> = Vec::with_capacity(rows.len());
+    for [size, weight] in rows {
+        let size = Bytes(to_u64(size).max(1));
+        match kept.last_mut() {
+            Some((last, sum)) if size.0 == 1 && last.0 == 1 => *sum += weight,
+            _ => kept.push((size, weight)),
+        }
+    }
+    kept
 }
 
 /// Depth and number of directories of each row.
@@ -173,6 +183,23 @@ mod tests {
         assert_eq!(found, [((1, 0), 0.25), ((3, 7), 0.75)]);
         let found: Vec<_> = ages(&spec).unwrap().iter().map(|row| (row.what, row.share)).collect();
         assert_eq!(found, [(0.5, 0.25), (1.0, 0.75)]);
+    }
+
+    #[test]
+    fn rows_of_0_and_1_byte_are_one_row_of_files_with_one_byte() {
+        let of = |sizes: &str| HistogramSpec {
+            sizes: HistogramSource::Geriatrix { text: text(sizes) },
+            ..HistogramSpec::default()
+        };
+        let found = sizes(&of("4\n0 2\n1 1\n2 1\n4096 4\n"), 0).unwrap();
+        let found: Vec<_> = found.iter().map(|row| (row.what, row.share)).collect();
+        assert_eq!(found, [((1, 1), 0.375), ((2, 2), 0.125), ((4096, 4096), 0.5)]);
+        // A size that stands twice otherwise is still a mistake, and so is one that falls.
+        for wrong in ["2\n512 1\n512 1\n", "2\n1 1\n0 1\n512 1\n4 1\n", "3\n2 1\n1 1\n4 1\n"] {
+            let count = wrong.lines().count() - 1;
+            let wrong = format!("{count}\n{}", wrong.split_once('\n').unwrap().1);
+            assert!(sizes(&of(&wrong), 0).is_err(), "{wrong}");
+        }
     }
 
     #[test]

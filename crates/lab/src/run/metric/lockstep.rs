@@ -3,8 +3,11 @@
 //! What belongs to many rounds has one sample a round or a look, of the second half of the run only: by then
 //! what the filling left has been replaced.
 
+use std::collections::BTreeMap;
+
+use fsage_model::load::out_of_space;
 use fsage_model::lockstep::{Round, VolumeRound};
-use fsage_model::measure::{MeasureMetric, model_unit};
+use fsage_model::measure::{MeasureResult, model_unit};
 use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::record::{Look, VolumeLook};
@@ -35,6 +38,13 @@ pub(super) fn push(list: &mut List<'_>, volumes: &[String], rounds: &[Round], lo
         against(list, (full, 0), (unaged, copy), &looks);
         use_against_fullness(list, copy, &looks);
     }
+}
+
+/// How often the leader had no room: 0 where it never became full.
+pub(super) fn no_space(list: &mut List<'_>, volumes: &[String], failed: &BTreeMap<String, u64>) {
+    let Some(leader) = volumes.first() else { return };
+    let count = as_f64(out_of_space(failed));
+    list.one(&metric::of_volume(leader, metric::NO_SPACE), "count", count, None);
 }
 
 /// Rounds of the second half, with what volume `index` took.
@@ -78,6 +88,7 @@ fn writing(list: &mut List<'_>, volume: &str, index: usize, rounds: &[Round]) {
 fn measured(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
     let Some(last) = looks.last() else { return };
     for (position, result) in last.measures.iter().enumerate() {
+        list.work = Some(result.work());
         for (index, metric) in result.metrics.iter().enumerate() {
             let number = metric::of_measure(&result.name, index, &metric.name);
             let samples = looks
@@ -90,6 +101,7 @@ fn measured(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
             list.push(&metric::of_volume(volume, &number), unit_of(metric), samples, worse(metric));
         }
     }
+    list.work = None;
 }
 
 /// Files and free space, one sample a look.
@@ -112,16 +124,18 @@ fn state(list: &mut List<'_>, volume: &str, looks: &[&VolumeLook]) {
     }
 }
 
-/// A measure's headline on a volume at a look.
-fn headline(look: &Look, volume: usize, measure: usize) -> Option<&MeasureMetric> {
-    look.volumes.get(volume)?.measures.get(measure)?.metrics.first()
+/// What a measure found on a volume at a look.
+fn result(look: &Look, volume: usize, measure: usize) -> Option<&MeasureResult> {
+    look.volumes.get(volume)?.measures.get(measure)
 }
 
-/// Ratios of a measure between two volumes, look by look.
+/// Ratios of a measure between two volumes, look by look; where the volumes did different work there is none.
 fn ratios(looks: &[&Look], measure: usize, above: usize, below: usize) -> Vec<f64> {
     let ratio = |look: &&Look| {
-        let (above, below) = (headline(look, above, measure)?, headline(look, below, measure)?);
-        (below.value > 0.0).then(|| above.value / below.value)
+        let (above, below) = (result(look, above, measure)?, result(look, below, measure)?);
+        let same = above.work().differs(&below.work()).is_none();
+        let (above, below) = (above.metrics.first()?.value, below.metrics.first()?.value);
+        (same && below > 0.0).then(|| above / below)
     };
     looks.iter().filter_map(ratio).collect()
 }
@@ -174,7 +188,7 @@ fn use_against_fullness(list: &mut List<'_>, copy: usize, looks: &[&Look]) {
 mod tests {
     use fsage_model::layout::LayoutSummary;
     use fsage_model::lockstep::PartCost;
-    use fsage_model::measure::MeasureResult;
+    use fsage_model::measure::MeasureMetric;
 
     use super::*;
     use fsage_model::record::{Metric, StageRecord};
@@ -215,7 +229,8 @@ mod tests {
             rounds,
             looks: vec![look(0, [9.0, 9.0, 9.0]), look(10, [12.0, 6.0, 2.0]), look(20, [15.0, 5.0, 1.0])],
             digest: String::new(),
-            failed: std::collections::BTreeMap::new(),
+            failed: BTreeMap::from([("ENOSPC".to_owned(), 7)]),
+            resumed_after: Vec::new(),
         };
         super::super::all(&[stage])
     }
@@ -237,5 +252,6 @@ mod tests {
         assert_eq!(samples("full.write_late_over_early").0, [1.4; 10]);
         assert_eq!(samples("empty.write_late_over_early").0, [1.0; 10]);
         assert_eq!(samples("full.use_share").0, [0.9]);
+        assert_eq!(samples("full.no_space").0, [7.0]);
     }
 }

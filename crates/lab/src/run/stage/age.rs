@@ -25,7 +25,8 @@ use crate::target::{Control, Incoming};
 impl Stage for AgeStage {
     /// Runs the load, then checks its data if asked.
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let (directory, seed) = (place.folder(&self.name), context.planned.seed);
+        let folder = self.continues.as_deref().unwrap_or(&self.name);
+        let (directory, seed) = (place.folder(folder), seed(self, context.planned.seed));
         context.commands.extend(self.describe(place.point(), seed));
         context.session.call(call::MakeFolder { directory: directory.clone() })?;
         context.observer.event(RunEvent::Step { name: self.name.clone(), detail: in_words(self) });
@@ -42,16 +43,22 @@ impl Stage for AgeStage {
             probe_layout: self.probe_layout,
             trim: self.trim,
             trace: self.trace,
+            deterministic: context.spec.deterministic,
+            continues: self.continues.is_some(),
         };
-        let before = context.session.call(call::HostActivity)?;
+        let watch = context.watch()?;
         let result = load_with_events(self, load, place.point(), context)?;
         let volume_bytes = place.facts().size_bytes;
         let now = context.session.call(call::HostActivity)?;
-        for warning in warning::of_age(self, &result, context.facts, volume_bytes, before, now) {
+        for warning in warning::of_age(self, &result, context.facts, volume_bytes, watch, now) {
             context.warn(warning);
         }
         if self.verify {
             verify(&directory, context)?;
+        }
+        // Where the files lay before is known, and what comes after is another stage's subject.
+        if self.continues.is_some() {
+            return Ok(());
         }
         let next = context.spec.stages().skip_while(|other| other.name() != self.name).nth(1);
         // What continues with this mount must not find what a look has read.
@@ -63,13 +70,20 @@ impl Stage for AgeStage {
     }
 
     fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
-        let directory = point.join(&self.name);
+        let directory = point.join(self.continues.as_deref().unwrap_or(&self.name));
+        let seed = self::seed(self, seed);
         let mut line = format!("fsage age {} --threads {} --seed {seed}", directory.display(), self.threads);
         if let Some(operations) = self.stop.operations {
             line.push_str(&format!(" --operations {operations}"));
         }
-        vec![format!("mkdir {}", directory.display()), format!("{line} # {}", shown(&self.workload))]
+        let make = self.continues.is_none().then(|| format!("mkdir {}", directory.display()));
+        make.into_iter().chain([format!("{line} # {}", shown(&self.workload))]).collect()
     }
+}
+
+/// What its choices follow from: one that continues another's files does not make the same choices once more.
+fn seed(stage: &AgeStage, trial: u64) -> u64 {
+    if stage.continues.is_some() { trial.rotate_left(17) ^ 0x9e37_79b9_7f4a_7c15 } else { trial }
 }
 
 /// Checks every block of data below a directory.
@@ -123,6 +137,7 @@ fn load_with_events(
     context.done.push(StageRecord::Age {
         name: stage.name.clone(),
         image: None,
+        continues: stage.continues.clone(),
         result: Box::new(result.clone()),
         ticks,
         probes,

@@ -1,5 +1,9 @@
 //! The `copy` stage: the same tree on a fresh volume, written file by file in directory order. What the copy
 //! has in common with the original is its contents; what it lacks is age.
+//!
+//! Where the original was restored from an image, so is the copy: saved, and restored on a fresh volume. What
+//! is below the file system (the pages of an SSD, the blocks of a loop file) was then written front to back
+//! on both, and does not tell them apart.
 
 use std::path::Path;
 
@@ -9,7 +13,7 @@ use fsage_model::record::StageRecord;
 use fsage_model::study::{CopyStage, VolumeSpec};
 
 use super::places::Volume;
-use super::{Stage, StageContext};
+use super::{Stage, StageContext, image};
 use crate::run::deterministic;
 use crate::run::error::TrialError;
 use crate::run::trial_volume::TrialVolume;
@@ -19,12 +23,20 @@ impl Stage for CopyStage {
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let spec = self.volume.clone().unwrap_or_else(|| context.spec.volume.clone());
         let name = format!("{}-{}", context.planned.id, self.name);
-        let fresh = fresh(&spec, &name, context)?;
+        let mut fresh = fresh(&spec, &name, context)?;
         // What the original looked like is not what is measured afterwards.
         context.folder.forget_places();
+        let mut copies = Vec::new();
         for folder in context.aged_folders() {
-            let Copied { to, files, bytes, digest, elapsed_ns } =
-                copy(&self.name, &folder, place, &fresh, context)?;
+            let copied = copy(&self.name, &folder, place, &fresh, context)?;
+            copies.push((folder, copied));
+        }
+        let restored = context.done.iter().any(|stage| matches!(stage, StageRecord::Image { .. }));
+        if restored {
+            image::pass_through(&mut fresh, context)?;
+        }
+        for (folder, Copied { to, took }) in copies {
+            let protocol::Copied { files, bytes, digest_to: digest, elapsed_ns, .. } = took;
             let (layout, free_space) = context.look(&to)?;
             context.done.push(StageRecord::Copy {
                 name: self.name.clone(),
@@ -33,6 +45,7 @@ impl Stage for CopyStage {
                 bytes,
                 digest,
                 elapsed_ns,
+                restored,
                 layout: Box::new(layout),
                 free_space: free_space.map(Box::new),
             });
@@ -47,8 +60,8 @@ impl Stage for CopyStage {
         vec![format!("cp -a {}/. COPY", point.display())]
     }
 
-    fn other_volumes(&self, _own: &VolumeSpec) -> Vec<VolumeSpec> {
-        self.volume.iter().cloned().collect()
+    fn other_volumes(&self, own: &VolumeSpec) -> Vec<VolumeSpec> {
+        vec![self.volume.clone().unwrap_or_else(|| own.clone())]
     }
 }
 
@@ -72,10 +85,8 @@ pub(super) fn fresh(
 pub(super) struct Copied {
     /// Where it is.
     pub(super) to: Location,
-    files: u64,
-    bytes: u64,
-    digest: String,
-    elapsed_ns: u64,
+    /// What was copied, and what that took.
+    pub(super) took: protocol::Copied,
 }
 
 /// Copies a folder from one mounted place to another and compares their digests.
@@ -90,7 +101,6 @@ pub(super) fn copy(
     context.command("copy", &format!("cp -a {}/. {}", from.path.display(), to.path.display()));
     context.session.call(call::MakeFolder { directory: to.clone() })?;
     let copy = call::Copy { from, to: to.clone() };
-    let copied = context.ask_long(stage, |session, _, incoming| session.call_with(copy, incoming))?;
-    let protocol::Copied { files, bytes, digest_to: digest, elapsed_ns, .. } = copied;
-    Ok(Copied { to, files, bytes, digest, elapsed_ns })
+    let took = context.ask_long(stage, |session, _, incoming| session.call_with(copy, incoming))?;
+    Ok(Copied { to, took })
 }

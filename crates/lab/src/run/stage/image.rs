@@ -1,7 +1,7 @@
 //! The `image` stage: the volume as the stages before it left it, kept in the store and restored from there.
 //!
 //! Every trial with an image continues from the restored one, also the trial that made it: below the
-//! file system, too, all of them begin alike (a loop file's own blocks lie in the order of restoring).
+//! file system, too, all of them begin alike (the pages of an SSD lie in the order of restoring).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,29 +17,40 @@ use serde_json::{Value, json};
 use super::{Stage, StageContext};
 use crate::image;
 use crate::run::error::TrialError;
+use crate::run::making::Wanted;
 use crate::run::trial::mount_point;
 use crate::run::trial_volume::TrialVolume;
 use crate::store::images::{self, ImageRecord, Images};
 use crate::study::identity;
 use crate::time;
 
-/// The image that this trial's state is to be taken from, when it has an `image` stage and the image is
-/// there.
-pub(in crate::run) fn find(context: &StageContext<'_>) -> Option<ImageRecord> {
-    Images::of(context.root).find(&images::key(&basis(context)?))
+/// Compression level of an image that is restored at once.
+const LEVEL: i32 = 1;
+
+/// The image that this trial's state is to be taken from, waited for while another trial makes it, or the right
+/// to make it; nothing without an `image` stage.
+pub(in crate::run) fn want(context: &StageContext<'_>) -> Option<Wanted<ImageRecord>> {
+    let key = images::key(&basis(context)?);
+    let find = || Images::of(context.root).find(&key);
+    Some(context.making.want(&key, find, || context.interrupt.by().is_some()))
 }
 
 /// Everything that the state of the volume at the `image` stage depends on; `None` without such a stage.
 fn basis(context: &StageContext<'_>) -> Option<Value> {
     let stages: Vec<&StageSpec> = context.spec.stages().collect();
     let end = position(&stages)?;
+    Some(basis_of(&stages[..end], context))
+}
+
+/// Everything that the state of the volume after `stages` depends on.
+pub(super) fn basis_of(stages: &[&StageSpec], context: &StageContext<'_>) -> Value {
     let program = context.file_system.mkfs(Path::new("")).program().to_owned();
-    Some(json!({
-        "made_of": identity::basis(context.spec, &stages[..end]),
+    json!({
+        "made_of": identity::basis(context.spec, stages),
         "seed": context.planned.seed,
         "kernel": context.facts.kernel,
         "mkfs": context.facts.tools.get(&program).cloned().unwrap_or(program),
-    }))
+    })
 }
 
 fn position(stages: &[&StageSpec]) -> Option<usize> {
@@ -77,8 +88,8 @@ pub(in crate::run) fn resume(
 /// A stage's record in a trial that did not run it.
 fn taken_from(stage: StageRecord, key: &str) -> StageRecord {
     match stage {
-        StageRecord::Age { name, result, ticks, probes, .. } => {
-            StageRecord::Age { name, image: Some(key.to_owned()), result, ticks, probes }
+        StageRecord::Age { name, continues, result, ticks, probes, .. } => {
+            StageRecord::Age { name, image: Some(key.to_owned()), continues, result, ticks, probes }
         }
         other => other,
     }
@@ -130,8 +141,27 @@ impl Stage for ImageStage {
     }
 }
 
+/// Passes a volume through an image: saved, taken again, restored and mounted. The image is not kept.
+pub(super) fn pass_through(
+    place: &mut TrialVolume,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let images = Images::of(context.root);
+    images.prepare()?;
+    // Without a record it is nobody's image: what a kill leaves of it, the next attempt or
+    // `fsage image prune` removes.
+    let key = images::key(&json!({ "passes": place.point() }));
+    place.check(context)?;
+    save(&images.path(&key), LEVEL, place, context)?;
+    context.interrupted()?;
+    place.renew(context)?;
+    restore(&key, place, context)?;
+    images.remove(&key)?;
+    Ok(())
+}
+
 /// Saves the unmounted volume.
-fn save(
+pub(super) fn save(
     path: &Path,
     level: i32,
     place: &TrialVolume,
@@ -168,16 +198,26 @@ fn facts(context: &StageContext<'_>) -> BTreeMap<String, String> {
 
 /// Restores onto the volume and mounts it.
 fn restore(key: &str, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<u64, TrialError> {
-    let path = Images::of(context.root).path(key);
+    let restore_ns = write_onto(&Images::of(context.root).path(key), place, context)?;
+    place.mount(context)?;
+    Ok(restore_ns)
+}
+
+/// Restores the image in a file onto a volume that is not mounted; gives how long that took.
+pub(super) fn write_onto(
+    path: &Path,
+    place: &TrialVolume,
+    context: &mut StageContext<'_>,
+) -> Result<u64, TrialError> {
     let device = place.device().to_owned();
     context.command("restore", &format!("fsage image restore {} {}", path.display(), device.display()));
     let clock = Instant::now();
-    let restore = call::ImageRestore { file: path, device, trim: true, threads: 0 };
+    // A loop file has nothing to forget, and loses its blocks to a discard.
+    let trim = !place.is_file();
+    let restore = call::ImageRestore { file: path.to_owned(), device, trim, threads: 0 };
     context.ask_long("restore", |session, _, incoming| session.call_with(restore, incoming))?;
     context.interrupted()?;
-    let restore_ns = nanoseconds(clock);
-    place.mount(context)?;
-    Ok(restore_ns)
+    Ok(nanoseconds(clock))
 }
 
 fn nanoseconds(clock: Instant) -> u64 {

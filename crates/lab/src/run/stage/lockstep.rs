@@ -1,13 +1,15 @@
 //! The `lockstep` stage: one workload on several volumes, and an inspection of all of them every so many
 //! rounds.
 //!
-//! At a look every volume is mounted afresh before each measure; which volume comes first goes round, so that
-//! none has an advantage of its place. The copy is made again for every look and released after it.
+//! At a look every volume is mounted afresh before each measure, and the others are not mounted: a file
+//! system that is not mounted writes nothing back and does nothing in the background. Which volume comes
+//! first goes round, so that none has an advantage of its place. The copy is made again for every look and
+//! released after it.
 
 use std::path::Path;
 
 use fsage_model::load::out_of_space;
-use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round};
+use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round, RunHistory};
 use fsage_model::measure::MeasureResult;
 use fsage_model::number::grouped;
 use fsage_model::protocol::call;
@@ -17,10 +19,13 @@ use fsage_model::study::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
 use fsage_model::warning::Warning;
 use fsage_model::warning::{CPU_BOUND, WarningKind};
 
+use super::checkpoint::{self, Checkpoints};
 use super::places::Volume;
 use super::{Stage, StageContext, copy, measure};
 use crate::run::error::TrialError;
 use crate::run::trial_volume::TrialVolume;
+use crate::run::warning::Written;
+use crate::store::checkpoint::CheckpointRecord;
 
 /// Share of the operations from which on a warning says that they found no room.
 const SHORT: f64 = 0.001;
@@ -29,48 +34,16 @@ const SHORT: f64 = 0.001;
 const FEW: u64 = 32;
 
 impl Stage for LockstepStage {
-    /// Runs the rounds, looks, checks every volume, and gives the followers back.
+    /// Runs the rounds, looks, checks every volume, and gives the followers back. What was interrupted
+    /// continues from its last look; what fails otherwise starts over.
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
-        let mut followers = Vec::new();
-        for (name, follower) in &self.followers {
-            followers.push(take(self, name, follower, context)?);
+        let checkpoints = Checkpoints::of(self, context);
+        let outcome = through(self, &checkpoints, place, context);
+        if outcome.is_err() && (context.session.is_lost() || context.interrupt.by().is_some()) {
+            return outcome;
         }
-        begin(self, place, &followers, context)?;
-        let last = self.rounds().unwrap_or(0);
-        let mut record = Record::default();
-        for until in looks(self.every, last) {
-            let result = advance(self, until, context)?;
-            record.failed.clone_from(&result.failed);
-            record.rounds.extend(result.rounds);
-            let round = record.rounds.last().map_or(0, |round| round.round);
-            let at = Moment { round, last: result.finished || until == last };
-            let volumes = look(self, at, place, &mut followers, context)?;
-            record.looks.push(Look { round, digest: result.digest.clone(), volumes });
-            record.digest = result.digest;
-            if result.finished {
-                break;
-            }
-        }
-        end(self, place, &followers, context)?;
-        warn_of_cpu(self, &record.rounds, context);
-        if let Some(message) = no_room(self, &record.rounds, &record.failed) {
-            context.warn(Warning { kind: WarningKind::ShortOfRoom, message });
-        }
-        let Record { rounds, looks, digest, failed } = record;
-        let volumes = self.volumes().into_iter().map(str::to_owned).collect();
-        context.done.push(StageRecord::Lockstep {
-            name: self.name.clone(),
-            volumes,
-            rounds,
-            looks,
-            digest,
-            failed,
-        });
-        for mut follower in followers {
-            follower.check(context)?;
-            follower.release(context)?;
-        }
-        Ok(())
+        let removed = checkpoints.remove();
+        outcome.and(removed)
     }
 
     fn describe(&self, point: &Path, _seed: u64) -> Vec<String> {
@@ -82,6 +55,74 @@ impl Stage for LockstepStage {
     }
 }
 
+/// All of it, from the beginning or from a checkpoint.
+fn through(
+    stage: &LockstepStage,
+    checkpoints: &Checkpoints,
+    place: &mut TrialVolume,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let mut followers = Vec::new();
+    for (name, follower) in &stage.followers {
+        followers.push(take(stage, name, follower, context)?);
+    }
+    let mut record = match checkpoints.find() {
+        Some(kept) => resume(stage, checkpoints, kept, place, &mut followers, context)?,
+        None => {
+            begin(stage, place, &followers, context)?;
+            Record::default()
+        }
+    };
+    let last = stage.rounds().unwrap_or(0);
+    let over = record.looks.last().map(|look| look.round);
+    for until in looks(stage.every, last).filter(|until| over.is_none_or(|over| *until > over)) {
+        let result = advance(stage, until, context)?;
+        record.failed.clone_from(&result.failed);
+        record.rounds.extend(result.rounds);
+        record.past.push(result.history);
+        let round = record.rounds.last().map_or(0, |round| round.round);
+        let at = Moment { round, last: result.finished || until == last };
+        let volumes = look(stage, at, place, &mut followers, context)?;
+        record.looks.push(Look { round, digest: result.digest.clone(), volumes });
+        record.digest = result.digest;
+        if !at.last {
+            let volumes: Vec<&TrialVolume> = std::iter::once(&*place).chain(&followers).collect();
+            checkpoints.keep_if_it_can_be(record.kept(round), &volumes, context)?;
+        }
+        mount_at_rest(place, &mut followers, context)?;
+        if result.finished {
+            break;
+        }
+    }
+    end(stage, place, &followers, context)?;
+    finish(stage, record, context);
+    for mut follower in followers {
+        follower.check(context)?;
+        follower.release(context)?;
+    }
+    Ok(())
+}
+
+/// Adds what was collected to the trial, with its warnings.
+fn finish(stage: &LockstepStage, record: Record, context: &mut StageContext<'_>) {
+    warn_of_cpu(stage, &record.rounds, context);
+    warn_of_work(stage, &record.rounds, context);
+    if let Some(message) = no_room(stage, &record.rounds, &record.failed) {
+        context.warn(Warning { kind: WarningKind::ShortOfRoom, message });
+    }
+    let Record { rounds, looks, digest, failed, resumed_after, past: _ } = record;
+    let volumes = stage.volumes().into_iter().map(str::to_owned).collect();
+    context.done.push(StageRecord::Lockstep {
+        name: stage.name.clone(),
+        volumes,
+        rounds,
+        looks,
+        digest,
+        failed,
+        resumed_after,
+    });
+}
+
 /// What is collected on the way.
 #[derive(Default)]
 struct Record {
@@ -89,6 +130,59 @@ struct Record {
     looks: Vec<Look>,
     digest: String,
     failed: std::collections::BTreeMap<String, u64>,
+    past: Vec<RunHistory>,
+    resumed_after: Vec<u64>,
+}
+
+impl Record {
+    /// What a checkpoint keeps of it; the rest is the checkpoint's own.
+    fn kept(&self, round: u64) -> CheckpointRecord {
+        CheckpointRecord {
+            version: 0,
+            basis: serde_json::Value::Null,
+            round,
+            images: Vec::new(),
+            rounds: self.rounds.clone(),
+            looks: self.looks.clone(),
+            digest: self.digest.clone(),
+            failed: self.failed.clone(),
+            past: self.past.clone(),
+            resumed_after: self.resumed_after.clone(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Brings the volumes and the workload to where they were after a look.
+fn resume(
+    stage: &LockstepStage,
+    checkpoints: &Checkpoints,
+    kept: CheckpointRecord,
+    place: &mut TrialVolume,
+    followers: &mut [TrialVolume],
+    context: &mut StageContext<'_>,
+) -> Result<Record, TrialError> {
+    let mut volumes: Vec<&mut TrialVolume> = std::iter::once(&mut *place).chain(&mut *followers).collect();
+    checkpoints.restore(&kept, &mut volumes, context)?;
+    mount_at_rest(place, followers, context)?;
+    context.command(&stage.name, &in_words(stage, place.point()));
+    checkpoint::resume(spec(stage, place, followers, context), &kept.past, &kept.digest, context)?;
+    let CheckpointRecord { round, rounds, looks, digest, failed, past, mut resumed_after, .. } = kept;
+    resumed_after.push(round);
+    Ok(Record { rounds, looks, digest, failed, past, resumed_after })
+}
+
+/// Mounts the volumes for the next rounds, which begin with the media at rest.
+fn mount_at_rest(
+    place: &mut TrialVolume,
+    followers: &mut [TrialVolume],
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    for place in std::iter::once(place).chain(followers) {
+        place.mount(context)?;
+        context.session.call(call::DiskRest { directory: place.point().to_owned() })?;
+    }
+    Ok(())
 }
 
 /// Rounds after which the volumes are inspected: the first, every so many, and the last.
@@ -123,21 +217,30 @@ fn begin(
     followers: &[TrialVolume],
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
-    let directories: Vec<_> =
-        std::iter::once(place).chain(followers).map(|place| place.folder(&stage.name)).collect();
-    for directory in &directories {
+    let lockstep = spec(stage, place, followers, context);
+    for directory in &lockstep.directories {
         context.session.call(call::MakeFolder { directory: directory.clone() })?;
     }
     context.command(&stage.name, &in_words(stage, place.point()));
-    let lockstep = LockstepSpec {
+    context.session.call(call::LockstepBegin { lockstep: Box::new(lockstep) })?;
+    Ok(())
+}
+
+/// What is run on the volumes.
+fn spec(
+    stage: &LockstepStage,
+    place: &TrialVolume,
+    followers: &[TrialVolume],
+    context: &StageContext<'_>,
+) -> LockstepSpec {
+    LockstepSpec {
         workload: stage.workload.clone(),
-        directories,
+        directories: std::iter::once(place).chain(followers).map(|place| place.folder(&stage.name)).collect(),
         seed: context.planned.seed,
         write_mode: stage.write_mode,
         round_operations: stage.round_operations,
-    };
-    context.session.call(call::LockstepBegin { lockstep: Box::new(lockstep) })?;
-    Ok(())
+        deterministic: context.spec.deterministic,
+    }
 }
 
 /// Goes on until a round is over.
@@ -149,8 +252,16 @@ fn advance(
     context.interrupted()?;
     context.step(&stage.name, &format!("until round {until}"));
     let advance = call::LockstepRun { until };
+    let watch = context.watch()?;
     let result =
         context.ask_long(&stage.name, |session, _, incoming| session.call_with(advance, incoming))?;
+    let now = context.session.call(call::HostActivity)?;
+    let ours =
+        result.rounds.iter().flat_map(|round| &round.volumes).map(|volume| volume.write.bytes_written).sum();
+    let what = format!("stage {}, rounds until {until}", stage.name);
+    for warning in watch.end(&what, Some(Written { ours, of: ours }), now) {
+        context.warn(warning);
+    }
     if result.stopped { Err(TrialError::Interrupted) } else { Ok(result) }
 }
 
@@ -163,7 +274,7 @@ struct Moment {
     last: bool,
 }
 
-/// Inspects every volume and at a fresh copy of the tree.
+/// Inspects every volume, and a fresh copy of the tree; leaves the volumes unmounted.
 fn look(
     stage: &LockstepStage,
     at: Moment,
@@ -183,6 +294,9 @@ fn look(
     let mut places: Vec<&mut TrialVolume> =
         std::iter::once(place).chain(followers).chain(copy_place.as_mut()).collect();
     let mut looks: Vec<Option<VolumeLook>> = names.iter().map(|_| None).collect();
+    for place in &mut places {
+        place.unmount(context)?;
+    }
     let count = names.len();
     let first = usize::try_from(at.round / stage.every.max(1)).unwrap_or(0);
     for turn in 0..count {
@@ -193,8 +307,10 @@ fn look(
     }
     if at.last {
         // When everything is measured.
-        for (name, place) in names.iter().zip(&places) {
+        for (name, place) in names.iter().zip(&mut places) {
+            place.mount(context)?;
             explain(stage, name, place, context)?;
+            place.unmount(context)?;
         }
     }
     if let Some(mut copy) = copy_place {
@@ -204,6 +320,7 @@ fn look(
     Ok(looks.into_iter().flatten().collect())
 }
 
+/// Inspects a volume that is not mounted, and leaves it so.
 fn look_at(
     stage: &LockstepStage,
     name: &str,
@@ -224,7 +341,11 @@ fn look_at(
         }
         measures.push(result);
     }
+    if stage.measures.is_empty() {
+        place.mount(context)?;
+    }
     let (layout, free_space) = context.look(&directory)?;
+    place.unmount(context)?;
     Ok(VolumeLook {
         name: name.to_owned(),
         layout: Box::new(layout),
@@ -283,6 +404,19 @@ fn warn_of_cpu(stage: &LockstepStage, rounds: &[Round], context: &mut StageConte
                 share * 100.0
             );
             context.warn(Warning { kind: WarningKind::CpuBound, message });
+        }
+    }
+}
+
+/// Says which volumes worked on in the turns of others.
+fn warn_of_work(stage: &LockstepStage, rounds: &[Round], context: &mut StageContext<'_>) {
+    for (index, name) in stage.volumes().into_iter().enumerate() {
+        let busy = |round: &&Round| round.volumes.get(index).is_some_and(|volume| volume.still_busy);
+        let count = rounds.iter().filter(busy).count();
+        if count > 0 {
+            let message =
+                format!("{name} was not at rest after its turn in {count} of {} rounds", rounds.len());
+            context.warn(Warning { kind: WarningKind::StillBusy, message });
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fsage_model::location::Location;
-use fsage_model::measure::{MeasureResult, MeasureSpec, WorksOn};
+use fsage_model::measure::{Effect, MeasureResult, MeasureSpec, WorksOn};
 use fsage_model::protocol::call;
 use fsage_model::record::StageRecord;
 use fsage_model::study::MeasureStage;
@@ -14,6 +14,7 @@ use super::{Stage, StageContext};
 use crate::measure::{self, MeasureOrder};
 use crate::run::error::TrialError;
 use crate::run::trial_volume::TrialVolume;
+use crate::run::warning::Written;
 
 /// Folder measured where nothing was aged.
 const FRESH: &str = "fresh";
@@ -80,16 +81,28 @@ pub(super) fn one(
     context: &mut StageContext<'_>,
 ) -> Result<MeasureResult, TrialError> {
     context.command(stage, &in_words(measure, &directory.path, context.planned.seed));
+    let name = format!("{stage} {}", measure.name());
+    // The agent names the moment at which its clock starts: what comes before makes things cold.
+    let by_lab = matches!(measure, MeasureSpec::Fio(_));
     let order = MeasureOrder {
         measure: measure.clone(),
         directory: directory.clone(),
         device: Some(place.device().to_owned()),
         seed: context.planned.seed,
         requests: true,
+        mark: (place.keeps_log() && !by_lab).then(|| name.clone()),
     };
-    let name = format!("{stage} {}", measure.name());
-    Ok(context
-        .ask_long(&name, |session, journal, incoming| measure::measure(session, journal, &order, incoming))?)
+    if by_lab {
+        place.mark(&name, context)?;
+    }
+    let watch = context.watch()?;
+    let mut result = context
+        .ask_long(&name, |session, journal, incoming| measure::measure(session, journal, &order, incoming))?;
+    let now = context.session.call(call::HostActivity)?;
+    let ours = if measure.effect() == Effect::Nothing { 0 } else { result.bytes };
+    result.warnings.extend(watch.end(measure.name(), Some(Written { ours, of: result.bytes }), now));
+    place.mark(&format!("after {name}"), context)?;
+    Ok(result)
 }
 
 fn in_words(measure: &MeasureSpec, directory: &Path, seed: u64) -> String {

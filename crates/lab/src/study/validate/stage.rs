@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use fsage_model::disk::DiskTime;
 use fsage_model::load::StopSpec;
 use fsage_model::measure::Effect;
+use fsage_model::remedy::Remedy;
 use fsage_model::study::{
-    AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, StageSpec, StudySpec, UNAGED, VolumeSpec,
+    AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, RemedyStage, StageSpec, StudySpec, UNAGED,
+    VolumeSpec,
 };
 use fsage_model::with_stage;
 
-use super::{Checker, workload};
+use super::{Checker, remedy, workload};
 use crate::study::schema::Problem;
 
 /// Problems of every stage of a cell, also of those that its state leaves out.
@@ -23,6 +24,7 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
         problems.extend(check.problems);
     }
     problems.extend(order(spec));
+    problems.extend(remedy::check(spec));
     problems
 }
 
@@ -46,6 +48,9 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
                     "an image after a measurement would leave the measurement out when it is restored"
                         .to_owned()
                 });
+                check.require(!before.contains("remedy"), &index.to_string(), || {
+                    "put the image before the remedy: all remedies then begin with the same volume".to_owned()
+                });
                 check.require(
                     !before.contains("copy") && !before.contains("image"),
                     &index.to_string(),
@@ -61,6 +66,14 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
             StageSpec::Lockstep(_) => check.require(before.is_empty(), &index.to_string(), || {
                 "lock-step begins on fresh volumes: put it first".to_owned()
             }),
+            StageSpec::Remedy(_) => {
+                check.require(before.contains("age"), &index.to_string(), || {
+                    "nothing is aged yet: an `age` stage has to come before".to_owned()
+                });
+                check.require(!before.contains("remedy"), &index.to_string(), || {
+                    "one remedy a trial: make `method` a factor of the matrix to compare several".to_owned()
+                });
+            }
             StageSpec::Measure(_) => {}
         }
         before.insert(kind);
@@ -84,23 +97,47 @@ impl Limits for ImageStage {
 
 impl Limits for CopyStage {
     fn limits(&self, check: &mut Checker, own: &VolumeSpec) {
-        match &self.volume {
-            Some(volume) => {
-                let device = |spec: &VolumeSpec| match spec {
-                    VolumeSpec::Device { path, .. } => Some(path.clone()),
-                    VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) => None,
-                };
-                check.require(device(volume).is_none() || device(volume) != device(own), "volume", || {
-                    "this is the study's own device, which holds what is to be copied".to_owned()
-                });
-                check.path.push("volume".to_owned());
-                super::volume_limits(check, volume);
-                check.path.pop();
-            }
-            None => check.require(!matches!(own, VolumeSpec::Device { .. }), "volume", || {
-                "a device cannot hold both the tree and its copy: name a volume for the copy".to_owned()
-            }),
+        copy_target(check, self.volume.as_ref(), own);
+    }
+}
+
+impl Limits for RemedyStage {
+    fn limits(&self, check: &mut Checker, own: &VolumeSpec) {
+        if let Some(limit) = self.limit_s {
+            check.positive("limit_s", limit);
+            check.require(limit <= MOST_SECONDS, "limit_s", || format!("{limit} is more than a year"));
         }
+        if self.method == Remedy::Copy {
+            copy_target(check, self.volume.as_ref(), own);
+        } else {
+            check.require(self.volume.is_none(), "volume", || {
+                format!("only `copy` has another volume, and the method is `{}`", self.method)
+            });
+        }
+    }
+}
+
+/// Seconds of a year.
+const MOST_SECONDS: f64 = 366.0 * 86_400.0;
+
+/// The volume of a copy beside the trial's `own`.
+fn copy_target(check: &mut Checker, volume: Option<&VolumeSpec>, own: &VolumeSpec) {
+    match volume {
+        Some(volume) => {
+            let device = |spec: &VolumeSpec| match spec {
+                VolumeSpec::Device { path, .. } => Some(path.clone()),
+                VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) => None,
+            };
+            check.require(device(volume).is_none() || device(volume) != device(own), "volume", || {
+                "this is the study's own device, which holds what is to be copied".to_owned()
+            });
+            check.path.push("volume".to_owned());
+            super::volume_limits(check, volume);
+            check.path.pop();
+        }
+        None => check.require(!matches!(own, VolumeSpec::Device { .. }), "volume", || {
+            "a device cannot hold both the tree and its copy: name a volume for the copy".to_owned()
+        }),
     }
 }
 
@@ -141,7 +178,7 @@ impl Limits for LockstepStage {
                 check.fail(&at, message);
                 continue;
             };
-            check.require(is_model(&other) == is_model(own), &at, || {
+            check.require(other.is_model_time() == own.is_model_time(), &at, || {
             "one volume would be timed by the wall and another by a model: give all of them the same kind of time".to_owned()
         });
             let depth = check.path.len();
@@ -165,11 +202,6 @@ impl Limits for LockstepStage {
         workload::check(check, &self.workload, 1, volume);
         check.path.pop();
     }
-}
-
-/// Whether a volume's time is a virtual disk's own.
-fn is_model(volume: &VolumeSpec) -> bool {
-    matches!(volume, VolumeSpec::Disk(disk) if disk.time == DiskTime::Model)
 }
 
 impl Limits for MeasureStage {

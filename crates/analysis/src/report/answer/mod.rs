@@ -1,0 +1,210 @@
+//! The answer of a study: what became slower, by how much, on which file system and device, in one sentence
+//! each. `fsage run` ends with it and the page begins with it, in the same words.
+//!
+//! - A sentence has the worst measure of one file system on one device: of those that are significantly
+//!   slower that with the largest lower end of its interval, so that a wide interval does not win by its
+//!   middle.
+//! - With fewer than three seeds ([`SEEDS`]) it begins with "In this run".
+//! - A number of a device model names the model beside it.
+//! - Manipulation checks are no findings: that an aged volume is fragmented says that ageing worked.
+//!
+//! Every number is of the one estimator ([`crate::stats::estimator`]); nothing is computed here but the
+//! choice.
+
+mod chart;
+mod device;
+mod effect;
+mod sentence;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use chart::Chart;
+pub use device::words as device_words;
+pub use sentence::Sentence;
+
+use super::text::{counted, percent};
+use super::view::View;
+use crate::stats::Judgement;
+use crate::stats::evidence::{Basis, SEEDS};
+use effect::Effect;
+
+/// Lines that an answer has on a terminal at most.
+pub const LINES: usize = 10;
+
+/// What a study found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Answer {
+    /// One for each file system on each device, device by device.
+    pub sentences: Vec<Sentence>,
+    /// What the numbers of the sentences are; empty without any.
+    pub method: String,
+    /// How many published findings got which verdict, the clear ones first; empty without any.
+    pub verdicts: Vec<VerdictCount>,
+    /// Warnings of the complete trials by kind, by name.
+    pub warnings: Vec<WarningCount>,
+    /// Comparisons left out because their sides did not do the same work.
+    pub unequal: usize,
+    /// Complete trials.
+    pub trials: usize,
+    /// The same numbers for the chart.
+    #[serde(skip)]
+    pub chart: Chart,
+}
+
+/// How many findings got a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VerdictCount {
+    /// `holds`, `contradicted`, ….
+    pub verdict: &'static str,
+    /// Findings.
+    pub count: usize,
+}
+
+/// How often a kind of warning was raised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WarningCount {
+    /// Its name in records.
+    pub kind: String,
+    /// Warnings.
+    pub warnings: usize,
+    /// Trials that have one or more.
+    pub trials: usize,
+}
+
+/// Verdicts in the order they are listed; others come last.
+const VERDICTS: [&str; 5] =
+    ["holds", "contradicted", "compatible with both", "in this run", "not comparable"];
+
+impl Answer {
+    /// As text, at most [`LINES`] lines: the sentences, what their numbers are, and the verdicts.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let verdicts = self.verdict_line();
+        let rest = usize::from(!self.method.is_empty()) + usize::from(verdicts.is_some());
+        let room = LINES - rest;
+        let shown = if self.sentences.len() > room { room - 1 } else { self.sentences.len() };
+        let mut lines: Vec<String> = self.sentences[..shown].iter().map(Sentence::text).collect();
+        if shown < self.sentences.len() {
+            lines.push(format!("{} more in the report.", self.sentences.len() - shown));
+        }
+        lines.extend((!self.method.is_empty()).then(|| self.method.clone()));
+        lines.extend(verdicts);
+        lines
+    }
+
+    /// `27 published findings: 3 hold, 1 contradicted, 23 not comparable.`; `None` without any.
+    #[must_use]
+    pub fn verdict_line(&self) -> Option<String> {
+        let all: usize = self.verdicts.iter().map(|verdict| verdict.count).sum();
+        let each: Vec<String> = self
+            .verdicts
+            .iter()
+            .map(|verdict| match (verdict.verdict, verdict.count) {
+                ("holds", count) if count != 1 => format!("{count} hold"),
+                (words, count) => format!("{count} {words}"),
+            })
+            .collect();
+        (all > 0).then(|| format!("{}: {}.", counted(all, "published finding"), each.join(", ")))
+    }
+
+    /// `Warnings: cpu-bound in 12 of 45 trials, …`; `None` without any.
+    #[must_use]
+    pub fn warning_line(&self) -> Option<String> {
+        let mut kinds: Vec<&WarningCount> = self.warnings.iter().collect();
+        kinds.sort_by_key(|kind| std::cmp::Reverse(kind.trials));
+        let each: Vec<String> = kinds
+            .iter()
+            .enumerate()
+            .map(|(index, kind)| match index {
+                0 => format!("{} in {} of {}", kind.kind, kind.trials, counted(self.trials, "trial")),
+                _ => format!("{} in {}", kind.kind, kind.trials),
+            })
+            .collect();
+        (!each.is_empty()).then(|| format!("Warnings: {}.", each.join(", ")))
+    }
+}
+
+/// The answer of a view.
+pub(super) fn of(view: &View, judgements: &[Judgement]) -> Answer {
+    let effects = effect::all(view);
+    let sentences = sentence::all(view, &effects);
+    let mut method = if sentences.is_empty() { String::new() } else { method(view, &effects) };
+    let unequal = effect::unequal(view);
+    if unequal > 0 {
+        let gap = if method.is_empty() { "" } else { " " };
+        let left_out = counted(unequal, "comparison");
+        method.push_str(&format!("{gap}Left out, because the sides did not do the same work: {left_out}."));
+    }
+    let chart = Chart::new(view, &effects);
+    Answer {
+        sentences,
+        method,
+        verdicts: verdicts(judgements),
+        warnings: warnings(view),
+        unequal,
+        trials: view.trials.len(),
+        chart,
+    }
+}
+
+fn verdicts(judgements: &[Judgement]) -> Vec<VerdictCount> {
+    let mut counts: Vec<VerdictCount> =
+        VERDICTS.into_iter().map(|verdict| VerdictCount { verdict, count: 0 }).collect();
+    for found in judgements {
+        let verdict = found.verdict.words();
+        match counts.iter_mut().find(|known| known.verdict == verdict) {
+            Some(known) => known.count += 1,
+            None => counts.push(VerdictCount { verdict, count: 1 }),
+        }
+    }
+    counts.retain(|verdict| verdict.count > 0);
+    counts
+}
+
+fn warnings(view: &View) -> Vec<WarningCount> {
+    let mut kinds: BTreeMap<&str, WarningCount> = BTreeMap::new();
+    for trial in &view.trials {
+        let mut own: BTreeMap<&str, usize> = BTreeMap::new();
+        for warning in &trial.warnings {
+            *own.entry(warning.kind.as_str()).or_default() += 1;
+        }
+        for (kind, warnings) in own {
+            let new = || WarningCount { kind: kind.to_owned(), warnings: 0, trials: 0 };
+            let all = kinds.entry(kind).or_insert_with(new);
+            all.warnings += warnings;
+            all.trials += 1;
+        }
+    }
+    kinds.into_values().collect()
+}
+
+/// What "slower" compares, and where the intervals come from.
+fn method(view: &View, effects: &[Effect]) -> String {
+    let mut causes: Vec<&'static str> = Vec::new();
+    for effect in effects.iter().filter(|effect| effect.is_answer()) {
+        if !causes.contains(&effect.cause.explained()) {
+            causes.push(effect.cause.explained());
+        }
+    }
+    let causes: Vec<&str> = causes.into_iter().filter(|text| !text.is_empty()).collect();
+    let intervals = intervals(effects, view.confidence);
+    let causes = if causes.is_empty() { String::new() } else { format!("{}. ", causes.join("; ")) };
+    format!("{causes}{intervals}")
+}
+
+/// Which intervals stand in brackets.
+fn intervals(effects: &[Effect], confidence: f64) -> String {
+    let confidence = percent(confidence);
+    let of_seeds = effects.iter().filter(|effect| effect.estimate.basis == Basis::Seeds);
+    let units: Vec<usize> = of_seeds.map(|effect| effect.estimate.units).collect();
+    let (Some(fewest), Some(most)) = (units.iter().min(), units.iter().max()) else {
+        return format!("One run of each: no interval; three repeats or more give one (`repeats`, {SEEDS}).");
+    };
+    let repeats = if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") };
+    format!("In brackets {confidence} intervals: Student's t on logs over {repeats} repeats.")
+}
+
+#[cfg(test)]
+mod tests;

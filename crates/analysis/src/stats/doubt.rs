@@ -1,0 +1,184 @@
+//! Which numbers of a trial its warnings make unfit for a verdict.
+//!
+//! A warning of a measure concerns that measure's numbers; one of a load or a stage concerns everything that is
+//! no measure's. What of these it invalidates is the warning's own ([`WarningKind::invalidates`]).
+
+use fsage_model::measure::registry;
+use fsage_model::metric;
+use fsage_model::record::StageRecord;
+use fsage_model::warning::{Invalidates, Warning, WarningKind};
+
+use super::Evidence;
+
+/// Part of the names of latencies.
+const LATENCY: &str = "latency";
+
+/// A reason to doubt numbers of a trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// What was seen.
+    pub kind: WarningKind,
+    /// The measure that it was seen in; `None`: a load, a stage, or the trial as a whole.
+    pub measure: Option<String>,
+}
+
+/// The doubts of a trial, of those that invalidate something.
+#[must_use]
+pub fn of_trial(stages: &[StageRecord], warnings: &[Warning]) -> Vec<Doubt> {
+    let results: Vec<_> = stages
+        .iter()
+        .flat_map(|stage| match stage {
+            StageRecord::Measure { results, .. } => results.iter().collect::<Vec<_>>(),
+            StageRecord::Lockstep { looks, .. } => {
+                looks.iter().flat_map(|look| &look.volumes).flat_map(|volume| &volume.measures).collect()
+            }
+            _ => Vec::new(),
+        })
+        .collect();
+    // A trial repeats what its measures warned of, in lock-step with the volume before it.
+    let of_measure = |warning: &Warning| {
+        let same = |own: &Warning| own.kind == warning.kind && warning.message.ends_with(&own.message);
+        results.iter().any(|result| result.warnings.iter().any(same))
+    };
+    let own = warnings.iter().filter(|warning| !of_measure(warning));
+    let own = own.map(|warning| Doubt { kind: warning.kind.clone(), measure: None });
+    let measured = results.iter().flat_map(|result| {
+        let one =
+            |warning: &Warning| Doubt { kind: warning.kind.clone(), measure: Some(result.name.clone()) };
+        result.warnings.iter().map(one)
+    });
+    let mut doubts: Vec<Doubt> = Vec::new();
+    for doubt in own.chain(measured).filter(|doubt| doubt.kind.invalidates() != Invalidates::Nothing) {
+        if !doubts.contains(&doubt) {
+            doubts.push(doubt);
+        }
+    }
+    doubts
+}
+
+/// Why a metric of these trials is unfit for a verdict, in a sentence.
+#[must_use]
+pub fn invalidated(trials: &[&Evidence], metric: &str) -> Option<String> {
+    let first = trials.iter().find_map(|trial| kind_against(trial, metric))?;
+    let count = trials.iter().filter(|trial| kind_against(trial, metric).is_some()).count();
+    Some(format!("`{first}` invalidates `{metric}` in {count} of {} trials", trials.len()))
+}
+
+/// What makes a metric of a trial unfit.
+fn kind_against<'a>(trial: &'a Evidence, metric: &str) -> Option<&'a WarningKind> {
+    trial.doubts.iter().find(|doubt| doubt.covers(trial, metric)).map(|doubt| &doubt.kind)
+}
+
+impl Doubt {
+    fn covers(&self, trial: &Evidence, metric: &str) -> bool {
+        // Latencies are of operations, some of which are called as measures are.
+        let parts: Vec<&str> = metric.split('.').collect();
+        let named = |name: &str| !parts.contains(&LATENCY) && parts.contains(&name);
+        let invalidates = self.kind.invalidates();
+        let concerns = match &self.measure {
+            Some(measure) => named(measure),
+            None => invalidates == Invalidates::Everything || !registry().iter().any(|line| named(line.name)),
+        };
+        concerns && is_of(invalidates, trial, metric)
+    }
+}
+
+/// Whether a metric is of what is invalidated.
+fn is_of(invalidates: Invalidates, trial: &Evidence, name: &str) -> bool {
+    const TIMES: [&str; 6] = ["ns", "s", "s/GiB", "bytes/s", "1/s", "B/s"];
+    const REQUESTS: [&str; 3] = ["_requests", "layout_score", "sequential_read_share"];
+    let unit = trial.metrics.get(name).map_or("", |series| series.unit.as_str());
+    // Ratios between volumes are those of times.
+    let ratio = unit == "ratio";
+    match invalidates {
+        Invalidates::Nothing => false,
+        Invalidates::WallTimes => TIMES.contains(&unit) || (ratio && !trial.is_model()),
+        Invalidates::Times => TIMES.contains(&unit) || unit.contains("model ") || ratio,
+        Invalidates::Tails => [metric::P999_NS, metric::MAX_NS].iter().any(|tail| name.ends_with(tail)),
+        Invalidates::FreeSpace => name.split('.').any(|part| part == "free"),
+        Invalidates::Requests => REQUESTS.iter().any(|end| name.ends_with(end)),
+        Invalidates::Everything => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Series;
+    use super::*;
+    use serde_json::json;
+
+    fn trial(doubt: Doubt, model: bool) -> Evidence {
+        let mut trial = Evidence { doubts: vec![doubt], ..Evidence::default() };
+        let unit = |unit: &str| if model { format!("model {unit}") } else { unit.to_owned() };
+        for (name, unit) in [
+            ("latency.create.mean_ns", unit("ns")),
+            ("latency.create.p999_ns", unit("ns")),
+            ("grep", unit("s/GiB")),
+            ("grep.read_requests", "count".to_owned()),
+            ("full_over_empty.grep", "ratio".to_owned()),
+            ("full_over_empty.write", "ratio".to_owned()),
+            ("free.extents", "count".to_owned()),
+            ("layout.score", "share".to_owned()),
+        ] {
+            trial.metrics.insert(name.to_owned(), Series { unit, ..Series::default() });
+        }
+        if model {
+            trial.spec = json!({"volume": {"kind": "disk", "time": "model"}});
+        }
+        trial
+    }
+
+    fn covered(kind: WarningKind, measure: Option<&str>, model: bool) -> Vec<String> {
+        let trial = trial(Doubt { kind, measure: measure.map(str::to_owned) }, model);
+        trial.metrics.keys().filter(|name| invalidated(&[&trial], name).is_some()).cloned().collect()
+    }
+
+    #[test]
+    fn a_warning_invalidates_what_it_is_about_and_nothing_else() {
+        use WarningKind::{CacheTooLarge, CpuBound, FragmentationEstimate, NotInPlace, TooFewSamples};
+        let load = ["full_over_empty.write", "latency.create.mean_ns", "latency.create.p999_ns"];
+        assert_eq!(covered(CpuBound, None, false), load);
+        assert_eq!(covered(CpuBound, Some("grep"), false), ["full_over_empty.grep", "grep"]);
+        assert_eq!(covered(CpuBound, Some("walk"), false), [""; 0]);
+        assert_eq!(covered(CpuBound, None, true), [""; 0]);
+        assert_eq!(covered(CacheTooLarge, None, true), load);
+        assert_eq!(covered(TooFewSamples, None, false), ["latency.create.p999_ns"]);
+        assert_eq!(covered(FragmentationEstimate, None, false), ["free.extents"]);
+        assert_eq!(covered(NotInPlace, None, true).len(), 8);
+        let two = trial(Doubt { kind: CpuBound, measure: None }, false);
+        let fine = Evidence { doubts: Vec::new(), ..two.clone() };
+        let said = invalidated(&[&fine, &two], "latency.create.mean_ns").unwrap();
+        assert_eq!(said, "`cpu-bound` invalidates `latency.create.mean_ns` in 1 of 2 trials");
+    }
+
+    #[test]
+    fn what_a_measure_warned_of_is_the_measures() {
+        let warning = |kind: WarningKind, message: &str| Warning { kind, message: message.to_owned() };
+        let own = warning(WarningKind::CpuBound, "the thread was busy");
+        let result = fsage_model::measure::MeasureResult {
+            name: "walk".to_owned(),
+            warnings: vec![own.clone()],
+            ..Default::default()
+        };
+        let stage = StageRecord::Measure {
+            name: "measure".to_owned(),
+            results: vec![result],
+            left_out: Vec::new(),
+            before: Box::default(),
+            free_before: None,
+            after: Box::default(),
+            free_after: None,
+        };
+        let noted = [
+            own,
+            warning(WarningKind::CpuBound, "the load was busy"),
+            warning(WarningKind::Fsck, "no checker"),
+        ];
+        let doubts = of_trial(&[stage], &noted);
+        let of = |measure: Option<&str>| Doubt {
+            kind: WarningKind::CpuBound,
+            measure: measure.map(str::to_owned),
+        };
+        assert_eq!(doubts, [of(None), of(Some("walk"))]);
+    }
+}

@@ -1,0 +1,347 @@
+//! `fsage crash`: what survives a power cut.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use fsage_disk::media::Resolve as _;
+use fsage_model::crash::{
+    CACHE_BYTES, CrashLoad, CrashLoadSpec, CrashReport, CrashSpec, DriveBehaviour, Failing, TimeSummary,
+    UpdateOutcome, at_most,
+};
+use fsage_model::disk::{DiskCpu, DiskTime};
+use fsage_model::medium::MediumSpec;
+use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
+use fsage_model::quantity::as_f64;
+use fsage_model::size::Bytes;
+use fsage_model::study::{DiskOptions, FileSystemOptions, FileSystemSpec};
+use fsage_sys::signal::{Flags, Signal};
+
+use super::terminal::Terminal;
+use super::text;
+use fsage_lab::crash::{CrashRun, Watch};
+use fsage_lab::filesystem::Registry;
+
+/// Arguments of `fsage crash`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A load runs on a virtual disk that logs every request. Then the disk shows what it may hold after a power cut, one state
+after the other; each is mounted and compared with what fsync, sync and rename had promised. See docs/power.md.
+
+Exit code 0: every state that was tried kept what was promised; 5: damage was found, promised not to happen or not; 4: ended
+before any was found.
+
+Examples:
+  sudo fsage crash --fs ext4
+  sudo fsage crash --fs ext4 --drive lying --states 100
+  sudo fsage crash --fs ext4 --mount data=writeback --load metadata
+  sudo fsage crash --fs ext4 --mkfs journal=false")]
+pub struct CrashArgs {
+    /// File system: ext2, ext3, ext4, xfs, btrfs
+    #[arg(long = "fs", value_name = "NAME", default_value = "ext4")]
+    pub file_system: String,
+    /// Mount option, as for `mount -o`; repeatable
+    #[arg(long, value_name = "OPTION")]
+    pub mount: Vec<String>,
+    /// Parameter of mkfs (docs/file-systems.md lists them); repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub mkfs: Vec<String>,
+    /// Medium of the disk (`fsage disk media` lists them)
+    #[arg(long, value_name = "MEDIUM", default_value = "ram")]
+    pub medium: String,
+    /// What the drive does with what it was given
+    #[arg(long, value_name = "KIND", value_enum, default_value_t)]
+    pub drive: DriveChoice,
+    /// Unit that the drive writes wholly or not at all, a multiple of 4KiB
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub atomic: Bytes,
+    /// Volatile cache of a drive that lies
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(CACHE_BYTES))]
+    pub cache: Bytes,
+    /// Most crash states
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub states: u64,
+    /// Random seed of the load and of the states
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// What is done before the cut
+    #[arg(long, value_name = "LOAD", value_enum, default_value_t)]
+    pub load: LoadChoice,
+    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` [default: 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub length: Option<u32>,
+    /// Size of the volume
+    #[arg(long, value_name = "SIZE", default_value = "320MiB")]
+    pub size: Bytes,
+    /// Check one of so many states with the file system's own program and write to it; 0: none
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub check_every: u64,
+}
+
+/// What a drive does.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum DriveChoice {
+    /// Volatile cache, flushes are done
+    #[default]
+    Honest,
+    /// As honest, but one flush before the cut was not done
+    DropsFlush,
+    /// Flushes are answered and not done
+    Lying,
+    /// No volatile cache, or one that survives
+    Protected,
+}
+
+/// What is done before the cut.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum LoadChoice {
+    /// The ways in which applications replace a file
+    #[default]
+    Update,
+    /// Random operations on names and files
+    Metadata,
+}
+
+impl From<DriveChoice> for DriveBehaviour {
+    fn from(choice: DriveChoice) -> Self {
+        match choice {
+            DriveChoice::Honest => Self::Honest,
+            DriveChoice::DropsFlush => Self::DropsFlush,
+            DriveChoice::Lying => Self::Lying,
+            DriveChoice::Protected => Self::Protected,
+        }
+    }
+}
+
+/// Does it.
+pub(crate) fn run(args: &CrashArgs, terminal: &Terminal) -> Result<u8, Problem> {
+    let run = resolve(args)?;
+    super::require_root("trying crash states")?;
+    let flags = Flags::install(&[Signal::Interrupt, Signal::Terminate])
+        .map_err(|error| Problem::new(EXIT_INTERNAL, "cannot listen to signals").because(&error))?;
+    let mut watch = Progress { terminal: *terminal, flags, said: Instant::now() };
+    let report = run.run(&mut watch)?;
+    if terminal.json {
+        terminal.json(&report)?;
+    } else {
+        terminal.result(&words(&report))?;
+    }
+    Ok(match (report.damaged(), report.interrupted) {
+        (0, false) => EXIT_OK,
+        (0, true) => EXIT_FAILED,
+        _ => EXIT_DAMAGE,
+    })
+}
+
+fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
+    let medium: MediumSpec = args.medium.parse()?;
+    medium.resolve(args.size.0)?;
+    let mut mkfs = BTreeMap::new();
+    for parameter in &args.mkfs {
+        let (key, value) = parameter.split_once('=').ok_or_else(|| {
+            Problem::new(EXIT_USAGE, format!("`--mkfs {parameter}` is invalid")).hint("write it as KEY=VALUE")
+        })?;
+        // `false` and `4` are what they are in TOML; anything else is a word.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| serde_json::Value::from(value));
+        mkfs.insert(key.to_owned(), value);
+    }
+    let options = FileSystemOptions { mkfs, mount: args.mount.clone() };
+    let spec = FileSystemSpec {
+        kind: args.file_system.clone(),
+        options: BTreeMap::from([(args.file_system.clone(), options)]),
+    };
+    let load = match args.load {
+        LoadChoice::Update => (CrashLoad::Update, 4),
+        LoadChoice::Metadata => (CrashLoad::Metadata, 200),
+    };
+    Ok(CrashRun {
+        file_system: Registry::new(&BTreeMap::new()).resolve(&spec)?,
+        options: args.mount.iter().chain(&args.mkfs).cloned().collect(),
+        disk: DiskOptions {
+            size: args.size,
+            medium: medium.to_string(),
+            rotational: medium.preset().is_rotational(),
+            block_bytes: 4096,
+            time: DiskTime::Model,
+            cpu: DiskCpu::Ignored,
+            log: false,
+            memory: None,
+            spill: None,
+            nbd: false,
+            faults: None,
+            scheduler: None,
+        },
+        load: CrashLoadSpec { load: load.0, size: args.length.unwrap_or(load.1), seed: args.seed },
+        states: CrashSpec {
+            drive: args.drive.into(),
+            atomic_bytes: args.atomic.0,
+            cache_bytes: args.cache.0,
+            states: args.states,
+            seed: args.seed,
+        },
+        check_every: args.check_every,
+    })
+}
+
+/// Says how far it is every few seconds, and ends at a signal.
+struct Progress {
+    terminal: Terminal,
+    flags: Flags,
+    said: Instant,
+}
+
+impl Watch for Progress {
+    fn tried(&mut self, tried: u64, planned: u64, damaged: u64) {
+        if self.said.elapsed() >= Duration::from_secs(5) {
+            self.said = Instant::now();
+            self.terminal.note(&format!("{tried} of {planned} states tried, {damaged} with damage"));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.flags.is_set(Signal::Interrupt) || self.flags.is_set(Signal::Terminate)
+    }
+}
+
+fn words(report: &CrashReport) -> String {
+    let mut words = String::new();
+    let options =
+        if report.options.is_empty() { String::new() } else { format!(" ({})", report.options.join(", ")) };
+    let _ = writeln!(
+        words,
+        "{}{options}, {} drive: {} of {} crash states kept what was promised",
+        report.file_system,
+        report.spec.drive.name(),
+        report.ok,
+        report.tried
+    );
+    words.push_str(&survival(report));
+    words.push_str(&coverage(report));
+    words.push_str(&ways(report));
+    words.push_str(&times(report));
+    if let Some(failing) = &report.failing {
+        words.push_str(&failed(failing));
+    }
+    words
+}
+
+fn survival(report: &CrashReport) -> String {
+    let mut words = String::new();
+    if report.damaged() == 0 {
+        let _ = writeln!(
+            words,
+            "  damage in none of {}: in at most {:.3} % of states drawn like these (95 %)",
+            report.tried,
+            100.0 * at_most(report.tried)
+        );
+    } else {
+        let _ = writeln!(
+            words,
+            "  {} broke a promise, {} have damage that nobody promised to prevent",
+            report.broken, report.documented
+        );
+        let kinds: Vec<String> =
+            report.damage.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+        let _ = writeln!(words, "  states by damage: {}", kinds.join(", "));
+    }
+    if report.oops {
+        words.push_str(
+            "  the kernel reported a bug of its own and the run ended there: reboot before anything else\n",
+        );
+    }
+    if report.interrupted {
+        let _ = writeln!(words, "  ended after {} of {} states", report.tried, report.coverage.planned);
+    }
+    words
+}
+
+fn coverage(report: &CrashReport) -> String {
+    let coverage = &report.coverage;
+    let mut words = format!(
+        "\nload {}: {} operations, {} changes and {} flushes in the log, at most {} changes pending\n",
+        report.load.load.name(),
+        report.operations,
+        coverage.changes,
+        coverage.flushes,
+        coverage.most_pending
+    );
+    let _ = writeln!(
+        words,
+        "states: 2^{:.1} possible, {} considered, {} distinct, {} tried, {} of them checked; seed {}",
+        coverage.possible_log2,
+        coverage.considered,
+        coverage.distinct,
+        report.tried,
+        report.checked,
+        report.spec.seed
+    );
+    words
+}
+
+fn ways(report: &CrashReport) -> String {
+    if report.updates.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![vec!["way to replace a file".to_owned()]];
+    if let Some(head) = rows.first_mut() {
+        head.extend(UpdateOutcome::ALL.map(|outcome| outcome.name().to_owned()));
+    }
+    for way in &report.updates {
+        let count = |wanted: UpdateOutcome| {
+            let found = way.outcomes.iter().find(|(outcome, _)| *outcome == wanted);
+            found.map_or_else(|| "-".to_owned(), |(_, count)| count.to_string())
+        };
+        rows.push(std::iter::once(way.way.name().to_owned()).chain(UpdateOutcome::ALL.map(count)).collect());
+    }
+    format!("\n{}", text::table(&rows, 0))
+}
+
+fn times(report: &CrashReport) -> String {
+    let ms = |time_ns: u64| format!("{:.3}", as_f64(time_ns) / 1e6);
+    let mut rows = vec![["ms", "n", "min", "median", "mean", "max"].map(str::to_owned).to_vec()];
+    rows.extend(report.times.iter().map(|time: &TimeSummary| {
+        let figures = [time.min_ns, time.median_ns, time.mean_ns, time.max_ns].map(ms);
+        [time.step.clone(), time.count.to_string()].into_iter().chain(figures).collect()
+    }));
+    let seconds = as_f64(report.elapsed_ns) / 1e9;
+    let rate = if seconds > 0.0 { as_f64(report.tried) / seconds } else { 0.0 };
+    format!("\n{}{rate:.1} states per second\n", text::table(&rows, 0))
+}
+
+fn failed(failing: &Failing) -> String {
+    let state = &failing.state;
+    let mut words = format!(
+        "\nsmallest state found with damage ({}): power lost after {} requests, {} of {} pending changes missing",
+        failing.class.name(),
+        state.cut,
+        state.lost.len(),
+        state.pending
+    );
+    if failing.lost_when_found > u64::try_from(state.lost.len()).unwrap_or(u64::MAX) {
+        let _ = write!(words, " ({} when it was found)", failing.lost_when_found);
+    }
+    words.push('\n');
+    let numbers: Vec<String> = state.lost.iter().take(20).map(u64::to_string).collect();
+    if !numbers.is_empty() {
+        let _ = writeln!(words, "  missing requests: {}", numbers.join(" "));
+    }
+    if let Some(torn) = &state.torn {
+        let kept: Vec<String> = torn.kept.iter().take(20).map(u64::to_string).collect();
+        let _ = writeln!(words, "  torn request: {}, units that are there: {}", torn.entry, kept.join(" "));
+    }
+    for damage in failing.damage.iter().take(8) {
+        let _ = writeln!(words, "  {}: {} {}", damage.kind.name(), damage.path, damage.what);
+    }
+    for line in failing.kernel.iter().take(4) {
+        let _ = writeln!(words, "  kernel: {line}");
+    }
+    for step in &failing.before {
+        let _ = writeln!(words, "  {:>8}  {}", step.position, step.operation);
+    }
+    let _ = writeln!(words, "  {:>8}  power lost", state.cut);
+    if let Some(step) = &failing.under_way {
+        let _ = writeln!(words, "  {:>8}  ({}: perhaps begun)", "", step.operation);
+    }
+    words
+}

@@ -1,0 +1,290 @@
+//! One crash state: mount it, compare, use it, unmount it, check it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fsage_content::fill;
+use fsage_model::crash::{Attempt, AttemptSpec, CrashClass, Damage, DamageKind};
+use fsage_model::location::Location;
+use fsage_model::protocol::ToolOutput;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fsync, unlinkat};
+use rustix::io::{Errno, read, write};
+
+use super::history::{Floors, History};
+use super::kernel_log::KernelLog;
+use super::oracle::{Found, FoundTree, judge};
+use crate::host::HostError;
+use crate::host::held::HeldDevices;
+use crate::location::{Anchor, Reach as _};
+
+/// Most damage that is said of one state.
+const MOST_DAMAGE: usize = 24;
+
+/// Longest file that is read: no load writes one that long.
+const LONGEST_FILE: usize = 1 << 20;
+
+/// File that shows whether it can be used.
+const USED: &str = "fsage-used-after-cut";
+
+/// Tries a state. `check` runs a command that checks the device.
+///
+/// # Errors
+/// It cannot be tried: the device is gone, the file system is not in the kernel, it stays busy.
+pub fn attempt(
+    spec: &AttemptSpec,
+    history: &History,
+    held: &HeldDevices,
+    check: &dyn Fn(&[String]) -> Result<ToolOutput, HostError>,
+) -> Result<Attempt, HostError> {
+    let log = KernelLog::from_now();
+    let floors = history.floors(spec.cut, spec.promises.fsync_names);
+    let mut attempt = Attempt { returned: wide(floors.returned), ..Attempt::default() };
+    mounted(spec, history, &floors, held, &mut attempt)?;
+    let logged = log.since(&spec.device);
+    (attempt.kernel, attempt.oops) = (logged.lines, logged.bug);
+    if let Some(argv) = spec.check.as_ref().filter(|_| !attempt.oops) {
+        attempt.checked = true;
+        let (checked, check_ns) = timed(|| check(argv));
+        attempt.times.check_ns = check_ns;
+        attempt.damage.extend(check_damage(checked)?);
+    }
+    attempt.damage.sort_by_key(|damage| damage.kind);
+    attempt.damage.truncate(MOST_DAMAGE);
+    attempt.class = class(&attempt, spec);
+    Ok(attempt)
+}
+
+/// What is done while it is mounted, and whether it can be.
+fn mounted(
+    spec: &AttemptSpec,
+    history: &History,
+    floors: &Floors,
+    held: &HeldDevices,
+    attempt: &mut Attempt,
+) -> Result<(), HostError> {
+    let (mounted, mount_ns) =
+        timed(|| held.mount(&spec.device, &spec.point, &spec.file_system, &spec.options, false));
+    attempt.times.mount_ns = mount_ns;
+    if let Err(error) = mounted {
+        if !is_refusal(&error) {
+            // Not the state's fault: the file system is not there, something else is in the way.
+            return Err(error);
+        }
+        attempt.damage.push(whole(DamageKind::Mount, crate::host::chain(&error)));
+        return Ok(());
+    }
+    let (damage, verify_ns) = timed(|| compare(spec, history, floors, attempt));
+    attempt.damage = damage;
+    attempt.times.verify_ns = verify_ns;
+    if spec.used {
+        attempt.used = true;
+        attempt.damage.extend(cannot_use(&spec.point));
+    }
+    let (unmounted, unmount_ns) = timed(|| held.unmount(&spec.point));
+    attempt.times.unmount_ns = unmount_ns;
+    unmounted
+}
+
+/// Everything that is there against what was promised.
+fn compare(spec: &AttemptSpec, history: &History, floors: &Floors, attempt: &mut Attempt) -> Vec<Damage> {
+    match spec.directory.open() {
+        Ok(directory) => {
+            let judgement = judge(history, floors, &found(&directory));
+            attempt.compared = judgement.compared;
+            attempt.updates = judgement.updates;
+            judgement.damage
+        }
+        Err(error) => {
+            let what = format!("the load's directory: {}", crate::host::chain(&error));
+            vec![whole(DamageKind::Name, what)]
+        }
+    }
+}
+
+/// What the worst damage amounts to.
+fn class(attempt: &Attempt, spec: &AttemptSpec) -> CrashClass {
+    let broken = |damage: &Damage| spec.honest && spec.promises.exclude(damage.kind);
+    match attempt.damage.as_slice() {
+        // A bug that the kernel reports is one whatever the drive does.
+        _ if attempt.oops => CrashClass::Broken,
+        [] => CrashClass::Ok,
+        damage if damage.iter().any(broken) => CrashClass::Broken,
+        _ => CrashClass::Documented,
+    }
+}
+
+fn whole(kind: DamageKind, what: String) -> Damage {
+    Damage { kind, path: String::new(), what }
+}
+
+/// Whether the file system refused what it found.
+fn is_refusal(error: &HostError) -> bool {
+    const ENODEV: i32 = 19;
+    const EBUSY: i32 = 16;
+    const EPERM: i32 = 1;
+    matches!(error, HostError::Kernel { source, .. } if ![ENODEV, EBUSY, EPERM].contains(&source.errno()))
+        || matches!(error, HostError::Companion { .. })
+}
+
+fn check_damage(checked: Result<ToolOutput, HostError>) -> Result<Option<Damage>, HostError> {
+    match checked {
+        Ok(output) if output.status == 0 => Ok(None),
+        Ok(output) => {
+            let said = format!("{}\n{}", output.stdout, output.stderr);
+            let lines: Vec<&str> =
+                said.lines().map(str::trim).filter(|line| !line.is_empty()).take(6).collect();
+            Ok(Some(whole(DamageKind::Check, format!("exit status {}: {}", output.status, lines.join("; ")))))
+        }
+        Err(error @ HostError::TimedOut { .. }) => Ok(Some(whole(DamageKind::Check, error.to_string()))),
+        Err(error) => Err(error),
+    }
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let started = Instant::now();
+    let done = work();
+    (done, duration_ns(started.elapsed()))
+}
+
+fn duration_ns(elapsed: Duration) -> u64 {
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Everything below the load's directory.
+fn found(directory: &Anchor) -> FoundTree {
+    let mut found = FoundTree::new();
+    let mut open = vec![String::new()];
+    while let Some(path) = open.pop() {
+        match list(directory, &path) {
+            Ok(entries) => {
+                for (name, kind) in entries {
+                    let below = if path.is_empty() { name } else { format!("{path}/{name}") };
+                    if kind == FileType::Directory {
+                        open.push(below.clone());
+                    }
+                    let what = match kind {
+                        FileType::Directory => Found::Directory,
+                        FileType::RegularFile => read_file(directory, &below).map_or_else(
+                            |errno| Found::Unreadable(format!("cannot be read: {errno}")),
+                            Found::File,
+                        ),
+                        other => Found::Unreadable(format!("is a {other:?}")),
+                    };
+                    found.insert(below, what);
+                }
+            }
+            Err(errno) => {
+                found.insert(path, Found::Unreadable(format!("cannot be listed: {errno}")));
+            }
+        }
+    }
+    found
+}
+
+fn list(directory: &Anchor, path: &str) -> Result<Vec<(String, FileType)>, Errno> {
+    let path = if path.is_empty() { "." } else { path };
+    let opened = directory.open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(&opened)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            entries.push((name, entry.file_type()));
+        }
+    }
+    Ok(entries)
+}
+
+fn read_file(directory: &Anchor, path: &str) -> Result<Vec<u8>, Errno> {
+    let file = directory.open(path, OFlags::RDONLY, Mode::empty())?;
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 32 << 10];
+    loop {
+        let length = read(&file, &mut buffer)?;
+        bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
+        if length == 0 || bytes.len() >= LONGEST_FILE {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// What it cannot be used for, if anything.
+fn cannot_use(point: &Path) -> Option<Damage> {
+    let root = match Location::on(point, "").open() {
+        Ok(root) => root,
+        Err(error) => return Some(whole(DamageKind::Use, crate::host::chain(&error))),
+    };
+    let mut wanted = vec![0; 8192];
+    fill(&mut wanted, u64::MAX, 0, 1);
+    let used = || -> Result<bool, Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let file = root.open(USED, flags, Mode::RUSR | Mode::WUSR)?;
+        let mut rest = wanted.as_slice();
+        while !rest.is_empty() {
+            let written = write(&file, rest)?;
+            rest = rest.get(written..).unwrap_or_default();
+        }
+        fsync(&file)?;
+        let same = read_file(&root, USED)? == wanted;
+        unlinkat(&root, USED, AtFlags::empty())?;
+        fsync(&root)?;
+        Ok(same)
+    };
+    match used() {
+        Ok(true) => None,
+        Ok(false) => {
+            Some(whole(DamageKind::Use, "a file that was just written reads differently".to_owned()))
+        }
+        Err(errno) => {
+            Some(whole(DamageKind::Use, format!("a new file cannot be written and removed: {errno}")))
+        }
+    }
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::crash::promises;
+
+    use super::*;
+
+    fn spec(file_system: &str, honest: bool) -> AttemptSpec {
+        AttemptSpec {
+            device: "/dev/loop0".into(),
+            point: "/nowhere".into(),
+            directory: Location::on(Path::new("/nowhere"), "load"),
+            file_system: file_system.to_owned(),
+            options: Vec::new(),
+            promises: promises(file_system, &[]).unwrap(),
+            honest,
+            cut: 0,
+            used: false,
+            check: None,
+            check_timeout_ms: 0,
+        }
+    }
+
+    fn with(damage: Vec<Damage>, oops: bool) -> Attempt {
+        Attempt { damage, oops, ..Attempt::default() }
+    }
+
+    #[test]
+    fn a_bug_that_the_kernel_reports_is_broken_whatever_the_drive_and_the_file_system_do() {
+        for (file_system, honest) in [("ext4", true), ("ext4", false), ("ext2", false)] {
+            let spec = spec(file_system, honest);
+            assert_eq!(class(&with(Vec::new(), true), &spec), CrashClass::Broken);
+            assert_eq!(class(&with(Vec::new(), false), &spec), CrashClass::Ok);
+        }
+    }
+
+    #[test]
+    fn damage_is_broken_where_somebody_promised_otherwise() {
+        let check = || with(vec![whole(DamageKind::Check, "bad".to_owned())], false);
+        assert_eq!(class(&check(), &spec("ext4", true)), CrashClass::Broken);
+        assert_eq!(class(&check(), &spec("ext4", false)), CrashClass::Documented);
+        assert_eq!(class(&check(), &spec("ext2", true)), CrashClass::Documented);
+    }
+}

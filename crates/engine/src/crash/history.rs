@@ -1,0 +1,173 @@
+//! The trees that a load went through, and what was promised of them when.
+//!
+//! Tree *k* is the tree after *k* operations. At a cut, operations that had returned are known by the marks
+//! in the disk's log; one more may have begun. For every name and every file there is a *floor*: the latest
+//! tree of which it was promised to be durable. After the cut it must be as in one of the trees from its
+//! floor to the last that may have begun.
+
+use std::collections::BTreeMap;
+
+use fsage_model::crash::{CrashOperation, LoadStep, UpdateWay};
+
+use super::tree::{Contents, Identity, Node, Tree, parent};
+
+/// A file that is replaced, and by what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Update {
+    /// Its name.
+    pub path: String,
+    /// How.
+    pub way: UpdateWay,
+    /// Numbers of its operations.
+    pub operations: std::ops::Range<usize>,
+}
+
+/// What a load did.
+#[derive(Debug, Clone)]
+pub struct History {
+    now: Tree,
+    steps: Vec<LoadStep>,
+    /// Names after so many operations.
+    names: Vec<BTreeMap<String, Node>>,
+    /// What each file held from which tree on, in order.
+    contents: BTreeMap<Identity, Vec<(usize, Contents)>>,
+    updates: Vec<Update>,
+}
+
+/// What was promised at a cut.
+#[derive(Debug, Clone, Default)]
+pub struct Floors {
+    /// Of everything.
+    all: usize,
+    /// Of the names in a directory.
+    directories: BTreeMap<String, usize>,
+    /// Of single names.
+    names: BTreeMap<String, usize>,
+    /// Of contents.
+    files: BTreeMap<Identity, usize>,
+    /// The last tree that may have been made.
+    pub last: usize,
+    /// Operations that had returned.
+    pub returned: usize,
+}
+
+impl Floors {
+    /// The floor of a name.
+    pub fn name(&self, path: &str) -> usize {
+        let directory = self.directories.get(parent(path)).copied().unwrap_or(0);
+        self.all.max(directory).max(self.names.get(path).copied().unwrap_or(0))
+    }
+
+    /// The floor of what a file holds.
+    pub fn file(&self, file: Identity) -> usize {
+        self.all.max(self.files.get(&file).copied().unwrap_or(0))
+    }
+
+    /// The floor of everything.
+    pub const fn all(&self) -> usize {
+        self.all
+    }
+}
+
+impl History {
+    /// A load that begins with a durable tree.
+    pub fn new(base: Tree, updates: Vec<Update>) -> Self {
+        let contents = base.files.iter().map(|(file, held)| (*file, vec![(0, held.clone())])).collect();
+        Self { names: vec![base.names.clone()], contents, now: base, steps: Vec::new(), updates }
+    }
+
+    /// The tree as it is now.
+    pub const fn now(&self) -> &Tree {
+        &self.now
+    }
+
+    /// Every operation with its position.
+    pub fn steps(&self) -> &[LoadStep] {
+        &self.steps
+    }
+
+    /// Files that are replaced.
+    pub fn updates(&self) -> &[Update] {
+        &self.updates
+    }
+
+    /// Notes an operation that has returned.
+    pub fn push(&mut self, operation: &CrashOperation, position: u64) {
+        let changed = self.now.apply(operation);
+        self.steps.push(LoadStep { operation: operation.clone(), position });
+        self.names.push(self.now.names.clone());
+        if let Some(file) = changed
+            && let Some(held) = self.now.files.get(&file)
+        {
+            self.contents.entry(file).or_default().push((self.steps.len(), held.clone()));
+        }
+    }
+
+    /// What was promised when so many requests of the log were done. `fsync_names`: `fsync` of a file
+    /// promises its name too, and those of the directories above it.
+    pub fn floors(&self, cut: u64, fsync_names: bool) -> Floors {
+        let returned = self.steps.partition_point(|step| step.position <= cut);
+        let mut floors = Floors { returned, last: (returned + 1).min(self.steps.len()), ..Floors::default() };
+        for (tree, step) in (1..).zip(self.steps.get(..returned).unwrap_or_default()) {
+            match &step.operation {
+                CrashOperation::Sync => floors.all = tree,
+                CrashOperation::FsyncDirectory { path } => {
+                    floors.directories.insert(path.clone(), tree);
+                }
+                CrashOperation::Fsync { path } => {
+                    self.promise_file(path, tree, &mut floors);
+                    let mut name = path.as_str();
+                    while fsync_names && !name.is_empty() {
+                        floors.names.insert(name.to_owned(), tree);
+                        name = parent(name);
+                    }
+                }
+                CrashOperation::Fdatasync { path } => self.promise_file(path, tree, &mut floors),
+                _ => {}
+            }
+        }
+        floors
+    }
+
+    fn promise_file(&self, path: &str, tree: usize, floors: &mut Floors) {
+        if let Some(Node::File(file)) = self.names.get(tree).and_then(|names| names.get(path)) {
+            floors.files.insert(*file, tree);
+        }
+    }
+
+    /// Names after so many operations.
+    pub fn names(&self, tree: usize) -> Option<&BTreeMap<String, Node>> {
+        self.names.get(tree)
+    }
+
+    /// What a name led to from one tree to another, each once; `None`: nothing.
+    pub fn nodes(&self, path: &str, from: usize, to: usize) -> Vec<Option<Node>> {
+        let mut nodes = Vec::new();
+        for names in self.names.get(from.min(to)..=to).unwrap_or_default() {
+            let node = names.get(path).copied();
+            if !nodes.contains(&node) {
+                nodes.push(node);
+            }
+        }
+        nodes
+    }
+
+    /// What a file held from one tree to another, the oldest first.
+    pub fn held(&self, file: Identity, from: usize, to: usize) -> Vec<&Contents> {
+        let all = self.contents.get(&file).map(Vec::as_slice).unwrap_or_default();
+        let begin = all.partition_point(|(tree, _)| *tree <= from).saturating_sub(1);
+        let held = all.get(begin..).unwrap_or_default().iter();
+        held.take_while(|(tree, _)| *tree <= to).map(|(_, contents)| contents).collect()
+    }
+
+    /// Whether a file ever existed.
+    pub fn knows(&self, file: Identity) -> bool {
+        self.contents.contains_key(&file)
+    }
+
+    /// Every name that there was from one tree to another.
+    pub fn all_names(&self, from: usize, to: usize) -> std::collections::BTreeSet<&str> {
+        let names = self.names.get(from..=to).unwrap_or_default().iter();
+        names.flat_map(BTreeMap::keys).map(String::as_str).collect()
+    }
+}

@@ -1,0 +1,108 @@
+//! What the kernel logs about a device, and whether it found a bug of its own.
+//!
+//! `/dev/kmsg` gives one record a read: `priority,sequence,time,flags;text` and continuation lines
+//! (Documentation/ABI/testing/dev-kmsg). A reader that was too slow gets `EPIPE` once and goes on. Where the
+//! log cannot be read, the kernel's taint still says that something was wrong (bits 7 `DIE` and 9 `WARN`).
+
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
+use rustix::io::{Errno, read};
+
+/// Lines by which the kernel says that it has a bug.
+const BUGS: [&str; 6] =
+    ["BUG: ", "Oops", "kernel BUG at", "general protection fault", "[ cut here ]", "UBSAN: "];
+
+/// Most lines that are kept of one state.
+const MOST_LINES: usize = 20;
+
+/// `TAINT_DIE` and `TAINT_WARN`.
+const TAINTED: u64 = 1 << 7 | 1 << 9;
+
+/// The kernel's log from a moment on.
+#[derive(Debug)]
+pub struct KernelLog {
+    log: Option<OwnedFd>,
+    tainted: u64,
+}
+
+/// What was logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Logged {
+    /// Lines about the device, and those by which the kernel says that it has a bug.
+    pub lines: Vec<String>,
+    /// It has.
+    pub bug: bool,
+}
+
+impl KernelLog {
+    /// From now on.
+    pub fn from_now() -> Self {
+        let opened = open("/dev/kmsg", OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+        let log = opened.ok().filter(|log| seek(log, SeekFrom::End(0)).is_ok());
+        Self { log, tainted: tainted() }
+    }
+
+    /// What was logged since, about `device`.
+    pub fn since(&self, device: &Path) -> Logged {
+        let name = device.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let mut logged = Logged::default();
+        let mut record = vec![0; 8192];
+        while let Some(log) = &self.log {
+            match read(log, &mut record) {
+                Ok(length) => {
+                    let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default()).into_owned();
+                    logged.note(&text, name);
+                }
+                Err(Errno::PIPE | Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        if tainted() & TAINTED & !self.tainted != 0 {
+            logged.bug = true;
+        }
+        logged
+    }
+}
+
+impl Logged {
+    fn note(&mut self, record: &str, device: &str) {
+        let Some(text) = record.split_once(';').and_then(|(_, text)| text.lines().next()) else { return };
+        let bug = BUGS.iter().any(|bug| text.contains(bug));
+        self.bug |= bug;
+        if (bug || names(text, device)) && self.lines.len() < MOST_LINES {
+            self.lines.push(text.to_owned());
+        }
+    }
+}
+
+/// Whether a line names a device: `loop1` is not in `loop12`.
+fn names(text: &str, device: &str) -> bool {
+    let is_end = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_alphanumeric());
+    !device.is_empty()
+        && text.match_indices(device).any(|(at, _)| text.get(at + device.len()..).is_some_and(is_end))
+}
+
+fn tainted() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/tainted").unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_device_and_bugs_are_kept() {
+        let mut logged = Logged::default();
+        logged.note("6,17468,13553263007,-;XFS (loop6): Ending clean mount\n SUBSYSTEM=x\n", "loop6");
+        logged.note("6,17469,13553263008,-;XFS (loop61): Ending clean mount\n", "loop6");
+        logged.note("6,17470,13553263009,-;EXT4-fs error (device loop6): bad\n", "loop6");
+        logged.note("nonsense", "loop6");
+        assert_eq!(logged.lines, ["XFS (loop6): Ending clean mount", "EXT4-fs error (device loop6): bad"]);
+        assert!(!logged.bug);
+        logged.note("4,1,2,-;------------[ cut here ]------------\n", "loop6");
+        assert!(logged.bug && logged.lines.len() == 3);
+    }
+}

@@ -1,0 +1,252 @@
+//! The operations of a load, all of them known beforehand: the same seed gives the same ones on any file
+//! system.
+
+use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, UpdateWay};
+use rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::history::Update;
+use super::tree::{BLOCK, Node, Tree};
+
+/// Blocks of the longest file.
+const MOST_BLOCKS: u64 = 6;
+
+/// A load.
+#[derive(Debug, Clone)]
+pub struct Generated {
+    seed: u64,
+    /// What makes the tree that it begins with; the last is a sync.
+    pub base: Vec<CrashOperation>,
+    /// The load.
+    pub operations: Vec<CrashOperation>,
+    /// Files that it replaces.
+    pub updates: Vec<Update>,
+}
+
+impl Generated {
+    /// The tree that it begins with.
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::new(self.seed);
+        for operation in &self.base {
+            tree.apply(operation);
+        }
+        tree
+    }
+}
+
+/// The operations of a load.
+pub fn generate(spec: CrashLoadSpec) -> Generated {
+    let mut random = Dice(Xoshiro256PlusPlus::seed_from_u64(spec.seed ^ 0x706f_7765_7263_7574));
+    match spec.load {
+        CrashLoad::Update => update(spec, &mut random),
+        CrashLoad::Metadata => metadata(spec, &mut random),
+    }
+}
+
+struct Dice(Xoshiro256PlusPlus);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0.next_u64() % limit.max(1)
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        let number = self.below(u64::try_from(from.len()).unwrap_or(u64::MAX));
+        from.get(usize::try_from(number).unwrap_or(0))
+    }
+
+    /// A size of a few blocks, mostly with a part of one.
+    fn size(&mut self) -> u64 {
+        self.below(MOST_BLOCKS - 1) * BLOCK + 1 + self.below(BLOCK)
+    }
+}
+
+fn create(path: &str) -> CrashOperation {
+    CrashOperation::Create { path: path.to_owned() }
+}
+
+fn write(path: &str, length_bytes: u64) -> CrashOperation {
+    CrashOperation::Write { path: path.to_owned(), offset_bytes: 0, length_bytes }
+}
+
+fn fsync(path: &str) -> CrashOperation {
+    CrashOperation::Fsync { path: path.to_owned() }
+}
+
+fn update(spec: CrashLoadSpec, random: &mut Dice) -> Generated {
+    let mut generated =
+        Generated { seed: spec.seed, base: Vec::new(), operations: Vec::new(), updates: Vec::new() };
+    let path = |way: UpdateWay, round| format!("{}-{round}", way.name());
+    let mut sizes = Vec::new();
+    for round in 0..spec.size {
+        for way in UpdateWay::ALL {
+            let size = random.size();
+            sizes.push((round, way, size));
+            generated.base.extend([create(&path(way, round)), write(&path(way, round), size)]);
+        }
+    }
+    generated.base.push(CrashOperation::Sync);
+    for (round, way, old) in sizes {
+        let (path, first) = (path(way, round), generated.operations.len());
+        let size = if way == UpdateWay::InPlace { old } else { random.size() };
+        generated.operations.extend(replace(way, &path, size));
+        let operations = first..generated.operations.len();
+        generated.updates.push(Update { path, way, operations });
+        // At the end of a round, but not of each: else nothing would be left to a later one.
+        if way == UpdateWay::WriteFsyncRenameFsync && random.below(2) == 0 {
+            generated.operations.push(CrashOperation::Sync);
+        }
+    }
+    generated
+}
+
+/// Replaces what a file holds.
+fn replace(way: UpdateWay, path: &str, size: u64) -> Vec<CrashOperation> {
+    let temporary = format!("{path}.new");
+    let rename = || CrashOperation::Rename { from: temporary.clone(), to: path.to_owned() };
+    let other = || [create(&temporary), write(&temporary, size)].into_iter();
+    match way {
+        UpdateWay::InPlace => vec![write(path, size), fsync(path)],
+        UpdateWay::TruncateWrite => {
+            let truncate = CrashOperation::Truncate { path: path.to_owned(), size_bytes: 0 };
+            vec![truncate, write(path, size), fsync(path)]
+        }
+        UpdateWay::WriteRename => other().chain([rename()]).collect(),
+        UpdateWay::WriteFsyncRename => other().chain([fsync(&temporary), rename()]).collect(),
+        UpdateWay::WriteFsyncRenameFsync => {
+            let directory = CrashOperation::FsyncDirectory { path: String::new() };
+            other().chain([fsync(&temporary), rename(), directory]).collect()
+        }
+    }
+}
+
+/// Names that `metadata` uses in each directory.
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const DIRECTORIES: [&str; 4] = ["", "one", "two", "one/deep"];
+
+fn metadata(spec: CrashLoadSpec, random: &mut Dice) -> Generated {
+    let mut base = vec![CrashOperation::Mkdir { path: "one".to_owned() }];
+    for path in ["a", "b", "one/a", "one/b"] {
+        base.extend([create(path), write(path, random.size())]);
+    }
+    base.push(CrashOperation::Sync);
+    let mut generated = Generated { seed: spec.seed, base, operations: Vec::new(), updates: Vec::new() };
+    let mut tree = generated.tree();
+    while generated.operations.len() < usize::try_from(spec.size).unwrap_or(0) {
+        let Some(operation) = next(&tree, random) else { continue };
+        tree.apply(&operation);
+        generated.operations.push(operation);
+    }
+    generated
+}
+
+/// An operation that can be done on this tree; none where what was drawn cannot.
+fn next(tree: &Tree, random: &mut Dice) -> Option<CrashOperation> {
+    let files: Vec<&String> =
+        tree.names.iter().filter(|(_, node)| **node != Node::Directory).map(|(path, _)| path).collect();
+    let is_directory = |path: &str| path.is_empty() || tree.names.get(path) == Some(&Node::Directory);
+    let directories: Vec<&str> = DIRECTORIES.into_iter().filter(|path| is_directory(path)).collect();
+    let directory = (*random.pick(&directories)?).to_owned();
+    let name = random.pick(&NAMES)?;
+    let new = if directory.is_empty() { (*name).to_owned() } else { format!("{directory}/{name}") };
+    let old = random.pick(&files).map(|path| (*path).clone());
+    let is_new = !tree.names.contains_key(&new);
+    match random.below(100) {
+        0..18 => is_new.then(|| create(&new)),
+        18..38 => overwrite(tree, &old?, random),
+        38..42 => {
+            let path = old?;
+            let blocks = tree.contents(&path)?.size_bytes / BLOCK;
+            Some(CrashOperation::Truncate { path, size_bytes: random.below(blocks + 1) * BLOCK })
+        }
+        42..56 => {
+            let from = old?;
+            // Onto another name of the same file nothing would happen.
+            let ok = tree.names.get(&new) != Some(&Node::Directory) && tree.file(&new) != tree.file(&from);
+            ok.then_some(CrashOperation::Rename { from, to: new })
+        }
+        56..62 => Some(CrashOperation::Link { from: old?, to: new }).filter(|_| is_new),
+        62..71 => Some(CrashOperation::Unlink { path: old? }),
+        71..75 => {
+            let path = DIRECTORIES
+                .into_iter()
+                .find(|path| !is_directory(path) && is_directory(super::tree::parent(path)))?;
+            Some(CrashOperation::Mkdir { path: path.to_owned() })
+        }
+        75..77 => {
+            let within = format!("{directory}/");
+            let empty = !tree.names.keys().any(|path| path.starts_with(&within));
+            (empty && !directory.is_empty()).then_some(CrashOperation::Rmdir { path: directory })
+        }
+        77..87 => Some(fsync(&old?)),
+        87..90 => Some(CrashOperation::Fdatasync { path: old? }),
+        90..98 => Some(CrashOperation::FsyncDirectory { path: directory }),
+        _ => Some(CrashOperation::Sync),
+    }
+}
+
+/// Overwrites a file from some block on, to its end or beyond.
+fn overwrite(tree: &Tree, path: &str, random: &mut Dice) -> Option<CrashOperation> {
+    let size = tree.contents(path)?.size_bytes;
+    let offset_bytes = random.below(size / BLOCK + 1) * BLOCK;
+    let end = size.max(offset_bytes + random.size()).min(MOST_BLOCKS * BLOCK);
+    let length_bytes = end.checked_sub(offset_bytes).filter(|length| *length > 0)?;
+    Some(CrashOperation::Write { path: path.to_owned(), offset_bytes, length_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(load: CrashLoad, seed: u64) -> CrashLoadSpec {
+        CrashLoadSpec { load, size: 300, seed }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_operations() {
+        for load in [CrashLoad::Update, CrashLoad::Metadata] {
+            assert_eq!(generate(spec(load, 5)).operations, generate(spec(load, 5)).operations);
+            assert_ne!(generate(spec(load, 5)).operations, generate(spec(load, 6)).operations);
+        }
+    }
+
+    #[test]
+    fn every_operation_can_be_done_and_every_kind_comes() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..4 {
+            let generated = generate(spec(CrashLoad::Metadata, seed));
+            assert_eq!(generated.operations.len(), 300);
+            let mut tree = generated.tree();
+            for operation in &generated.operations {
+                let text = operation.to_string();
+                let words: Vec<&str> = text.split(' ').collect();
+                kinds.insert((*words.first().unwrap()).to_owned());
+                match operation {
+                    CrashOperation::Create { path } | CrashOperation::Mkdir { path } => {
+                        assert!(!tree.names.contains_key(path), "{text}");
+                    }
+                    CrashOperation::Rename { from, to } | CrashOperation::Link { from, to } => {
+                        assert!(tree.file(from).is_some() && tree.file(from) != tree.file(to), "{text}");
+                    }
+                    CrashOperation::Write { path, offset_bytes, length_bytes } => {
+                        let size = tree.contents(path).unwrap().size_bytes;
+                        assert!(offset_bytes + length_bytes >= size && *length_bytes > 0, "{text}");
+                    }
+                    _ => {}
+                }
+                tree.apply(operation);
+            }
+        }
+        assert_eq!(kinds.len(), 11, "{kinds:?}");
+    }
+
+    #[test]
+    fn updates_name_their_operations() {
+        let generated = generate(spec(CrashLoad::Update, 1));
+        assert_eq!(generated.updates.len(), 300 * 5);
+        for update in &generated.updates {
+            let operations = generated.operations.get(update.operations.clone()).unwrap();
+            assert!(operations.iter().any(|operation| operation.to_string().contains(&update.path)));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Power cuts, beside the file system: a load that knows what it was promised, and what is left of it after
+//! a cut.
+//!
+//! [`CrashTest::prepare`] makes the tree that the load begins with; [`CrashTest::run`] does the load and asks
+//! the disk below for the position in its request log after every operation; [`attempt`] mounts a crash state
+//! and compares. What is promised and how it is judged: docs/power.md.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `tree` | a tree as it should be: names and contents |
+//! | `history` | the trees that a load went through, and what was promised of them when |
+//! | `load` | the operations of a load |
+//! | `perform` | doing them |
+//! | `oracle` | what is there against what was promised |
+//! | `kernel_log` | what the kernel said meanwhile |
+
+mod attempt;
+mod history;
+mod kernel_log;
+mod load;
+mod oracle;
+mod perform;
+mod tree;
+
+pub use attempt::attempt;
+pub use history::History;
+
+use fsage_model::crash::{CrashLoadSpec, CrashOperation, LoadStep};
+use fsage_model::disk::call;
+use fsage_model::protocol::{Failure, FailureKind};
+use rustix::io::Errno;
+
+use crate::disk::{ControlError, VirtualDisk};
+use crate::location::Anchor;
+use load::Generated;
+
+/// Why a load could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum CrashError {
+    /// The disk below does not say where its log is.
+    #[error("the disk below does not answer")]
+    Disk(#[from] ControlError),
+    /// There is no virtual disk below.
+    #[error("no virtual disk is below {path}")]
+    NoDisk {
+        /// The load's directory.
+        path: String,
+    },
+    /// An operation failed, although it should not.
+    #[error("`{operation}` failed")]
+    Operation {
+        /// Which.
+        operation: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Nothing was prepared.
+    #[error("no load was {what}")]
+    Order {
+        /// What is missing.
+        what: &'static str,
+    },
+}
+
+impl From<CrashError> for Failure {
+    fn from(error: CrashError) -> Self {
+        let (hint, errno, kind) = match &error {
+            CrashError::Disk(error) => (error.hint(), None, error.kind()),
+            CrashError::NoDisk { .. } => (String::new(), None, FailureKind::Usage),
+            CrashError::Operation { source, .. } => (
+                "make the volume larger, or the load smaller".to_owned(),
+                source.raw_os_error(),
+                FailureKind::Failed,
+            ),
+            CrashError::Order { .. } => (String::new(), None, FailureKind::Internal),
+        };
+        Self { message: crate::host::chain(&error), hint, errno, kind }
+    }
+}
+
+impl CrashError {
+    fn operation(operation: &CrashOperation) -> impl FnOnce(Errno) -> Self {
+        let operation = operation.to_string();
+        move |errno| Self::Operation { operation, source: errno.into() }
+    }
+}
+
+/// A load, before or after it was done.
+#[derive(Debug)]
+pub struct CrashTest {
+    generated: Generated,
+    history: Option<History>,
+}
+
+impl CrashTest {
+    /// Makes what the load begins with, durably.
+    ///
+    /// # Errors
+    /// An operation fails.
+    pub fn prepare(spec: CrashLoadSpec, directory: &Anchor) -> Result<Self, CrashError> {
+        let generated = load::generate(spec);
+        let mut tree = tree::Tree::new(spec.seed);
+        for operation in &generated.base {
+            perform::perform(directory, &tree, operation).map_err(CrashError::operation(operation))?;
+            tree.apply(operation);
+        }
+        Ok(Self { generated, history: None })
+    }
+
+    /// Does the load, and says where in the disk's log each operation had returned.
+    ///
+    /// # Errors
+    /// An operation fails; there is no virtual disk below, or it keeps no log.
+    pub fn run(&mut self, directory: &Anchor) -> Result<Vec<LoadStep>, CrashError> {
+        let disk = VirtualDisk::under(directory.path());
+        let disk = disk.ok_or_else(|| CrashError::NoDisk { path: directory.path().display().to_string() })?;
+        disk.ask(call::Mark { name: "load".to_owned() })?;
+        let mut history = History::new(self.generated.tree(), self.generated.updates.clone());
+        for operation in &self.generated.operations {
+            perform::perform(directory, history.now(), operation)
+                .map_err(CrashError::operation(operation))?;
+            let position = disk.ask(call::Mark { name: operation.to_string() })?.position;
+            history.push(operation, position);
+        }
+        let steps = history.steps().to_vec();
+        self.history = Some(history);
+        Ok(steps)
+    }
+
+    /// What the load did and was promised.
+    ///
+    /// # Errors
+    /// It was not done.
+    pub fn history(&self) -> Result<&History, CrashError> {
+        self.history.as_ref().ok_or(CrashError::Order { what: "run" })
+    }
+}

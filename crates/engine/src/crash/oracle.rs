@@ -1,0 +1,321 @@
+//! What is there after a cut against what was promised.
+//!
+//! Of each name and each file the trees from its floor to the last that may have begun are candidates
+//! ([`super::history`]): a name must lead to what it led to in one of them, a file's size must lie between
+//! those that it had in them, and each of its blocks must hold what it held in one of them, or zeros where
+//! in one of them nothing was written there. So a mixture of old and new blocks is no damage where nothing
+//! was synced between them; bytes that are nobody's, or another file's, always are.
+//!
+//! **Known limits.** Candidates of different names and blocks are not held against each other, but for
+//! files that vanish or multiply by renaming. Which operations reached the medium together is not checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsage_content::{BLOCK_BYTES, Block, recognise};
+use fsage_model::crash::{Damage, DamageKind, UpdateOutcome, UpdateWay};
+
+use super::history::{Floors, History};
+use super::tree::{Contents, Identity, Node, Written, block_bytes, parent};
+
+/// What was found under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// A directory.
+    Directory,
+    /// A file with these bytes.
+    File(Vec<u8>),
+    /// Neither, or it cannot be read: why.
+    Unreadable(String),
+}
+
+/// Everything below the load's directory.
+pub type FoundTree = BTreeMap<String, Found>;
+
+/// What the comparison says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// What is not as promised.
+    pub damage: Vec<Damage>,
+    /// What became of files that may have been either.
+    pub updates: Vec<(UpdateWay, UpdateOutcome)>,
+    /// Names that were compared.
+    pub compared: u64,
+}
+
+/// Compares.
+pub fn judge(history: &History, floors: &Floors, found: &FoundTree) -> Judgement {
+    let mut judge = Judge { history, floors, found, judgement: Judgement::default(), right: BTreeSet::new() };
+    // A name that was gone before is asked for only where it is there.
+    let mut names = history.all_names(floors.all(), floors.last);
+    names.extend(found.keys().map(String::as_str));
+    for name in names {
+        judge.name(name);
+    }
+    judge.renamed();
+    judge.updates();
+    judge.judgement
+}
+
+struct Judge<'a> {
+    history: &'a History,
+    floors: &'a Floors,
+    found: &'a FoundTree,
+    judgement: Judgement,
+    /// Files that are where they may be.
+    right: BTreeSet<Identity>,
+}
+
+impl<'a> Judge<'a> {
+    fn damage(&mut self, kind: DamageKind, path: &str, what: impl Into<String>) {
+        self.judgement.damage.push(Damage { kind, path: path.to_owned(), what: what.into() });
+    }
+
+    fn name(&mut self, name: &str) {
+        let parent = parent(name);
+        if !parent.is_empty() && self.found.get(parent) != Some(&Found::Directory) {
+            // Whether its directory must be there is asked of that.
+            return;
+        }
+        self.judgement.compared += 1;
+        let floor = self.floors.name(name);
+        let nodes = self.history.nodes(name, floor, self.floors.last);
+        match self.found.get(name) {
+            Some(Found::Unreadable(why)) => self.damage(DamageKind::Use, name, why.clone()),
+            None if nodes.contains(&None) => {}
+            None => self.damage(DamageKind::Name, name, self.since(floor, "is gone")),
+            Some(Found::Directory) if nodes.contains(&Some(Node::Directory)) => {}
+            Some(Found::Directory) => {
+                self.damage(DamageKind::Name, name, self.since(floor, "is a directory"))
+            }
+            Some(Found::File(bytes)) => self.file(name, bytes, &nodes, floor),
+        }
+    }
+
+    fn since(&self, floor: usize, what: &str) -> String {
+        match floor.checked_sub(1).and_then(|step| self.history.steps().get(step)) {
+            Some(step) => format!("{what}, although `{}` had returned", step.operation),
+            None => format!("{what}, although it was there and synced before the load"),
+        }
+    }
+
+    fn file(&mut self, name: &str, bytes: &[u8], nodes: &[Option<Node>], floor: usize) {
+        let mut worst: Option<(DamageKind, String)> = None;
+        for node in nodes {
+            let Some(Node::File(file)) = node else { continue };
+            match self.contents(*file, bytes) {
+                Ok(()) => {
+                    self.right.insert(*file);
+                    return;
+                }
+                // Of several the mildest: it may have been that one.
+                Err(found) if worst.as_ref().is_none_or(|worst| found.0 < worst.0) => worst = Some(found),
+                Err(_) => {}
+            }
+        }
+        let earlier = self.history.nodes(name, 0, floor);
+        let owner = sole_owner(bytes);
+        let is_earlier = earlier
+            .iter()
+            .filter(|node| !nodes.contains(node))
+            .any(|node| matches!(node, Some(Node::File(file)) if owner == Some(*file)));
+        match worst {
+            _ if is_earlier => self.damage(DamageKind::Name, name, self.since(floor, "is an older file")),
+            Some((kind, what)) => self.damage(kind, name, what),
+            None => self.damage(DamageKind::Name, name, self.since(floor, "is there")),
+        }
+    }
+
+    /// Whether a file holds what it may.
+    fn contents(&self, file: Identity, bytes: &[u8]) -> Result<(), (DamageKind, String)> {
+        let floor = self.floors.file(file);
+        let held = self.history.held(file, floor, self.floors.last);
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let sizes = held.iter().map(|held| held.size_bytes);
+        let (Some(least), Some(most)) = (sizes.clone().min(), sizes.max()) else {
+            return Err((DamageKind::Name, "it was not yet made".to_owned()));
+        };
+        for (number, block) in (0..).zip(bytes.chunks(BLOCK_BYTES)) {
+            let candidates: Vec<Written> = held.iter().map(|held| written(held, number)).collect();
+            let is =
+                |written: &Written| block_bytes(file, number, *written).get(..block.len()) == Some(block);
+            if !candidates.iter().any(is) {
+                return Err(self.wrong(file, number, block));
+            }
+        }
+        if !(least..=most).contains(&size) {
+            let what = format!("has {size} bytes, not {least} to {most}");
+            return Err((DamageKind::Content, what));
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a block of a file.
+    fn wrong(&self, file: Identity, number: u64, block: &[u8]) -> (DamageKind, String) {
+        let at = number * 4096;
+        let foreign = |what: String| (DamageKind::Foreign, format!("at {at}: {what}"));
+        let content = |what: String| (DamageKind::Content, format!("at {at}: {what}"));
+        match recognise(block) {
+            Block::Zero => content("zeros in the place of what was written".to_owned()),
+            Block::Good { header, .. } if header.file == file && header.offset == at => {
+                content(format!("version {} of the file", header.version))
+            }
+            Block::Good { header, .. } if self.history.knows(header.file) => {
+                foreign(format!("bytes of offset {} of another file", header.offset))
+            }
+            Block::Torn { header: Some(header), .. } if header.file == file && header.offset == at => {
+                content(format!("a part of version {} of the file", header.version))
+            }
+            _ => foreign("bytes that the load never wrote".to_owned()),
+        }
+    }
+
+    /// Files that a rename lost or doubled.
+    fn renamed(&mut self) {
+        let (floors, history) = (self.floors, self.history);
+        let mut seen: BTreeSet<Identity> = BTreeSet::new();
+        let mut alone: BTreeMap<Identity, Vec<&str>> = BTreeMap::new();
+        for (name, found) in self.found {
+            if let Found::File(bytes) = found {
+                seen.extend(owners(bytes));
+                if let Some(file) = sole_owner(bytes) {
+                    alone.entry(file).or_default().push(name);
+                }
+            }
+        }
+        for (file, floor) in self.durable_files() {
+            let names = self.names_since(file, floor);
+            let empty =
+                history.held(file, floors.file(file), floors.last).iter().any(|held| held.size_bytes == 0);
+            let excused = empty || self.right.contains(&file) || seen.contains(&file);
+            let Some(names) = names.filter(|_| !excused) else { continue };
+            let known = self.judgement.damage.iter().any(|damage| names.contains(damage.path.as_str()));
+            if !known && names.iter().all(|name| self.parent_is_there(name)) {
+                let names: Vec<&str> = names.into_iter().collect();
+                let what = format!("no name leads to the file that {} led to", names.join(" or "));
+                self.damage(DamageKind::Name, names.first().copied().unwrap_or_default(), what);
+            }
+        }
+        for (file, names) in alone {
+            let count = |tree| history.names(tree).map_or(0, |all| count_of(all, file));
+            let most = (floors.all()..=floors.last).map(count).max().unwrap_or(0);
+            if most > 0 && names.len() > most {
+                let what =
+                    format!("{} lead to one file, which never had more than {most}", names.join(" and "));
+                self.damage(DamageKind::Name, names.first().copied().unwrap_or_default(), what);
+            }
+        }
+    }
+
+    /// Files that a durable name led to, and since which tree.
+    fn durable_files(&self) -> BTreeMap<Identity, usize> {
+        let mut files: BTreeMap<Identity, usize> = BTreeMap::new();
+        for name in self.history.all_names(self.floors.all(), self.floors.last) {
+            let floor = self.floors.name(name);
+            if let Some(Node::File(file)) = self.history.names(floor).and_then(|names| names.get(name)) {
+                let since = files.entry(*file).or_insert(floor);
+                *since = floor.min(*since);
+            }
+        }
+        files
+    }
+
+    /// The names that a file had since a tree; `None` if it may have had none meanwhile.
+    fn names_since(&self, file: Identity, floor: usize) -> Option<BTreeSet<&'a str>> {
+        let mut names = BTreeSet::new();
+        for tree in floor..=self.floors.last {
+            let here = self.history.names(tree)?.iter().filter(|(_, node)| **node == Node::File(file));
+            let here: Vec<&str> = here.map(|(name, _)| name.as_str()).collect();
+            if here.is_empty() {
+                return None;
+            }
+            names.extend(here);
+        }
+        Some(names)
+    }
+
+    fn parent_is_there(&self, name: &str) -> bool {
+        let parent = parent(name);
+        parent.is_empty() || self.found.get(parent) == Some(&Found::Directory)
+    }
+
+    /// What became of files that were being replaced.
+    fn updates(&mut self) {
+        for update in self.history.updates() {
+            let (before, after) = (update.operations.start, update.operations.end);
+            // Not begun, or synced as a whole.
+            if self.floors.last <= before || self.floors.all() >= after {
+                continue;
+            }
+            let outcome = self.outcome(&update.path, before, after);
+            self.judgement.updates.push((update.way, outcome));
+        }
+    }
+
+    fn outcome(&self, path: &str, before: usize, after: usize) -> UpdateOutcome {
+        let bytes = match self.found.get(path) {
+            Some(Found::File(bytes)) => bytes,
+            _ => return UpdateOutcome::Missing,
+        };
+        let full = |tree: usize| match self.history.names(tree).and_then(|names| names.get(path)) {
+            Some(Node::File(file)) => {
+                let held = self.history.held(*file, tree, tree).last().map(|held| held.bytes(*file));
+                Some((*file, held.unwrap_or_default()))
+            }
+            _ => None,
+        };
+        let (old, new) = (full(before), full(after.min(self.history.steps().len())));
+        let is =
+            |version: &Option<(Identity, Vec<u8>)>| version.as_ref().is_some_and(|(_, all)| all == bytes);
+        let files = [&old, &new].map(|version| version.as_ref().map(|(file, _)| *file));
+        if is(&new) {
+            return UpdateOutcome::New;
+        }
+        if is(&old) {
+            return UpdateOutcome::Old;
+        }
+        let own = |block: &[u8]| match recognise(block) {
+            Block::Zero | Block::Fragment { .. } => true,
+            Block::Good { header, .. } | Block::Torn { header: Some(header), .. } => {
+                files.contains(&Some(header.file))
+            }
+            Block::Torn { header: None, .. } | Block::Foreign => false,
+        };
+        if bytes.is_empty() {
+            UpdateOutcome::Empty
+        } else if bytes.chunks(BLOCK_BYTES).all(own) {
+            UpdateOutcome::Mixed
+        } else {
+            UpdateOutcome::Foreign
+        }
+    }
+}
+
+/// A block of a file; a hole beyond its end.
+fn written(held: &Contents, number: u64) -> Written {
+    let block = usize::try_from(number).ok().and_then(|number| held.blocks.get(number));
+    block.copied().unwrap_or(Written { version: 0, bytes: 0 })
+}
+
+/// How many names lead to a file.
+fn count_of(names: &BTreeMap<String, Node>, file: Identity) -> usize {
+    names.values().filter(|node| **node == Node::File(file)).count()
+}
+
+/// The files that blocks say they are of.
+fn owners(bytes: &[u8]) -> BTreeSet<Identity> {
+    let owner = |block: &[u8]| match recognise(block) {
+        Block::Good { header, .. } => Some(header.file),
+        _ => None,
+    };
+    bytes.chunks(BLOCK_BYTES).filter_map(owner).collect()
+}
+
+/// The file that all blocks that say so are of.
+fn sole_owner(bytes: &[u8]) -> Option<Identity> {
+    let owners = owners(bytes);
+    owners.first().copied().filter(|_| owners.len() == 1)
+}
+
+#[cfg(test)]
+#[path = "oracle_tests.rs"]
+mod tests;

@@ -1,0 +1,260 @@
+//! The oracle against trees that are right and wrong in known ways.
+
+use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep};
+
+use super::super::history::History;
+use super::super::load::generate;
+use super::super::tree::Tree;
+use super::*;
+
+/// A load of these words (`create a`, `write a 5000`, …) on a tree that has `base`, with ten requests for each
+/// operation.
+fn history(base: &[&str], load: &[&str]) -> History {
+    let mut tree = Tree::new(1);
+    for line in base {
+        tree.apply(&operation(line));
+    }
+    let mut history = History::new(tree, Vec::new());
+    for (number, line) in (1..).zip(load) {
+        history.push(&operation(line), number * 10);
+    }
+    history
+}
+
+fn operation(line: &str) -> CrashOperation {
+    let words: Vec<&str> = line.split(' ').collect();
+    let word = |number: usize| (*words.get(number).unwrap()).to_owned();
+    match word(0).as_str() {
+        "create" => CrashOperation::Create { path: word(1) },
+        "write" => {
+            CrashOperation::Write { path: word(1), offset_bytes: 0, length_bytes: word(2).parse().unwrap() }
+        }
+        "truncate" => CrashOperation::Truncate { path: word(1), size_bytes: word(2).parse().unwrap() },
+        "rename" => CrashOperation::Rename { from: word(1), to: word(2) },
+        "link" => CrashOperation::Link { from: word(1), to: word(2) },
+        "unlink" => CrashOperation::Unlink { path: word(1) },
+        "mkdir" => CrashOperation::Mkdir { path: word(1) },
+        "fsync" => CrashOperation::Fsync { path: word(1) },
+        "fsyncdir" => CrashOperation::FsyncDirectory { path: words.get(1).copied().unwrap_or("").to_owned() },
+        "sync" => CrashOperation::Sync,
+        other => panic!("{other}"),
+    }
+}
+
+/// What is there if exactly the first `tree` operations reached the medium.
+fn there(history: &History, tree: usize) -> FoundTree {
+    let found = |node: &Node| match node {
+        Node::Directory => Found::Directory,
+        Node::File(file) => Found::File(
+            history.held(*file, tree, tree).last().map(|held| held.bytes(*file)).unwrap_or_default(),
+        ),
+    };
+    history.names(tree).unwrap().iter().map(|(name, node)| (name.clone(), found(node))).collect()
+}
+
+fn damage(history: &History, cut: u64, fsync_names: bool, found: &FoundTree) -> Vec<(DamageKind, String)> {
+    let judgement = judge(history, &history.floors(cut, fsync_names), found);
+    judgement.damage.into_iter().map(|damage| (damage.kind, damage.path)).collect()
+}
+
+fn bytes_of<'a>(found: &'a mut FoundTree, path: &str) -> &'a mut Vec<u8> {
+    match found.get_mut(path) {
+        Some(Found::File(bytes)) => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_tree_that_a_load_went_through_is_right_after_it_and_until_the_next_promise() {
+    for (load, seed) in [(CrashLoad::Metadata, 1), (CrashLoad::Metadata, 2), (CrashLoad::Update, 3)] {
+        let generated =
+            generate(CrashLoadSpec { load, size: if load == CrashLoad::Update { 2 } else { 60 }, seed });
+        let mut history = History::new(generated.tree(), generated.updates.clone());
+        for (number, operation) in (1..).zip(&generated.operations) {
+            history.push(operation, number * 10);
+        }
+        for tree in 0..generated.operations.len() {
+            let position = u64::try_from(tree).unwrap() * 10;
+            for names in [false, true] {
+                // Everything was done when power was lost, or the next operation as well.
+                for done in [tree, tree + 1] {
+                    assert_eq!(
+                        damage(&history, position, names, &there(&history, done)),
+                        [],
+                        "{load:?} {tree} {done}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_synced_may_not_be_gone() {
+    let history = history(&[], &["create a", "write a 5000", "fsync a", "fsyncdir"]);
+    // Nothing is promised of the name before the directory was synced, but by file systems that say so.
+    let nothing = FoundTree::new();
+    assert_eq!(damage(&history, 30, false, &nothing), []);
+    assert_eq!(damage(&history, 30, true, &nothing), [(DamageKind::Name, "a".to_owned())]);
+    assert_eq!(damage(&history, 40, false, &nothing), [(DamageKind::Name, "a".to_owned())]);
+    assert_eq!(damage(&history, 29, true, &nothing), [], "fsync had not returned");
+    // Its content is, whatever is said of the name.
+    let mut found = there(&history, 4);
+    bytes_of(&mut found, "a").truncate(4096);
+    assert_eq!(damage(&history, 30, false, &found), [(DamageKind::Content, "a".to_owned())]);
+    assert_eq!(damage(&history, 20, false, &found), []);
+    bytes_of(&mut found, "a").clear();
+    assert_eq!(damage(&history, 30, false, &found), [(DamageKind::Content, "a".to_owned())]);
+}
+
+#[test]
+fn zeros_old_versions_and_foreign_bytes_are_told_apart() {
+    let history =
+        history(&["create a", "write a 8192", "create b", "write b 4096"], &["write a 8192", "fsync a"]);
+    let mut found = there(&history, 2);
+    assert_eq!(damage(&history, 20, false, &found), []);
+    let old = there(&history, 0);
+    // The old version is allowed until fsync has returned, also of one block only.
+    assert_eq!(damage(&history, 10, false, &old), []);
+    assert_eq!(damage(&history, 20, false, &old), [(DamageKind::Content, "a".to_owned())]);
+    let mut mixed = old.clone();
+    let new = bytes_of(&mut found, "a").clone();
+    bytes_of(&mut mixed, "a")[4096..].copy_from_slice(&new[4096..]);
+    assert_eq!(damage(&history, 10, false, &mixed), []);
+    assert_eq!(damage(&history, 20, false, &mixed), [(DamageKind::Content, "a".to_owned())]);
+    // Zeros never were there, not even before the sync.
+    bytes_of(&mut found, "a")[..4096].fill(0);
+    assert_eq!(damage(&history, 10, false, &found), [(DamageKind::Content, "a".to_owned())]);
+    // Bytes of another file, and of nobody.
+    let other = bytes_of(&mut found, "b").clone();
+    bytes_of(&mut found, "a")[..4096].copy_from_slice(&other);
+    assert_eq!(damage(&history, 10, false, &found), [(DamageKind::Foreign, "a".to_owned())]);
+    bytes_of(&mut found, "a")[..4096].fill(0x55);
+    assert_eq!(damage(&history, 10, false, &found), [(DamageKind::Foreign, "a".to_owned())]);
+    // A flipped bit.
+    let mut found = there(&history, 2);
+    bytes_of(&mut found, "a")[5000] ^= 1;
+    assert_eq!(damage(&history, 20, false, &found), [(DamageKind::Content, "a".to_owned())]);
+}
+
+#[test]
+fn unsynced_data_may_be_short_or_zero_and_nothing_else() {
+    let history = history(&[], &["create a", "write a 9000", "sync"]);
+    for length in [0, 1, 4096, 5000, 9000] {
+        let mut found = there(&history, 2);
+        bytes_of(&mut found, "a").truncate(length);
+        assert_eq!(damage(&history, 20, true, &found), [], "{length}");
+        bytes_of(&mut found, "a").fill(0);
+        assert_eq!(damage(&history, 20, true, &found), [], "{length} zeros");
+    }
+    let mut found = there(&history, 2);
+    bytes_of(&mut found, "a").push(0);
+    assert_eq!(damage(&history, 20, true, &found), [(DamageKind::Content, "a".to_owned())]);
+}
+
+#[test]
+fn a_rename_neither_loses_nor_doubles_a_file() {
+    let history = history(&["create a", "write a 4096"], &["rename a b"]);
+    let (old, new) = (there(&history, 0), there(&history, 1));
+    assert_eq!(damage(&history, 10, false, &old), []);
+    assert_eq!(damage(&history, 10, false, &new), []);
+    assert_eq!(damage(&history, 10, false, &FoundTree::new()), [(DamageKind::Name, "a".to_owned())]);
+    let both: FoundTree = old.into_iter().chain(new).collect();
+    assert_eq!(damage(&history, 10, false, &both), [(DamageKind::Name, "a".to_owned())]);
+}
+
+#[test]
+fn an_older_file_under_a_durable_name_is_damage_of_the_name() {
+    let base = ["create a", "write a 4096"];
+    let load = ["create n", "write n 4096", "fsync n", "rename n a", "fsyncdir"];
+    let history = history(&base, &load);
+    let old = there(&history, 0);
+    assert_eq!(
+        damage(&history, 40, false, &old),
+        [],
+        "the rename may be missing before the directory is synced"
+    );
+    let found = damage(&history, 50, false, &old);
+    assert!(found.contains(&(DamageKind::Name, "a".to_owned())), "{found:?}");
+}
+
+/// docs/power.md, *Findings*: the new file may be there or removed, the old one had been replaced for good.
+#[test]
+fn a_file_that_was_replaced_durably_does_not_come_back_when_its_successor_goes() {
+    let base = ["create b", "write b 4096", "create o"];
+    let load = ["create t", "write t 4096", "rename t b", "fsync b", "unlink b", "write o 4096", "fsync o"];
+    let history = history(&base, &load);
+    let back = |tree: usize| {
+        let mut found = there(&history, tree);
+        found.insert("b".to_owned(), there(&history, 0).remove("b").unwrap());
+        found
+    };
+    let name = [(DamageKind::Name, "b".to_owned())];
+    for done in [4, 5] {
+        assert_eq!(damage(&history, 50, true, &there(&history, done)), [], "{done}");
+    }
+    assert_eq!(damage(&history, 50, true, &back(5)), name);
+    assert_eq!(damage(&history, 70, true, &there(&history, 7)), []);
+    assert_eq!(damage(&history, 70, true, &back(7)), name);
+    // Before fsync returned, and where it promises no names, it may be the old one.
+    assert_eq!(damage(&history, 30, true, &there(&history, 0)), []);
+    assert_eq!(damage(&history, 70, false, &back(7)), []);
+}
+
+/// docs/power.md, *Findings*: one name or the other, not both.
+#[test]
+fn a_rename_into_a_directory_that_is_synced_leaves_one_name() {
+    let base = ["create c", "write c 4096", "mkdir one"];
+    let history = history(&base, &["rename c one/c", "fsyncdir one"]);
+    let mut found = there(&history, 2);
+    assert_eq!(damage(&history, 20, true, &found), []);
+    found.insert("c".to_owned(), there(&history, 0).remove("c").unwrap());
+    assert_eq!(damage(&history, 20, true, &found), [(DamageKind::Name, "c".to_owned())]);
+}
+
+#[test]
+fn names_that_never_were_or_were_removed_durably_are_damage() {
+    let history = history(&["create a", "write a 10"], &["unlink a", "fsyncdir", "mkdir d"]);
+    let mut found = there(&history, 0);
+    assert_eq!(damage(&history, 10, false, &found), []);
+    let back = damage(&history, 20, false, &found);
+    assert!(back.contains(&(DamageKind::Name, "a".to_owned())), "{back:?}");
+    found = there(&history, 3);
+    assert_eq!(damage(&history, 20, false, &found), []);
+    found.insert("x".to_owned(), Found::Directory);
+    assert_eq!(damage(&history, 20, false, &found), [(DamageKind::Name, "x".to_owned())]);
+    found.insert("x".to_owned(), Found::Unreadable("EIO".to_owned()));
+    assert_eq!(damage(&history, 20, false, &found), [(DamageKind::Use, "x".to_owned())]);
+}
+
+#[test]
+fn what_became_of_a_replaced_file_is_named() {
+    let generated = generate(CrashLoadSpec { load: CrashLoad::Update, size: 2, seed: 9 });
+    let mut history = History::new(generated.tree(), generated.updates.clone());
+    for (number, operation) in (1..).zip(&generated.operations) {
+        history.push(operation, number * 10);
+    }
+    let update =
+        history.updates().iter().find(|update| update.way == UpdateWay::WriteRename).unwrap().clone();
+    let steps: &[LoadStep] = history.steps();
+    let cut = steps.get(update.operations.end - 1).unwrap().position;
+    let floors = history.floors(cut, true);
+    let outcome = |found: &FoundTree| {
+        let judgement = judge(&history, &floors, found);
+        judgement.updates.into_iter().rev().find(|(way, _)| *way == UpdateWay::WriteRename).unwrap().1
+    };
+    let (old, new) = (there(&history, update.operations.start), there(&history, update.operations.end));
+    assert_eq!(outcome(&old), UpdateOutcome::Old);
+    assert_eq!(outcome(&new), UpdateOutcome::New);
+    let mut found = new.clone();
+    bytes_of(&mut found, &update.path).clear();
+    assert_eq!(outcome(&found), UpdateOutcome::Empty);
+    found.remove(&update.path);
+    assert_eq!(outcome(&found), UpdateOutcome::Missing);
+    let mut found = new.clone();
+    let bytes = bytes_of(&mut found, &update.path);
+    bytes.push(0);
+    assert_eq!(outcome(&found), UpdateOutcome::Mixed);
+    *bytes_of(&mut found, &update.path) = vec![7; 100];
+    assert_eq!(outcome(&found), UpdateOutcome::Foreign);
+}

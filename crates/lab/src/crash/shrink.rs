@@ -1,0 +1,65 @@
+//! Finding out which of the missing requests do the damage.
+//!
+//! Half of those that are missing are put back, then quarters, and so on (Zeller and Hildebrandt's delta
+//! debugging without its second half): what is left of the damage decides. At most [`TRIES`] further states
+//! are tried.
+
+use fsage_model::crash::{Attempt, CrashState, DamageKind};
+use fsage_model::disk::call;
+
+use super::place::Place;
+use super::{CrashError, CrashRun};
+
+/// Most states that are tried for it.
+const TRIES: usize = 40;
+
+/// The state with as few requests missing as still do damage of the same kind.
+pub(super) fn shrink(
+    run: &CrashRun,
+    place: &mut Place,
+    state: CrashState,
+    attempt: Attempt,
+) -> Result<(CrashState, Attempt), CrashError> {
+    let Some(kind) = attempt.damage.first().map(|damage| damage.kind) else { return Ok((state, attempt)) };
+    let (mut best, mut left) = ((state, attempt), TRIES);
+    let mut chunk = best.0.lost.len().div_ceil(2);
+    while chunk > 0 {
+        let mut at = 0;
+        while at < best.0.lost.len() && left > 0 {
+            let lost = without(&best.0.lost, at, chunk);
+            let smaller = CrashState { lost, ..best.0.clone() };
+            left -= 1;
+            place.ask(call::ShowCrash { state: smaller.clone() })?;
+            let attempt =
+                run.attempt(place, &smaller, kind == DamageKind::Check || kind == DamageKind::Use)?;
+            if attempt.oops {
+                return Ok((smaller, attempt));
+            }
+            if attempt.class == best.1.class && attempt.damage.iter().any(|damage| damage.kind == kind) {
+                best = (smaller, attempt);
+            } else {
+                at += chunk;
+            }
+        }
+        chunk /= 2;
+    }
+    Ok(best)
+}
+
+/// The list without `count` entries from `at` on.
+fn without(lost: &[u64], at: usize, count: usize) -> Vec<u64> {
+    let (head, tail) = lost.split_at(at.min(lost.len()));
+    head.iter().chain(tail.iter().skip(count)).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_left_out() {
+        assert_eq!(without(&[1, 2, 3, 4], 1, 2), [1, 4]);
+        assert_eq!(without(&[1, 2], 1, 5), [1]);
+        assert_eq!(without(&[], 0, 1), [0; 0]);
+    }
+}

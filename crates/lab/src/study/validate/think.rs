@@ -1,0 +1,123 @@
+//! CPU time on a disk's clock (`cpu = "serial"`): where it cannot be, and what cannot be measured with it.
+
+use fsage_model::disk::DiskTime;
+use fsage_model::measure::MeasureSpec;
+use fsage_model::study::{StageSpec, StudySpec, VolumeSpec};
+
+use super::volumes;
+use crate::study::schema::Problem;
+
+/// Problems of a cell.
+pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
+    let volumes = volumes::of(spec);
+    let serial = |volume: &VolumeSpec| matches!(volume, VolumeSpec::Disk(disk) if disk.is_serial());
+    let Some(first) = volumes.iter().find(|placed| serial(&placed.volume)) else { return Vec::new() };
+    let mut problems = Vec::new();
+    let mut refuse = |path: Vec<String>, message: &str, hint: &str| {
+        problems.push(Problem { hint: Some(hint.to_owned()), ..Problem::new(&path, message) });
+    };
+    for placed in &volumes {
+        let mut path = placed.path.clone();
+        path.push("cpu".to_owned());
+        match &placed.volume {
+            VolumeSpec::Disk(disk) if disk.is_serial() && disk.time == DiskTime::Real => refuse(
+                path,
+                "`cpu = \"serial\"` counts CPU time in model time alone: by the wall's clock it passes anyway",
+                "leave `cpu` out, or give `time = \"model\"`",
+            ),
+            VolumeSpec::Disk(disk) if disk.time == DiskTime::Model && !disk.is_serial() => refuse(
+                path,
+                &format!(
+                    "CPU time is counted on `{}` and not on this volume, so their times cannot be compared",
+                    first.path.join(".")
+                ),
+                "give all volumes of a trial the same `cpu`",
+            ),
+            _ => {}
+        }
+    }
+    if spec.deterministic {
+        refuse(
+            vec!["deterministic".to_owned()],
+            "CPU time is measured and no two runs take the same: with `cpu = \"serial\"` times cannot be had again",
+            "leave `deterministic` or `cpu` out",
+        );
+    }
+    for (index, stage) in spec.stage.iter().enumerate() {
+        let measures = match stage {
+            StageSpec::Measure(stage) => &stage.measures,
+            StageSpec::Lockstep(stage) => &stage.measures,
+            StageSpec::Age(_) | StageSpec::Copy(_) | StageSpec::Image(_) | StageSpec::Remedy(_) => continue,
+        };
+        for (number, _) in measures.iter().enumerate().filter(|(_, one)| matches!(one, MeasureSpec::Fio(_))) {
+            let path = ["stage", &index.to_string(), "measures", &number.to_string()].map(str::to_owned);
+            refuse(
+                path.to_vec(),
+                "fio is a program of its own, whose CPU time is not counted: its times would be the only ones without it",
+                "leave `fio` or `cpu` out",
+            );
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::study::{Consent, Overrides, parse};
+
+    const STUDY: &str = r#"name = "serial"
+title = "t"
+question = "q"
+[volume]
+medium = "hdd-7200"
+size = "1GiB"
+cpu = "serial"
+[file_system]
+kind = "ext4"
+[[stage]]
+kind = "age"
+stop.operations = 10
+workload = { kind = "drift", slots = 50, file_size = { kind = "fixed", size = "8KiB" } }
+[[stage]]
+kind = "copy"
+volume = { medium = "hdd-7200", size = "1GiB", cpu = "serial" }
+[[stage]]
+kind = "measure"
+measures = [{ kind = "grep" }]
+"#;
+
+    fn said(text: &str) -> Result<crate::study::Study, String> {
+        let read = parse("serial.toml".as_ref(), text.to_owned(), &Overrides::default(), Consent::Given);
+        read.map_err(|error| fsage_model::problem::Problem::from(error).render(false))
+    }
+
+    #[test]
+    fn cpu_time_is_counted_in_model_time_on_every_volume_of_a_trial() {
+        assert!(said(STUDY).is_ok(), "{:?}", said(STUDY).err());
+        for (old, new, wanted) in [
+            (
+                "cpu = \"serial\"\n[file",
+                "cpu = \"serial\"\ntime = \"real\"\n[file",
+                "by the wall's clock it passes anyway",
+            ),
+            ("question = \"q\"", "question = \"q\"\ndeterministic = true", "times cannot be had again"),
+            (", cpu = \"serial\" }", " }", "CPU time is counted on `volume` and not on this volume"),
+            ("{ kind = \"grep\" }", "{ kind = \"grep\" }, { kind = \"fio\" }", "fio is a program of its own"),
+            ("cpu = \"serial\"\n[file", "cpu = \"parallel\"\n[file", "serial"),
+        ] {
+            assert!(STUDY.contains(old), "{old}");
+            let error = said(&STUDY.replacen(old, new, 1)).err().unwrap_or_default();
+            assert!(error.contains(wanted), "{new}: {error}");
+        }
+    }
+
+    #[test]
+    fn it_is_part_of_what_a_trial_is_and_its_absence_is_not() {
+        let canonical = |text: &str| crate::study::identity::canonical(&said(text).unwrap().cells[0].spec);
+        let (serial, ignored) =
+            (canonical(STUDY), canonical(&STUDY.replace("cpu = \"serial\"", "cpu = \"ignored\"")));
+        let absent = canonical(&STUDY.replace(", cpu = \"serial\"", "").replace("cpu = \"serial\"\n", ""));
+        assert!(serial != ignored && serial.contains(r#""cpu":"serial""#), "{serial}");
+        assert_eq!(ignored, absent);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a load does to the tree that a power cut is to hit, and where in the request log it did so.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The loads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CrashLoad {
+    /// The ways in which applications replace a file.
+    #[default]
+    Update,
+    /// Random operations on names: create, write, rename, link, unlink, mkdir, truncate, fsync.
+    Metadata,
+}
+
+impl CrashLoad {
+    /// As a flag names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Update => "update",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
+/// A load with its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CrashLoadSpec {
+    /// Which.
+    pub load: CrashLoad,
+    /// Of `update`: rounds, each of which replaces one file in every way. Of `metadata`: operations.
+    pub size: u32,
+    /// Whence all chance comes.
+    pub seed: u64,
+}
+
+/// A way to replace what a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateWay {
+    /// Overwrite it, `fsync`.
+    InPlace,
+    /// Truncate it to nothing, write, `fsync`.
+    TruncateWrite,
+    /// Write another file, rename it over the old one. Nothing is synced.
+    WriteRename,
+    /// Write another file, `fsync` it, rename.
+    WriteFsyncRename,
+    /// Write another file, `fsync` it, rename, `fsync` the directory.
+    WriteFsyncRenameFsync,
+}
+
+impl UpdateWay {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::InPlace,
+        Self::TruncateWrite,
+        Self::WriteRename,
+        Self::WriteFsyncRename,
+        Self::WriteFsyncRenameFsync,
+    ];
+
+    /// As reports name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InPlace => "in-place",
+            Self::TruncateWrite => "truncate-write",
+            Self::WriteRename => "write-rename",
+            Self::WriteFsyncRename => "write-fsync-rename",
+            Self::WriteFsyncRenameFsync => "write-fsync-rename-fsync-dir",
+        }
+    }
+}
+
+/// An operation of a load. Paths are relative to the load's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "operation", rename_all = "kebab-case")]
+pub enum CrashOperation {
+    /// Makes an empty file.
+    Create {
+        /// Where.
+        path: String,
+    },
+    /// Writes whole blocks of a new version, but for the last of the file.
+    Write {
+        /// The file.
+        path: String,
+        /// First byte, a multiple of 4096.
+        offset_bytes: u64,
+        /// Bytes.
+        length_bytes: u64,
+    },
+    /// Sets the size.
+    Truncate {
+        /// The file.
+        path: String,
+        /// New size, a multiple of 4096.
+        size_bytes: u64,
+    },
+    /// Renames a file, over another one if that is there.
+    Rename {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+    },
+    /// Gives a file one more name.
+    Link {
+        /// A name that it has.
+        from: String,
+        /// The new one.
+        to: String,
+    },
+    /// Removes a name.
+    Unlink {
+        /// Which.
+        path: String,
+    },
+    /// Makes a directory.
+    Mkdir {
+        /// Where.
+        path: String,
+    },
+    /// Removes an empty directory.
+    Rmdir {
+        /// Which.
+        path: String,
+    },
+    /// `fsync` of a file.
+    Fsync {
+        /// Which.
+        path: String,
+    },
+    /// `fdatasync` of a file.
+    Fdatasync {
+        /// Which.
+        path: String,
+    },
+    /// `fsync` of a directory; an empty path is the load's own.
+    FsyncDirectory {
+        /// Which.
+        path: String,
+    },
+    /// `syncfs`.
+    Sync,
+}
+
+/// An operation and the position in the request log when it had returned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadStep {
+    /// What was done.
+    #[serde(flatten)]
+    pub operation: CrashOperation,
+    /// Requests in the log when it had returned.
+    pub position: u64,
+}
+
+impl std::fmt::Display for CrashOperation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Create { path } => write!(f, "create {path}"),
+            Self::Write { path, offset_bytes, length_bytes } => {
+                write!(f, "write {path} {offset_bytes}+{length_bytes}")
+            }
+            Self::Truncate { path, size_bytes } => write!(f, "truncate {path} {size_bytes}"),
+            Self::Rename { from, to } => write!(f, "rename {from} {to}"),
+            Self::Link { from, to } => write!(f, "link {from} {to}"),
+            Self::Unlink { path } => write!(f, "unlink {path}"),
+            Self::Mkdir { path } => write!(f, "mkdir {path}"),
+            Self::Rmdir { path } => write!(f, "rmdir {path}"),
+            Self::Fsync { path } => write!(f, "fsync {path}"),
+            Self::Fdatasync { path } => write!(f, "fdatasync {path}"),
+            Self::FsyncDirectory { path } if path.is_empty() => f.write_str("fsync ."),
+            Self::FsyncDirectory { path } => write!(f, "fsync {path}/"),
+            Self::Sync => f.write_str("syncfs"),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a file system promises of a power cut, as a table: one row for each file system and option that
+//! changes anything.
+//!
+//! The rows are our reading of each file system's own documentation (docs/power.md cites it). A row says what
+//! may be relied on *on a drive that keeps its word*. Rows of options come after the row of the file system
+//! and take away from it.
+
+use serde::{Deserialize, Serialize};
+
+use super::DamageKind;
+
+/// What may be relied on after a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "a row of a table")]
+pub struct Promises {
+    /// It mounts, and its check finds nothing, without a repair.
+    pub consistent: bool,
+    /// What fsync, fdatasync and sync returned for is there.
+    pub durable: bool,
+    /// The name of a new file is durable with `fsync` of the file, also without `fsync` of its directory.
+    pub fsync_names: bool,
+    /// No file shows bytes that were never written to it.
+    pub no_stale: bool,
+}
+
+impl Promises {
+    const JOURNAL: Self = Self { consistent: true, durable: true, fsync_names: true, no_stale: true };
+
+    /// Whether damage of this kind is excluded.
+    #[must_use]
+    pub const fn exclude(&self, kind: DamageKind) -> bool {
+        match kind {
+            DamageKind::Mount | DamageKind::Check | DamageKind::Use => self.consistent,
+            DamageKind::Name | DamageKind::Content => self.durable && self.consistent,
+            DamageKind::Foreign => self.no_stale,
+        }
+    }
+}
+
+/// What a row takes away.
+struct Row {
+    file_system: &'static str,
+    /// The mount option or `PARAMETER=VALUE` of mkfs that it is about.
+    option: &'static str,
+    less: fn(Promises) -> Promises,
+}
+
+const fn no_barrier(promises: Promises) -> Promises {
+    Promises { consistent: false, durable: false, no_stale: false, ..promises }
+}
+
+const fn no_journal(promises: Promises) -> Promises {
+    Promises { consistent: false, no_stale: false, ..promises }
+}
+
+const fn stale(promises: Promises) -> Promises {
+    Promises { no_stale: false, ..promises }
+}
+
+/// Options that take something away.
+const ROWS: &[Row] = &[
+    Row { file_system: "ext3", option: "data=writeback", less: stale },
+    Row { file_system: "ext4", option: "data=writeback", less: stale },
+    Row { file_system: "ext3", option: "barrier=0", less: no_barrier },
+    Row { file_system: "ext4", option: "barrier=0", less: no_barrier },
+    Row { file_system: "ext3", option: "nobarrier", less: no_barrier },
+    Row { file_system: "ext4", option: "nobarrier", less: no_barrier },
+    Row { file_system: "ext3", option: "journal=false", less: no_journal },
+    Row { file_system: "ext4", option: "journal=false", less: no_journal },
+    Row { file_system: "btrfs", option: "nobarrier", less: no_barrier },
+];
+
+/// What a file system promises with these mount options and mkfs parameters (`journal=false`). `None`: no row
+/// says so; then only what POSIX says of `fsync` is expected of it.
+#[must_use]
+pub fn promises(file_system: &str, options: &[String]) -> Option<Promises> {
+    let base = match file_system {
+        "ext3" | "ext4" | "xfs" | "btrfs" => Promises::JOURNAL,
+        "ext2" => Promises { fsync_names: false, ..no_journal(Promises::JOURNAL) },
+        _ => return None,
+    };
+    let rows = ROWS.iter().filter(|row| row.file_system == file_system);
+    let rows = rows.filter(|row| options.iter().any(|option| option == row.option));
+    Some(rows.fold(base, |promises, row| (row.less)(promises)))
+}
+
+impl Promises {
+    /// What POSIX says of any file system: data that `fsync` returned for is durable; names need `fsync` of
+    /// their directory.
+    pub const POSIX: Self = Self { fsync_names: false, ..Self::JOURNAL };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(file_system: &str, options: &[&str]) -> Promises {
+        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+        promises(file_system, &options).unwrap()
+    }
+
+    #[test]
+    fn options_take_away_from_what_the_file_system_promises() {
+        let ext4 = of("ext4", &["noatime"]);
+        assert!(DamageKind::Check != DamageKind::Name && ext4.exclude(DamageKind::Check));
+        assert!(ext4.exclude(DamageKind::Foreign));
+        let writeback = of("ext4", &["data=writeback"]);
+        assert!(!writeback.exclude(DamageKind::Foreign) && writeback.exclude(DamageKind::Content));
+        assert!(!of("ext4", &["barrier=0"]).exclude(DamageKind::Content));
+        assert!(!of("ext4", &["journal=false"]).exclude(DamageKind::Mount));
+        assert!(of("ext4", &["journal=true"]).exclude(DamageKind::Mount));
+        // An option of another file system takes nothing away.
+        assert_eq!(of("xfs", &["data=writeback"]), ext4);
+        assert!(!of("ext2", &[]).exclude(DamageKind::Check));
+        assert_eq!(promises("zfs", &[]), None);
+    }
+
+    #[test]
+    fn every_row_is_of_a_file_system_with_promises_and_takes_something_away() {
+        for row in ROWS {
+            let base = promises(row.file_system, &[]).unwrap();
+            let with = promises(row.file_system, &[row.option.to_owned()]).unwrap();
+            assert_ne!(base, with, "{} {}", row.file_system, row.option);
+        }
+    }
+}

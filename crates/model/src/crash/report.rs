@@ -1,0 +1,180 @@
+//! What came of trying the crash states of one load.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Attempt, CrashClass, CrashCoverage, CrashLoadSpec, CrashSpec, CrashState, Damage, DamageKind, LoadStep,
+    UpdateOutcome, UpdateWay,
+};
+use crate::quantity::as_f64;
+
+/// What came of trying the crash states of one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CrashReport {
+    /// The file system.
+    pub file_system: String,
+    /// Its mount options and mkfs parameters.
+    pub options: Vec<String>,
+    /// The medium, as a flag names it. States do not depend on it but for the order that the kernel chooses.
+    pub medium: String,
+    /// The load.
+    pub load: CrashLoadSpec,
+    /// Operations that it did.
+    pub operations: u64,
+    /// Which states were wanted.
+    pub spec: CrashSpec,
+    /// How much of what is possible they are.
+    pub coverage: CrashCoverage,
+    /// States that were tried.
+    pub tried: u64,
+    /// Of these, states in which everything promised was there.
+    pub ok: u64,
+    /// States with damage that was not promised not to happen.
+    pub documented: u64,
+    /// States in which a promise was broken.
+    pub broken: u64,
+    /// States that the file system's check inspected.
+    pub checked: u64,
+    /// States by the damage in them; one state may have several.
+    pub damage: Vec<(DamageKind, u64)>,
+    /// What became of files that were being replaced.
+    pub updates: Vec<WayOutcomes>,
+    /// Times of mounting, comparing, unmounting and checking.
+    pub times: Vec<TimeSummary>,
+    /// The worst state, with as few missing requests as were found to do the damage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing: Option<Failing>,
+    /// The kernel reported a bug of its own; the run ended there.
+    pub oops: bool,
+    /// It was ended before all planned states were tried.
+    pub interrupted: bool,
+    /// Wall time of trying the states, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// How often a way of replacing a file ended how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WayOutcomes {
+    /// The way.
+    pub way: UpdateWay,
+    /// Outcomes that came, and how often.
+    pub outcomes: Vec<(UpdateOutcome, u64)>,
+}
+
+/// Times of one step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TimeSummary {
+    /// `mount`, `verify`, `unmount`, `check`, `move`.
+    pub step: String,
+    /// How many.
+    pub count: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// Half were shorter.
+    pub median_ns: u64,
+    /// On the average.
+    pub mean_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl TimeSummary {
+    /// The summary of times; `None` of none.
+    #[must_use]
+    pub fn of(step: &str, mut times_ns: Vec<u64>) -> Option<Self> {
+        times_ns.sort_unstable();
+        let count = u64::try_from(times_ns.len()).unwrap_or(u64::MAX);
+        let median_ns = times_ns.get(times_ns.len() / 2).copied()?;
+        let mean_ns = times_ns.iter().sum::<u64>() / count.max(1);
+        let (min_ns, max_ns) = (*times_ns.first()?, *times_ns.last()?);
+        Some(Self { step: step.to_owned(), count, min_ns, median_ns, mean_ns, max_ns })
+    }
+}
+
+/// A state with damage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Failing {
+    /// The state.
+    pub state: CrashState,
+    /// Requests that were missing when it was found, before those that do not matter were put back.
+    pub lost_when_found: u64,
+    /// How it is judged.
+    pub class: CrashClass,
+    /// What is damaged.
+    pub damage: Vec<Damage>,
+    /// What the kernel logged.
+    pub kernel: Vec<String>,
+    /// The last operations that had returned before the cut, in order.
+    pub before: Vec<LoadStep>,
+    /// The operation that may have been under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_way: Option<LoadStep>,
+}
+
+impl CrashReport {
+    /// States with damage.
+    #[must_use]
+    pub const fn damaged(&self) -> u64 {
+        self.documented + self.broken
+    }
+
+    /// Adds what was found in one state.
+    pub fn add(&mut self, attempt: &Attempt) {
+        self.tried += 1;
+        self.checked += u64::from(attempt.checked);
+        *match attempt.class {
+            CrashClass::Ok => &mut self.ok,
+            CrashClass::Documented => &mut self.documented,
+            CrashClass::Broken => &mut self.broken,
+        } += 1;
+        self.oops |= attempt.oops;
+        let mut kinds: Vec<DamageKind> = attempt.damage.iter().map(|damage| damage.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            bump(&mut self.damage, kind);
+        }
+        for (way, outcome) in &attempt.updates {
+            match self.updates.iter_mut().find(|known| known.way == *way) {
+                Some(known) => bump(&mut known.outcomes, *outcome),
+                None => self.updates.push(WayOutcomes { way: *way, outcomes: vec![(*outcome, 1)] }),
+            }
+        }
+        self.updates.sort_by_key(|known| known.way);
+    }
+}
+
+fn bump<T: Ord + Copy>(counts: &mut Vec<(T, u64)>, what: T) {
+    match counts.iter_mut().find(|(known, _)| *known == what) {
+        Some((_, count)) => *count += 1,
+        None => counts.push((what, 1)),
+    }
+    counts.sort_unstable();
+}
+
+/// The upper end of the exact two-sided 95 % interval of a probability of which nothing was seen in `tried`
+/// tries: 1 − 0.025^(1/n), some 3.69/n.
+#[must_use]
+pub fn at_most(tried: u64) -> f64 {
+    if tried == 0 { 1.0 } else { 1.0 - (0.025_f64.ln() / as_f64(tried)).exp() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_seen_is_not_never() {
+        assert!((at_most(1) - 0.975).abs() < 1e-12);
+        assert!((at_most(4000) * 4000.0 - 3.69).abs() < 0.01);
+        assert!((at_most(0) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn times_are_summed_up() {
+        let summary = TimeSummary::of("mount", vec![30, 10, 20, 40]).unwrap();
+        assert_eq!((summary.min_ns, summary.median_ns, summary.mean_ns, summary.max_ns), (10, 30, 25, 40));
+        assert_eq!(TimeSummary::of("mount", Vec::new()), None);
+    }
+}

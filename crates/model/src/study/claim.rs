@@ -1,0 +1,244 @@
+//! Claims: published findings as tests that are written beforehand.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::size::Bytes;
+
+/// A published finding and how to check it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimSpec {
+    /// Short name.
+    pub id: String,
+    /// Author, year, section or table.
+    pub source: String,
+    /// What the publication says, in one sentence.
+    pub statement: String,
+    /// The published number, as text (`"11.40 ms → 11.84 ms"`).
+    #[serde(default)]
+    pub published: String,
+    /// How it is checked; absent: by `all`, or not tested here.
+    #[serde(default)]
+    pub check: Option<ClaimCheck>,
+    /// Every clause of the sentence as a check of its own, instead of `check`: the claim holds if all of them
+    /// do, and is contradicted if one of them is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub all: Vec<ClaimCheck>,
+    /// Conditions under which the sentence was published; where one is not met the verdict is *not comparable*.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<GivenSpec>,
+    /// Factor, as a dotted path (`"file_system.kind"`): the claim must hold for each of its values
+    /// separately; absent: all trials are judged together. File systems and media are judged separately in
+    /// any case.
+    #[serde(default)]
+    pub each: Option<String>,
+    /// Why it is not tested here, when `check` and `all` are absent.
+    #[serde(default)]
+    pub not_tested: String,
+}
+
+impl ClaimSpec {
+    /// Every clause: `check`, or those of `all`.
+    pub fn clauses(&self) -> impl Iterator<Item = &ClaimCheck> {
+        self.check.iter().chain(&self.all)
+    }
+}
+
+/// A check of a claim. Cells are selected by factor values: dotted path → value; factors not named vary
+/// and are paired between both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ClaimCheck {
+    /// metric(numerator) / metric(denominator), paired over the other factors and repeats.
+    Ratio {
+        /// Metric name.
+        metric: String,
+        /// Factor values of the numerator.
+        numerator: BTreeMap<String, serde_json::Value>,
+        /// Factor values of the denominator.
+        denominator: BTreeMap<String, serde_json::Value>,
+        /// Holds when the ratio's whole interval is above this…
+        #[serde(default)]
+        above: Option<f64>,
+        /// … and below this.
+        #[serde(default)]
+        below: Option<f64>,
+        /// Instead of both, "as fast as": holds when the whole interval lies between 1 ÷ (1 + `margin`) and 1 +
+        /// `margin` (above 0).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        margin: Option<f64>,
+    },
+    /// A metric's own value in the chosen cells.
+    Value {
+        /// Metric name.
+        metric: String,
+        /// Factor values.
+        #[serde(default, rename = "where")]
+        cells: BTreeMap<String, serde_json::Value>,
+        /// Holds when the whole interval is above this…
+        #[serde(default)]
+        above: Option<f64>,
+        /// … and below this.
+        #[serde(default)]
+        below: Option<f64>,
+        /// Instead of both, of a metric that is a ratio: holds when the whole interval lies between 1 ÷ (1 +
+        /// `margin`) and 1 + `margin` (above 0).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        margin: Option<f64>,
+    },
+    /// Ratio of a latency's mean over the last quarter of the run to that over the second quarter.
+    Trend {
+        /// Operation name (`create`).
+        operation: String,
+        /// Factor values.
+        #[serde(default, rename = "where")]
+        cells: BTreeMap<String, serde_json::Value>,
+        /// Holds when the whole interval is above this…
+        #[serde(default)]
+        above: Option<f64>,
+        /// … and below this.
+        #[serde(default)]
+        below: Option<f64>,
+        /// Instead of both, "does not change": holds when the whole interval lies between 1 ÷ (1 + `margin`) and
+        /// 1 + `margin` (above 0).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        margin: Option<f64>,
+    },
+}
+
+impl ClaimCheck {
+    /// Where the whole interval must lie for it to hold: above the first and below the second.
+    #[must_use]
+    pub fn bounds(&self) -> (Option<f64>, Option<f64>) {
+        match self {
+            Self::Ratio { above, below, margin, .. }
+            | Self::Value { above, below, margin, .. }
+            | Self::Trend { above, below, margin, .. } => match margin {
+                Some(margin) => (Some(1.0 / (1.0 + margin)), Some(1.0 + margin)),
+                None => (*above, *below),
+            },
+        }
+    }
+
+    /// Its margin of equivalence.
+    #[must_use]
+    pub const fn margin(&self) -> Option<f64> {
+        match self {
+            Self::Ratio { margin, .. } | Self::Value { margin, .. } | Self::Trend { margin, .. } => *margin,
+        }
+    }
+
+    /// Whether it has a bound as well as a margin, or neither, or one that nothing can meet.
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
+        let (Self::Ratio { above, below, .. }
+        | Self::Value { above, below, .. }
+        | Self::Trend { above, below, .. }) = self;
+        match (above, below, self.margin()) {
+            (None, None, Some(margin)) => !(margin.is_finite() && margin > 0.0),
+            (_, _, Some(_)) | (None, None, None) => true,
+            (Some(above), Some(below), None) => above.partial_cmp(below) != Some(std::cmp::Ordering::Less),
+            (_, _, None) => false,
+        }
+    }
+
+    /// The choices of factor values that it makes, by their keys.
+    #[must_use]
+    pub fn sides(&self) -> Vec<(&'static str, &BTreeMap<String, serde_json::Value>)> {
+        match self {
+            Self::Ratio { numerator, denominator, .. } => {
+                vec![("numerator", numerator), ("denominator", denominator)]
+            }
+            Self::Value { cells, .. } | Self::Trend { cells, .. } => vec![("where", cells)],
+        }
+    }
+}
+
+/// Conditions of a claim, met by every trial that it is judged by.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GivenSpec {
+    /// Media, as `volume.medium` names them; a real device is none of them.
+    pub medium: Vec<String>,
+    /// The clock of times.
+    pub time: Option<GivenTime>,
+    /// Size of the volume.
+    pub size: Option<SizeRange>,
+    /// How many times over the volume was written while it aged: bytes that reached the device ÷ size of the
+    /// volume.
+    pub dose: Option<Range>,
+    /// Memory that can cache the volume: memory of the host ÷ size of the volume; 0 where the load uses direct
+    /// I/O.
+    pub cache: Option<Range>,
+    /// The checked latency itself, in nanoseconds, on every side: says whether it is the regime of a device or
+    /// that of a page cache.
+    pub latency: Option<Range>,
+    /// Other metrics of the trial, by name.
+    pub metrics: BTreeMap<String, Range>,
+    /// Settings by their dotted paths, and the values that each may have.
+    pub settings: BTreeMap<String, Vec<serde_json::Value>>,
+}
+
+/// By which clock times are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GivenTime {
+    /// That of a virtual disk.
+    Model,
+    /// The wall's.
+    Wall,
+}
+
+/// A range of a number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Range {
+    /// Smallest value that meets the condition.
+    pub at_least: Option<f64>,
+    /// Largest.
+    pub at_most: Option<f64>,
+}
+
+impl Range {
+    /// Whether a value lies in it.
+    #[must_use]
+    pub fn holds(&self, value: f64) -> bool {
+        self.at_least.is_none_or(|least| value >= least) && self.at_most.is_none_or(|most| value <= most)
+    }
+}
+
+/// A range of a size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SizeRange {
+    /// Smallest size that meets the condition.
+    pub at_least: Option<Bytes>,
+    /// Largest.
+    pub at_most: Option<Bytes>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_is_a_factor_either_way() {
+        let check = |bounds: &str| -> ClaimCheck {
+            serde_json::from_str(&format!(r#"{{"kind": "value", "metric": "m"{bounds}}}"#)).unwrap()
+        };
+        let (above, below) = check(r#", "margin": 0.25"#).bounds();
+        assert_eq!((above, below), (Some(0.8), Some(1.25)));
+        assert_eq!(check(r#", "above": 2.0"#).bounds(), (Some(2.0), None));
+        for bad in
+            ["", r#", "margin": 0.0"#, r#", "margin": 0.1, "above": 1.0"#, r#", "above": 2.0, "below": 1.0"#]
+        {
+            assert!(check(bad).is_malformed(), "{bad}");
+        }
+        for good in [r#", "margin": 0.05"#, r#", "below": 1.0"#, r#", "above": 1.0, "below": 2.0"#] {
+            assert!(!check(good).is_malformed(), "{good}");
+        }
+    }
+}

@@ -1,0 +1,679 @@
+#!/usr/bin/env python3
+"""Recomputes what `fsage compare` says from what `fsage export` wrote, with numpy and scipy.
+
+    scripts/recompute.py [--fsage PATH]                          the stores that come with the tests, and simulated ones
+    scripts/recompute.py [--fsage PATH] A B [--fail-if EXPR …]       two sides, as `fsage compare` takes them
+
+Nothing of fsage's code is used: samples come from `fsage export --format parquet`, what is checked from `fsage compare --json`. Every row's
+means, estimate, interval, p, corrected p, Cliff's delta, outliers, verdict and words, and every gate, must agree: to 1e-9, the smallest
+change that would be found to 1 % (fsage integrates it numerically: with about one degree of freedom it is 0.1 % off). The first part also reads every format with pandas and DuckDB.
+Selections are by factors of the matrix only. Exit code 0: all agrees; 1: something does not; 2: usage.
+
+The packages are installed into an environment of the script's own, FSAGE_PYTHON_ENV or target/python/recompute.
+"""
+
+import argparse
+import fnmatch
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ["numpy", "scipy", "pandas", "duckdb", "pyarrow", "prometheus-client", "jsonschema"]
+TOLERANCE = 1e-9
+FACTOR = "factor."
+# The factors that are never averaged over.
+PLACES = ["file_system.kind", "volume.medium"]
+
+
+def in_own_environment():
+    """Starts the script again in its environment, which is made where it is missing."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    folder = Path(os.environ.get("FSAGE_PYTHON_ENV", target / "python/recompute")).absolute()
+    if Path(sys.prefix) == folder:
+        return
+    python = folder / "bin/python3"
+    ready = folder / ".ready"
+    if not ready.exists() or ready.read_text().split() != PACKAGES:
+        for command in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "--quiet", *PACKAGES]):
+            if subprocess.run(command).returncode != 0:
+                sys.exit(f"recompute: cannot make {folder}; on Debian, `apt-get install python3-venv` may be missing")
+        ready.write_text("\n".join(PACKAGES))
+    os.execv(python, [python, *sys.argv])
+
+
+if __name__ == "__main__":
+    in_own_environment()
+
+import duckdb  # noqa: E402
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+from scipy import optimize, stats  # noqa: E402
+
+
+# ---- the estimator, after docs/compare.md ----
+
+
+class Found:
+    """A difference on the scale of the values."""
+
+    def __init__(self, value, error, freedom, method, units_a, units_b, low=None, high=None, p=None):
+        self.value, self.error, self.freedom, self.method = value, error, freedom, method
+        self.units_a, self.units_b, self.low, self.high, self.p = units_a, units_b, low, high, p
+
+    @property
+    def units(self):
+        return min(self.units_a, self.units_b)
+
+    @property
+    def constant(self):
+        return self.method in ("signs (no spread)", "arrangement (no spread)")
+
+    def smallest_p(self):
+        if self.method == "arrangement (no spread)":
+            return min(1.0, 2 / math.comb(self.units_a + self.units_b, min(self.units_a, self.units_b)))
+        return min(1.0, 2 * 0.5**self.units)
+
+    def detectable(self, level):
+        """The smallest distance that a test at `level` finds with 80 % power."""
+        if self.method == "no interval: one unit":
+            return None
+        if self.constant:
+            return 0.0 if self.smallest_p() <= level else None
+        critical = stats.t.isf(level / 2, self.freedom)
+
+        def miss(shift):
+            return stats.nct.sf(critical, self.freedom, shift) - 0.8
+
+        high = critical + 2
+        while miss(high) < 0:
+            high *= 1.5
+        return optimize.brentq(miss, 0, high, xtol=1e-7) * self.error
+
+
+def influence(cells):
+    """Variance of the mean over cells, a seed's deviations added over the cells; None where a cell has one unit."""
+    if min(len(cell) for cell in cells) < 2:
+        return None
+    seeds = {}
+    for cell in cells:
+        n, own = len(cell), np.mean(list(cell.values()))
+        weight = math.sqrt(n / (n - 1)) / (n * len(cells))
+        for seed, value in cell.items():
+            seeds[seed] = seeds.get(seed, 0.0) + weight * (value - own)
+    return sum(value**2 for value in seeds.values()), min(len(cell) for cell in cells) - 1
+
+
+def tested(found, scale, shifts, exact, confidence):
+    rounding = 1e-12 * max(scale, 1e-12)
+    if found.error <= rounding:
+        none = abs(found.value) <= 4 * rounding
+        signs = {0 if abs(shift) <= 4 * rounding else math.copysign(1, shift) for shift in shifts}
+        value = 0.0 if none else found.value
+        found = Found(value, 0.0, 0.0, exact, found.units_a, found.units_b, value, value)
+        found.p = 1.0 if none or len(signs) > 1 else found.smallest_p()
+        return found
+    reach = stats.t.ppf(0.5 + confidence / 2, found.freedom) * found.error
+    found.low, found.high = found.value - reach, found.value + reach
+    found.p = min(1.0, 2 * stats.t.sf(abs(found.value / found.error), found.freedom))
+    return found
+
+
+def paired(pairs, confidence):
+    """`pairs`: cell, seed, rounds of A, rounds of B."""
+    cells = {}
+    for cell, seed, a, b in pairs:
+        cells.setdefault(cell, {})[seed] = np.mean(b) - np.mean(a)
+    cells = list(cells.values())
+    means = [np.mean(list(cell.values())) for cell in cells]
+    units, spread = min(len(cell) for cell in cells), influence(cells)
+    if spread is None:
+        return Found(np.mean(means), 0, 0, "no interval: one unit", units, units)
+    found = Found(np.mean(means), math.sqrt(spread[0]), spread[1], "Student's t of pairs", units, units)
+    scale = max(abs(x) for *_, a, b in pairs for x in [*a, *b])
+    return tested(found, scale, means, "signs (no spread)", confidence)
+
+
+def apart(a, b, confidence):
+    """Sides as lists of cell, seed, rounds."""
+
+    def nested(side):
+        cells = {}
+        for cell, seed, rounds in side:
+            cells.setdefault(cell, {}).setdefault(seed, []).append(np.mean(rounds))
+        return cells
+
+    a_cells, b_cells = nested(a), nested(b)
+    common = sorted(set(a_cells) & set(b_cells))
+    sides = [[{s: np.mean(v) for s, v in cells[c].items()} for c in common] for cells in (a_cells, b_cells)]
+    means = [[np.mean(list(cell.values())) for cell in side] for side in sides]
+    value = np.mean(means[1]) - np.mean(means[0])
+    units = [min(len(cell) for cell in side) for side in sides]
+    spreads = [influence(side) for side in sides]
+    if None not in spreads:
+        (of_a, free_a), (of_b, free_b) = spreads
+        total = of_a + of_b
+        freedom = total**2 / (of_a**2 / free_a + of_b**2 / free_b) if total > 0 else math.nan
+        found = Found(value, math.sqrt(total), freedom, "Welch's t", *units)
+    else:
+        cells = [list(cell.values()) for side in sides for cell in side]
+        freedom = sum(len(cell) - 1 for cell in cells)
+        if freedom == 0:
+            return Found(value, 0, 0, "no interval: one unit", *units)
+        squares = sum(np.sum((np.array(cell) - np.mean(cell)) ** 2) for cell in cells)
+        variance = squares / freedom * sum(1 / len(cell) for cell in cells)
+        found = Found(value, math.sqrt(variance) / len(common), freedom, "Student's t, one spread for all", *units)
+    scale = max(abs(x) for cell, _, rounds in [*a, *b] if cell in common for x in rounds)
+    shifts = [y - x for x, y in zip(*means)]
+    return tested(found, scale, shifts, "arrangement (no spread)", confidence)
+
+
+def benjamini_hochberg(p):
+    known = [i for i, value in enumerate(p) if value is not None]
+    adjusted = [None] * len(p)
+    if known:
+        for i, value in zip(known, stats.false_discovery_control([p[i] for i in known], method="bh")):
+            adjusted[i] = float(value)
+    return adjusted
+
+
+def holm(p):
+    known = sorted((i for i, value in enumerate(p) if value is not None), key=lambda i: p[i])
+    adjusted, largest = [None] * len(p), 0.0
+    for place, i in enumerate(known):
+        largest = min(1.0, max(largest, p[i] * (len(known) - place)))
+        adjusted[i] = largest
+    return adjusted
+
+
+def outliers(values):
+    """How many lie far from the others (Leys et al. 2013; Dean and Dixon 1951 for three and four)."""
+    values = np.array(values)
+    if len(values) in (3, 4):
+        ordered = np.sort(values)
+        spread = ordered[-1] - ordered[0]
+        if spread <= 1e-12 * max(abs(ordered[0]), abs(ordered[-1])):
+            return 0
+        gap = max(ordered[1] - ordered[0], ordered[-1] - ordered[-2])
+        return int(gap > {3: 0.970, 4: 0.829}[len(values)] * spread)
+    if len(values) < 5:
+        return 0
+    centre = np.median(values)
+    reach = 3 * stats.median_abs_deviation(values, scale=1 / 1.482602218505602)
+    if reach > 1e-12 * abs(centre):
+        return int(np.sum(np.abs(values - centre) > reach))
+    first, third = np.quantile(values, [0.25, 0.75])
+    reach = 3 * (third - first) + 1e-12 * max(abs(first), abs(third))
+    return int(np.sum((values < first - reach) | (values > third + reach)))
+
+
+# ---- sides, pairs and rows ----
+
+
+class Trial:
+    def __init__(self, rows, columns):
+        first = rows.iloc[0]
+        self.id, self.repeat = first["trial"], int(first["repeat"])
+        self.factors = {c[len(FACTOR):]: first[c] for c in columns if not pd.isna(first[c])}
+        self.metrics = {}
+        for name, of in rows.groupby("metric", sort=False):
+            run = of["run"].iloc[0]
+            worse = of["larger_is_worse"].iloc[0]
+            self.metrics[name] = {
+                "unit": of["unit"].iloc[0],
+                "worse": None if pd.isna(worse) else bool(worse),
+                "run": None if pd.isna(run) else run,
+                "samples": of.sort_values("sample")["value"].to_numpy(float),
+            }
+
+
+def exported(fsage, store, folder, kind="parquet"):
+    path = folder / f"{str(store).strip('/').replace('/', '-')}.{kind}"
+    if not path.exists():
+        subprocess.run([fsage, "export", store, "--format", kind, "-o", path, "--quiet"], check=True)
+    return path
+
+
+def trials_of(path):
+    table = duckdb.sql(f"SELECT * FROM read_parquet('{path}')").df()
+    columns = [c for c in table.columns if c.startswith(FACTOR)]
+    return [Trial(rows, columns) for _, rows in table.groupby("trial", sort=True)]
+
+
+def side(fsage, text, folder):
+    """Trials of a selection and the factors that it names."""
+    store, wanted = text, {}
+    if not Path(text).exists() and ":" in text:
+        store, _, pairs = text.partition(":")
+        wanted = dict(pair.split("=", 1) for pair in pairs.split(","))
+
+    def fits(trial):
+        def same(have, want):
+            try:
+                return math.isclose(float(have), float(want), rel_tol=1e-9)
+            except (TypeError, ValueError):
+                return str(have) == want
+
+        return all(k in trial.factors and same(trial.factors[k], v) for k, v in wanted.items())
+
+    return [trial for trial in trials_of(exported(fsage, store, folder)) if fits(trial)], set(wanted)
+
+
+def indifferent(trials, metric):
+    """Factors in which trials of one run differ: they made no difference to it."""
+    first, paths = {}, set()
+    for trial in trials:
+        run = trial.metrics.get(metric, {}).get("run")
+        if run is not None:
+            other = first.setdefault(run, trial)
+            paths |= {k for k, v in trial.factors.items() if other.factors.get(k) != v}
+    return paths
+
+
+def matched(a, b, closed):
+    def cell(trial):
+        return tuple(sorted((k, str(v)) for k, v in trial.factors.items() if k not in closed))
+
+    common = {cell(t) for t in a} & {cell(t) for t in b}
+
+    def place(trial):
+        return ", ".join(str(trial.factors[k]) for k in PLACES if common and k in trial.factors and k not in closed)
+
+    return [[(place(t), cell(t), t) for t in s if not common or cell(t) in common] for s in (a, b)]
+
+
+def values(placed, metric):
+    seen, found = set(), []
+    for context, cell, trial in placed:
+        series = trial.metrics.get(metric)
+        if series is None or (series["run"] is not None and series["run"] in seen):
+            continue
+        seen.add(series["run"])
+        found.append((context, cell, trial.repeat, series["samples"], series["run"]))
+    return found
+
+
+def sample(a, b):
+    """Pairs or sides of a context: whether they are pairs, and both sides as cell, repeat, rounds."""
+    of_a, of_b = ({(c, r): v for c, r, v in s} for s in (a, b))
+    both = len(of_a.keys() & of_b.keys())
+    unique = len(of_a) == len(a) and len(of_b) == len(b)
+    pairs = unique and (both >= 2 or both == len(a) == len(b))
+
+    def kept(own, other):
+        cells = {cell for cell, _ in other}
+        fits = (lambda c, r: (c, r) in other) if pairs else (lambda c, r: c in cells)
+        return sorted([(c, r, v) for c, r, v in own if fits(c, r)], key=lambda item: item[:2])
+
+    kept_a, kept_b = kept(a, of_b), kept(b, of_a)
+    if not kept_a:
+        kept_a, kept_b = ([((), r, v) for _, r, v in s] for s in (a, b))
+    return pairs, kept_a, kept_b
+
+
+def strata(side):
+    cells = {}
+    for cell, _, rounds in side:
+        cells.setdefault(cell, []).append(np.mean(rounds))
+    return cells
+
+
+def row_of(metric, context, series, a, b, confidence):
+    pairs, a, b = sample(a, b)
+    every = [*a, *b]
+    ratio = all(np.mean(v) > 0 for *_, v in every) and series["unit"] != "share"
+    logs = all((v > 0).all() for *_, v in every)
+
+    def on(v):
+        return v if not ratio else np.log(v) if logs else np.log([np.mean(v)])
+
+    if pairs:
+        found = paired([(c, r, on(x), on(y)) for (c, r, x), (_, _, y) in zip(a, b)], confidence)
+    else:
+        found = apart([(c, r, on(v)) for c, r, v in a], [(c, r, on(v)) for c, r, v in b], confidence)
+    back = math.exp if ratio else float
+    of_a, of_b = strata(a), strata(b)
+    delta = None
+    if len(a) > 1 and len(b) > 1:
+        delta = np.mean([np.mean(np.sign(np.subtract.outer(of_b[c], of_a[c]))) for c in sorted(of_a)])
+    smallest = found.detectable(1 - confidence)
+    return {
+        "metric": metric, "context": context, "unit": series["unit"], "worse": series["worse"],
+        "scale": "ratio" if ratio else "difference", "paired": pairs, "n_a": len(a), "n_b": len(b),
+        "units": found.units, "method": found.method, "constant": found.constant,
+        "mean_a": np.mean([np.mean(v) for v in of_a.values()]), "mean_b": np.mean([np.mean(v) for v in of_b.values()]),
+        "estimate": back(found.value), "low": None if found.low is None else back(found.low),
+        "high": None if found.high is None else back(found.high), "p": found.p, "cliffs_delta": delta,
+        "outliers_a": sum(outliers(v) for v in of_a.values()), "outliers_b": sum(outliers(v) for v in of_b.values()),
+        "detectable": None if smallest is None else back(smallest), "found": found,
+    }
+
+
+def rows_of(a, b, named, confidence):
+    rows = []
+    names = {m for t in a for m in t.metrics} & {m for t in b for m in t.metrics}
+    for metric in sorted(names):
+        series = next(t.metrics[metric] for t in a if metric in t.metrics)
+        if next(t.metrics[metric] for t in b if metric in t.metrics)["unit"] != series["unit"]:
+            continue
+        placed = matched(a, b, named | indifferent([*a, *b], metric))
+        of_a, of_b = (values(s, metric) for s in placed)
+        shared = {v[4] for v in of_a} & {v[4] for v in of_b} - {None}
+        contexts = {}
+        for number, s in enumerate((of_a, of_b)):
+            for context, cell, repeat, rounds, run in s:
+                if run not in shared:
+                    contexts.setdefault(context, ([], []))[number].append((cell, repeat, rounds))
+        for context, (in_a, in_b) in sorted(contexts.items()):
+            if in_a and in_b:
+                rows.append(row_of(metric, context, series, in_a, in_b, confidence))
+    for row, adjusted in zip(rows, benjamini_hochberg([row["p"] for row in rows])):
+        row["p_adjusted"] = adjusted
+        neutral = 1.0 if row["scale"] == "ratio" else 0.0
+        excludes = row["low"] is not None and (row["low"] > neutral or row["high"] < neutral)
+        larger = row["estimate"] > neutral
+        if not excludes or adjusted is None or adjusted > 1 - confidence:
+            row["finding"] = "no-evidence"
+        elif row["worse"] is None:
+            row["finding"] = "differs"
+        else:
+            row["finding"] = "worse" if row["worse"] == larger else "better"
+        row["excludes"] = excludes
+    return rows
+
+
+def words(row):
+    """The row in words, where it has an interval and no unit of its own; else None."""
+    of_ratio = row["scale"] == "ratio"
+    if row["low"] is None or row["constant"] or not (of_ratio or row["unit"] == "share"):
+        return None
+
+    def number(value):
+        text = f"{value:.1f}"
+        return f"{value:.0f}" if abs(value) >= 9.95 or text.endswith(".0") else text
+
+    def shown(value):
+        return (value - 1) * 100 if of_ratio else value * 100
+
+    up = row["estimate"] > (1 if of_ratio else 0)
+    plain = {"bytes/model s": "bytes/s", "1/model s": "1/s"}.get(row["unit"], row["unit"].removeprefix("model "))
+    if plain in ("ns", "s") and row["worse"]:
+        verb = "slower" if up else "faster"
+    elif plain == "1/s" and row["worse"] is False:
+        verb = "faster" if up else "slower"
+    elif plain in ("ns", "s"):
+        verb = "longer" if up else "shorter"
+    else:
+        verb = "more" if up else "less"
+    low, high = shown(row["low"]), shown(row["high"])
+    ends = (low, high) if up else (-high, -low)
+    unit = "%" if of_ratio else "points"
+    by = f"{verb} by {number(abs(shown(row['estimate'])))} {unit} [{number(ends[0])}, {number(ends[1])}]"
+    if row["finding"] != "no-evidence":
+        return by
+    return f"{by}, not significant after correction" if row["excludes"] else f"no evidence of a difference: {by}"
+
+
+def gates_of(rows, gates, confidence):
+    """For each gate the rows that fire and those that cannot tell."""
+    level, parsed = 1 - confidence, []
+    for text in gates:
+        sign = next(s for s in (">=", "<=", ">", "<") if s in text)
+        pattern, limit = (part.strip() for part in text.split(sign, 1))
+        exact = any(row["metric"] == pattern for row in rows)
+
+        def named(row, pattern=pattern, exact=exact):
+            name = row["metric"]
+            glob = fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
+            return name == pattern if exact else glob
+
+        parsed.append((text, sign, float(limit), exact, [i for i, row in enumerate(rows) if named(row)]))
+    family = sorted({i for *_, named in parsed for i in named})
+    adjusted = dict(zip(family, holm([rows[i]["p"] for i in family])))
+    strict = level / max(1, sum(rows[i]["p"] is not None for i in family))
+    outcomes = []
+    for text, sign, limit, exact, named in parsed:
+        up = sign.startswith(">")
+        compare = {">": float.__gt__, ">=": float.__ge__, "<": float.__lt__, "<=": float.__le__}[sign]
+        fired, untold = set(), set()
+        for i in named:
+            row, found = rows[i], rows[i]["found"]
+            if row["worse"] is not None and row["worse"] != up and not exact:
+                continue
+            of_ratio = row["scale"] == "ratio"
+            ratio = float(row["estimate"] if of_ratio else row["mean_b"] / row["mean_a"] if row["mean_a"] else math.nan)
+            differs = row["estimate"] != (1 if of_ratio else 0)
+            key = (row["metric"], row["context"])
+            if compare(ratio, limit) and adjusted[i] is not None and adjusted[i] <= level and differs:
+                fired.add(key)
+            elif found.p is None:
+                untold.add(key)
+            elif row["constant"]:
+                if differs and found.p > strict and compare(ratio, limit):
+                    untold.add(key)
+            else:
+                margin = math.log(limit) if of_ratio else (limit - 1) * row["mean_a"]
+                margin = margin if up else -margin
+                smallest = found.detectable(strict)
+                reach = stats.t.isf(strict / 2, found.freedom) * found.error
+                if not smallest <= margin and not (found.value if up else -found.value) + reach < margin:
+                    untold.add(key)
+        outcomes.append((text, fired, untold))
+    return outcomes
+
+
+# ---- what is checked ----
+
+
+class Check:
+    def __init__(self):
+        self.numbers = self.failures = 0
+
+    def that(self, what, ours, theirs, tolerance=TOLERANCE):
+        self.numbers += 1
+        if isinstance(ours, (float, np.floating)) and isinstance(theirs, (int, float)):
+            same = math.isclose(ours, theirs, rel_tol=tolerance, abs_tol=1e-12)
+        else:
+            same = ours == theirs
+        if not same:
+            self.failures += 1
+            print(f"DISAGREES: {what}: recomputed {ours!r}, fsage {theirs!r}", file=sys.stderr)
+
+
+EXACT = ["unit", "scale", "paired", "n_a", "n_b", "units", "method", "constant", "outliers_a", "outliers_b", "finding"]
+CLOSE = ["mean_a", "mean_b", "estimate", "low", "high", "p", "p_adjusted", "cliffs_delta"]
+
+
+def check_comparison(check, fsage, a, b, gates, folder):
+    command = [fsage, "compare", a, b, "--json", "--quiet", *[x for gate in gates for x in ("--fail-if", gate)]]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode not in (0, 6, 7):
+        sys.exit(f"{' '.join(map(str, command))} failed with {run.returncode}:\n{run.stderr}")
+    theirs = json.loads(run.stdout)
+    confidence = theirs["confidence"]
+    (of_a, named_a), (of_b, named_b) = side(fsage, a, folder), side(fsage, b, folder)
+    ours = rows_of(of_a, of_b, named_a | named_b, confidence)
+    keys = [(row["metric"], row["context"]) for row in theirs["rows"]]
+    check.that(f"{a} {b}: rows", sorted((row["metric"], row["context"]) for row in ours), sorted(keys))
+    by_key = dict(zip(keys, theirs["rows"]))
+    for row in ours:
+        key = (row["metric"], row["context"])
+        other, what = by_key.get(key), f"{a} {b}: {key[0]} {key[1]}"
+        if other is None:
+            continue
+        for name in EXACT:
+            check.that(f"{what}: {name}", row[name], other[name])
+        for name in CLOSE:
+            check.that(f"{what}: {name}", row[name], other[name])
+        check.that(f"{what}: detectable", row["detectable"], other["detectable"], 1e-2)
+        said = words(row)
+        if said is not None:
+            check.that(f"{what}: words", said, other["words"])
+    outcomes = gates_of(ours, gates, confidence)
+    for (text, fired, untold), other in zip(outcomes, theirs["gates"]):
+        check.that(f"{a} {b}: gate {text} fires", fired, {(f["metric"], f["context"]) for f in other["fired"]})
+        told = {(f["metric"], f["context"]) for f in other["cannot_tell"]}
+        check.that(f"{a} {b}: gate {text} cannot tell", untold, told)
+    code = 6 if any(fired for _, fired, _ in outcomes) else 7 if any(untold for *_, untold in outcomes) else 0
+    check.that(f"{a} {b}: exit code", code, run.returncode)
+    return len(ours)
+
+
+def check_formats(check, fsage, store, folder):
+    """pandas and DuckDB read each format and find the same rows."""
+    import jsonschema
+    from prometheus_client.openmetrics import parser
+
+    paths = {kind: exported(fsage, store, folder, kind) for kind in ("parquet", "csv", "json", "openmetrics")}
+    key = ["trial", "metric", "sample"]
+    text = {"trial": str, "study": str, "metric": str, "unit": str}
+    families = {f.name: f.samples for f in parser.text_string_to_metric_families(paths["openmetrics"].read_text())}
+    samples = pd.DataFrame([{**s.labels, "value": s.value} for s in families["fsage_sample"]])
+    samples["sample"] = samples["sample"].astype(int)
+    facts = pd.DataFrame([s.labels for s in families["fsage_trial"]])
+    assert duckdb.sql("SELECT count(*) FROM samples JOIN facts USING (trial)").fetchall()[0][0] == len(samples)
+    read = {
+        "pandas, parquet": pd.read_parquet(paths["parquet"]),
+        "pandas, csv": pd.read_csv(paths["csv"], dtype=text),
+        "pandas, json": pd.read_json(paths["json"], precise_float=True, dtype=False),
+        "pandas, openmetrics": samples,
+        "DuckDB, parquet": duckdb.sql(f"SELECT * FROM read_parquet('{paths['parquet']}')").df(),
+        "DuckDB, csv": duckdb.sql(
+            f"SELECT * FROM read_csv('{paths['csv']}', types={{'trial': 'VARCHAR', 'study': 'VARCHAR'}})"
+        ).df(),
+        "DuckDB, json": duckdb.sql(f"SELECT * FROM read_json('{paths['json']}')").df(),
+        "DuckDB, openmetrics": duckdb.sql("SELECT * FROM samples").df(),
+    }
+    wanted = read["pandas, parquet"].sort_values(key).reset_index(drop=True)
+    for how, table in read.items():
+        table = table.sort_values(key).reset_index(drop=True)
+        check.that(f"{store}: {how}: rows", len(table), len(wanted))
+        if not how.endswith("openmetrics"):
+            check.that(f"{store}: {how}: columns", list(table.columns), list(wanted.columns))
+        for column in [*key, "value", "unit"]:
+            agree = (table[column].to_numpy() == wanted[column].to_numpy()).all()
+            check.that(f"{store}: {how}: {column} is exact", bool(agree), True)
+    rows = json.loads(paths["json"].read_text())
+    schema = json.loads((ROOT / "docs/export.schema.json").read_text())
+    problems = list(jsonschema.Draft202012Validator(schema).iter_errors(rows))
+    check.that(f"{store}: rows against the schema", [p.message for p in problems[:3]], [])
+    return len(wanted)
+
+
+# ---- stores to check on ----
+
+
+def kept_stores(folder):
+    """The stores that an earlier fsage wrote, which the tests keep."""
+    import io
+    import tarfile
+
+    import pyarrow
+
+    archive = ROOT / "crates/cli/tests/data/stores/format-3.tar.zst"
+    with pyarrow.CompressedInputStream(pyarrow.OSFile(str(archive)), "zstd") as stream:
+        with tarfile.open(fileobj=io.BytesIO(stream.read())) as tar:
+            tar.extractall(folder, filter="data")
+    return folder / "kept", folder / "kept-lockstep"
+
+
+def simulated(template, path, repeats, random, effect):
+    """A store with made-up numbers of every shape, in the form of `template`."""
+    plan = json.loads((template / "plan.json").read_text())
+    record = json.loads(next(template.glob("trials/*/trial.json")).read_text())
+    (path / "trials").mkdir(parents=True)
+    plan["trials"] = []
+    cells = [(s, k, u) for s in ("aged", "fresh") for k in ("ext4", "xfs") for u in (0.8, 0.99)]
+    for repeat in repeats:
+        of_seed = random.normal()
+        for cell, (state, kind, use) in enumerate(cells):
+            trial = f"{random.integers(1 << 60):016x}"
+            factors = {"state": state, "file_system.kind": kind, "use": use}
+            centre = (2.0 if kind == "xfs" else 1.0) * (use + 0.3)
+            slow = effect if state == "aged" else 1.0
+            metrics = []
+
+            def add(name, unit, samples, worse=True, run=None):
+                one = {"name": name, "unit": unit, "samples": [float(x) for x in samples], "larger_is_worse": worse}
+                metrics.append(one if run is None else {**one, "run": run})
+
+            def near(spread, n=1):
+                return centre * np.exp(spread * (random.normal(size=n) + 0.5 * of_seed))
+
+            add("time", "s", slow * near(0.03))
+            add("time.rounds", "ns", 1e6 * slow * near(0.05, 4))
+            add("rate", "1/s", 500 / slow * near(0.02, 2), worse=False)
+            add("model", "model ns", 1e5 * near(0.2, 3))
+            add("noise", "s", near(0.1))
+            add("bytes", "bytes", np.round(4096 * near(0.1)), worse=None)
+            add("share", "share", np.clip(0.4 * slow + 0.02 * random.normal(size=1), 0, 1), worse=False)
+            add("signed", "count", random.normal(size=2) + (slow - 1))
+            add("zeros", "count", [0.0, centre])
+            add("constant", "s", [3.0 * slow])
+            add("same", "s", [7.0])
+            add("heavy", "s", centre * np.exp(0.1 * random.standard_t(2, size=1)))
+            if repeat == repeats[0]:
+                add("once", "s", near(0.1))
+            if not (repeat == repeats[-1] and state == "aged"):
+                add("gaps", "s", slow * near(0.1))
+            # What came before an image: the same run whatever `use` is.
+            own = np.random.default_rng([state == "aged", kind == "xfs", repeat])
+            add("shared", "s", [slow * math.exp(0.1 * own.normal())], run=f"{path.name}-{state}-{kind}-{repeat}")
+            seed = int(random.integers(1 << 53))
+            plan["trials"].append(
+                {"id": trial, "cell": cell, "repeat": repeat, "seed": seed, "factors": factors}
+            )
+            new = {**record, "id": trial, "repeat": repeat, "seed": seed, "factors": factors}
+            new.update(metrics=metrics, stages=[], warnings=[], layout=None)
+            (path / "trials" / trial).mkdir()
+            (path / "trials" / trial / "trial.json").write_text(json.dumps(new))
+    (path / "plan.json").write_text(json.dumps(plan))
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sides", nargs="*", metavar="SIDE", help="two stores or selections, as `fsage compare` takes them")
+    parser.add_argument("--fsage", default=str(ROOT / "bin/fsage"), help="the program [default: bin/fsage]")
+    parser.add_argument("--fail-if", action="append", default=[], metavar="EXPR", help="a gate (may be repeated)")
+    args = parser.parse_args()
+    if len(args.sides) not in (0, 2):
+        parser.error("give two sides, or none")
+    check, rows, samples = Check(), 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if args.sides:
+            rows = check_comparison(check, args.fsage, *args.sides, args.fail_if, folder)
+        else:
+            kept, lockstep = kept_stores(folder / "stores")
+            random = np.random.default_rng(20261123)
+            stores = {
+                n: simulated(kept, folder / n, repeats, random, effect)
+                for n, repeats, effect in [
+                    ("three", [0, 1, 2], 1.2), ("seven", list(range(7)), 1.02), ("later", [10, 11, 12, 13], 1.5),
+                    ("one", [20], 1.3), ("two", [0, 1], 1.1),
+                ]
+            }
+            for store in [kept, lockstep, stores["three"], stores["later"]]:
+                samples += check_formats(check, args.fsage, store, folder)
+            gates = ["time > 1.10", "noise > 1.05", "s* > 1.3", "rate < 0.9", "constant > 1.1", "signed > 2"]
+            pairs = [(f"{kept}:state=aged", f"{kept}:state=unaged", ["grep > 1.0", "layout > 1.05"])]
+            pairs += [(f"{p}:state=fresh", f"{p}:state=aged", gates) for p in stores.values()]
+            pairs += [(f"{p}:file_system.kind=ext4", f"{p}:file_system.kind=xfs", []) for p in stores.values()]
+            pairs += [(str(stores["three"]), str(stores[n]), gates) for n in ("seven", "later", "one", "two")]
+            pairs += [(str(stores["one"]), str(stores["later"]), gates)]
+            for a, b, with_gates in pairs:
+                rows += check_comparison(check, args.fsage, a, b, with_gates, folder)
+    done = f"{check.numbers} values of {rows} rows"
+    done += f", {samples} samples in four formats" if samples else ""
+    if check.failures:
+        sys.exit(f"recompute: {check.failures} of {done} disagree")
+    print(f"recompute: {done} agree")
+
+
+if __name__ == "__main__":
+    main()
