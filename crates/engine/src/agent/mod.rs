@@ -135,6 +135,7 @@ const fn is_load(request: &Request) -> bool {
         request,
         Request::Load(_)
             | Request::Replay(_)
+            | Request::LockstepResume(_)
             | Request::LockstepRun(_)
             | Request::Measure(_)
             | Request::Copy(_)
