@@ -39,7 +39,8 @@ impl TrialVolume {
         name: &str,
         context: &mut StageContext<'_>,
     ) -> Result<Self, TrialError> {
-        let volume = volume::resolve(spec, context.consent, context.root)?;
+        let mut volume = volume::resolve(spec, context.consent, context.root)?;
+        volume.beside(context.processors.trials());
         context.step("volume", &volume.describe(name).join("; "));
         let acquired = volume.acquire(context.session, context.journal, name)?;
         context.commands.extend(acquired.commands.iter().cloned());

@@ -235,6 +235,14 @@ pub fn check_room(volumes: &[Volume], session: &mut Session) -> Result<(), Volum
 }
 
 impl Volume {
+    /// Says that so many trials run at the same time, this one among them: what a virtual disk may take of the
+    /// host's memory where nothing is said is divided by them.
+    pub const fn beside(&mut self, trials: u32) {
+        if let Self::Disk(volume) = self {
+            volume.beside(trials);
+        }
+    }
+
     /// Whether it is a virtual disk that keeps a log of its requests.
     #[must_use]
     pub const fn keeps_log(&self) -> bool {
