@@ -134,6 +134,7 @@ const fn is_load(request: &Request) -> bool {
     matches!(
         request,
         Request::Load(_)
+            | Request::LoopAttach(_)
             | Request::Replay(_)
             | Request::LockstepResume(_)
             | Request::LockstepRun(_)
