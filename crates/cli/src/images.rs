@@ -28,14 +28,14 @@ pub struct ListArgs {
 /// Arguments of `fsage image prune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --all, images that can never be used again are removed: incomplete ones of interrupted runs, and those made under
-another kernel. Complete trials do not need their images; other trials create them again. Images whose kernel is unknown, or
-that a newer fsage made, are kept and listed, and so are files whose names are not those of images.")]
+Without --all it removes what can never be used again: incomplete images of killed runs, and images made under another
+kernel. Trials that are done do not need their images; others make them again. Images that this fsage cannot judge, because
+a newer one made them or their kernel is not known, are kept and listed, and so are files whose names are not those of images.")]
 pub struct PruneArgs {
     /// The store
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
-    /// Remove every image
+    /// Every image
     #[arg(long)]
     pub all: bool,
 }
