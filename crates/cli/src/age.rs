@@ -101,7 +101,7 @@ pub struct AgeArgs {
     pub until: Vec<String>,
 
     /// Probe free space and latencies every N operations, while the load is stopped; 0: only at the end
-    /// [default: 0; 20000 with an --until that needs the layout or the free space, less often if probes take
+    /// [default: 0; 20,000 with an --until that needs the layout or the free space, less often if probes take
     /// more than 5 % of the run]
     #[arg(long, value_name = "N", help_heading = "What to record")]
     pub probe_every: Option<u64>,

@@ -16,9 +16,11 @@ use fsage_lab::lease::{CleanReport, CleanSummary, StoreOutcome, StoreReport, cle
 
 /// Arguments of `fsage clean`.
 #[derive(Debug, Args)]
-#[command(after_help = "Only what a lease journal names is touched. Stores that a run is using are skipped.")]
+#[command(
+    after_help = "Only what a lease journal names is released. Stores that a run is using are skipped."
+)]
 pub struct CleanArgs {
-    /// Stores to clean [default: every store with something left]
+    /// Stores to clean [default: every store with leftovers]
     #[arg(value_name = "STORE")]
     pub stores: Vec<PathBuf>,
 }

@@ -20,7 +20,7 @@ const AFTER_HELP: &str = "\
 A side is a store, or STORE:KEY=VALUE,KEY=VALUE for the trials of it that have these factors or settings.
 A gate fires (exit code 6) when the interval of the ratio B / A, corrected for the number of gated metrics,
 lies beyond its limit. One that names several metrics ignores those that improved. Exit code 7: no gate
-fired, and one cannot tell, because its interval holds the limit.
+fired, but at least one cannot tell, because its interval contains the limit.
 Example: fsage compare old/aging new/aging --fail-if 'latency.read.mean_ns > 1.10'";
 
 /// Arguments of `fsage compare`.
@@ -36,8 +36,8 @@ pub struct CompareArgs {
     /// Compare only metrics of this name; `*` stands for any text (may be repeated)
     #[arg(long, value_name = "GLOB")]
     pub metric: Vec<String>,
-    /// Exit with 6 when a metric's ratio B / A passes a limit, such as 'latency.read > 1.10', and with 7
-    /// when its interval holds the limit (may be repeated)
+    /// Exit with 6 when a metric's ratio B / A passes a limit, such as 'latency.read > 1.10', and with 7 if
+    /// its interval contains the limit (may be repeated)
     #[arg(long, value_name = "EXPR")]
     pub fail_if: Vec<String>,
     /// Also write the comparison as one HTML file

@@ -15,7 +15,7 @@ const DETAIL: usize = 72;
 
 /// Arguments of `fsage doctor`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exits with 0 when everything that `fsage run` needs is there, else with 3.")]
+#[command(after_help = "Exits with 0 if everything that `fsage run` needs is available, else with 3.")]
 pub struct DoctorArgs {}
 
 /// Examines the host.

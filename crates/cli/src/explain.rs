@@ -29,9 +29,9 @@ const MAPS: usize = 1;
 /// Arguments of `fsage explain`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reads no data and changes nothing. Times are those of a model of a medium, for the data alone (docs/explain.md).
+Reads no data and changes nothing. Times are computed by a device model, for file data only (docs/explain.md).
 Your own files need no root; files of others and the map of other used space do.
-For a store it shows what its trials recorded at their end, on the medium of their volumes.
+For a store it prints what its trials recorded at their end, on the medium of their volumes.
 
 Examples:
   sudo fsage explain /srv/mail
@@ -48,11 +48,11 @@ pub struct ExplainArgs {
     /// For a store: only trials whose id begins with ID (may be repeated)
     #[arg(long, value_name = "ID")]
     pub trial: Vec<String>,
-    /// Number of the worst directories and files to report
+    /// Report this many of the worst directories and files
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub worst: u32,
-    /// A store of a study with a `remedy` stage (studies/remedies.toml): report what it measured of fixes on the
-    /// file system of PATH
+    /// A store of a study with a `remedy` stage (studies/remedies.toml): report its measured effect of the
+    /// fixes on the file system of PATH
     #[arg(long, value_name = "STORE")]
     pub measured: Option<PathBuf>,
     /// Also write it as one HTML file, with maps

@@ -22,7 +22,7 @@ use super::terminal::Terminal;
 One row per trial, metric and sample, of complete trials, in the order of the plan. docs/export.md describes the
 columns; `fsage export --schema` prints the JSON Schema of the rows.
 Exit codes: 2 no store, no complete trial, or an unknown format; 4 the file cannot be written; 5 a record is
-damaged (nothing is left in FILE).
+damaged (FILE is not written).
 
 Examples:
   fsage export store/aging --format parquet -o aging.parquet
@@ -34,7 +34,7 @@ pub struct ExportArgs {
     /// Format of the table
     #[arg(long, value_name = "FORMAT", value_enum, required_unless_present = "schema")]
     pub format: Option<FormatChoice>,
-    /// File to write, one of that name is replaced; `-` is standard output
+    /// File to write; an existing one is replaced; `-` is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
     /// Leave out trials whose record is damaged instead of failing

@@ -47,7 +47,7 @@ pub enum ImageCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Such images have no data: files of the imported image read as zeros, or fail on btrfs. `--materialise` writes data
-into the blocks that the files have (ext2, ext3, ext4, xfs). A sparse volume of the full size lies beside FILE meanwhile.
+into the blocks that the files have (ext2, ext3, ext4, xfs). A temporary sparse volume of the full size is created beside FILE.
 
 Example:
   sudo fsage image import --format e2image --materialise theirs.qcow2 theirs.fsage")]
@@ -72,7 +72,7 @@ pub struct ImportArgs {
 /// Arguments of `fsage image export`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The data of files is left out. A sparse volume of the full size lies beside TARGET meanwhile."
+    after_help = "File data is left out. A temporary sparse volume of the full size is created beside TARGET."
 )]
 pub struct ExportArgs {
     /// The image
@@ -100,7 +100,7 @@ pub struct SaveArgs {
     /// A block device, or a file that holds a volume; not mounted
     #[arg(value_name = "VOLUME")]
     pub volume: PathBuf,
-    /// The image; an existing image is replaced when the new one is complete, any other file is not replaced
+    /// The image; an existing image is replaced when the new one is complete, any other file is refused
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Save every block, whether in use or not
@@ -123,7 +123,7 @@ pub struct SaveArgs {
 /// Arguments of `fsage image restore`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every used block is written, data of files too: nothing reads as a hole. Blocks that the image does not have are not
+Every used block is written, file data too: nothing reads as a hole. Blocks that are not in the image are not
 written. The image is checked first, and the beginning of the volume is written last.
 
 Examples:
@@ -158,7 +158,7 @@ pub struct InfoArgs {
 
 /// Arguments of `fsage image verify`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exits with 5 when a byte is not as it was written, and names the part it is in.")]
+#[command(after_help = "Exits with 5 if a byte differs from what was written, and names the damaged part.")]
 pub struct VerifyArgs {
     /// The image
     #[arg(value_name = "FILE")]

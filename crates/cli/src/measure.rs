@@ -25,8 +25,8 @@ use fsage_lab::target::{Incoming, Session, Target};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 `fsage measure list` lists the measures. Caches are dropped first; that needs root, as do block requests.
-`create`, `large-file` and `fio` work in a folder of their own that they remove; `append` and `delete` change the
-files that are there, and only do so with --yes-change-files. docs/measures.md says what each number means.
+`create`, `large-file` and `fio` work in a folder of their own and remove it; `append` and `delete` change existing
+files, and only with --yes-change-files. docs/measures.md explains the numbers.
 
 Examples:
   sudo fsage measure grep /mnt/test --remount

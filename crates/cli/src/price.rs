@@ -22,9 +22,10 @@ use crate::terminal::Terminal;
 /// Arguments of `fsage price`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-LOG is what `fsage disk log save` wrote, text of blkparse, or the store of a study whose volume has `log = true`. Requests come when what they waited for is answered, so queueing is priced too. The
-medium recorded is priced first: how well that repeats the recorded times is the check of the rest. Its class is kept: a log of a
-disk that turns is not priced on one that does not.
+LOG is what `fsage disk log save` wrote, text of blkparse, or the store of a study whose volume has `log = true`.
+A request is issued when those it depends on are complete, so queueing is priced too. The recorded medium is priced first, as
+a check: its deviation from the recorded times is the error. A log is priced only on media of the same class: that of a
+rotational disk not on an SSD. See docs/disk.md.
 
 Examples:
   sudo fsage disk log save old requests.log --without-data
@@ -32,16 +33,17 @@ Examples:
   fsage price requests.log --medium hdd-7200 --vary 20%
   fsage price store/aging --medium hdd-10k")]
 pub struct PriceArgs {
-    /// Logs, or stores of studies whose trials kept theirs
+    /// Logs, or stores whose trials kept their logs
     #[arg(value_name = "LOG|STORE", required = true)]
     pub logs: Vec<PathBuf>,
-    /// A medium to price them on, such as hdd-10k or hdd-7200,rpm=5400; give it again for another one
+    /// Medium to price them on, such as hdd-10k or hdd-7200,rpm=5400; may be repeated
     #[arg(long, value_name = "MEDIUM", required_unless_present = "vary")]
     pub medium: Vec<String>,
-    /// The medium they were recorded on, where they do not say it
+    /// Medium they were recorded on, if the log does not name it
     #[arg(long, value_name = "MEDIUM")]
     pub recorded_on: Option<String>,
-    /// Also with each numeric parameter of each medium lowered and raised by so much, such as 20% [default medium: the one recorded]
+    /// Also price with each numeric parameter of each medium lowered and raised by this share, such as 20%
+    /// [default medium: the recorded one]
     #[arg(long, value_name = "PERCENT")]
     pub vary: Option<Percent>,
 }

@@ -18,8 +18,8 @@ use fsage_lab::target::{Session, Target, TargetError};
 /// Arguments of `fsage profile`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Sizes, shapes and the layout of files are kept; names, paths and data are not. Nothing is changed.
-Use and free space are those of the whole file system that holds PATH. Root sees all files and the
+A profile has sizes, shape and layout of the tree, but no names, paths or data. Nothing is changed.
+Used and free space are those of the whole file system that holds PATH. Root sees all files and the
 free space; what cannot be inspected is counted. docs/profiles.md describes the file.
 
 Examples:

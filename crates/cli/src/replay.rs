@@ -28,9 +28,9 @@ unless an operation fails that did not fail when it was recorded; it equals the 
 Operations that failed when they were recorded are left out.
 
 DIR/.fsage-replay records the progress and is removed at the end. After Ctrl-C or kill -9 the same command with
---resume continues at the next operation; after a crash of the host it starts over, and removes nothing but what a replay made.
+--resume continues at the next operation; after a crash of the host it starts over, and removes only what a replay created.
 
-With --verify the exit code is 5 when an operation, a checkpoint's digest or a byte is not as recorded.
+With --verify the exit code is 5 if an operation, the digest of a checkpoint or a byte differs from the recording.
 
 Examples:
   fsage age /mnt/a --operations 50000 --trace run.parquet && fsage replay run.parquet /mnt/b --verify

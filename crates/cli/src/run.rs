@@ -23,8 +23,8 @@ use fsage_lab::study::Study;
 /// Arguments of `fsage run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Running again resumes: complete trials are kept, the others are tried again.
-Treat a study of someone else like a script: commands under its [driver] run as root, once allowed.
+Running again resumes: complete trials are kept, the others run again.
+Treat a study from someone else like a script: commands under its [driver] run as root, once allowed.
 
 Examples:
   sudo fsage run studies/aging.toml --quick
@@ -51,11 +51,11 @@ pub struct RunArgs {
     /// (as root; the exit code stays 0)
     #[arg(long)]
     pub dry_run: bool,
-    /// Run the commands that the study brings itself (`[driver]`), as root, and use the files and folders
-    /// that it names outside its own folder: only if you trust its author
+    /// Run the commands that the study contains (`[driver]`), as root, and use the files and folders that it
+    /// names outside its own folder; only if you trust its author
     #[arg(long)]
     pub allow_commands: bool,
-    /// Run so many trials at the same time, each on a processor of its own; more than 1 only for studies whose
+    /// Run this many trials at a time, each on a processor of its own; more than 1 only for studies whose
     /// volumes are all virtual disks in model time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: u32,

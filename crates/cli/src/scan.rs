@@ -25,7 +25,7 @@ const WORST: usize = 8;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Your own files need no root; files of others and the free-space map do.
-The verdict's thresholds are in docs/scan.md.
+The thresholds of the grades are in docs/scan.md.
 
 Examples:
   fsage scan ~/src

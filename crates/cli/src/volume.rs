@@ -19,7 +19,7 @@ use fsage_lab::volume::{self, EraseConsent, ListedPartition, Split};
 pub enum VolumeCommand {
     /// Give a real disk a new partition table with partitions of these sizes (needs root)
     Split(SplitArgs),
-    /// List the partitions of a disk, what they carry, and the paths that studies name them by (needs root)
+    /// List the partitions of a disk, their contents, and their paths for studies (needs root)
     List(ListArgs),
 }
 
@@ -34,8 +34,8 @@ pub struct ListArgs {
 /// Arguments of `fsage volume split`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Everything on DEVICE is lost. Partitions lie in the order of their sizes from the beginning of the disk, which is the
-outer edge of a hard disk, aligned to 1 MiB. A disk that has partitions is refused. See docs/volumes.md.
+Everything on DEVICE is lost. Partitions follow in the order of SIZE,… from the beginning of the disk, which is the outer edge
+of a hard disk, aligned to 1 MiB. A disk that has partitions is refused. See docs/volumes.md.
 
 Example:
   sudo fsage volume split /dev/disk/by-id/ata-… --sizes 5GiB,50GiB,50GiB --erase /dev/disk/by-id/ata-…")]
@@ -46,8 +46,8 @@ pub struct SplitArgs {
     /// Sizes of the partitions, multiples of 1MiB
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', required = true)]
     pub sizes: Vec<Bytes>,
-    /// Allow what DEVICE has to be lost: its path once more; `PATH=UUID` also the file system or partition
-    /// table of that UUID on it
+    /// Allow the contents of DEVICE to be erased; PATH repeats DEVICE, and `PATH=UUID` also allows erasing
+    /// the file system or partition table of that UUID on it
     #[arg(long, value_name = "PATH[=UUID]")]
     pub erase: Vec<String>,
     /// Print what would be written, and write nothing

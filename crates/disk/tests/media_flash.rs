@@ -1,5 +1,5 @@
 //! What flash drives of today do beyond a table of rates: where data lies on the dies, a map that is not all at
-//! hand, and a one-bit part that idle time empties.
+//! hand, and an SLC cache that idle time empties.
 
 #![allow(dead_code, reason = "the example uses the rest of the rig")]
 
@@ -121,7 +121,7 @@ fn a_map_that_is_not_at_hand_amplifies_random_writes() {
     assert!((all - 1.0).abs() < 0.01 && (1.8..2.1).contains(&some), "{all} {some}");
 }
 
-/// The one-bit part takes a burst, behind it the drive is as slow as its flash, and a minute's rest empties it.
+/// The SLC cache takes a burst, behind it the drive is as slow as its flash, and a minute's rest empties it.
 #[test]
 fn a_rest_empties_the_one_bit_part() {
     for (preset, share, behind) in [("nvme-tlc", 0.114, 2_000e6), ("nvme-qlc", 0.137, 100e6)] {
@@ -138,7 +138,7 @@ fn a_rest_empties_the_one_bit_part() {
     }
 }
 
-/// A drive that is never left alone keeps its one-bit part full; one that is emptied in idle time only writes
+/// A drive that is never left alone keeps its SLC cache full; one that is emptied in idle time only writes
 /// past it.
 #[test]
 fn nothing_is_folded_without_idle_time() {

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSpec {
-    /// Whence all chance comes.
+    /// Random seed of all faults.
     pub seed: u64,
     /// Sectors that cannot be read until they are written. The rate is that of sectors; requests are reads
     /// whose sectors go bad.

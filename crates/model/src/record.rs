@@ -216,7 +216,7 @@ pub struct RemedyRecord {
     /// The end of what the program said.
     #[serde(default)]
     pub said: String,
-    /// Why it was not done to its end, when the volume had no room for it; empty when it was.
+    /// Why it did not complete, if the volume had no room for it; empty if it completed.
     #[serde(default)]
     pub incomplete: String,
     /// Wall time, syncing included.

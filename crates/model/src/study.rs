@@ -35,9 +35,9 @@ pub struct StudySpec {
     /// Random seed of the study; each repeat derives its own from it.
     #[serde(default)]
     pub seed: u64,
-    /// On volumes in model time, hold still what makes two runs differ: the kernel's timers, processors and
-    /// chance. For gates against regressions; what is measured then is not the file system's defaults
-    /// (docs/disk.md).
+    /// On volumes in model time, remove what makes two runs differ: timers of the kernel, scheduling on
+    /// several CPUs, random numbers. For regression gates; the file system then does not run with its
+    /// defaults (docs/disk.md).
     #[serde(default, skip_serializing_if = "is_false")]
     pub deterministic: bool,
     /// Trials for each cell of the matrix (at least 1).
@@ -75,8 +75,8 @@ pub struct StudySpec {
     #[serde(default)]
     pub driver: BTreeMap<String, DriverSpec>,
     /// Media on which every trial that keeps the log of its requests (`log = true`) is priced when it is
-    /// done: what the same requests would take there, without running the kernel again (docs/disk.md). Of
-    /// each, trials of its class are priced.
+    /// done: what the same requests would take there, without running the kernel again (docs/disk.md). Each
+    /// medium prices the trials of its own device class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub price: Vec<MediumSpec>,
     /// Published findings to check.
@@ -125,8 +125,7 @@ pub enum TargetSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum VolumeSpec {
-    /// A file under a loop device, with all of its blocks beforehand: its whole size must be free on the
-    /// host.
+    /// A file under a loop device, fully allocated before the trial: its whole size must be free on the host.
     ///
     Loop {
         /// Size of the file.
@@ -192,8 +191,7 @@ pub struct DiskSpec {
     #[serde(default)]
     pub time: DiskTime,
     /// In model time, what CPU time is on the disk's clock: `ignored` (absent), or `serial`: the clock also
-    /// advances by what the load's system calls took on the processor, which no two runs measure alike
-    /// (docs/disk.md).
+    /// advances by the CPU time of the load's system calls, which differs from run to run (docs/disk.md).
     #[serde(default, skip_serializing_if = "DiskCpu::is_ignored")]
     pub cpu: DiskCpu,
     /// Logical block size, 512 or 4096.

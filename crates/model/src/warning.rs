@@ -157,7 +157,7 @@ warning_kinds! {
         "The measure did not start with cold caches: its reads are too fast and too few.",
         Times;
     TooFewSamples = "too-few-samples",
-        "An operation has fewer than 1000 latency samples.",
+        "An operation has fewer than 1,000 latency samples.",
         "Its 99.9th percentile is close to its maximum.",
         Tails;
     Clock = "clock",
@@ -170,7 +170,7 @@ warning_kinds! {
         Nothing;
     NoRoom = "no-room",
         "The volume had too little free space for a measure or a remedy.",
-        "The measure was skipped: this trial has no number for it. A remedy was not done to its end: what follows is measured on the state that it left.",
+        "The measure was skipped: this trial has no number for it. A remedy did not complete: later measures use the state that it left.",
         Nothing;
     ShortOfRoom = "short-of-room",
         "More than 32, and more than 0.1 %, of the operations of a `lockstep` stage found no free space on the leader.",

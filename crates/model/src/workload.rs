@@ -98,17 +98,17 @@ workloads! {
     /// Large and small files in turn until the volume is full, then some deleted: mobile devices after Ji et
     /// al. 2016.
     "mobile" Mobile(MobileSpec);
-    /// Files of a set grow in turn, so that their blocks mingle: the ageing of TBBT (Zhu, Chen & Chiueh
-    /// 2005).
+    /// Files of a set grow in turn, so that their blocks are interleaved: the ageing of TBBT (Zhu, Chen &
+    /// Chiueh 2005).
     "interleaved-append" InterleavedAppend(InterleavedAppendSpec);
     /// A mail server's Maildir boxes: deliveries, reading, moving, deleting.
     "mail" Mail(MailSpec);
-    /// Files made and deleted until sizes, depths and ages are as asked: after Geriatrix (Kadekodi et al.
-    /// 2018).
+    /// Files created and deleted until sizes, depths and ages match histograms: after Geriatrix (Kadekodi et
+    /// al. 2018).
     "histogram" Histogram(HistogramSpec);
     /// Clones of a repository brought forward commit by commit (Conway et al. 2019, §5).
     "git" Git(GitSpec);
-    /// The differences between consecutive snapshots of a tree, done again (Smith & Seltzer 1997).
+    /// The differences between consecutive listings of a tree, replayed (Smith & Seltzer 1997).
     "snapshots" Snapshots(SnapshotsSpec);
 }
 
@@ -176,17 +176,17 @@ pub struct DriftSpec {
     pub io_size: SizeSpec,
     /// The directory tree.
     pub directories: DirectorySpec,
-    /// Chance in 0..=1 that a writing operation is followed by `fsync`.
+    /// Probability (0..=1) that a writing operation is followed by `fsync`.
     pub fsync_probability: f64,
-    /// Chance in 0..=1 that a writing operation is followed by `fdatasync`.
+    /// Probability (0..=1) that a writing operation is followed by `fdatasync`.
     pub fdatasync_probability: f64,
     /// While fewer than this share of the slots (0..=1) are live, creates are favoured.
     pub fill_until: f64,
-    /// How much creates are favoured then: their weight is multiplied by this (at least 1).
+    /// Factor by which the weight of creates is multiplied then (at least 1).
     pub fill_bias: f64,
     /// Random reads and writes per operation of that kind (1..=65536).
     pub random_accesses: u32,
-    /// How much of the volume is to be in use, and how that is kept. Absent: left to the mix.
+    /// Share of the volume that is to be in use, and how it is maintained. Absent: not controlled.
     pub utilisation: Option<UtilisationSpec>,
     /// A real tree that the volume is to become like: in a study or a flag the path of what `fsage profile`
     /// wrote. `file_size`, `slots`, `directories`, `utilisation` and `weights` follow from it where they are
@@ -237,7 +237,7 @@ impl DerivedKey {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ChoiceSpec {
-    /// Every slot alike.
+    /// Every slot with the same probability.
     Uniform,
     /// Normal around slot 0, taken modulo the slot count.
     Gaussian {
@@ -264,14 +264,14 @@ pub enum SizeSpec {
         /// The size (at least 1 byte).
         size: Bytes,
     },
-    /// Every size from `min` to `max` alike.
+    /// Uniform from `min` to `max`.
     Uniform {
         /// Smallest size (at least 1 byte).
         min: Bytes,
         /// Largest size.
         max: Bytes,
     },
-    /// ln(size / 1 byte) is normal with `mu` and `sigma`, cut to `min..=max`.
+    /// ln(size / 1 byte) is normal with `mu` and `sigma`, limited to `min..=max`.
     Lognormal {
         /// Mean of ln(bytes).
         mu: f64,
@@ -289,7 +289,7 @@ pub enum SizeSpec {
     },
     /// A table of `[upper bound in bytes, weight]` rows; inside a row sizes are uniform.
     Table {
-        /// Rows in rising order of their bound.
+        /// Rows in ascending order of their bound.
         rows: Vec<(Bytes, f64)>,
     },
 }
@@ -306,18 +306,18 @@ pub struct DirectorySpec {
     pub depth: u32,
 }
 
-/// Use of the volume and how it is kept.
+/// Utilisation of the volume and how it is maintained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum UtilisationSpec {
-    /// When use passes `max`, random files are deleted until `free` of the volume is released
-    /// (Petrovič 2017 §5.3). Looked at with the load stopped, every `check_operations`.
+    /// When use passes `max`, random files are deleted until `free` of the volume is released (Petrovič 2017
+    /// §5.3). Checked with the load stopped, every `check_operations` operations.
     Maintain {
         /// Share of the volume (0..=1) that may be in use.
         max: f64,
         /// Share of the volume (0..=1) released when it is passed.
         free: f64,
-        /// Operations between two looks (at least 1).
+        /// Operations between two checks (at least 1).
         check_operations: u64,
     },
     /// The mix of operations is steered so that use stays within ±1 % of `target`.

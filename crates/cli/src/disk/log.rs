@@ -156,7 +156,7 @@ pub enum AxisChoice {
 /// Arguments of `fsage disk log convert`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The first bytes of a file say which format it has. dm-log-writes has no reads and no failed requests: they are left out, and
+The first bytes of a file identify its format. dm-log-writes has no reads and no failed requests: they are left out and
 counted. Text of blkparse has no data.
 
 Example:
@@ -180,7 +180,7 @@ pub struct ConvertArgs {
 pub enum FormatChoice {
     /// Everything, with data if it was logged
     Fsage,
-    /// Of the kernel's dm-log-writes and QEMU's blklogwrites
+    /// That of the kernel's dm-log-writes and QEMU's blklogwrites
     DmLogWrites,
     /// Text of blkparse
     Blkparse,

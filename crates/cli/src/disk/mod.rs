@@ -37,7 +37,7 @@ pub enum DiskCommand {
     /// Inject faults into a disk: failing or wrong reads, writes, flushes (needs root)
     #[command(subcommand)]
     Fault(snapshot::FaultCommand),
-    /// List the media, their parameters and the sources of these
+    /// List the media, their parameters and the sources of the values
     Media(media::MediaArgs),
 }
 

@@ -54,10 +54,10 @@ pub struct ReplayArgs {
     /// Send the requests to this virtual disk (needs root)
     #[arg(long, value_name = "NAME")]
     pub onto: Option<String>,
-    /// Size of the modelled disk [default: what the log says, or what its requests fit]
+    /// Size of the modelled disk [default: from the log, or large enough for its requests]
     #[arg(long, value_name = "SIZE", requires = "model")]
     pub size: Option<Bytes>,
-    /// Queue depth of the modelled disk: requests that wait at a time
+    /// Queue depth of the modelled disk: requests in flight
     #[arg(long, value_name = "N", default_value_t = 1, requires = "model", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub iodepth: u16,
     /// Send requests at their recorded times, by the log's clock, instead of one after the other

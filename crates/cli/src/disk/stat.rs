@@ -16,7 +16,7 @@ use fsage_lab::disk::{DiskError, NamedDisk};
 /// Arguments of `fsage disk stat`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --interval the first block has the totals since the disk was created, each later one the change since the block before;
+With --interval the first output has the totals since the disk was created, each later one the change since the previous one;
 with --json each is one line. Times are those of the device model.
 
 Example:
@@ -25,10 +25,10 @@ pub struct StatArgs {
     /// The disk
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Print the changes every so many seconds
+    /// Print the changes every SECONDS seconds
     #[arg(long, value_name = "SECONDS")]
     pub interval: Option<f64>,
-    /// With --interval: end after N blocks
+    /// With --interval: end after N outputs
     #[arg(long, value_name = "N", requires = "interval")]
     pub count: Option<u64>,
 }

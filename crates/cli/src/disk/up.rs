@@ -27,7 +27,7 @@ Examples:
   sudo mkfs.ext4 $(sudo fsage disk up worn --size 64GiB --medium ssd --json | jq -r .device)
   sudo fsage disk up slow --size 8GiB --medium hdd-5400,rpm=4200 --time real --log")]
 pub struct UpArgs {
-    /// Its name: letters, digits, `-`, `_` and `.`
+    /// Name: letters, digits, `-`, `_` and `.`
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Size, up to 16TiB
@@ -36,7 +36,7 @@ pub struct UpArgs {
     /// Medium: a preset, or a preset and changed parameters (`fsage disk media` lists them)
     #[arg(long, value_name = "MEDIUM", default_value = "ram")]
     pub medium: String,
-    /// How it keeps time
+    /// Clock of the disk
     #[arg(long, value_name = "TIME", value_enum, default_value_t)]
     pub time: TimeChoice,
     /// In model time, whether CPU time of `fsage age` and `fsage measure` passes on the disk's clock
@@ -54,13 +54,13 @@ pub struct UpArgs {
     /// Logical block size
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     pub block_bytes: u32,
-    /// Serve NBD on a Unix socket as well
+    /// Also serve NBD on a Unix socket
     #[arg(long)]
     pub nbd: bool,
     /// Faults, as JSON (`fsage disk fault set --help`)
     #[arg(long, value_name = "JSON")]
     pub faults: Option<String>,
-    /// I/O scheduler of the device [default: left alone]
+    /// I/O scheduler of the device [default: not changed]
     #[arg(long, value_name = "NAME")]
     pub scheduler: Option<String>,
 }
@@ -68,20 +68,20 @@ pub struct UpArgs {
 /// How a disk keeps time.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub enum TimeChoice {
-    /// Counted only
+    /// The time of the medium is only counted
     #[default]
     Model,
-    /// Replies are delayed
+    /// Each reply is delayed by the time of the medium
     Real,
 }
 
 /// What CPU time is on the disk's clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum CpuChoice {
-    /// Nothing
+    /// CPU time does not pass on the disk's clock
     #[default]
     Ignored,
-    /// Time in which the disk is idle
+    /// CPU time passes on the disk's clock; the disk is idle meanwhile
     Serial,
 }
 

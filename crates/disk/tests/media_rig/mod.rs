@@ -366,7 +366,7 @@ pub struct SsdSheet {
     /// What random requests are spread over, and how many wait.
     pub span_bytes: u64,
     pub depth: usize,
-    /// Sequential writes of the second half of the drive: behind the one-bit part.
+    /// Sequential writes of the second half of the drive: behind the SLC cache.
     pub behind_cache: Option<f64>,
     pub read_rate: f64,
     pub write_rate: f64,

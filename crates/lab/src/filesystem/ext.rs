@@ -116,7 +116,7 @@ pub static PARAMETERS: &[Parameter] = &[
         kind: ParameterType::Bytes { min: MIB, max: 40 * GIB, power_of_two: false, step: MIB, unit: MIB },
         preset: Preset::Own("4 MiB to 1 GiB by the volume's size"),
         flag: Flag::Keys("-J", &["size"]),
-        doc: "Size of the journal; at least 1024 blocks, at most half of the volume.",
+        doc: "Size of the journal; at least 1,024 blocks, at most half of the volume.",
         only: JOURNALLED,
     },
     Parameter {
@@ -287,7 +287,7 @@ impl Driver for Ext {
             return Err(values.clash("`flex_bg_size` must be a power of two"));
         }
         if values.number("journal_size").is_some_and(|journal| journal < 1024 * block) {
-            return Err(values.clash("`journal_size` must be at least 1024 blocks"));
+            return Err(values.clash("`journal_size` must be at least 1,024 blocks"));
         }
         if values.switch("journal") == Some(false) && values.has("journal_size") {
             return Err(values.clash("`journal_size` needs `journal = true`"));

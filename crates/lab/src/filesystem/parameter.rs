@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use fsage_model::number::grouped;
 use fsage_model::size::Bytes;
 use serde_json::{Value as Json, json};
 
@@ -189,7 +190,7 @@ impl ParameterType {
                 format!("a size of {} that is a multiple of {}", sizes(min, max), Bytes(step))
             }
             Self::Bytes { min, max, .. } => format!("a size of {}", sizes(min, max)),
-            Self::Count { min, max } => format!("a whole number of {min} to {max}"),
+            Self::Count { min, max } => format!("a whole number of {} to {}", grouped(min), grouped(max)),
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::Features(_) => "a list of feature names (`name` or `^name`)".to_owned(),

@@ -42,15 +42,15 @@ const GERIATRIX_LIMIT: u64 = 16 << 20;
 enum HistorySource {
     /// The commits of a git repository, by their first parents.
     Repository {
-        /// Its folder: that of a clone, or a bare one.
+        /// Its folder: a clone or a bare repository.
         path: PathBuf,
-        /// The last commit; without it `HEAD`.
+        /// The last commit; absent: `HEAD`.
         #[serde(default = "head")]
         revision: String,
-        /// The commit that is begun with; without it the oldest.
+        /// The first commit; absent: the oldest.
         #[serde(default)]
         from: Option<String>,
-        /// At most so many commits, counted from the first; at least 2.
+        /// Maximum number of commits, counted from the first (at least 2).
         #[serde(default)]
         commits: Option<u64>,
     },

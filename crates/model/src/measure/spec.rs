@@ -76,9 +76,9 @@ measures! {
     "walk" Walk(WalkSpec) "inspect every name and inode, cold (find, du)", Nothing, OldFiles;
     /// Write one large file into the free space, synced, then read it back cold.
     "large-file" LargeFile(LargeFileSpec) "write a large file into free space, read it back cold", FreeSpace, Space;
-    /// Make new files in the free space that is left, synced.
+    /// Create new files in the free space, synced.
     "create" Create(CreateSpec) "make new files in free space, synced", FreeSpace, Space;
-    /// Run a job of fio; the lab does it.
+    /// Run a job of fio.
     "fio" Fio(FioSpec) "run a job of fio", FreeSpace, Space;
     /// Append to old files, synced.
     "append" Append(AppendSpec) "append to old files, synced", Tree, OldFiles;
@@ -163,7 +163,8 @@ pub struct AppendSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeleteSpec {
-    /// Share of the old files that goes (above 0, at most 1), near enough: whole directories go.
+    /// Approximate share of the old files that is removed (above 0, at most 1): whole directories are
+    /// removed.
     pub file_share: f64,
 }
 

@@ -90,7 +90,7 @@ parameters! {
         idle_ns: 0..=3_600_000_000_000, "ns";
     }
     choices {
-        /// Whether the bands of a disk that has them are `empty` or `written` when it is made.
+        /// Whether the bands, if the disk has any, are `empty` or `written` when it is created.
         bands: Bands;
         /// What the head does before a read while it waits for its sector: nothing (`waits`), or it `reads` what passes into the buffer.
         arrival: Arrival;

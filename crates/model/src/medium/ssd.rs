@@ -114,7 +114,7 @@ parameters! {
         slc_program_ns: 0..=100_000_000, "ns";
         /// Like `read_ns`, for flash with one bit per cell.
         slc_read_ns: 0..=100_000_000, "ns";
-        /// What is left of `slc_permille` when the drive is full: the rest is lent by flash that holds no data.
+        /// What remains of `slc_permille` when the drive is full: the rest uses flash that holds no data.
         slc_least_permille: 0..=500, "1/1000";
         /// Memory for the map; a look-up in a part of the map that it does not hold costs a read of flash. 0: it
         /// holds all of the map.

@@ -60,10 +60,10 @@ pub enum ClaimCheck {
         numerator: BTreeMap<String, serde_json::Value>,
         /// Factor values of the denominator.
         denominator: BTreeMap<String, serde_json::Value>,
-        /// Holds when the ratio's whole interval is above this…
+        /// Holds when the whole interval is above this value
         #[serde(default)]
         above: Option<f64>,
-        /// … and below this.
+        /// Holds when the whole interval is below this value; with `above`, between the two.
         #[serde(default)]
         below: Option<f64>,
         /// Instead of both, "as fast as": holds when the whole interval lies between 1 ÷ (1 + `margin`) and 1 +
@@ -78,10 +78,10 @@ pub enum ClaimCheck {
         /// Factor values.
         #[serde(default, rename = "where")]
         cells: BTreeMap<String, serde_json::Value>,
-        /// Holds when the whole interval is above this…
+        /// Holds when the whole interval is above this value
         #[serde(default)]
         above: Option<f64>,
-        /// … and below this.
+        /// Holds when the whole interval is below this value; with `above`, between the two.
         #[serde(default)]
         below: Option<f64>,
         /// Instead of both, of a metric that is a ratio: holds when the whole interval lies between 1 ÷ (1 +
@@ -96,10 +96,10 @@ pub enum ClaimCheck {
         /// Factor values.
         #[serde(default, rename = "where")]
         cells: BTreeMap<String, serde_json::Value>,
-        /// Holds when the whole interval is above this…
+        /// Holds when the whole interval is above this value
         #[serde(default)]
         above: Option<f64>,
-        /// … and below this.
+        /// Holds when the whole interval is below this value; with `above`, between the two.
         #[serde(default)]
         below: Option<f64>,
         /// Instead of both, "does not change": holds when the whole interval lies between 1 ÷ (1 + `margin`) and

@@ -54,11 +54,11 @@ stages! {
     "age" Age(Box<AgeStage>);
     /// Keep the volume as an image; trials that are the same up to here restore it instead.
     "image" Image(Box<ImageStage>);
-    /// Copy the tree to a fresh volume, file by file in directory order: the same state without its age.
+    /// Copy the tree to a fresh volume, file by file in directory order: the same files without ageing.
     "copy" Copy(Box<CopyStage>);
-    /// Measure what the state costs.
+    /// Measure the cost of operations in this state.
     "measure" Measure(Box<MeasureStage>);
-    /// Do what people do about an aged file system: defragment, copy, trim, delete files.
+    /// Apply a remedy to an aged file system: defragment, copy, trim, delete files.
     "remedy" Remedy(Box<RemedyStage>);
     /// Run a workload on this volume and, operation for operation, on others.
     "lockstep" Lockstep(Box<LockstepStage>);
@@ -120,8 +120,8 @@ pub struct AgeStage {
     /// Check every block of data at the end.
     #[serde(default)]
     pub verify: bool,
-    /// Name of an earlier `age` stage whose files it works on, as they are by then; absent: it makes files of
-    /// its own. For `drift` without links or a profile.
+    /// Name of an earlier `age` stage whose files it continues to work on; absent: it creates files of its
+    /// own. For `drift` without links or a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<String>,
 }
@@ -167,8 +167,8 @@ pub struct CopyStage {
     /// States it runs in; empty: in all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// The volume it is copied to; absent: another loop file like the study's. A study on a real device has
-    /// to name one.
+    /// The volume it is copied to; absent: another volume like the study's. A study on a real device has to
+    /// name one.
     #[serde(default)]
     pub volume: Option<VolumeSpec>,
 }

@@ -10,16 +10,16 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistogramSpec {
-    /// How large files are: `[upper bound, weight]` in rising order; sizes are alike within a row. A file of
-    /// Geriatrix's says what sizes there are: each file has one of them. No file is empty: its rows of 0 and
-    /// of 1 byte together are the files of one byte.
+    /// Sizes of files: `[upper bound, weight]` in ascending order; uniform within a row. In a profile file of
+    /// Geriatrix a row is a size, not a bound. No file is empty: its rows of 0 and of 1 byte together are the
+    /// files of one byte.
     pub sizes: HistogramSource<(Bytes, f64)>,
-    /// How deep files lie: `[depth, weight, directories]` in rising order: weight of the files in directories
+    /// Depths of files: `[depth, weight, directories]` in ascending order: weight of the files in directories
     /// of that depth, and how many such directories there are (0 stands for 1). The thread's own directory
     /// has depth 0.
     pub depths: HistogramSource<(u32, f64, u32)>,
-    /// How old files are: `[upper bound, weight]` in rising order. Only the bounds' ratios count: the last
-    /// one is the whole time since the first file, measured in files made and deleted.
+    /// Ages of files: `[upper bound, weight]` in ascending order. Only the ratios of the bounds matter: the
+    /// last one is the whole time since the first file, measured in files created and deleted.
     pub ages: HistogramSource<(f64, f64)>,
     /// Share of the volume (above 0, at most 1) that is held.
     pub target: f64,
@@ -27,7 +27,7 @@ pub struct HistogramSpec {
     pub replace: f64,
     /// Rounds after which it ends at the latest, at least 1.
     pub rounds: u64,
-    /// It ends after the round that brings every histogram this near (0..=1): the share of the files that
+    /// It ends after the round in which every histogram is this close (0..=1): the share of the files that
     /// would have to be in another row.
     pub accuracy: f64,
 }

@@ -10,7 +10,7 @@ use crate::size::Bytes;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum HistorySpec {
-    /// Made from the seed.
+    /// Generated from the seed.
     Synthetic(SyntheticHistory),
     /// A real one: the commits of a repository, or the differences between consecutive listings of a tree.
     Recorded(RecordedHistory),
@@ -36,16 +36,16 @@ pub struct SyntheticHistory {
     /// Share of the changes (0..=1, with `added` at most 1) that remove a file; the others write a file
     /// again.
     pub removed: f64,
-    /// Chance (0..=1) that an added file begins a new directory.
+    /// Probability (0..=1) that an added file begins a new directory.
     pub new_directory: f64,
     /// Growth of a file by one change: mean of ln(new size / old size) (-1..=1).
     pub growth: f64,
     /// Standard deviation of the same (0..=4).
     pub churn: f64,
-    /// Chance (0..=1) that the next file of a commit is in the directory of the last one.
+    /// Probability (0..=1) that the next file of a commit is in the directory of the last one.
     pub locality: f64,
-    /// How unequally files are changed (1..=100): with 1 all alike, with 3 an eighth of them gets half of the
-    /// changes.
+    /// Skew of the choice of changed files (1..=100): 1 is uniform; with 3, an eighth of the files gets half
+    /// of the changes.
     pub skew: f64,
 }
 
@@ -60,7 +60,7 @@ pub struct RecordedHistory {
     pub directories: Vec<u32>,
     /// Directory of each path: that of path 0 first.
     pub paths: Vec<u32>,
-    /// States one after another; the first makes the tree that is begun with. At least 2.
+    /// States in order; the first is the initial tree. At least 2.
     pub commits: Vec<RecordedCommit>,
 }
 
@@ -68,9 +68,9 @@ pub struct RecordedHistory {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecordedCommit {
-    /// `[path, size]` of each file that was added or changed. An empty file is made with one byte.
+    /// `[path, size]` of each file that was added or changed. An empty file is created with one byte.
     pub written: Vec<(u32, Bytes)>,
-    /// Paths that are gone.
+    /// Paths that were removed.
     pub removed: Vec<u32>,
 }
 
@@ -86,7 +86,7 @@ pub struct GitSpec {
     /// Commits that are pulled in all, by one clone after the other; at least 1. It ends earlier when every
     /// clone has the whole history, or no clone is left.
     pub steps: u64,
-    /// Commits of a clone between two that pack its objects; 0: never.
+    /// Commits of a clone between two garbage collections, which pack its objects; 0: never.
     pub gc_every: u64,
     /// Size of an object as a share of the file's (above 0, at most 1).
     pub compression: f64,

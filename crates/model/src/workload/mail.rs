@@ -17,7 +17,7 @@ pub struct MailSpec {
     pub skew: f64,
     /// How large a message is.
     pub message_size: SizeSpec,
-    /// How often each thing is done.
+    /// Relative frequency of each action.
     pub weights: MailWeights,
     /// Whether a message is synced before it appears in its box, as a server must that acknowledges it.
     pub fsync: bool,
@@ -30,7 +30,7 @@ pub struct MailSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MailWeights {
-    /// A message comes: made in `tmp`, synced, renamed into `new`.
+    /// A message is delivered: created in `tmp`, synced, renamed into `new`.
     pub deliver: f64,
     /// A message is read, from its beginning to its end.
     pub read: f64,

@@ -38,7 +38,7 @@ impl Stage for RemedyStage {
         };
         place.mark(&format!("after {}", self.name), context)?;
         if !record.incomplete.is_empty() {
-            let message = format!("{} was not done to its end: {}", self.method, record.incomplete);
+            let message = format!("{} did not complete: {}", self.method, record.incomplete);
             context.warn(Warning { kind: WarningKind::NoRoom, message });
         }
         context.interrupted()?;

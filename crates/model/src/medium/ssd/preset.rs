@@ -31,13 +31,13 @@ pub(in crate::medium) static PRESETS: &[Preset] = &[
     },
     Preset {
         name: "nvme-tlc",
-        summary: "consumer SSD, NVMe, TLC, 1 TB, large one-bit write cache",
+        summary: "consumer SSD, NVMe, TLC, 1 TB, large SLC cache",
         source: "Samsung, 980 PRO 1 TB, published specification; die mapping: Jun et al., FAST 2024; block size: ISSCC 2018",
         parameters: AnyParameters::Ssd(NVME_TLC),
     },
     Preset {
         name: "nvme-qlc",
-        summary: "consumer SSD, NVMe, QLC, 1 TB, part of the map in host memory, very large one-bit write cache",
+        summary: "consumer SSD, NVMe, QLC, 1 TB, part of the map in host memory, very large SLC cache",
         source: "Intel, 660p 1 TB, published specification and reviews of 2018; its map, which has memory of its own, is replaced by one in host memory (assumed: 64 MB)",
         parameters: AnyParameters::Ssd(NVME_QLC),
     },
@@ -103,7 +103,7 @@ const SSD: Parameters = Parameters {
 /// Capacity beyond 250 GB and the SLC cache (12 GB with its dynamic part) as published; times are
 /// typical of three-bit flash and calibrated to the published 550 and 520 MB/s, 98,000 and 90,000 random
 /// requests per second at depth 32, 10,000 and 42,000 at depth 1. Assumed: one second without requests before the
-/// one-bit part is emptied.
+/// SLC cache is emptied.
 const SSD_CONSUMER: Parameters = Parameters {
     capacity_bytes: 250_059_350_016,
     occupied_permille: 0,
@@ -142,7 +142,7 @@ const SSD_CONSUMER: Parameters = Parameters {
 /// Found from outside (Jun et al., FAST 2024): 32 KiB in sequence on a die, 1 MiB before the first die is next,
 /// 166 MB/s of reads that all meet on one die. So there are 32 dies, each of two planes with pages of 16 KiB; 1 TB
 /// on 32 dies are dies of 256 Gbit. Not published by the maker: 18 MiB of a block, as other three-bit flash of two
-/// planes has (a superblock of 1,152 MiB), and a one-bit part of 114 GB of which 6 GB are left on a full drive,
+/// planes has (a superblock of 1,152 MiB), and an SLC cache of 114 GB of which 6 GB are left on a full drive,
 /// 2,000 MB/s behind it and 60,000 random writes at depth 1, as reviews give them. Calibrated to these figures: the
 /// times. Reading one page at a time, a die has to be faster (21.3 us) than its flash (40 to 45 us), whose two
 /// planes read independently. Assumed: spare, buffer, idle time, collection and levelling.
@@ -172,10 +172,10 @@ const NVME_TLC: Parameters = Parameters {
     ..SSD_CONSUMER
 };
 
-/// Published for the 660p: 1,800 MB/s both ways, at most 220,000 random requests per second, a one-bit part of 140 GB
+/// Published for the 660p: 1,800 MB/s both ways, at most 220,000 random requests per second, an SLC cache of 140 GB
 /// when empty and 12 GB when full; some 100 MB/s behind it was measured. Eight dies of 1 Tbit, four planes each, are
 /// 1 TB. Calibrated: the program time, to the measured rate (15 MB/s a die; four-bit flash of 2020 writes
-/// 30 MB/s), the read time of the one-bit part, to the published random reads, which are those of that part. From
+/// 30 MB/s), the read time of the SLC cache, to the published random reads, which are those of that part. From
 /// memory: 85 us to read, 48 MiB of a block. Assumed: that folding goes beside the host's writes once the part is
 /// full, that the part shrinks linearly with fullness, channels, spare, latencies, buffer, idle time, and a host
 /// that lends 64 MB, which hold the map of 64 GB: drives of this class without memory of their own do that.
@@ -207,7 +207,7 @@ const NVME_QLC: Parameters = Parameters {
 
 /// Published: 2,100 and 1,200 MB/s, 100,000 and 70,000 random requests per second. Calibrated to these: times of cells
 /// and commands. Assumed, because nothing is published: two channels, eight dies of four planes, a map of which the
-/// controller has 1 MiB at hand (its own memory; the map of 1 GiB), spare, buffer, and no one-bit part (standard and
+/// controller has 1 MiB at hand (its own memory; the map of 1 GiB), spare, buffer, and no SLC cache (standard and
 /// maker do not say how large it is: the published rate holds without end here).
 const UFS: Parameters = Parameters {
     capacity_bytes: 512_110_190_592,
