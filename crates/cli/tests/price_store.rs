@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod lab;
 mod support;
 
-use std::process::{Command, Output};
-
+use lab::Lab;
 use serde_json::Value;
-use support::{Scratch, agent, can_mount, can_serve_disks};
+use support::{can_mount, can_serve_disks};
 
 const STUDY: &str = r#"
 name = "priced"
@@ -43,28 +43,17 @@ measures = [{ kind = "grep" }, { kind = "create", files = 50 }]
 "file_system.kind" = ["ext4"]
 "#;
 
-fn fsage(scratch: &Scratch, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_fsage"))
-        .args(words)
-        .env("FSAGE_RUNTIME_DIR", scratch.path().join("runtime"))
-        .env("FSAGE_AGENT", agent())
-        .output()
-        .unwrap()
-}
-
 #[test]
 fn a_trial_that_keeps_its_log_is_priced() {
     if !can_mount() || !can_serve_disks() {
         return;
     }
-    let scratch = Scratch::new();
-    let study = scratch.path().join("priced.toml");
-    std::fs::write(&study, STUDY).unwrap();
-    let store = scratch.path().join("store").display().to_string();
-    let run = fsage(&scratch, &["run", study.to_str().unwrap(), "--store", &store]);
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let lab = Lab::new(STUDY);
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
 
-    let priced = fsage(&scratch, &["price", &store, "--medium", "hdd-10k", "--json"]);
+    let store = lab.store().display().to_string();
+    let priced = lab.fsage(&["price", &store, "--medium", "hdd-10k", "--json"]);
     assert!(priced.status.success(), "{}", String::from_utf8_lossy(&priced.stderr));
     let found: Value = serde_json::from_slice(&priced.stdout).unwrap();
     let log = &found[0];
@@ -90,7 +79,7 @@ fn a_trial_that_keeps_its_log_is_priced() {
     assert!(read["requests"].as_u64() > Some(0) && read["total_ns"] == read["recorded_ns"], "{read}");
 
     // The run has priced it already, on the medium that the study lists.
-    let trial = scratch.path().join("store/trials").join(log["trial"].as_str().unwrap());
+    let trial = lab.store().join("trials").join(log["trial"].as_str().unwrap());
     let kept: Value = serde_json::from_slice(&std::fs::read(trial.join("priced.json")).unwrap()).unwrap();
     assert_eq!(kept["asked"], serde_json::json!(["hdd-10k"]));
     let (own, on) = (&kept["logs"][0], &kept["logs"][0]["media"][0]);
@@ -98,25 +87,19 @@ fn a_trial_that_keeps_its_log_is_priced() {
     assert_eq!((&own["deviating"], &own["largest_ns"]), (&0.into(), &0.into()));
     assert_eq!(on["total_ns"], log["media"][0]["priced"]["total_ns"]);
     assert_eq!(on["parts"].as_array().unwrap().len(), marks.len());
-    let page = scratch.path().join("report.html").display().to_string();
-    let report = fsage(&scratch, &["report", &store, "-o", &page]);
-    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = lab.report();
     assert!(page.contains("priced, not measured") && page.contains("hdd-10k"), "the report shows it");
 
     // With another list the trial stays and is priced again.
-    let again = fsage(
-        &scratch,
-        &["run", study.to_str().unwrap(), "--store", &store, "--set", r#"price=["hdd-5400"]"#],
-    );
-    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let (code, stderr) = lab.run(&[r#"price=["hdd-5400"]"#]);
+    assert_eq!(code, Some(0), "{stderr}");
     let kept: Value = serde_json::from_slice(&std::fs::read(trial.join("priced.json")).unwrap()).unwrap();
     assert_eq!(kept["logs"][0]["media"][0]["medium"], "hdd-5400");
 
     // Another class: reported, and nothing is left to price.
-    let refused = fsage(&scratch, &["price", &store, "--medium", "ssd"]);
+    let refused = lab.fsage(&["price", &store, "--medium", "ssd"]);
     assert_eq!(refused.status.code(), Some(2));
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("the one is rotational") && said.contains("hint: "), "{said}");
-    assert_eq!(scratch.left_behind(), [] as [String; 0]);
+    lab.nothing_left();
 }

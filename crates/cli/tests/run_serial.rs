@@ -3,14 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod lab;
 mod support;
 
-use std::process::Command;
-
-use fsage_lab::store::Store;
 use fsage_model::disk::{CPU_COUNTER, DiskCpu, DiskUse};
 use fsage_model::record::{StageRecord, TrialStatus};
-use support::{Scratch, agent, can_mount, can_serve_disks};
+use lab::Lab;
+use support::{can_mount, can_serve_disks};
 
 const STUDY: &str = r#"
 name = "serial"
@@ -64,21 +63,10 @@ fn cpu_time_passes_where_it_is_asked_for_and_nowhere_else() {
     if !can_mount() || !can_serve_disks() {
         return;
     }
-    let scratch = Scratch::new();
-    let study = scratch.path().join("serial.toml");
-    std::fs::write(&study, STUDY).unwrap();
-    let store = scratch.path().join("store");
-    let fsage = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
-        command
-            .args(words)
-            .env("FSAGE_RUNTIME_DIR", scratch.path().join("runtime"))
-            .env("FSAGE_AGENT", agent());
-        command.output().unwrap()
-    };
-    let run = fsage(&["run", study.to_str().unwrap(), "--store", store.to_str().unwrap()]);
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let trials = Store::open(&store).unwrap().trials();
+    let lab = Lab::new(STUDY);
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let trials = lab.trials();
     assert_eq!(trials.len(), 2);
     for trial in trials {
         assert_eq!(trial.status, TrialStatus::Complete, "{}", trial.error);
@@ -97,10 +85,6 @@ fn cpu_time_passes_where_it_is_asked_for_and_nowhere_else() {
             }
         }
     }
-    let page = scratch.path().join("report.html");
-    let report = fsage(&["report", store.to_str().unwrap(), "-o", page.to_str().unwrap()]);
-    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
-    let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("in model time with CPU time (cpu = "), "titles name it");
-    assert_eq!(scratch.left_behind(), [] as [String; 0]);
+    assert!(lab.report().contains("in model time with CPU time (cpu = "), "titles name it");
+    lab.nothing_left();
 }

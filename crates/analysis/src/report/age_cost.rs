@@ -52,7 +52,7 @@ pub struct AgeCost {
     pub trial: usize,
     /// Whether larger is worse, better or neither.
     pub larger_is_worse: Option<bool>,
-    /// Whether the sides did the same work: their bytes are less than 1 % apart, where both are known.
+    /// Whether the sides did the same work, as far as that is known.
     pub same_work: bool,
     /// Means over the paired trials.
     pub aged: f64,
@@ -182,7 +182,7 @@ fn compare(
             settings,
             trial: view.evidence.iter().position(|trial| std::ptr::eq(trial, pairs[0].0)).unwrap_or(0),
             larger_is_worse: series.larger_is_worse,
-            same_work: pairs.iter().all(|(aged, other)| same_work(aged, other, measure)),
+            same_work: pairs.iter().all(|(aged, other)| work::same(aged, other, measure)),
             aged: mean(&aged)?,
             other: mean(&other)?,
             finding: finding(&estimate, series.larger_is_worse),
@@ -191,20 +191,6 @@ fn compare(
         })
     };
     contexts(view, metric, file_system, against).into_iter().filter_map(cost).collect()
-}
-
-/// Sides that did more than this apart, as a share of the larger, did not do the same work.
-const SAME_WORK: f64 = 0.01;
-
-/// Whether a measure moved the same bytes on both sides, as far as that is known.
-fn same_work(a: &Evidence, b: &Evidence, measure: &str) -> bool {
-    let sample = |trial: &Evidence, name: &str| {
-        trial.metrics.get(&format!("{measure}.{name}"))?.samples.first().copied()
-    };
-    let moved = |trial| Some(sample(trial, "time")? * sample(trial, "throughput")?);
-    let bytes = |trial| sample(trial, "size").or_else(|| moved(trial));
-    let apart = |a: f64, b: f64| (a - b).abs() > SAME_WORK * a.max(b);
-    !matches!((bytes(a), bytes(b)), (Some(a), Some(b)) if apart(a, b))
 }
 
 /// Every measure of every trial that has both a cost and a layout score.
@@ -234,28 +220,4 @@ pub fn points(view: &View) -> Vec<Point> {
         }
     }
     points
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stats::evidence::Series;
-
-    #[test]
-    fn work_is_the_same_up_to_one_percent() {
-        let trial = |numbers: &[(&str, f64)]| {
-            let series = |value: f64| Series { samples: vec![value], ..Series::default() };
-            let metrics = numbers.iter().map(|(name, value)| ((*name).to_owned(), series(*value)));
-            Evidence { metrics: metrics.collect(), ..Evidence::default() }
-        };
-        // Bytes are time by throughput, whatever the time is.
-        let create = |seconds: f64, bytes: f64| {
-            trial(&[("create.time", seconds), ("create.throughput", bytes / seconds)])
-        };
-        assert!(same_work(&create(9.0, 1000.0), &create(2.0, 1009.0), "create"));
-        assert!(!same_work(&create(9.0, 1000.0), &create(2.0, 1011.0), "create"));
-        let large = |bytes: f64| trial(&[("large-file.size", bytes)]);
-        assert!(!same_work(&large(140.0), &large(1000.0), "large-file"));
-        assert!(same_work(&large(140.0), &trial(&[]), "large-file"), "not known is no reason to refuse");
-    }
 }

@@ -23,6 +23,7 @@ mod palette;
 pub mod remedy;
 mod section;
 mod series;
+mod spread;
 pub(crate) mod table;
 pub mod text;
 mod view;

@@ -16,14 +16,12 @@ use super::{ReportError, ReportOptions, factor};
 use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::claim::pairs;
 use crate::stats::evidence::{level, ratio};
-use crate::stats::{Estimate, Evidence, Interval};
+use crate::stats::{Estimate, Evidence, Interval, work};
 
 /// The control.
 const CONTROL: &str = "none";
 /// The remedy that leaves no age.
 const COPY: &str = "copy";
-/// Work of two trials that differs by more is other work.
-const SAME_WORK: f64 = 0.01;
 
 /// A remedy in one place: on a file system, a medium, with one setting of the other factors.
 #[derive(Debug, Clone)]
@@ -208,7 +206,7 @@ fn helped<'a>(
         let all: Vec<Evidence> = trials.iter().chain(others).map(|trial| (*trial).clone()).collect();
         let cells = |method: &str| BTreeMap::from([(around.path(), json!(method))]);
         let pairs = pairs(&all, &cells(method), &cells(other));
-        let same = pairs.iter().all(|(a, b)| same_work(a, b, &name));
+        let same = pairs.iter().all(|(a, b)| work::same(a, b, &name));
         if same { ratio(&pairs, &name, confidence) } else { None }
     };
     let against_control = against(CONTROL, &around.after);
@@ -221,15 +219,6 @@ fn helped<'a>(
         larger_is_worse,
         gain,
         measure,
-    }
-}
-
-/// Whether two trials did the same for a measure, where it tells how much it read.
-fn same_work(a: &Evidence, b: &Evidence, name: &str) -> bool {
-    let read = |trial: &Evidence| trial.metrics.get(&format!("{name}.allocated"))?.samples.first().copied();
-    match (read(a), read(b)) {
-        (Some(a), Some(b)) => (a - b).abs() <= SAME_WORK * a.max(b),
-        _ => true,
     }
 }
 

@@ -6,21 +6,21 @@ use fsage_model::disk::DiskUse;
 use fsage_model::explanation::Explanation;
 use fsage_model::filesystem;
 use fsage_model::layout::LayoutSummary;
-use fsage_model::load::{LoadResult, Probe, Tick, out_of_space};
+use fsage_model::load::{LoadResult, out_of_space};
 use fsage_model::lockstep::Round;
 use fsage_model::metric;
 use fsage_model::priced::PricedLog;
 use fsage_model::protocol::{BlockFacts, HostFacts};
-use fsage_model::quantity::{as_f64, share};
+use fsage_model::quantity::share;
 use fsage_model::reading::{Note, Records, StudyFacts};
 use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
 use fsage_model::warning::Warning;
 use serde_json::Value;
 
 use super::series::{self, FreeMap, Latency};
-use super::{ReportError, ReportOptions, factor, palette, text};
+use super::{ReportError, ReportOptions, factor, palette, spread, text};
 use crate::report::explain::noted;
-use crate::stats::evidence::{self, Series, Trend, blocks};
+use crate::stats::evidence::{self, Series};
 use crate::stats::{Evidence, doubt};
 
 /// Points a series may have in a chart.
@@ -447,8 +447,8 @@ fn digest_age(stage: StageRecord, first: bool, evidence: &mut Evidence, limits: 
     let target = ["max", "target"]
         .iter()
         .find_map(|end| evidence.factor(&format!("stage.{stage}.workload.utilisation.{end}"))?.as_f64());
-    add_tick_blocks(&ticks, &prefix, evidence);
-    add_probe_blocks(&probes, &prefix, evidence);
+    spread::of_ticks(&ticks, &prefix, evidence);
+    spread::of_probes(&probes, &prefix, evidence);
     let last = probes.last();
     Some(Age {
         stage,
@@ -465,68 +465,6 @@ fn digest_age(stage: StageRecord, first: bool, evidence: &mut Evidence, limits: 
         probes: probes.len(),
         result: *result,
     })
-}
-
-/// How latencies and speed varied within the trial.
-fn add_tick_blocks(ticks: &[Tick], prefix: &str, evidence: &mut Evidence) {
-    let kinds: BTreeSet<_> = ticks.iter().flat_map(|tick| tick.latency.keys().copied()).collect();
-    let quarter = ticks.len() / 4;
-    for kind in kinds {
-        let column =
-            |ticks: &[Tick], pick: fn(&fsage_model::load::LatencySummary) -> f64| -> Vec<(f64, f64)> {
-                let present = ticks.iter().filter_map(|tick| tick.latency.get(&kind));
-                present.map(|latency| (as_f64(latency.count), pick(latency))).collect()
-            };
-        let mut put = |statistic: &str, values: Vec<(f64, f64)>| {
-            if let Some(series) =
-                evidence.metrics.get_mut(&format!("{prefix}{}", metric::latency(kind, statistic)))
-            {
-                series.blocks = blocks(&values);
-            }
-        };
-        put(metric::MEAN_NS, column(ticks, |latency| latency.mean_ns));
-        put(metric::P50_NS, column(ticks, |latency| as_f64(latency.p50_ns)));
-        put(metric::P99_NS, column(ticks, |latency| as_f64(latency.p99_ns)));
-        put(metric::P999_NS, column(ticks, |latency| as_f64(latency.p999_ns)));
-        let part = |from: usize, to: usize| blocks(&column(&ticks[from..to], |latency| latency.mean_ns));
-        let trend =
-            Trend { early: part(quarter, 2 * quarter), late: part(ticks.len() - quarter, ticks.len()) };
-        evidence.trend.insert(format!("{prefix}{}", kind.name()), trend);
-    }
-    // The ticks' own time is the wall's.
-    if let Some(series) = evidence
-        .metrics
-        .get_mut(&format!("{prefix}{}", metric::OPERATIONS_PER_S))
-        .filter(|series| series.unit == "1/s")
-    {
-        let speeds: Vec<(f64, f64)> = ticks
-            .windows(2)
-            .filter_map(|pair| {
-                let seconds = as_f64(pair[1].elapsed_ns.checked_sub(pair[0].elapsed_ns)?) / 1e9;
-                let operations = as_f64(pair[1].operations.checked_sub(pair[0].operations)?);
-                (seconds > 0.0).then(|| (seconds, operations / seconds))
-            })
-            .collect();
-        series.blocks = blocks(&speeds);
-    }
-}
-
-/// How the state varied over the last half of the probes.
-fn add_probe_blocks(probes: &[Probe], prefix: &str, evidence: &mut Evidence) {
-    let late = &probes[probes.len() / 2..];
-    let mut put = |metric: &str, pick: &dyn Fn(&Probe) -> Option<f64>| {
-        if let Some(series) = evidence.metrics.get_mut(&format!("{prefix}{metric}")) {
-            let values: Vec<(f64, f64)> = late.iter().filter_map(pick).map(|value| (1.0, value)).collect();
-            series.blocks = blocks(&values);
-        }
-    };
-    put(metric::FREE_EXTENTS, &|probe| Some(as_f64(probe.free_space.as_ref()?.extents)));
-    put(metric::FREE_MEDIAN_BYTES, &|probe| Some(as_f64(probe.free_space.as_ref()?.median_bytes)));
-    put(metric::FREE_LARGEST_BYTES, &|probe| Some(as_f64(probe.free_space.as_ref()?.largest_bytes)));
-    put(metric::USE_SHARE, &|probe| Some(share(probe.used_bytes, probe.total_bytes)));
-    put(metric::EXTENTS_PER_FILE, &|probe| Some(probe.layout.as_ref()?.extents_per_file));
-    put(metric::ONE_EXTENT_SHARE, &|probe| Some(probe.layout.as_ref()?.one_extent_share));
-    put(metric::FRAGMENTED_SHARE, &|probe| Some(1.0 - probe.layout.as_ref()?.one_extent_share));
 }
 
 impl Age {
@@ -617,8 +555,9 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use fsage_model::load::LatencySummary;
+    use fsage_model::load::{LatencySummary, Tick};
     use fsage_model::operation::OperationKind;
+    use fsage_model::quantity::as_f64;
     use serde_json::json;
 
     use super::*;

@@ -1,9 +1,14 @@
 //! Whether two sides did the same work: only then is there a ratio of their numbers.
 //!
-//! Work is known of numbers of measures ([`fsage_model::measure::Work`]), and not in records of an older fsage.
+//! Work is known of numbers of measures ([`fsage_model::measure::Work`]). Records of an older fsage do not have it:
+//! there the bytes that a measure's other numbers tell of are compared. What is not known to differ is the
+//! same.
 
 use super::Evidence;
 use fsage_model::measure::Work;
+
+/// Bytes that are more than this apart, as a share of the larger, are other work.
+const SAME_BYTES: f64 = 0.01;
 
 fn of(trial: &Evidence, metric: &str) -> Option<Work> {
     trial.metrics.get(metric)?.work
@@ -16,6 +21,25 @@ pub fn different(pairs: &[(&Evidence, &Evidence)], metric: &str) -> Option<Strin
     pairs.iter().find_map(|(a, b)| of(a, metric)?.differs(&of(b, metric)?))
 }
 
+/// Whether two trials did the same for a measure, by the name of its headline.
+#[must_use]
+pub fn same(a: &Evidence, b: &Evidence, measure: &str) -> bool {
+    match (of(a, measure), of(b, measure)) {
+        (Some(a), Some(b)) => a.differs(&b).is_none(),
+        _ => match (bytes(a, measure), bytes(b, measure)) {
+            (Some(a), Some(b)) => (a - b).abs() <= SAME_BYTES * a.max(b),
+            _ => true,
+        },
+    }
+}
+
+/// Bytes that a measure moved by its own account: the size of its file, time by throughput, or what it read.
+fn bytes(trial: &Evidence, measure: &str) -> Option<f64> {
+    let sample = |name: &str| trial.metrics.get(&format!("{measure}.{name}"))?.samples.first().copied();
+    let moved = || Some(sample("time")? * sample("throughput")?);
+    sample("size").or_else(moved).or_else(|| sample("allocated"))
+}
+
 /// The sentence for a refused ratio.
 #[must_use]
 pub fn refusal(how: &str) -> String {
@@ -24,7 +48,7 @@ pub fn refusal(how: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::{ratio, tests::trial};
+    use super::super::evidence::{Series, ratio, tests::trial};
     use super::*;
 
     /// `large-file` on a volume where so many GiB were written.
@@ -50,6 +74,37 @@ mod tests {
         let less: Vec<_> = less.iter().map(|(i, other)| (&aged[*i], other)).collect();
         assert_eq!(ratio(&less, "large-file", 0.95), None);
         assert_eq!(different(&less, "large-file").unwrap(), "4 GiB against 1 GiB");
+    }
+
+    #[test]
+    fn without_a_record_of_it_work_is_the_same_up_to_one_percent_of_its_bytes() {
+        let trial = |numbers: &[(&str, f64)]| {
+            let series = |value: f64| Series { samples: vec![value], ..Series::default() };
+            let metrics = numbers.iter().map(|(name, value)| ((*name).to_owned(), series(*value)));
+            Evidence { metrics: metrics.collect(), ..Evidence::default() }
+        };
+        // Bytes are time by throughput, whatever the time is.
+        let create = |seconds: f64, bytes: f64| {
+            trial(&[("create.time", seconds), ("create.throughput", bytes / seconds)])
+        };
+        assert!(same(&create(9.0, 1000.0), &create(2.0, 1009.0), "create"));
+        assert!(!same(&create(9.0, 1000.0), &create(2.0, 1011.0), "create"));
+        let large = |bytes: f64| trial(&[("large-file.size", bytes)]);
+        assert!(!same(&large(140.0), &large(1000.0), "large-file"));
+        assert!(same(&large(140.0), &trial(&[]), "large-file"), "not known is no reason to refuse");
+        let grep = |bytes: f64| trial(&[("after.grep.allocated", bytes)]);
+        assert!(same(&grep(100.0), &grep(99.5), "after.grep"));
+        assert!(!same(&grep(100.0), &grep(80.0), "after.grep"));
+    }
+
+    #[test]
+    fn what_is_recorded_of_work_goes_before_bytes() {
+        let (a, b) = (measured("a", 0, 1.0, 4), measured("b", 0, 1.0, 1));
+        assert!(!same(&a, &b, "large-file") && same(&a, &measured("b", 1, 9.0, 4), "large-file"));
+        // The same number of bytes in the record of one side alone says nothing.
+        let mut old = b;
+        old.metrics.get_mut("large-file").unwrap().work = None;
+        assert!(same(&a, &old, "large-file"));
     }
 
     #[test]

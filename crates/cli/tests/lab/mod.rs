@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use fsage_lab::store::Store;
 use fsage_model::record::TrialRecord;
@@ -42,6 +42,11 @@ impl Lab {
     pub fn run(&self, set: &[&str]) -> (Option<i32>, String) {
         let output = self.command(set).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Any command.
+    pub fn fsage(&self, words: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_fsage")).args(words).env("FSAGE_AGENT", agent()).output().unwrap()
     }
 
     pub fn trials(&self) -> Vec<TrialRecord> {

@@ -8,7 +8,7 @@ use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 use super::Driver;
 use super::deterministic::{self, Additions, Kernel};
-use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Values};
+use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Values, parameter};
 use crate::tools::{Invocation, Program, btrfs_check, mkfs_btrfs};
 
 /// btrfs.
@@ -39,16 +39,6 @@ const FEATURES: &[&str] = &[
 
 /// `mkfs.btrfs -R list-all` of btrfs-progs 6.2.
 const RUNTIME_FEATURES: &[&str] = &["block-group-tree", "free-space-tree", "quota"];
-
-const fn parameter(
-    name: &'static str,
-    kind: ParameterType,
-    preset: Preset,
-    flag: Flag,
-    doc: &'static str,
-) -> Parameter {
-    Parameter { name, kind, preset, flag, doc, only: &[] }
-}
 
 /// The table.
 pub static PARAMETERS: &[Parameter] = &[

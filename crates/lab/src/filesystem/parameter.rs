@@ -27,6 +27,17 @@ pub struct Parameter {
     pub only: &'static [&'static str],
 }
 
+/// One that every driver of its table has.
+pub(super) const fn parameter(
+    name: &'static str,
+    kind: ParameterType,
+    preset: Preset,
+    flag: Flag,
+    doc: &'static str,
+) -> Parameter {
+    Parameter { name, kind, preset, flag, doc, only: &[] }
+}
+
 /// Type and range of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub enum ParameterType {

@@ -6,7 +6,7 @@
 use fsage_model::filesystem::{self as model, FileSystemFacts};
 
 use super::Driver;
-use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Values};
+use super::parameter::{Flag, Parameter, ParameterError, ParameterType, Preset, Values, parameter};
 use crate::tools::{Invocation, Program, mkfs_xfs, xfs_repair};
 
 /// xfs.
@@ -26,16 +26,6 @@ const fn size(min: u64, max: u64) -> ParameterType {
 
 const fn multiple(min: u64, max: u64, step: u64) -> ParameterType {
     ParameterType::Bytes { min, max, power_of_two: false, step, unit: 1 }
-}
-
-const fn parameter(
-    name: &'static str,
-    kind: ParameterType,
-    preset: Preset,
-    flag: Flag,
-    doc: &'static str,
-) -> Parameter {
-    Parameter { name, kind, preset, flag, doc, only: &[] }
 }
 
 /// The table.

@@ -110,16 +110,6 @@ impl Components {
         seed.is_finite().then_some(Self { seed, trial, round, trials, rounds })
     }
 
-    /// Rounds per trial at which rounds and seeds are worth their time, when a seed costs `seed_cost` beside
-    /// its rounds of `round_cost` each: √(cost ratio · round ÷ seed) (Kalibera & Jones 2013, §7), at least 1.
-    /// `None` where rounds were not repeated or nothing lies between seeds.
-    #[must_use]
-    pub fn best_rounds(&self, seed_cost: f64, round_cost: f64) -> Option<usize> {
-        let above = self.seed + self.trial.unwrap_or(0.0);
-        let best = (seed_cost / round_cost * self.round? / above).sqrt().ceil();
-        (best.is_finite() && best >= 0.0).then(|| index(best).max(1))
-    }
-
     /// Rounds per trial at which the variance of one unit is no more than `target`, all else as it is; `None`
     /// when no number of rounds does that.
     #[must_use]
@@ -154,7 +144,7 @@ mod tests {
         let (a, b): (Nest, Nest) = (vec![vec![1.0]], vec![vec![3.0]]);
         let found = Components::new(&[vec![&a, &b]]).unwrap();
         assert_eq!((found.seed, found.trial, found.round), (2.0, None, None));
-        assert_eq!((found.best_rounds(10.0, 1.0), found.rounds_for(1.0)), (None, None));
+        assert_eq!(found.rounds_for(1.0), None);
         assert_eq!(Components::new(&[vec![&a]]), None);
     }
 
@@ -180,11 +170,9 @@ mod tests {
     #[test]
     fn rounds_pay_where_rounds_vary() {
         let noisy = Components { seed: 1.0, trial: None, round: Some(16.0), trials: 1.0, rounds: 1.0 };
-        // √(9 · 16 / 1) = 12 rounds where a seed costs nine rounds.
-        assert_eq!(noisy.best_rounds(9.0, 1.0), Some(12));
         assert_eq!(noisy.rounds_for(3.0), Some(8));
         assert_eq!(noisy.rounds_for(0.9), None, "rounds cannot do away with what seeds differ by");
-        let quiet = Components { seed: 16.0, round: Some(0.1), ..noisy };
-        assert_eq!(quiet.best_rounds(9.0, 1.0), Some(1));
+        let quiet = Components { seed: 1.0, round: Some(0.1), ..noisy };
+        assert_eq!(quiet.rounds_for(3.0), Some(1));
     }
 }

@@ -169,7 +169,10 @@ fn resume_if_it_can_be(
     match resume(stage, checkpoints, kept, place, followers, context) {
         Ok(record) => return Ok(Some(record)),
         Err(error) if context.session.is_lost() => return Err(error),
-        Err(TrialError::Interrupted) => return Err(TrialError::Interrupted),
+        // No fault of the checkpoint's.
+        Err(error @ (TrialError::Interrupted | TrialError::Store(_) | TrialError::Lease(_))) => {
+            return Err(error);
+        }
         Err(error) => {
             context.interrupted()?;
             *context.warnings = before;
