@@ -312,9 +312,7 @@ fn coverage(report: &CrashReport) -> String {
     let _ = writeln!(
         words,
         "{} changes and {} flushes in the log, at most {} changes pending",
-        coverage.changes,
-        coverage.flushes,
-        coverage.most_pending
+        coverage.changes, coverage.flushes, coverage.most_pending
     );
     let _ = writeln!(
         words,

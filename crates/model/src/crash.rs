@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
 pub use operation::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, UpdateWay};
 pub use program::{
-    ACKNOWLEDGED_VARIABLE, ACKNOWLEDGES, Acknowledgement, ProgramSpec, CutFate, CutRequest, DIRECTORY_VARIABLE,
-    LONGEST_ACKNOWLEDGEMENT, MOST_ACKNOWLEDGED_BYTES, ProgramReport, ProgramRun, StateCheck,
+    ACKNOWLEDGED_VARIABLE, ACKNOWLEDGES, Acknowledgement, CutFate, CutRequest, DIRECTORY_VARIABLE,
+    LONGEST_ACKNOWLEDGEMENT, MOST_ACKNOWLEDGED_BYTES, ProgramReport, ProgramRun, ProgramSpec, StateCheck,
 };
 pub use promise::{Promises, promises};
 pub use report::{CrashReport, Failing, TimeSummary, WayOutcomes, at_most};

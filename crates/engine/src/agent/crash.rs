@@ -3,7 +3,7 @@
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fsage_model::crash::{Acknowledgement, Attempt, AttemptSpec, ProgramSpec, ProgramRun, StateCheck};
+use fsage_model::crash::{Acknowledgement, Attempt, AttemptSpec, ProgramRun, ProgramSpec, StateCheck};
 use fsage_model::protocol::Failure;
 use rustix::fs::syncfs;
 

@@ -9,9 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsage_model::crash::{
-    ACKNOWLEDGED_VARIABLE, ACKNOWLEDGES, Acknowledgement, Attempt, AttemptSpec, ProgramSpec,
-    DIRECTORY_VARIABLE, Damage, DamageKind, LONGEST_ACKNOWLEDGEMENT, MOST_ACKNOWLEDGED_BYTES, ProgramRun,
-    StateCheck,
+    ACKNOWLEDGED_VARIABLE, ACKNOWLEDGES, Acknowledgement, Attempt, AttemptSpec, DIRECTORY_VARIABLE, Damage,
+    DamageKind, LONGEST_ACKNOWLEDGEMENT, MOST_ACKNOWLEDGED_BYTES, ProgramRun, ProgramSpec, StateCheck,
 };
 use fsage_model::disk::call;
 use rustix::fs::{Mode, OFlags};

@@ -72,7 +72,7 @@ fn text(run: &CrashRun, failing: &Failing) -> String {
     let kind = run.file_system.mount_type();
     let state = &failing.state;
     let mut text = format!(
-        "A {kind} file system as it is after a power cut, with damage.\n\n\
+        "File system {kind} after a power cut, with damage.\n\n\
          {IMAGE}: the disk after {} requests, {} of {} pending changes missing\n\
          {LOG}: every request from the start of the load (fsage disk log show {LOG})\n",
         state.cut,
@@ -86,13 +86,13 @@ fn text(run: &CrashRun, failing: &Failing) -> String {
     for damage in failing.damage.iter().take(8) {
         text += &format!("  {}: {} {}\n", damage.kind.name(), damage.path, damage.what);
     }
-    text + "\nTo see it, as root, in this folder (mounting changes the image, hence the copy):\n\n" + &commands(run)
+    text + "\nTo see it, as root, in this folder (mounting changes the image, hence the copy):\n\n"
+        + &commands(run)
 }
 
 fn commands(run: &CrashRun) -> String {
-    let options: Vec<&str> = std::iter::once("loop")
-        .chain(run.file_system.mount_options().iter().map(String::as_str))
-        .collect();
+    let options: Vec<&str> =
+        std::iter::once("loop").chain(run.file_system.mount_options().iter().map(String::as_str)).collect();
     let mut lines = format!(
         "cp --sparse=always {IMAGE} work.img\nmkdir mnt\nmount -t {} -o {} work.img mnt\n",
         quote(run.file_system.mount_type()),

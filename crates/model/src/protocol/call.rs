@@ -14,7 +14,7 @@ use super::{
     ToolOutput,
 };
 use crate::calls::calls;
-use crate::crash::{Attempt, AttemptSpec, CrashLoadSpec, ProgramSpec, LoadStep, ProgramRun, StateCheck};
+use crate::crash::{Attempt, AttemptSpec, CrashLoadSpec, LoadStep, ProgramRun, ProgramSpec, StateCheck};
 use crate::image::ImageSummary;
 use crate::load::{LoadResult, LoadSpec};
 use crate::location::Location;
