@@ -14,6 +14,7 @@ use fsage_model::crash::{
     UpdateOutcome, at_most,
 };
 use fsage_model::disk::{DiskCpu, DiskTime};
+use fsage_model::escape;
 use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::quantity::as_f64;
@@ -379,7 +380,8 @@ fn failed(failing: &Failing) -> String {
         let _ = writeln!(words, "  torn request: {}, units that are there: {}", torn.entry, kept.join(" "));
     }
     for damage in failing.damage.iter().take(8) {
-        let _ = writeln!(words, "  {}: {} {}", damage.kind.name(), damage.path, damage.what);
+        let path = if damage.path.is_empty() { String::new() } else { format!("{} ", damage.path) };
+        let _ = writeln!(words, "  {}: {}{}", damage.kind.name(), escape::line(&path), escape::line(&damage.what));
     }
     for line in failing.kernel.iter().take(4) {
         let _ = writeln!(words, "  kernel: {line}");

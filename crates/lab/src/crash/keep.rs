@@ -8,6 +8,7 @@ use std::path::Path;
 
 use fsage_model::crash::{Failing, ProgramRun};
 use fsage_model::disk::call as disk_call;
+use fsage_model::escape;
 use fsage_model::protocol::call;
 use fsage_sys::new_file::{NewFile, Readers};
 
@@ -84,7 +85,8 @@ fn text(run: &CrashRun, failing: &Failing) -> String {
     }
     text += "\nDamage:\n";
     for damage in failing.damage.iter().take(8) {
-        text += &format!("  {}: {} {}\n", damage.kind.name(), damage.path, damage.what);
+        let path = if damage.path.is_empty() { String::new() } else { format!("{} ", damage.path) };
+        text += &format!("  {}: {}\n", damage.kind.name(), escape::line(&(path + &damage.what)));
     }
     text + "\nTo see it, as root, in this folder (mounting changes the image, hence the copy):\n\n"
         + &commands(run)
