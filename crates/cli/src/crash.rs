@@ -1,7 +1,10 @@
 //! `fsage crash`: what survives a power cut.
 
+mod program;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -11,6 +14,7 @@ use fsage_model::crash::{
     UpdateOutcome, at_most,
 };
 use fsage_model::disk::{DiskCpu, DiskTime};
+use fsage_model::escape;
 use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::quantity::as_f64;
@@ -20,7 +24,7 @@ use fsage_sys::signal::{Flags, Signal};
 
 use super::terminal::Terminal;
 use super::text;
-use fsage_lab::crash::{CrashRun, Watch};
+use fsage_lab::crash::{CrashRun, CrashWork, Watch};
 use fsage_lab::filesystem::Registry;
 
 /// Arguments of `fsage crash`.
@@ -29,14 +33,20 @@ use fsage_lab::filesystem::Registry;
 A load runs on a virtual disk that logs every request. Then the disk shows what it may hold after a power cut, one state
 after the other; each is mounted and compared with what fsync, sync and rename had promised. See docs/power.md.
 
+With a command behind `--` the load is your own program: it runs in a directory of the volume ($FSAGE_DIRECTORY) and prints a
+line `ack TEXT` for everything that has to survive from then on. The program of --check runs in the same directory after every
+power cut, finds these lines in the file $FSAGE_ACKNOWLEDGED and on its standard input, and exits with 0 where everything is
+there. See docs/crash-your-program.md.
+
 Exit code 0: every state that was tried kept what was promised; 5: damage was found, promised not to happen or not; 4: ended
-before any was found.
+before any was found, or the check did not end.
 
 Examples:
   sudo fsage crash --fs ext4
   sudo fsage crash --fs ext4 --drive lying --states 100
   sudo fsage crash --fs ext4 --mount data=writeback --load metadata
-  sudo fsage crash --fs ext4 --mkfs journal=false")]
+  sudo fsage crash --fs ext4 --mkfs journal=false
+  sudo fsage crash --fs xfs --check ./check.sh --keep failing -- ./load.sh")]
 pub struct CrashArgs {
     /// File system: ext2, ext3, ext4, xfs, btrfs
     #[arg(long = "fs", value_name = "NAME", default_value = "ext4")]
@@ -66,10 +76,10 @@ pub struct CrashArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// What is done before the cut
-    #[arg(long, value_name = "LOAD", value_enum, default_value_t)]
+    #[arg(long, value_name = "LOAD", value_enum, default_value_t, conflicts_with = "program")]
     pub load: LoadChoice,
     /// Length of the load: rounds of `update` [default: 4], operations of `metadata` [default: 200]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
     /// Size of the volume
     #[arg(long, value_name = "SIZE", default_value = "320MiB")]
@@ -77,6 +87,21 @@ pub struct CrashArgs {
     /// Check one of so many states with the file system's own program and write to it; 0: none
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub check_every: u64,
+    /// Program that judges a state, with arguments after blanks; status 0: everything acknowledged is there
+    #[arg(long, value_name = "COMMAND", requires = "program")]
+    pub check: Option<String>,
+    /// Longest that the check of a state may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "program", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub check_timeout: u32,
+    /// Longest that your program runs, in seconds; then it is ended, which is no failure
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "program", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub load_timeout: u32,
+    /// Save the failing state as a disk image with its log and the commands that show the damage, in a new folder
+    #[arg(long, value_name = "FOLDER")]
+    pub keep: Option<PathBuf>,
+    /// Your own program as the load, with its arguments
+    #[arg(last = true, value_name = "PROGRAM", requires = "check")]
+    pub program: Vec<String>,
 }
 
 /// What a drive does.
@@ -127,9 +152,9 @@ pub(crate) fn run(args: &CrashArgs, terminal: &Terminal) -> Result<u8, Problem> 
     } else {
         terminal.result(&words(&report))?;
     }
-    Ok(match (report.damaged(), report.interrupted) {
-        (0, false) => EXIT_OK,
-        (0, true) => EXIT_FAILED,
+    Ok(match report.damaged() {
+        0 if report.interrupted || report.undecided() > 0 => EXIT_FAILED,
+        0 => EXIT_OK,
         _ => EXIT_DAMAGE,
     })
 }
@@ -151,10 +176,8 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
         kind: args.file_system.clone(),
         options: BTreeMap::from([(args.file_system.clone(), options)]),
     };
-    let load = match args.load {
-        LoadChoice::Update => (CrashLoad::Update, 4),
-        LoadChoice::Metadata => (CrashLoad::Metadata, 200),
-    };
+    let keep = args.keep.as_ref().map(std::path::absolute).transpose();
+    let keep = keep.map_err(|error| Problem::new(EXIT_USAGE, "`--keep` names no folder").because(&error))?;
     Ok(CrashRun {
         file_system: Registry::new(&BTreeMap::new()).resolve(&spec)?,
         options: args.mount.iter().chain(&args.mkfs).cloned().collect(),
@@ -172,7 +195,7 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
             faults: None,
             scheduler: None,
         },
-        load: CrashLoadSpec { load: load.0, size: args.length.unwrap_or(load.1), seed: args.seed },
+        work: work(args)?,
         states: CrashSpec {
             drive: args.drive.into(),
             atomic_bytes: args.atomic.0,
@@ -181,7 +204,20 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
             seed: args.seed,
         },
         check_every: args.check_every,
+        keep,
     })
+}
+
+/// What is done before the cut.
+fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
+    if let Some(program) = program::resolve(args)? {
+        return Ok(CrashWork::Program(Box::new(program)));
+    }
+    let (load, size) = match args.load {
+        LoadChoice::Update => (CrashLoad::Update, 4),
+        LoadChoice::Metadata => (CrashLoad::Metadata, 200),
+    };
+    Ok(CrashWork::Load(CrashLoadSpec { load, size: args.length.unwrap_or(size), seed: args.seed }))
 }
 
 /// Says how far it is every few seconds, and ends at a signal.
@@ -192,6 +228,13 @@ struct Progress {
 }
 
 impl Watch for Progress {
+    fn working(&mut self, acknowledged: u64) {
+        if self.said.elapsed() >= Duration::from_secs(5) {
+            self.said = Instant::now();
+            self.terminal.note(&format!("your program works, {acknowledged} acknowledgements so far"));
+        }
+    }
+
     fn tried(&mut self, tried: u64, planned: u64, damaged: u64) {
         if self.said.elapsed() >= Duration::from_secs(5) {
             self.said = Instant::now();
@@ -210,11 +253,12 @@ fn words(report: &CrashReport) -> String {
         if report.options.is_empty() { String::new() } else { format!(" ({})", report.options.join(", ")) };
     let _ = writeln!(
         words,
-        "{}{options}, {} drive: {} of {} crash states kept what was promised",
+        "{}{options}, {} drive: {} of {} crash states kept what was {}",
         report.file_system,
         report.spec.drive.name(),
         report.ok,
-        report.tried
+        report.tried,
+        if report.program.is_some() { "acknowledged" } else { "promised" }
     );
     words.push_str(&survival(report));
     words.push_str(&coverage(report));
@@ -228,14 +272,14 @@ fn words(report: &CrashReport) -> String {
 
 fn survival(report: &CrashReport) -> String {
     let mut words = String::new();
-    if report.damaged() == 0 {
+    if report.damaged() == 0 && report.undecided() == 0 {
         let _ = writeln!(
             words,
             "  damage in none of {}: in at most {:.3} % of states drawn like these (95 %)",
             report.tried,
             100.0 * at_most(report.tried)
         );
-    } else {
+    } else if report.damaged() > 0 {
         let _ = writeln!(
             words,
             "  {} broke a promise, {} have damage that nobody promised to prevent",
@@ -244,6 +288,9 @@ fn survival(report: &CrashReport) -> String {
         let kinds: Vec<String> =
             report.damage.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
         let _ = writeln!(words, "  states by damage: {}", kinds.join(", "));
+    }
+    if let Some(program) = &report.program {
+        words.push_str(&program::notes(program));
     }
     if report.oops {
         words.push_str(
@@ -258,13 +305,15 @@ fn survival(report: &CrashReport) -> String {
 
 fn coverage(report: &CrashReport) -> String {
     let coverage = &report.coverage;
-    let mut words = format!(
-        "\nload {}: {} operations, {} changes and {} flushes in the log, at most {} changes pending\n",
-        report.load.load.name(),
-        report.operations,
-        coverage.changes,
-        coverage.flushes,
-        coverage.most_pending
+    let load = report.load.map_or("", |load| load.load.name());
+    let mut words = report.program.as_ref().map_or_else(
+        || format!("\nload {load}: {} operations, ", report.operations),
+        |program| format!("\n{}, ", program::what(program)),
+    );
+    let _ = writeln!(
+        words,
+        "{} changes and {} flushes in the log, at most {} changes pending",
+        coverage.changes, coverage.flushes, coverage.most_pending
     );
     let _ = writeln!(
         words,
@@ -331,7 +380,8 @@ fn failed(failing: &Failing) -> String {
         let _ = writeln!(words, "  torn request: {}, units that are there: {}", torn.entry, kept.join(" "));
     }
     for damage in failing.damage.iter().take(8) {
-        let _ = writeln!(words, "  {}: {} {}", damage.kind.name(), damage.path, damage.what);
+        let path = if damage.path.is_empty() { String::new() } else { format!("{} ", damage.path) };
+        let _ = writeln!(words, "  {}: {}{}", damage.kind.name(), escape::line(&path), escape::line(&damage.what));
     }
     for line in failing.kernel.iter().take(4) {
         let _ = writeln!(words, "  kernel: {line}");
@@ -339,6 +389,7 @@ fn failed(failing: &Failing) -> String {
     for step in &failing.before {
         let _ = writeln!(words, "  {:>8}  {}", step.position, step.operation);
     }
+    words.push_str(&program::timeline(failing));
     let _ = writeln!(words, "  {:>8}  power lost", state.cut);
     if let Some(step) = &failing.under_way {
         let _ = writeln!(words, "  {:>8}  ({}: perhaps begun)", "", step.operation);

@@ -5,6 +5,7 @@
 
 mod found;
 mod operation;
+mod program;
 mod promise;
 mod report;
 
@@ -13,6 +14,10 @@ use serde::{Deserialize, Serialize};
 
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
 pub use operation::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, UpdateWay};
+pub use program::{
+    ACKNOWLEDGED_VARIABLE, ACKNOWLEDGES, Acknowledgement, CutFate, CutRequest, DIRECTORY_VARIABLE,
+    LONGEST_ACKNOWLEDGEMENT, MOST_ACKNOWLEDGED_BYTES, ProgramReport, ProgramRun, ProgramSpec, StateCheck,
+};
 pub use promise::{Promises, promises};
 pub use report::{CrashReport, Failing, TimeSummary, WayOutcomes, at_most};
 

@@ -1,15 +1,18 @@
 //! Calls about power cuts.
 
 use std::sync::{MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fsage_model::crash::{Attempt, AttemptSpec};
+use fsage_model::crash::{Acknowledgement, Attempt, AttemptSpec, ProgramRun, ProgramSpec, StateCheck};
 use fsage_model::protocol::Failure;
+use rustix::fs::syncfs;
 
+use super::sink::EventSink;
 use super::task::{Task, handlers};
-use crate::crash::{CrashError, CrashTest, attempt};
+use crate::crash::{CrashError, CrashTest, Judge, ProgramJudge, attempt, run_load, save};
 use crate::host::{HostError, tool};
-use crate::location::Reach as _;
+use crate::load::LoadSink as _;
+use crate::location::{Anchor, Reach as _};
 
 handlers! { task:
     CrashPrepare { load, directory } => {
@@ -22,6 +25,14 @@ handlers! { task:
         test.run(&directory.open_to_change()?)?
     };
     CrashTry { attempt } => try_state(task, &attempt)?;
+    CrashMake { directory } => {
+        let made = directory.make()?;
+        syncfs(&made).map_err(|errno| HostError::file("sync", made.path())(errno.into()))?;
+    };
+    CrashProgram { program, directory } => run_program(task, &program, &directory.open_to_change()?)?;
+    CrashCheck { attempt, check } => check_state(task, &attempt, &check)?;
+    CrashSave { device, file } => task.agent.held
+        .used::<_, HostError>(&device, |_| save(&device, &file))?;
 }
 
 fn kept<'a>(task: &Task<'a>) -> MutexGuard<'a, Option<CrashTest>> {
@@ -31,10 +42,38 @@ fn kept<'a>(task: &Task<'a>) -> MutexGuard<'a, Option<CrashTest>> {
 fn try_state(task: &Task<'_>, spec: &AttemptSpec) -> Result<Attempt, Failure> {
     let test = kept(task);
     let history = test.as_ref().ok_or(CrashError::Order { what: "prepared" })?.history()?;
+    judged(task, spec, history)
+}
+
+fn judged(task: &Task<'_>, spec: &AttemptSpec, judge: &dyn Judge) -> Result<Attempt, Failure> {
     let limit = Some(Duration::from_millis(spec.check_timeout_ms));
     let held = &task.agent.held;
     let check = |argv: &[String]| {
         held.used::<_, HostError>(&spec.device, |_| tool::run(&task.agent.children, argv, limit))
     };
-    Ok(attempt(spec, history, held, &check)?)
+    Ok(attempt(spec, judge, held, &check)?)
+}
+
+fn acknowledged<'a>(task: &Task<'a>) -> MutexGuard<'a, Vec<Acknowledgement>> {
+    task.agent.acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run_program(task: &Task<'_>, program: &ProgramSpec, directory: &Anchor) -> Result<ProgramRun, Failure> {
+    let (started, mut sink) = (Instant::now(), EventSink::of(task));
+    let run = task.agent.with_control(|control| {
+        let mut is_over = |acknowledged| {
+            let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            sink.progress(acknowledged, elapsed_ns, None, "load");
+            control.is_stopped()
+        };
+        run_load(program, directory, &task.agent.children, &mut is_over)
+    })?;
+    acknowledged(task).clone_from(&run.acknowledged);
+    Ok(run)
+}
+
+fn check_state(task: &Task<'_>, spec: &AttemptSpec, check: &StateCheck) -> Result<Attempt, Failure> {
+    let acknowledged = acknowledged(task);
+    let judge = ProgramJudge { check, acknowledged: &acknowledged, children: &task.agent.children };
+    judged(task, spec, &judge)
 }

@@ -145,6 +145,7 @@ const fn is_load(request: &Request) -> bool {
             | Request::ImageRestore(_)
             | Request::ImageVerify(_)
             | Request::ImageMaterialise(_)
+            | Request::CrashProgram(_)
     )
 }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fsage_model::crash::Acknowledgement;
 use fsage_model::protocol::{Event, Failure, Reply};
 
 use crate::crash::CrashTest;
@@ -30,6 +31,8 @@ pub(super) struct Agent {
     pub(super) lockstep: Mutex<Option<Lockstep>>,
     /// The load for power cuts, and what it was promised.
     pub(super) crash: Mutex<Option<CrashTest>>,
+    /// What the user's own program acknowledged.
+    pub(super) acknowledged: Mutex<Vec<Acknowledgement>>,
     /// The input has ended, or the output failed.
     ending: AtomicBool,
 }
@@ -44,6 +47,7 @@ impl Agent {
             measured: Mutex::default(),
             lockstep: Mutex::default(),
             crash: Mutex::default(),
+            acknowledged: Mutex::default(),
             ending: AtomicBool::new(false),
         }
     }

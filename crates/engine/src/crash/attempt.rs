@@ -1,7 +1,7 @@
 //! One crash state: mount it, compare, use it, unmount it, check it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fsage_content::fill;
 use fsage_model::crash::{Attempt, AttemptSpec, CrashClass, Damage, DamageKind};
@@ -12,7 +12,8 @@ use rustix::io::{Errno, read, write};
 
 use super::history::{Floors, History};
 use super::kernel_log::KernelLog;
-use super::oracle::{Found, FoundTree, judge};
+use super::oracle::{self, Found, FoundTree};
+use super::{duration_ns, wide};
 use crate::host::HostError;
 use crate::host::held::HeldDevices;
 use crate::location::{Anchor, Reach as _};
@@ -26,20 +27,42 @@ const LONGEST_FILE: usize = 1 << 20;
 /// File that shows whether it can be used.
 const USED: &str = "fsage-used-after-cut";
 
+/// What compares a state that is mounted with what was promised.
+pub trait Judge {
+    /// How many promises were made before the cut.
+    fn returned(&self, spec: &AttemptSpec) -> u64;
+
+    /// What is damaged; what else there is to say goes into `attempt`.
+    ///
+    /// # Errors
+    /// It cannot be judged.
+    fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError>;
+}
+
+impl Judge for History {
+    fn returned(&self, spec: &AttemptSpec) -> u64 {
+        wide(self.floors(spec.cut, spec.promises.fsync_names).returned)
+    }
+
+    fn judge(&self, spec: &AttemptSpec, attempt: &mut Attempt) -> Result<Vec<Damage>, HostError> {
+        let floors = self.floors(spec.cut, spec.promises.fsync_names);
+        Ok(compare(spec, self, &floors, attempt))
+    }
+}
+
 /// Tries a state. `check` runs a command that checks the device.
 ///
 /// # Errors
 /// It cannot be tried: the device is gone, the file system is not in the kernel, it stays busy.
 pub fn attempt(
     spec: &AttemptSpec,
-    history: &History,
+    judge: &dyn Judge,
     held: &HeldDevices,
     check: &dyn Fn(&[String]) -> Result<ToolOutput, HostError>,
 ) -> Result<Attempt, HostError> {
     let log = KernelLog::from_now();
-    let floors = history.floors(spec.cut, spec.promises.fsync_names);
-    let mut attempt = Attempt { returned: wide(floors.returned), ..Attempt::default() };
-    mounted(spec, history, &floors, held, &mut attempt)?;
+    let mut attempt = Attempt { returned: judge.returned(spec), ..Attempt::default() };
+    mounted(spec, judge, held, &mut attempt)?;
     let logged = log.since(&spec.device);
     (attempt.kernel, attempt.oops) = (logged.lines, logged.bug);
     if let Some(argv) = spec.check.as_ref().filter(|_| !attempt.oops) {
@@ -57,8 +80,7 @@ pub fn attempt(
 /// What is done while it is mounted, and whether it can be.
 fn mounted(
     spec: &AttemptSpec,
-    history: &History,
-    floors: &Floors,
+    judge: &dyn Judge,
     held: &HeldDevices,
     attempt: &mut Attempt,
 ) -> Result<(), HostError> {
@@ -73,15 +95,15 @@ fn mounted(
         attempt.damage.push(whole(DamageKind::Mount, crate::host::chain(&error)));
         return Ok(());
     }
-    let (damage, verify_ns) = timed(|| compare(spec, history, floors, attempt));
-    attempt.damage = damage;
+    let (damage, verify_ns) = timed(|| judge.judge(spec, attempt));
     attempt.times.verify_ns = verify_ns;
-    if spec.used {
+    if spec.used && damage.is_ok() {
         attempt.used = true;
         attempt.damage.extend(cannot_use(&spec.point));
     }
     let (unmounted, unmount_ns) = timed(|| held.unmount(&spec.point));
     attempt.times.unmount_ns = unmount_ns;
+    attempt.damage.extend(damage?);
     unmounted
 }
 
@@ -89,7 +111,7 @@ fn mounted(
 fn compare(spec: &AttemptSpec, history: &History, floors: &Floors, attempt: &mut Attempt) -> Vec<Damage> {
     match spec.directory.open() {
         Ok(directory) => {
-            let judgement = judge(history, floors, &found(&directory));
+            let judgement = oracle::judge(history, floors, &found(&directory));
             attempt.compared = judgement.compared;
             attempt.updates = judgement.updates;
             judgement.damage
@@ -113,7 +135,7 @@ fn class(attempt: &Attempt, spec: &AttemptSpec) -> CrashClass {
     }
 }
 
-fn whole(kind: DamageKind, what: String) -> Damage {
+pub(super) fn whole(kind: DamageKind, what: String) -> Damage {
     Damage { kind, path: String::new(), what }
 }
 
@@ -144,10 +166,6 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let started = Instant::now();
     let done = work();
     (done, duration_ns(started.elapsed()))
-}
-
-fn duration_ns(elapsed: Duration) -> u64 {
-    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Everything below the load's directory.
@@ -239,10 +257,6 @@ fn cannot_use(point: &Path) -> Option<Damage> {
             Some(whole(DamageKind::Use, format!("a new file cannot be written and removed: {errno}")))
         }
     }
-}
-
-fn wide(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

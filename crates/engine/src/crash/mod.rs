@@ -11,6 +11,7 @@
 //! | `history` | the trees that a load went through, and what was promised of them when |
 //! | `load` | the operations of a load |
 //! | `perform` | doing them |
+//! | `program` | a program of the user's in the place of all that |
 //! | `oracle` | what is there against what was promised |
 //! | `kernel_log` | what the kernel said meanwhile |
 
@@ -20,10 +21,14 @@ mod kernel_log;
 mod load;
 mod oracle;
 mod perform;
+mod program;
+mod save;
 mod tree;
 
-pub use attempt::attempt;
+pub use attempt::{Judge, attempt};
 pub use history::History;
+pub use program::{IsOver, ProgramJudge, run_load};
+pub use save::save;
 
 use fsage_model::crash::{CrashLoadSpec, CrashOperation, LoadStep};
 use fsage_model::disk::call;
@@ -31,6 +36,7 @@ use fsage_model::protocol::{Failure, FailureKind};
 use rustix::io::Errno;
 
 use crate::disk::{ControlError, VirtualDisk};
+use crate::host::HostError;
 use crate::location::Anchor;
 use load::Generated;
 
@@ -54,6 +60,25 @@ pub enum CrashError {
         /// Why.
         source: std::io::Error,
     },
+    /// The user's own program failed, without any power cut.
+    #[error("the load `{argv}` ended with status {status}{}", after(said))]
+    Load {
+        /// Its command line.
+        argv: String,
+        /// Its status; 128 and more: a signal.
+        status: i32,
+        /// Its last line.
+        said: String,
+    },
+    /// More was acknowledged than is kept.
+    #[error("the load acknowledges too much: at line {lines}, more than 4096 bytes in it or 4 MiB in all")]
+    TooMuch {
+        /// Lines before.
+        lines: u64,
+    },
+    /// A program cannot be run.
+    #[error(transparent)]
+    Host(#[from] HostError),
     /// Nothing was prepared.
     #[error("no load was {what}")]
     Order {
@@ -72,10 +97,38 @@ impl From<CrashError> for Failure {
                 source.raw_os_error(),
                 FailureKind::Failed,
             ),
+            CrashError::Load { status: 127 | 126 | 2, .. } => (
+                "it runs in a directory of the volume: name its files by absolute paths".to_owned(),
+                None,
+                FailureKind::Failed,
+            ),
+            CrashError::Load { .. } => (
+                "no power was cut yet: the load has to end with status 0 by itself".to_owned(),
+                None,
+                FailureKind::Failed,
+            ),
+            CrashError::TooMuch { .. } => (
+                "acknowledge a number or a name per line, not the data itself".to_owned(),
+                None,
+                FailureKind::Usage,
+            ),
+            CrashError::Host(error) => (error.hint(), error.errno(), error.kind()),
             CrashError::Order { .. } => (String::new(), None, FailureKind::Internal),
         };
         Self { message: crate::host::chain(&error), hint, errno, kind }
     }
+}
+
+fn after(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+fn duration_ns(elapsed: std::time::Duration) -> u64 {
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl CrashError {

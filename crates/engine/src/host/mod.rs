@@ -21,6 +21,7 @@ pub mod program;
 pub mod setting;
 pub mod signature;
 pub mod split;
+pub mod supervise;
 pub mod tool;
 pub mod tracefs;
 

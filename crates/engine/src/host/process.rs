@@ -220,6 +220,24 @@ pub(super) fn has_followers(group: u32) -> bool {
         .any(is_alive)
 }
 
+/// Children of a process (field 4 of /proc/PID/stat), zombies too.
+pub(super) fn children_of(parent: Pid) -> Vec<Pid> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let wanted = parent.as_raw_nonzero().get();
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| parent_of(*pid) == Some(wanted))
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
+/// Field 4 of /proc/PID/stat.
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    after_name(&stat)?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// Field 5 of /proc/PID/stat.
 fn group_of(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

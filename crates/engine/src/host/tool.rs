@@ -57,7 +57,8 @@ impl Children {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, command: &mut Command) -> Result<(Child, Pid), HostError> {
+    /// Starts a child that is listed until it is reaped. It must lead a group of its own.
+    pub(super) fn start(&self, command: &mut Command) -> Result<(Child, Pid), HostError> {
         let mut state = self.lock();
         if state.ending {
             return Err(HostError::Ending);
@@ -67,6 +68,16 @@ impl Children {
         let pid = Pid::from_child(&child);
         state.running.push(pid);
         Ok((child, pid))
+    }
+
+    /// Waits for a child that has ended or was killed, ends what it left in its group, and lists it no more.
+    pub(super) fn reap(&self, child: &mut Child, pid: Pid) -> std::io::Result<Option<i32>> {
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+        let mut state = self.lock();
+        let _ = kill_process_group(pid, Signal::KILL);
+        state.running.retain(|&other| other != pid);
+        let status = child.wait()?;
+        Ok(status.code().or_else(|| status.signal().map(|signal| 128 + signal)))
     }
 
     /// Waits until the child has ended, ends what it left in its group and reaps it. `None`: time was up.

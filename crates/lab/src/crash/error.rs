@@ -1,7 +1,10 @@
 //! Why crash states could not be tried.
 
+use std::path::PathBuf;
+
+use fsage_disk::log::convert::FileError;
 use fsage_engine::disk::ControlError;
-use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
+use fsage_model::problem::{EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 
 use crate::filesystem::FileSystemError;
 use crate::lease::LeaseError;
@@ -17,6 +20,39 @@ pub enum CrashError {
         /// The file system.
         kind: String,
     },
+    /// The user's check does not accept what the load made, without any power cut.
+    #[error("the check `{argv}` fails on the finished volume, before any power cut: {reason}")]
+    Check {
+        /// Its command line.
+        argv: String,
+        /// What it says.
+        reason: String,
+    },
+    /// The user's check does not end on what the load made.
+    #[error("the check `{argv}` did not end within {seconds} s on the finished volume, before any power cut")]
+    Slow {
+        /// Its command line.
+        argv: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The folder for a failing state is there.
+    #[error("{} exists", path.display())]
+    Exists {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A failing state cannot be kept.
+    #[error("cannot write {}", path.display())]
+    Keep {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The log of the disk cannot be read back.
+    #[error(transparent)]
+    Log(#[from] FileError),
     /// The file system cannot be made or mounted.
     #[error(transparent)]
     FileSystem(#[from] FileSystemError),
@@ -37,7 +73,9 @@ pub enum CrashError {
 impl Explain for CrashError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Mount { .. } => EXIT_USAGE,
+            Self::Mount { .. } | Self::Exists { .. } => EXIT_USAGE,
+            Self::Check { .. } | Self::Slow { .. } | Self::Keep { .. } => EXIT_FAILED,
+            Self::Log(_) => EXIT_INTERNAL,
             Self::FileSystem(error) => error.exit_code(),
             Self::Volume(error) => error.exit_code(),
             Self::Disk(error) => exit_code_of(error.kind()),
@@ -49,6 +87,14 @@ impl Explain for CrashError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Mount { .. } => Some("choose ext2, ext3, ext4, xfs or btrfs".to_owned()),
+            Self::Check { .. } => Some(
+                "it must accept what the load leaves when nothing goes wrong; it finds the directory in \
+                 $FSAGE_DIRECTORY and what was acknowledged in the file $FSAGE_ACKNOWLEDGED"
+                    .to_owned(),
+            ),
+            Self::Slow { .. } => Some("give it more time with --check-timeout".to_owned()),
+            Self::Exists { .. } => Some("name a folder that does not exist, in one that does".to_owned()),
+            Self::Keep { .. } | Self::Log(_) => None,
             Self::FileSystem(error) => Explain::hint(error),
             Self::Volume(error) => Explain::hint(error),
             Self::Disk(error) => Some(error.hint()).filter(|hint| !hint.is_empty()),

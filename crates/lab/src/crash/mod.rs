@@ -9,15 +9,19 @@
 //! Everything taken from the host is in the lease journal of a folder of its own, as for named disks.
 
 mod error;
+mod keep;
 mod place;
+mod program;
 mod shrink;
 
+use std::cmp::Reverse;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fsage_engine::disk::VirtualDisk;
 use fsage_model::crash::{
     Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashReport, CrashSpec, CrashState, Failing, LoadStep,
-    Promises, TimeSummary, promises,
+    ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck, TimeSummary, promises,
 };
 use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::call;
@@ -34,6 +38,9 @@ const DIRECTORY: &str = "load";
 /// Operations that are shown before a cut.
 const SHOWN: usize = 12;
 
+/// File with what a program acknowledged before a cut.
+const ACKNOWLEDGED: &str = "acknowledged";
+
 /// A run.
 #[derive(Debug, Clone)]
 pub struct CrashRun {
@@ -43,16 +50,39 @@ pub struct CrashRun {
     pub options: Vec<String>,
     /// The disk.
     pub disk: DiskOptions,
-    /// The load.
-    pub load: CrashLoadSpec,
+    /// What is done before the cut.
+    pub work: CrashWork,
     /// Which states.
     pub states: CrashSpec,
     /// Every so many states are checked by the file system's program and written to; 0: none.
     pub check_every: u64,
+    /// A folder that does not exist yet, for the failing state and what it takes to see it without fsage.
+    pub keep: Option<PathBuf>,
+}
+
+/// What is done before the cut.
+#[derive(Debug, Clone)]
+pub enum CrashWork {
+    /// A load of fsage, which knows what it was promised.
+    Load(CrashLoadSpec),
+    /// A program of the user's, and one that judges what is left.
+    Program(Box<ProgramSpec>),
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+struct Done {
+    /// By a load of fsage.
+    steps: Vec<LoadStep>,
+    /// By a program of the user's.
+    program: Option<ProgramRun>,
 }
 
 /// What a run says while it is under way.
 pub trait Watch {
+    /// The user's own program works, and has acknowledged so much.
+    fn working(&mut self, acknowledged: u64);
+
     /// So many of the states were tried, and so many were damaged.
     fn tried(&mut self, tried: u64, planned: u64, damaged: u64);
 
@@ -76,6 +106,7 @@ impl CrashRun {
         if !self.file_system.mounts_by_kernel() {
             return Err(CrashError::Mount { kind: self.file_system.kind().to_owned() });
         }
+        self.keep.as_deref().map_or(Ok(()), keep::check)?;
         let mut place = Place::open(&self.disk)?;
         let outcome = self.run_at(&mut place, watch);
         let closed = place.close();
@@ -85,14 +116,19 @@ impl CrashRun {
     }
 
     fn run_at(&self, place: &mut Place, watch: &mut dyn Watch) -> Result<CrashReport, CrashError> {
-        let steps = self.load(place)?;
+        let done = self.load(place, watch)?;
+        let end = program::end(place)?;
         let coverage = place.ask(disk_call::BeginCrash { spec: self.states.clone() })?;
         let mut report = CrashReport {
             file_system: self.file_system.kind().to_owned(),
             options: self.options.clone(),
             medium: self.disk.medium.clone(),
-            load: self.load,
-            operations: wide(steps.len()),
+            load: match &self.work {
+                CrashWork::Load(load) => Some(*load),
+                CrashWork::Program(_) => None,
+            },
+            program: self.program_report(&done),
+            operations: wide(done.steps.len()),
             spec: self.states.clone(),
             coverage,
             tried: 0,
@@ -105,36 +141,70 @@ impl CrashRun {
             times: Vec::new(),
             failing: None,
             oops: false,
-            interrupted: false,
+            interrupted: done.program.as_ref().is_some_and(|program| program.stopped),
             elapsed_ns: 0,
         };
+        if done.program.is_some() && !report.interrupted {
+            program::check_end(self, place, end)?;
+        }
         let worst = self.try_all(place, &mut report, watch)?;
         if let Some((state, attempt)) = worst {
             let lost_when_found = wide(state.lost.len());
             let ended = report.oops || report.interrupted;
             let (state, attempt) =
                 if ended { (state, attempt) } else { shrink::shrink(self, place, state, attempt)? };
-            report.failing = Some(failing(state, attempt, lost_when_found, &steps));
+            let mut failing = failing(state, attempt, lost_when_found, &done.steps);
+            if let Some(run) = &done.program {
+                program::describe(place, run, &mut failing)?;
+            }
+            if let Some(folder) = &self.keep {
+                keep::keep(self, place, &failing, done.program.as_ref(), folder)?;
+            }
+            report.failing = Some(failing);
         }
         place.ask(disk_call::EndCrash)?;
         Ok(report)
     }
 
     /// Makes the file system, prepares the load, and does it while the disk keeps a log.
-    fn load(&self, place: &mut Place) -> Result<Vec<LoadStep>, CrashError> {
+    fn load(&self, place: &mut Place, watch: &mut dyn Watch) -> Result<Done, CrashError> {
         let (device, point) = (place.device().to_owned(), place.point());
         self.file_system.make(&mut place.session, &device)?;
         let mount = |place: &mut Place| self.file_system.mount(&mut place.session, &device, &point);
         let unmount = |place: &mut Place| self.file_system.unmount(&mut place.session, &point);
         mount(place)?;
-        let prepared = place.session.call(call::CrashPrepare { load: self.load, directory: place.folder() });
+        let directory = place.folder();
+        let prepared = match &self.work {
+            CrashWork::Load(load) => place.session.call(call::CrashPrepare { load: *load, directory }),
+            CrashWork::Program(_) => place.session.call(call::CrashMake { directory }),
+        };
         unmount(place)?;
         prepared?;
         place.ask(disk_call::StartLog)?;
         mount(place)?;
-        let steps = place.session.call(call::CrashLoad { directory: place.folder() });
+        let done = self.do_load(place, watch);
         unmount(place)?;
-        Ok(steps?)
+        done
+    }
+
+    fn do_load(&self, place: &mut Place, watch: &mut dyn Watch) -> Result<Done, CrashError> {
+        let directory = place.folder();
+        Ok(match &self.work {
+            CrashWork::Load(_) => {
+                let steps = place.session.call(call::CrashLoad { directory })?;
+                Done { steps, ..Done::default() }
+            }
+            CrashWork::Program(program) => {
+                Done { program: Some(program::work(place, program, watch)?), ..Done::default() }
+            }
+        })
+    }
+
+    fn program_report(&self, done: &Done) -> Option<ProgramReport> {
+        match (&self.work, &done.program) {
+            (CrashWork::Program(program), Some(run)) => Some(ProgramReport::new((**program).clone(), run)),
+            _ => None,
+        }
     }
 
     fn try_all(
@@ -147,7 +217,7 @@ impl CrashRun {
         let mut times: [Vec<u64>; 5] = Default::default();
         let mut worst: Option<(CrashState, Attempt)> = None;
         while !report.oops {
-            if watch.is_over() {
+            if report.interrupted || watch.is_over() {
                 report.interrupted = true;
                 break;
             }
@@ -195,13 +265,21 @@ impl CrashRun {
             check: fsck.map(|fsck| fsck.argv().to_vec()),
             check_timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         };
-        Ok(place.session.call(call::CrashTry { attempt: Box::new(attempt) })?)
+        let attempt = Box::new(attempt);
+        Ok(match &self.work {
+            CrashWork::Load(_) => place.session.call(call::CrashTry { attempt })?,
+            CrashWork::Program(program) => {
+                let check =
+                    StateCheck { program: (**program).clone(), acknowledged: place.scratch(ACKNOWLEDGED) };
+                place.session.call(call::CrashCheck { attempt, check: Box::new(check) })?
+            }
+        })
     }
 }
 
-/// Which of two damaged states is shown: the worse one, then the one with less missing.
-fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, std::cmp::Reverse<usize>) {
-    (attempt.class, std::cmp::Reverse(state.lost.len()))
+/// Which of two damaged states is shown: the worse one, then the one with less missing, then the earlier cut.
+fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, Reverse<(usize, u64)>) {
+    (attempt.class, Reverse((state.lost.len(), state.cut)))
 }
 
 fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[LoadStep]) -> Failing {
@@ -215,6 +293,8 @@ fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[L
         kernel: attempt.kernel,
         before,
         under_way: steps.get(returned).cloned(),
+        acknowledged: Vec::new(),
+        requests: Vec::new(),
     }
 }
 

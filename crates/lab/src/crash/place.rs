@@ -85,6 +85,11 @@ impl Place {
         Location::on(&self.point(), DIRECTORY)
     }
 
+    /// A file of the run's own, beside its journal.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// Asks the disk one thing.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! debugging without its second half): what is left of the damage decides. At most [`TRIES`] further states
 //! are tried.
 
-use fsage_model::crash::{Attempt, CrashState, DamageKind};
+use fsage_model::crash::{Attempt, CrashKind, CrashState, DamageKind};
 use fsage_model::disk::call;
 
 use super::place::Place;
@@ -13,7 +13,8 @@ use super::{CrashError, CrashRun};
 /// Most states that are tried for it.
 const TRIES: usize = 40;
 
-/// The state with as few requests missing as still do damage of the same kind.
+/// The state with as few requests missing as still do damage of the same kind, and with none torn if that does
+/// it too.
 pub(super) fn shrink(
     run: &CrashRun,
     place: &mut Place,
@@ -22,28 +23,43 @@ pub(super) fn shrink(
 ) -> Result<(CrashState, Attempt), CrashError> {
     let Some(kind) = attempt.damage.first().map(|damage| damage.kind) else { return Ok((state, attempt)) };
     let (mut best, mut left) = ((state, attempt), TRIES);
+    if best.0.torn.is_some() {
+        let kind_of_state = if best.0.lost.is_empty() { CrashKind::Prefix } else { CrashKind::Loss };
+        let whole = CrashState { torn: None, kind: kind_of_state, ..best.0.clone() };
+        does_it_too(run, place, &mut best, whole, kind)?;
+    }
     let mut chunk = best.0.lost.len().div_ceil(2);
     while chunk > 0 {
         let mut at = 0;
-        while at < best.0.lost.len() && left > 0 {
-            let lost = without(&best.0.lost, at, chunk);
-            let smaller = CrashState { lost, ..best.0.clone() };
+        while at < best.0.lost.len() && left > 0 && !best.1.oops {
             left -= 1;
-            place.ask(call::ShowCrash { state: smaller.clone() })?;
-            let attempt =
-                run.attempt(place, &smaller, kind == DamageKind::Check || kind == DamageKind::Use)?;
-            if attempt.oops {
-                return Ok((smaller, attempt));
-            }
-            if attempt.class == best.1.class && attempt.damage.iter().any(|damage| damage.kind == kind) {
-                best = (smaller, attempt);
-            } else {
+            let smaller = CrashState { lost: without(&best.0.lost, at, chunk), ..best.0.clone() };
+            if !does_it_too(run, place, &mut best, smaller, kind)? {
                 at += chunk;
             }
         }
         chunk /= 2;
     }
     Ok(best)
+}
+
+/// Whether a simpler state has damage of the same kind and class, or makes the kernel report a bug: then it is
+/// the best.
+fn does_it_too(
+    run: &CrashRun,
+    place: &mut Place,
+    best: &mut (CrashState, Attempt),
+    simpler: CrashState,
+    kind: DamageKind,
+) -> Result<bool, CrashError> {
+    place.ask(call::ShowCrash { state: simpler.clone() })?;
+    let attempt = run.attempt(place, &simpler, kind == DamageKind::Check || kind == DamageKind::Use)?;
+    let same = attempt.class == best.1.class && attempt.damage.iter().any(|damage| damage.kind == kind);
+    let is_better = same || attempt.oops;
+    if is_better {
+        *best = (simpler, attempt);
+    }
+    Ok(is_better)
 }
 
 /// The list without `count` entries from `at` on.

@@ -319,7 +319,7 @@ impl fmt::Display for Invocation {
 }
 
 /// A word as a POSIX shell would have to be given it.
-fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%^".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -22,6 +22,8 @@ pub enum DamageKind {
     Content,
     /// Bytes of another file, or of no file of the load, show in a file.
     Foreign,
+    /// The check of the user's own program says so.
+    Program,
     /// It cannot be read, written, synced or unmounted afterwards.
     Use,
 }
@@ -36,6 +38,7 @@ impl DamageKind {
             Self::Name => "name",
             Self::Content => "content",
             Self::Foreign => "foreign",
+            Self::Program => "program",
             Self::Use => "use",
         }
     }
@@ -177,6 +180,12 @@ pub struct Attempt {
     pub oops: bool,
     /// Whether the file system's check was made.
     pub checked: bool,
+    /// The check of the user's own program did not end in time: without other damage the state is undecided.
+    #[serde(default)]
+    pub undecided: bool,
+    /// Processes that the check of the user's own program left running, which were ended with it.
+    #[serde(default)]
+    pub left: u64,
     /// Whether it was written to and unmounted to see that it can be used.
     pub used: bool,
 }

@@ -31,7 +31,7 @@ impl Promises {
     pub const fn exclude(&self, kind: DamageKind) -> bool {
         match kind {
             DamageKind::Mount | DamageKind::Check | DamageKind::Use => self.consistent,
-            DamageKind::Name | DamageKind::Content => self.durable && self.consistent,
+            DamageKind::Name | DamageKind::Content | DamageKind::Program => self.durable && self.consistent,
             DamageKind::Foreign => self.no_stale,
         }
     }

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Attempt, CrashClass, CrashCoverage, CrashLoadSpec, CrashSpec, CrashState, Damage, DamageKind, LoadStep,
-    UpdateOutcome, UpdateWay,
+    Acknowledgement, Attempt, CrashClass, CrashCoverage, CrashLoadSpec, CrashSpec, CrashState, CutRequest,
+    Damage, DamageKind, LoadStep, ProgramReport, UpdateOutcome, UpdateWay,
 };
 use crate::quantity::as_f64;
 
@@ -18,9 +18,13 @@ pub struct CrashReport {
     pub options: Vec<String>,
     /// The medium, as a flag names it. States do not depend on it but for the order that the kernel chooses.
     pub medium: String,
-    /// The load.
-    pub load: CrashLoadSpec,
-    /// Operations that it did.
+    /// The load; none where it was a program of the user's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<CrashLoadSpec>,
+    /// The user's own program as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramReport>,
+    /// Operations that a load of fsage did.
     pub operations: u64,
     /// Which states were wanted.
     pub spec: CrashSpec,
@@ -110,9 +114,21 @@ pub struct Failing {
     /// The operation that may have been under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way: Option<LoadStep>,
+    /// Of the user's own program: the last lines that were acknowledged before the cut, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acknowledged: Vec<Acknowledgement>,
+    /// Of the user's own program: the last requests before the cut and what became of them, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<CutRequest>,
 }
 
 impl CrashReport {
+    /// States of which the user's own check did not say in time whether they are damaged.
+    #[must_use]
+    pub fn undecided(&self) -> u64 {
+        self.program.as_ref().map_or(0, |program| program.undecided)
+    }
+
     /// States with damage.
     #[must_use]
     pub const fn damaged(&self) -> u64 {
@@ -123,11 +139,16 @@ impl CrashReport {
     pub fn add(&mut self, attempt: &Attempt) {
         self.tried += 1;
         self.checked += u64::from(attempt.checked);
+        let undecided = attempt.undecided && attempt.class == CrashClass::Ok;
+        if let Some(program) = &mut self.program {
+            program.left_by_check += u64::from(attempt.left > 0);
+            program.undecided += u64::from(undecided);
+        }
         *match attempt.class {
             CrashClass::Ok => &mut self.ok,
             CrashClass::Documented => &mut self.documented,
             CrashClass::Broken => &mut self.broken,
-        } += 1;
+        } += u64::from(!undecided);
         self.oops |= attempt.oops;
         let mut kinds: Vec<DamageKind> = attempt.damage.iter().map(|damage| damage.kind).collect();
         kinds.sort_unstable();

@@ -14,7 +14,7 @@ use super::{
     ToolOutput,
 };
 use crate::calls::calls;
-use crate::crash::{Attempt, AttemptSpec, CrashLoadSpec, LoadStep};
+use crate::crash::{Attempt, AttemptSpec, CrashLoadSpec, LoadStep, ProgramRun, ProgramSpec, StateCheck};
 use crate::image::ImageSummary;
 use crate::load::{LoadResult, LoadSpec};
 use crate::location::Location;
@@ -232,6 +232,16 @@ calls! {
     /// Mount a crash state of the load, compare it with what was promised, unmount and check it. What is
     /// damaged is a reply, not a failure.
     CrashTry { attempt: Box<AttemptSpec> } -> Attempt;
+    /// Make an empty directory, durably, for a program of the user's that a power cut is to hit.
+    CrashMake { directory: Location } -> ();
+    /// Run that program in it, on a virtual disk that keeps a log, to its end or until it is stopped; all that
+    /// it started is ended with it.
+    CrashProgram { program: ProgramSpec, directory: Location } -> ProgramRun;
+    /// Mount a crash state of that program, run its check, unmount and check the file system. What is damaged
+    /// is a reply, not a failure.
+    CrashCheck { attempt: Box<AttemptSpec>, check: Box<StateCheck> } -> Attempt;
+    /// Write what a device holds to a new file, sparse and readable by its owner only.
+    CrashSave { device: PathBuf, file: PathBuf } -> ();
     /// Layout of a directory tree; `threads` 0: one per CPU; `detail`: with the finer distributions.
     Scan {
         directory: Location,

@@ -1,0 +1,120 @@
+//! A failing state in a folder, to be seen without fsage: the disk as a file, the log of its requests, what was
+//! acknowledged, and the commands of stock tools that show the damage.
+
+use std::fs::DirBuilder;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use fsage_model::crash::{Failing, ProgramRun};
+use fsage_model::disk::call as disk_call;
+use fsage_model::escape;
+use fsage_model::protocol::call;
+use fsage_sys::new_file::{NewFile, Readers};
+
+use super::place::Place;
+use super::{ACKNOWLEDGED, CrashError, CrashRun, CrashWork, DIRECTORY};
+use crate::tools::quote;
+
+/// The disk as it is in the state.
+const IMAGE: &str = "state.img";
+/// The log of its requests, with their data, as `fsage disk log` reads it.
+const LOG: &str = "requests.log";
+/// What it is and how to see it.
+const TEXT: &str = "reproduce.txt";
+
+/// The folder must not be there yet.
+pub(super) fn check(folder: &Path) -> Result<(), CrashError> {
+    match folder.symlink_metadata() {
+        Ok(_) => Err(CrashError::Exists { path: folder.to_owned() }),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Writes a failing state to a new folder that only its owner may enter.
+pub(super) fn keep(
+    run: &CrashRun,
+    place: &mut Place,
+    failing: &Failing,
+    program: Option<&ProgramRun>,
+    folder: &Path,
+) -> Result<(), CrashError> {
+    let keep = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CrashError::Keep { path, source }
+    };
+    DirBuilder::new().mode(0o700).create(folder).map_err(keep(folder))?;
+    place.ask(disk_call::ShowCrash { state: failing.state.clone() })?;
+    let device = place.device().to_owned();
+    place.session.call(call::CrashSave { device, file: folder.join(IMAGE) })?;
+    place.ask(disk_call::SaveLog { file: folder.join(LOG), without_data: false })?;
+    if let Some(program) = program {
+        let path = folder.join(ACKNOWLEDGED);
+        write(&path, &acknowledged(program, failing.state.cut)).map_err(keep(&path))?;
+    }
+    let path = folder.join(TEXT);
+    write(&path, &text(run, failing)).map_err(keep(&path))
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = NewFile::create(path, Readers::Owner)?;
+    file.write_all(text.as_bytes())?;
+    file.commit_new().map(drop)
+}
+
+/// The lines before a cut, as the check finds them.
+fn acknowledged(program: &ProgramRun, cut: u64) -> String {
+    let before = program.acknowledged.iter().take_while(|one| one.position <= cut);
+    before.map(|one| format!("{}\n", one.text)).collect()
+}
+
+/// What the folder holds and how to see the damage.
+fn text(run: &CrashRun, failing: &Failing) -> String {
+    let kind = run.file_system.mount_type();
+    let state = &failing.state;
+    let mut text = format!(
+        "File system {kind} after a power cut, with damage.\n\n\
+         {IMAGE}: the disk after {} requests, {} of {} pending changes missing\n\
+         {LOG}: every request from the start of the load (fsage disk log show {LOG})\n",
+        state.cut,
+        state.lost.len(),
+        state.pending
+    );
+    if matches!(run.work, CrashWork::Program(_)) {
+        text += &format!("{ACKNOWLEDGED}: what the load had acknowledged before the cut\n");
+    }
+    text += "\nDamage:\n";
+    for damage in failing.damage.iter().take(8) {
+        let path = if damage.path.is_empty() { String::new() } else { format!("{} ", damage.path) };
+        text += &format!("  {}: {}\n", damage.kind.name(), escape::line(&(path + &damage.what)));
+    }
+    text + "\nTo see it, as root, in this folder (mounting changes the image, hence the copy):\n\n"
+        + &commands(run)
+}
+
+fn commands(run: &CrashRun) -> String {
+    let options: Vec<&str> =
+        std::iter::once("loop").chain(run.file_system.mount_options().iter().map(String::as_str)).collect();
+    let mut lines = format!(
+        "cp --sparse=always {IMAGE} work.img\nmkdir mnt\nmount -t {} -o {} work.img mnt\n",
+        quote(run.file_system.mount_type()),
+        quote(&options.join(","))
+    );
+    match &run.work {
+        CrashWork::Program(program) => {
+            let check: Vec<String> = program.check.iter().map(|word| quote(word)).collect();
+            lines += &format!(
+                "export FSAGE_DIRECTORY=\"$PWD/mnt/{DIRECTORY}\" FSAGE_ACKNOWLEDGED=\"$PWD/{ACKNOWLEDGED}\"\n\
+                 (cd \"$FSAGE_DIRECTORY\" && {} < \"$FSAGE_ACKNOWLEDGED\"); echo \"exit status $?\"\n",
+                check.join(" ")
+            );
+        }
+        CrashWork::Load(_) => lines += &format!("ls -lR mnt/{DIRECTORY}\n"),
+    }
+    lines += "umount mnt\n";
+    if let Some(check) = run.file_system.fsck_argv(Path::new("work.img")) {
+        let words: Vec<String> = check.iter().map(|word| quote(word)).collect();
+        lines += &format!("{}\n", words.join(" "));
+    }
+    lines
+}
