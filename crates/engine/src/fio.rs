@@ -67,10 +67,11 @@ pub fn run(
         follower.is_over |= order.steady && steady_window(&follower.samples).is_some();
         if follower.is_over { Course::Interrupt } else { Course::Continue }
     };
-    let watched = tool::run_watched(children, &argv, order.limit, &mut watch).map_err(|error| match error {
-        _ if control.is_stopped() => MeasureError::Stopped,
-        error => MeasureError::Host(error),
-    })?;
+    let watched =
+        tool::run_watched(children, &argv, order.limit, &mut watch).map_err(|error| match error {
+            _ if control.is_stopped() => MeasureError::Stopped,
+            error => MeasureError::Host(error),
+        })?;
     if control.is_stopped() {
         return Err(MeasureError::Stopped);
     }
@@ -222,8 +223,12 @@ mod tests {
 
     #[test]
     fn documents_are_found_between_notes_however_they_are_cut() {
-        let output =
-            format!("note\n{}{}fio: terminating on signal 2\n{}", document(17, 400), document(267, 9000), document(270, 9100));
+        let output = format!(
+            "note\n{}{}fio: terminating on signal 2\n{}",
+            document(17, 400),
+            document(267, 9000),
+            document(270, 9100)
+        );
         for size in [1, 7, 64, output.len()] {
             let mut follower = follower();
             output.as_bytes().chunks(size).for_each(|part| follower.add(part));

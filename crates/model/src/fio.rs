@@ -12,6 +12,13 @@ use crate::disk::DiskUse;
 use crate::quantity::{as_f64, share};
 use crate::size::Bytes;
 use crate::steady_state;
+use crate::warning::Warning;
+
+/// Bytes at the beginning of a bare device that fio leaves alone: what is there tells whose it is, and stays as it
+/// is, so that the rules that keep a device from being erased find it again.
+pub const BARE_HEAD_BYTES: u64 = 4 << 20;
+/// The same at its end.
+pub const BARE_TAIL_BYTES: u64 = 1 << 20;
 
 macro_rules! words {
     ($(#[doc = $doc:literal])+ $Name:ident { $($(#[doc = $about:literal])+ $Variant:ident = $word:literal,)+ }) => {
@@ -316,6 +323,9 @@ pub struct FioResult {
     /// What the virtual disk did, ramp included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
+    /// What makes its numbers doubtful; the trial repeats them.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
     /// Whether an earlier attempt at the trial ran it.
     #[serde(default)]
     pub kept: bool,
@@ -427,7 +437,8 @@ mod tests {
         let samples = [900, 500, 100, 101, 99, 100, 100].map(sample).to_vec();
         assert_eq!(steady_window(&samples).map(<[FioSample]>::len), Some(5));
         assert_eq!(steady_window(&samples[..6]), None);
-        let read = FioLatency { operations: 1900, bytes: 1900 * 4096, mean_ns: 10.0, ..FioLatency::default() };
+        let read =
+            FioLatency { operations: 1900, bytes: 1900 * 4096, mean_ns: 10.0, ..FioLatency::default() };
         let result = FioResult {
             point: point(),
             file: String::new(),
@@ -442,6 +453,7 @@ mod tests {
             samples,
             device: None,
             disk: None,
+            warnings: Vec::new(),
             kept: false,
         };
         assert_eq!((result.iops(), result.bandwidth()), (200.0, 200.0 * 4096.0));

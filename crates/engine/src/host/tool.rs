@@ -375,7 +375,8 @@ mod tests {
         assert_eq!(ended.status, 7);
         let text = String::from_utf8(seen).unwrap();
         assert!(text.starts_with("1\n2\n") && text.ends_with("50000\nready\nasked\n"), "{}", text.len());
-        let killed = run_watched(&Children::default(), &shell("sleep 600"), limit, &mut |_| Course::Kill).unwrap();
+        let killed =
+            run_watched(&Children::default(), &shell("sleep 600"), limit, &mut |_| Course::Kill).unwrap();
         assert_eq!(killed.status, 137);
     }
 

@@ -125,8 +125,16 @@ impl FioStage {
                 let rwmixread = rw.is_mixed().then_some(rwmixread);
                 for &ioengine in &self.ioengine {
                     for &direct in &self.direct {
-                        let load =
-                            FioPoint { rw, rwmixread, ioengine, direct, bs: Bytes(0), iodepth: 0, numjobs: 0, files: 0 };
+                        let load = FioPoint {
+                            rw,
+                            rwmixread,
+                            ioengine,
+                            direct,
+                            bs: Bytes(0),
+                            iodepth: 0,
+                            numjobs: 0,
+                            files: 0,
+                        };
                         found.extend(self.sizes(&load));
                     }
                 }
@@ -141,11 +149,13 @@ impl FioStage {
         for &bs in &self.bs {
             for &iodepth in &self.iodepth {
                 for &numjobs in &self.numjobs {
-                    found.extend(
-                        self.files
-                            .iter()
-                            .map(|&files| FioPoint { bs, iodepth, numjobs, files, ..load.clone() }),
-                    );
+                    found.extend(self.files.iter().map(|&files| FioPoint {
+                        bs,
+                        iodepth,
+                        numjobs,
+                        files,
+                        ..load.clone()
+                    }));
                 }
             }
         }
@@ -177,7 +187,8 @@ mod tests {
 
     #[test]
     fn lists_are_multiplied_and_what_cannot_be_is_left_out() {
-        let all = stage(r#""rw": ["randread", "randrw"], "ioengine": ["sync", "libaio"], "iodepth": [1, 32]"#);
+        let all =
+            stage(r#""rw": ["randread", "randrw"], "ioengine": ["sync", "libaio"], "iodepth": [1, 32]"#);
         let names: Vec<String> = all.points().iter().map(ToString::to_string).collect();
         assert_eq!(
             names,
@@ -201,6 +212,9 @@ mod tests {
         assert_eq!(stage(r#""rw": "read""#).file_bytes(16, volume), 32 << 20);
         assert_eq!(stage(r#""rw": "read", "size": "100MiB""#).file_bytes(3, volume), 33 << 20);
         assert_eq!(stage(r#""rw": "read", "size": "1MiB""#).file_bytes(3, volume), 348_160);
-        assert_eq!((stage(r#""rw": "read""#).round_s(), stage(r#""rw": "read", "runtime": 1"#).round_s()), (3.0, 0.2));
+        assert_eq!(
+            (stage(r#""rw": "read""#).round_s(), stage(r#""rw": "read", "runtime": 1"#).round_s()),
+            (3.0, 0.2)
+        );
     }
 }
