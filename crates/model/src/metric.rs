@@ -62,6 +62,12 @@ pub const IOPS: &str = "iops";
 pub const BANDWIDTH: &str = "bandwidth";
 /// CPU time of fio's threads per operation.
 pub const CPU_NS: &str = "cpu_ns";
+/// Bandwidth of a point of fio over that of the same point at depth 1.
+pub const OVER_DEPTH_1: &str = "over_depth_1";
+/// The same over that with one file.
+pub const OVER_FILES_1: &str = "over_files_1";
+/// The same over that with the largest block of its stage.
+pub const OVER_LARGEST_BLOCK: &str = "over_largest_block";
 /// Context switches of fio's threads per operation.
 pub const CONTEXT_SWITCHES: &str = "context_switches";
 
