@@ -107,7 +107,7 @@ fn every_point_is_run_on_the_file_system_and_on_the_bare_device() {
             );
             assert_eq!(result.write.operations > 0, result.point.rw.is_mixed(), "{name}");
             if result.point.rw.is_mixed() {
-                let reads = result.read.operations as f64 / result.operations() as f64;
+                let reads = fsage_model::quantity::share(result.read.operations, result.operations());
                 assert!((0.6..0.8).contains(&reads), "{name}: {reads}");
             }
             let device = result.device.unwrap();
