@@ -165,7 +165,11 @@ impl<'a> Page<'a> {
             return self.kind_of_definition(name);
         }
         if let Some(options) = schema.get("anyOf").and_then(Value::as_array) {
-            let inner = options.iter().find(|option| option["type"] != "null");
+            let mut options = options.iter().filter(|option| option["type"] != "null");
+            let (inner, list) = (options.next(), options.next().filter(|other| other["type"] == "array"));
+            if let (Some(one), Some(_)) = (inner, list) {
+                return format!("{}, or a list of these", self.kind_of(key, one));
+            }
             return inner.map_or_else(String::new, |inner| self.kind_of(key, inner));
         }
         if schema.get("oneOf").is_some() || schema.get("enum").is_some() {

@@ -56,7 +56,8 @@ fn shipped_studies_load_with_every_preset() {
             e.name
         })
         .collect();
-    assert_eq!(names, ["aging", "digest", "fullness", "fullness-git", "like", "remedies"]);
+    let all = ["aging", "digest", "fullness", "fullness-git", "like", "overhead", "remedies", "scaling"];
+    assert_eq!(names, all);
     let nothing = |_: &Study| std::collections::BTreeMap::new();
     let aging = check(Path::new("aging"), Consent::Below(None), &nothing).unwrap();
     assert_eq!(aging.trials["full"], 45);
@@ -73,6 +74,11 @@ fn shipped_studies_load_with_every_preset() {
         let study = check(Path::new(name), Consent::Below(None), &nothing).unwrap();
         assert_eq!((study.trials["full"], study.trials["quick"]), (18, quick), "{name}");
         assert!(study.claims.0 >= 7, "{name}");
+    }
+    // The bare device is a cell like the file systems.
+    for (name, full) in [("overhead", 12), ("scaling", 6)] {
+        let study = check(Path::new(name), Consent::Below(None), &nothing).unwrap();
+        assert!(study.trials.values().all(|trials| *trials == full), "{name}: {:?}", study.trials);
     }
 }
 

@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fsage_model::fio::DeviceCounts;
 use fsage_model::protocol::DeviceBytes;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
@@ -45,6 +46,29 @@ impl Device {
         let own = stat_of(number);
         let stat = btrfs_members(&own).unwrap_or_else(|| vec![own]);
         stat.iter().all(|path| path.exists()).then_some(Self { stat })
+    }
+
+    /// The block device of this node; nothing where it is none or the kernel does not say.
+    #[must_use]
+    pub fn of_node(node: &Path) -> Option<Self> {
+        let stat = stat_of(fs::metadata(node).ok()?.rdev());
+        stat.exists().then_some(Self { stat: vec![stat] })
+    }
+
+    /// Everything that it counted since it came up; nothing when it is gone.
+    #[must_use]
+    pub fn counts(&self) -> Option<DeviceCounts> {
+        let mut sum = DeviceCounts::default();
+        for path in &self.stat {
+            let one = counts(&fs::read_to_string(path).ok()?)?;
+            sum.reads += one.reads;
+            sum.read_bytes += one.read_bytes;
+            sum.writes += one.writes;
+            sum.written_bytes += one.written_bytes;
+            sum.flushes += one.flushes;
+            sum.busy_ms += one.busy_ms;
+        }
+        Some(sum)
     }
 
     /// The folders of the devices in sysfs.
@@ -133,6 +157,21 @@ fn sectors(stat: &str, field: usize) -> Option<u64> {
     stat.split_ascii_whitespace().nth(field)?.parse().ok()
 }
 
+/// The counters of `stat`: reads, merged, sectors, ms, writes, merged, sectors, ms, under way, busy ms, weighted
+/// ms, then four of discards (4.18) and two of flushes (5.5).
+fn counts(stat: &str) -> Option<DeviceCounts> {
+    let fields: Vec<u64> = stat.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let field = |index: usize| fields.get(index).copied();
+    Some(DeviceCounts {
+        reads: field(0)?,
+        read_bytes: field(READ)? * SECTOR_BYTES,
+        writes: field(4)?,
+        written_bytes: field(WRITTEN)? * SECTOR_BYTES,
+        flushes: field(15).unwrap_or(0),
+        busy_ms: field(9)?,
+    })
+}
+
 /// The mount that a directory is on, by its number in the mount table.
 fn mount_id(directory: &Path) -> Option<u64> {
     let facts = statx(CWD, directory, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
@@ -181,6 +220,22 @@ mod tests {
         let stat = "  184   0  13104  9  1000  20  48128  70  0  60  80  0 0 0 0 5 1\n";
         assert_eq!(sectors(stat, WRITTEN), Some(48128));
         assert_eq!(sectors("1 2 3", WRITTEN), None);
+    }
+
+    #[test]
+    fn every_counter_has_its_field() {
+        let found = counts("  184   0  13104  9  1000  20  48128  70  0  60  80  0 0 0 0 5 1\n").unwrap();
+        let wanted = DeviceCounts {
+            reads: 184,
+            read_bytes: 13104 * 512,
+            writes: 1000,
+            written_bytes: 48128 * 512,
+            flushes: 5,
+            busy_ms: 60,
+        };
+        assert_eq!(found, wanted);
+        assert_eq!(counts("1 0 2 0 3 0 4 0 0 5 6").map(|old| (old.flushes, old.busy_ms)), Some((0, 5)));
+        assert_eq!(counts("1 2 3"), None);
     }
 
     #[test]

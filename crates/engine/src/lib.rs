@@ -13,6 +13,7 @@ pub mod distribution;
 pub mod executor;
 pub mod export;
 mod filesystem;
+pub mod fio;
 pub mod frame;
 pub mod free;
 pub mod host;

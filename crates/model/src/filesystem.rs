@@ -6,11 +6,13 @@
 
 use serde::Serialize;
 
+mod bare;
 mod btrfs;
 mod ext;
 mod other;
 mod xfs;
 
+pub use bare::BARE;
 pub use btrfs::BTRFS;
 pub use ext::{EXT2, EXT3, EXT4};
 pub use xfs::XFS;
@@ -33,6 +35,7 @@ pub static ALL: &[&FileSystemFacts] = &[
     &other::VFAT,
     &other::EXFAT,
     &other::NTFS,
+    &BARE,
 ];
 
 /// What a superblock says of another device that the file system is on too; nothing where it is on none.

@@ -2,6 +2,7 @@
 //! written with these, and where they are looked up or taken apart they are read with these. Nothing else
 //! spells one.
 
+use crate::fio::FioPoint;
 use crate::operation::OperationKind;
 
 /// Operations per second of ageing.
@@ -55,6 +56,21 @@ pub const NO_SPACE: &str = "no_space";
 /// Use of a volume of a `lockstep` stage.
 pub const VOLUME_USE_SHARE: &str = "use_share";
 
+/// Operations per second of a point of fio.
+pub const IOPS: &str = "iops";
+/// Bytes per second of a point of fio.
+pub const BANDWIDTH: &str = "bandwidth";
+/// CPU time of fio's threads per operation.
+pub const CPU_NS: &str = "cpu_ns";
+/// Bandwidth of a point of fio over that of the same point at depth 1.
+pub const OVER_DEPTH_1: &str = "over_depth_1";
+/// The same over that with one file.
+pub const OVER_FILES_1: &str = "over_files_1";
+/// The same over that with the largest block of its stage.
+pub const OVER_LARGEST_BLOCK: &str = "over_largest_block";
+/// Context switches of fio's threads per operation.
+pub const CONTEXT_SWITCHES: &str = "context_switches";
+
 /// Statistics of a latency.
 pub const MEAN_NS: &str = "mean_ns";
 /// The median.
@@ -99,6 +115,12 @@ pub fn latency_parts(name: &str) -> Option<(&str, &str)> {
 #[must_use]
 pub fn is_of_free_space(name: &str) -> bool {
     name.starts_with(FREE)
+}
+
+/// A number of a point of fio.
+#[must_use]
+pub fn of_point(point: &FioPoint, number: &str) -> String {
+    format!("{point}.{number}")
 }
 
 /// What the virtual disk did while ageing.

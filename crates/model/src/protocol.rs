@@ -36,7 +36,7 @@ use crate::warning::Warning;
 /// 4 a reply is the value alone, without its kind; 5 loop files with all their blocks, lock-step that resumes,
 /// partition tables, timers by the disk's clock, what a copy took, deleting a share of files, continuing an
 /// earlier load; 6 a lock-step that resumes can be stopped, and so can making a
-/// loop file.
+/// loop file; points of fio.
 pub const PROTOCOL_VERSION: u32 = 6;
 
 /// Longest frame accepted, in bytes after the length field.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::disk::DiskUse;
 use crate::explanation::Explanation;
+use crate::fio::FioRecord;
 use crate::layout::{FreeSpace, LayoutSummary};
 use crate::load::{LoadResult, Probe, Tick};
 use crate::lockstep::Round;
@@ -20,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`; later also
 /// `explain.json`, the stage of a metric, and trial and factors in `probes.parquet`, which readers of version 3
-/// may find missing and need not know. 4: stage `remedy`.
-pub const STORE_VERSION: u32 = 4;
+/// may find missing and need not know. 4: stage `remedy`. 5: stage `fio`, whose JSON is in `fio/`.
+pub const STORE_VERSION: u32 = 5;
 
 /// What became of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,6 +50,7 @@ pub enum TrialStatus {
 /// | `AFTER_over_BEFORE.MEASURE` | a measure's headline after a remedy over that before it, where both did the same work |
 /// | `VOLUME.write`, `VOLUME.MEASURE`, `VOLUME.use_share`, `VOLUME.layout.*`, `VOLUME.free.*` | of each volume of a `lockstep` stage; samples of the second half of its rounds |
 /// | `A_over_B.MEASURE`, `A_over_B.write`, `use_over_fullness.MEASURE`, `VOLUME.write_late_over_early` | ratios between its volumes, sample by sample |
+/// | `POINT.iops`, `.bandwidth`, `.mean_ns`, `.cpu_ns`, `.context_switches`, `.read_p99_ns`, … | a point of a `fio` stage, named after its parameters (docs/device.md) |
 /// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
 /// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -177,6 +179,8 @@ pub enum StageRecord {
     },
     /// A `remedy` stage.
     Remedy(Box<RemedyRecord>),
+    /// A `fio` stage.
+    Fio(Box<FioRecord>),
     /// A `lockstep` stage.
     Lockstep {
         /// The stage's name.
@@ -284,6 +288,7 @@ impl StageRecord {
             | Self::Measure { name, .. }
             | Self::Lockstep { name, .. } => name,
             Self::Remedy(remedy) => &remedy.name,
+            Self::Fio(fio) => &fio.name,
         }
     }
 
@@ -296,7 +301,7 @@ impl StageRecord {
             Self::Measure { after, .. } => Some(after),
             Self::Remedy(remedy) => Some(&remedy.layout),
             Self::Lockstep { looks, .. } => looks.last()?.volumes.first().map(|volume| &*volume.layout),
-            Self::Image { .. } => None,
+            Self::Image { .. } | Self::Fio(_) => None,
         }
     }
 

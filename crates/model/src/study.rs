@@ -4,6 +4,7 @@
 //! stage is named by its `name`: `stage.age.workload.slots`.
 
 mod claim;
+mod fio;
 mod stage;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use claim::*;
+pub use fio::FioStage;
 pub use stage::*;
 
 /// The whole study file.
@@ -261,7 +263,8 @@ const fn sector() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileSystemSpec {
-    /// `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`, or a name under `[driver]`.
+    /// `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`, a name under `[driver]`, or `bare`: no file system, for `fio` stages
+    /// alone (docs/device.md).
     pub kind: String,
     /// Driver name → its options.
     #[serde(default)]

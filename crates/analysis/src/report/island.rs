@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::age_cost;
 use super::answer::Chart;
+use super::device;
 use super::difference::{Difference, Finding};
 use super::lockstep;
 use super::medium;
@@ -26,6 +27,7 @@ pub struct Island<'a> {
     layout_costs: Vec<age_cost::Point>,
     disk_times: Vec<medium::Spending>,
     lockstep: Vec<lockstep::Run>,
+    device: Vec<device::Mark>,
 }
 
 #[derive(Serialize)]
@@ -110,6 +112,7 @@ pub fn island<'a>(view: &'a View, differences: &'a [Difference], answer: &'a Cha
         layout_costs: age_cost::points(view),
         disk_times: medium::all(view),
         lockstep: lockstep::all(view),
+        device: device::marks(view),
     }
 }
 

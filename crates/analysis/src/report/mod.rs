@@ -11,6 +11,7 @@
 mod age_cost;
 pub(crate) mod alone;
 pub mod answer;
+mod device;
 mod difference;
 pub mod explain;
 mod factor;
@@ -20,6 +21,7 @@ mod lockstep;
 mod medium;
 mod page;
 mod palette;
+mod point;
 pub mod remedy;
 mod section;
 mod series;

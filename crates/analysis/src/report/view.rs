@@ -17,6 +17,7 @@ use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePla
 use fsage_model::warning::Warning;
 use serde_json::Value;
 
+use super::point::{self, Point};
 use super::series::{self, FreeMap, Latency};
 use super::{ReportError, ReportOptions, factor, palette, spread, text};
 use crate::report::explain::noted;
@@ -90,6 +91,7 @@ pub struct Trial {
     pub lockstep: Option<Lockstep>,
     /// What the requests of its logs would take on other media.
     pub priced: Vec<PricedLog>,
+    pub points: Vec<Point>,
 }
 
 /// What a `lockstep` stage left.
@@ -350,6 +352,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         _ => None,
     });
     let lockstep = lockstep(&stages);
+    let points = point::of(&stages);
     let mut ages = Vec::new();
     for (position, stage) in stages.into_iter().enumerate().filter(|_| !copied) {
         let run = image.as_ref().filter(|(end, _)| position < *end).map(|(_, run)| run.clone());
@@ -380,6 +383,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         disk,
         lockstep,
         priced: Vec::new(),
+        points,
     };
     (trial, evidence)
 }

@@ -1,6 +1,6 @@
 //! Which numbers of a trial its warnings make unfit for a verdict.
 //!
-//! A warning of a measure concerns that measure's numbers; one of a load or a stage concerns everything that is
+//! A warning of a measure or a point of fio concerns its numbers; one of a load or a stage concerns everything that is
 //! no measure's. What of these it invalidates is the warning's own ([`WarningKind::invalidates`]).
 
 use fsage_model::measure::registry;
@@ -18,7 +18,7 @@ const LATENCY: &str = "latency";
 pub struct Doubt {
     /// What was seen.
     pub kind: WarningKind,
-    /// The measure that it was seen in; `None`: a load, a stage, or the trial as a whole.
+    /// The measure or the point of fio that it was seen in; `None`: a load, a stage, or the trial as a whole.
     pub measure: Option<String>,
 }
 
@@ -35,10 +35,15 @@ pub fn of_trial(stages: &[StageRecord], warnings: &[Warning]) -> Vec<Doubt> {
             _ => Vec::new(),
         })
         .collect();
+    let points: Vec<_> = stages
+        .iter()
+        .flat_map(|stage| if let StageRecord::Fio(fio) = stage { fio.results.as_slice() } else { &[] })
+        .collect();
     // A trial repeats what its measures warned of, in lock-step with the volume before it.
     let of_measure = |warning: &Warning| {
         let same = |own: &Warning| own.kind == warning.kind && warning.message.ends_with(&own.message);
         results.iter().any(|result| result.warnings.iter().any(same))
+            || points.iter().any(|point| point.warnings.iter().any(same))
     };
     let own = warnings.iter().filter(|warning| !of_measure(warning));
     let own = own.map(|warning| Doubt { kind: warning.kind.clone(), measure: None });
@@ -47,8 +52,17 @@ pub fn of_trial(stages: &[StageRecord], warnings: &[Warning]) -> Vec<Doubt> {
             |warning: &Warning| Doubt { kind: warning.kind.clone(), measure: Some(result.name.clone()) };
         result.warnings.iter().map(one)
     });
+    let at_points = points.iter().flat_map(|result| {
+        let point = result.point.to_string();
+        result
+            .warnings
+            .iter()
+            .map(move |warning| Doubt { kind: warning.kind.clone(), measure: Some(point.clone()) })
+    });
     let mut doubts: Vec<Doubt> = Vec::new();
-    for doubt in own.chain(measured).filter(|doubt| doubt.kind.invalidates() != Invalidates::Nothing) {
+    for doubt in
+        own.chain(measured).chain(at_points).filter(|doubt| doubt.kind.invalidates() != Invalidates::Nothing)
+    {
         if !doubts.contains(&doubt) {
             doubts.push(doubt);
         }

@@ -18,7 +18,6 @@ pub mod savitzky_golay;
 pub mod scale;
 pub mod series;
 pub mod shared;
-pub mod steady_state;
 pub mod work;
 
 pub use claim::{ClaimVerdict, Judgement, Part, foresee, judge, planned};

@@ -1,20 +1,30 @@
 //! Calls that measure and copy trees.
 
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fsage_model::location::Location;
+use fsage_model::protocol::Event;
 
 use super::sink::EventSink;
 use super::task::{Task, handlers};
 use crate::location::{Anchor, Reach as _};
 use crate::measure::{HeldFolder, MeasureError};
-use crate::{copy, free, measure};
+use crate::{copy, fio, free, measure};
 
 handlers! { task:
     Measure { measure, directory, device, seed, trace_instance, mark } => {
         let mut sink = EventSink::of(task);
         let order = measure::Order { measure, directory, device, seed, trace_instance, mark };
         task.agent.with_control(|control| measure::run(&order, &task.agent.held, control, &mut sink))?
+    };
+    RunFio { argv, timeout_ms, round_ms, steady, device } => {
+        let mut progress = |event: Event| task.agent.send_event(task.id, &event);
+        let order = fio::Order { argv, limit: Duration::from_millis(timeout_ms), round_ms, steady, device };
+        let children = &task.agent.children;
+        task.agent.with_control(|control| {
+            task.agent.held.used(&order.device, |_| fio::run(&order, children, control, &mut progress))
+        })?
     };
     MakeMeasureFolder { directory } => {
         let folder = HeldFolder::make(open(&directory)?, directory.mount.is_none())?;

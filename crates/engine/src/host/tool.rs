@@ -82,6 +82,17 @@ impl Children {
 
     /// Waits until the child has ended, ends what it left in its group and reaps it. `None`: time was up.
     fn wait(&self, child: &mut Child, pid: Pid, limit: Option<Duration>) -> std::io::Result<Option<i32>> {
+        self.wait_with(child, pid, limit, &mut || {})
+    }
+
+    /// The same, where something is done each time that it still runs.
+    fn wait_with(
+        &self,
+        child: &mut Child,
+        pid: Pid,
+        limit: Option<Duration>,
+        each: &mut dyn FnMut(),
+    ) -> std::io::Result<Option<i32>> {
         let started = Instant::now();
         let mut pause = Duration::from_micros(200);
         let mut timed_out = false;
@@ -92,6 +103,7 @@ impl Children {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
             std::thread::sleep(pause);
+            each();
             pause = (pause * 2).min(Duration::from_millis(5));
         }
         if !timed_out {
@@ -179,23 +191,10 @@ fn run_marked(
     limit: Option<Duration>,
     marked: bool,
 ) -> Result<ToolOutput, HostError> {
-    let Some((program, arguments)) = argv.split_first() else {
-        return Err(HostError::Senseless { what: "an empty command line".to_owned() });
-    };
-    let path = look_up(program).ok_or_else(|| HostError::NoProgram { program: program.clone() })?;
-    let mut command = Command::new(&path);
-    command
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .env_remove(MARKER)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+    let (mut command, path) = prepared(argv)?;
     if marked {
         command.env(MARKER, Identity::own().to_string());
     }
-    fsage_sys::process::die_with_parent(&mut command);
     let started = Instant::now();
     let (mut child, pid) = children.start(&mut command)?;
     let stdout = child.stdout.take().map(Tail::of);
@@ -210,8 +209,99 @@ fn run_marked(
         return Err(HostError::TimedOut { argv, seconds, stderr: stderr.trim().to_owned() });
     };
     let mut full = vec![path.display().to_string()];
-    full.extend_from_slice(arguments);
+    full.extend_from_slice(argv.get(1..).unwrap_or_default());
     Ok(ToolOutput { argv: full, status, stdout, stderr, elapsed_ns })
+}
+
+/// The command of `argv`, and where its program is.
+fn prepared(argv: &[String]) -> Result<(Command, PathBuf), HostError> {
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(HostError::Senseless { what: "an empty command line".to_owned() });
+    };
+    let path = look_up(program).ok_or_else(|| HostError::NoProgram { program: program.clone() })?;
+    let mut command = Command::new(&path);
+    command
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .env_remove(MARKER)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    fsage_sys::process::die_with_parent(&mut command);
+    Ok((command, path))
+}
+
+/// What a running program is to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Course {
+    /// Continue.
+    Continue,
+    /// End in its own way (SIGINT).
+    Interrupt,
+    /// End at once.
+    Kill,
+}
+
+/// What a program that was watched left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// Exit status; 128 + n when it died of signal n.
+    pub status: i32,
+    /// Whether it was asked to end while it ran.
+    pub interrupted: bool,
+    /// The end of its standard error.
+    pub stderr: String,
+    /// Wall time.
+    pub elapsed_ns: u64,
+}
+
+/// As [`run`], for a program whose output is read while it runs: `watch` gets what it wrote to standard output
+/// since the last time, every few milliseconds, and says what it is to do.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    children: &Children,
+    argv: &[String],
+    limit: Duration,
+    watch: &mut dyn FnMut(&[u8]) -> Course,
+) -> Result<Watched, HostError> {
+    let (mut command, path) = prepared(argv)?;
+    command.env(MARKER, Identity::own().to_string());
+    let started = Instant::now();
+    let (mut child, pid) = children.start(&mut command)?;
+    let stdout = child.stdout.take().map(|stream| Tail::keeping(stream, usize::MAX / 4));
+    let stderr = child.stderr.take().map(Tail::of);
+    let mut asked = false;
+    let mut each = || {
+        let new = stdout.as_ref().map(Tail::take).unwrap_or_default();
+        match watch(&new) {
+            Course::Interrupt if !asked => {
+                asked = true;
+                let _ = kill_process_group(pid, Signal::INT);
+            }
+            Course::Kill => {
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            Course::Interrupt | Course::Continue => {}
+        }
+    };
+    let ended = children.wait_with(&mut child, pid, Some(limit), &mut each);
+    let status = ended.map_err(HostError::file("wait for", &path))?;
+    let elapsed = started.elapsed();
+    let stderr = stderr.map(Tail::text).unwrap_or_default();
+    let Some(status) = status else {
+        let (argv, seconds) = (argv.join(" "), elapsed.as_secs_f64());
+        return Err(HostError::TimedOut { argv, seconds, stderr: stderr.trim().to_owned() });
+    };
+    // What came between the last look and the end.
+    if let Some(stdout) = stdout {
+        stdout.wait();
+        watch(&stdout.take());
+    }
+    let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Watched { status, interrupted: asked, stderr, elapsed_ns })
 }
 
 /// The end of a stream, read by a thread of its own so that the program never waits for us.
@@ -221,7 +311,11 @@ struct Tail {
 }
 
 impl Tail {
-    fn of(mut stream: impl Read + Send + 'static) -> Self {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        Self::keeping(stream, TAIL_BYTES)
+    }
+
+    fn keeping(mut stream: impl Read + Send + 'static, most: usize) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let (end, ended) = mpsc::channel();
         let kept = Arc::clone(&bytes);
@@ -232,8 +326,8 @@ impl Tail {
             {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                if kept.len() > 2 * TAIL_BYTES {
-                    let cut = kept.len() - TAIL_BYTES;
+                if kept.len() > 2 * most {
+                    let cut = kept.len() - most;
                     kept.drain(..cut);
                 }
             }
@@ -243,9 +337,19 @@ impl Tail {
         Self { bytes, ended }
     }
 
-    fn text(self) -> String {
-        // The program and its group are gone; only a process that left the group can keep the stream open.
+    /// What came since the last time.
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for its end: the program and its group are gone, and only a process that left the group can keep the
+    /// stream open.
+    fn wait(&self) {
         let _ = self.ended.recv_timeout(Duration::from_millis(500));
+    }
+
+    fn text(self) -> String {
+        self.wait();
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let start = bytes.len().saturating_sub(TAIL_BYTES);
         String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
@@ -266,6 +370,24 @@ mod tests {
         let output = run(&children, &shell("echo out; echo err >&2; exit 3"), None).unwrap();
         assert_eq!((output.status, output.stdout.as_str(), output.stderr.as_str()), (3, "out\n", "err\n"));
         let killed = run(&children, &shell("kill -9 $$"), None).unwrap();
+        assert_eq!(killed.status, 137);
+    }
+
+    #[test]
+    fn a_program_that_is_watched_is_read_to_its_end_and_ends_as_it_is_told() {
+        let mut seen = Vec::new();
+        let mut watch = |bytes: &[u8]| {
+            seen.extend_from_slice(bytes);
+            if seen.ends_with(b"ready\n") { Course::Interrupt } else { Course::Continue }
+        };
+        let script = "trap 'echo asked; exit 7' INT; seq 50000; echo ready; while :; do sleep 0.01; done";
+        let limit = Duration::from_secs(60);
+        let ended = run_watched(&Children::default(), &shell(script), limit, &mut watch).unwrap();
+        assert_eq!(ended.status, 7);
+        let text = String::from_utf8(seen).unwrap();
+        assert!(text.starts_with("1\n2\n") && text.ends_with("50000\nready\nasked\n"), "{}", text.len());
+        let killed =
+            run_watched(&Children::default(), &shell("sleep 600"), limit, &mut |_| Course::Kill).unwrap();
         assert_eq!(killed.status, 137);
     }
 

@@ -55,6 +55,7 @@ pub fn resolve(
         minimum_bytes: spec.minimum_size.map_or(1 << 20, |size| size.0),
         free_space_tolerance: FreeSpaceTolerance::ESTIMATE,
         afresh: false,
+        bare: false,
         built_in: None,
     })
 }

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use fsage_engine::host::program::all_called;
-use fsage_model::filesystem::FileSystemFacts;
+use fsage_model::filesystem::{BARE, FileSystemFacts};
 use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
 use fsage_model::protocol::{FailureKind, HostFacts, Usage, call};
 use fsage_model::size::Bytes;
@@ -18,6 +18,7 @@ use fsage_model::study::{DriverSpec, FileSystemOptions, FileSystemSpec};
 use crate::target::{Session, TargetError};
 use crate::tools::{Invocation, Program, ToolError};
 
+mod bare;
 pub mod btrfs;
 pub mod described;
 pub mod deterministic;
@@ -119,6 +120,9 @@ pub enum FileSystemError {
         /// Why it is refused.
         why: String,
     },
+    /// The bare device was given options.
+    #[error("`bare` is no file system: it has neither mkfs parameters nor mount options")]
+    BareOptions,
     /// The volume is too small.
     #[error("{kind} needs a volume of at least {}, this one has {}", Bytes(*.minimum_bytes), Bytes(*.volume_bytes))]
     TooSmall {
@@ -163,6 +167,7 @@ impl Explain for FileSystemError {
                 Some(format!("there are {}; describe others in `[driver.NAME]`", known.join(", ")))
             }
             Self::Taken { .. } => Some("give the described driver another name".to_owned()),
+            Self::BareOptions => Some("remove `file_system.options.bare`".to_owned()),
             Self::Parameter(ParameterError::Unknown { .. } | ParameterError::Elsewhere { .. }) => {
                 Some("docs/file-systems.md lists the parameters of every driver".to_owned())
             }
@@ -197,7 +202,8 @@ impl<'a> Registry<'a> {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let built_in = DRIVERS.iter().map(|driver| driver.name().to_owned());
-        built_in.chain(self.described.keys().cloned()).collect()
+        let bare = std::iter::once(BARE.name.to_owned());
+        built_in.chain(bare).chain(self.described.keys().cloned()).collect()
     }
 
     /// Checks everything that `spec` says, options of drivers it does not use included.
@@ -205,7 +211,8 @@ impl<'a> Registry<'a> {
     /// # Errors
     /// An unknown driver, parameter or mount option, a value out of range, a description that is invalid.
     pub fn resolve(&self, spec: &FileSystemSpec) -> Result<FileSystem, FileSystemError> {
-        if let Some(name) = self.described.keys().find(|name| built_in(name).is_some()) {
+        if let Some(name) = self.described.keys().find(|name| built_in(name).is_some() || *name == BARE.name)
+        {
             return Err(FileSystemError::Taken { name: name.clone() });
         }
         for (kind, options) in &spec.options {
@@ -218,6 +225,9 @@ impl<'a> Registry<'a> {
     fn resolve_one(&self, kind: &str, options: &FileSystemOptions) -> Result<FileSystem, FileSystemError> {
         if let Some(driver) = built_in(kind) {
             return resolve_built_in(driver, options);
+        }
+        if kind == BARE.name {
+            return bare::resolve(options);
         }
         let Some(description) = self.described.get(kind) else {
             let known = self.names();
@@ -281,6 +291,7 @@ impl BuiltIn {
             minimum_bytes: driver.minimum_bytes(&values),
             free_space_tolerance: driver.facts().free_space_tolerance,
             afresh: false,
+            bare: false,
             built_in: Some(self),
         }
     }
@@ -305,6 +316,8 @@ pub struct FileSystem {
     free_space_tolerance: FreeSpaceTolerance,
     /// The agent may mount it afresh by itself.
     afresh: bool,
+    /// There is none, only the device.
+    bare: bool,
     /// What it was made of, for [`FileSystem::deterministic`].
     built_in: Option<BuiltIn>,
 }
@@ -353,7 +366,19 @@ impl FileSystem {
     /// Whether a study describes it: its commands are the study's.
     #[must_use]
     pub const fn is_described(&self) -> bool {
-        self.built_in.is_none()
+        self.built_in.is_none() && !self.bare
+    }
+
+    /// Whether there is no file system, but the bare device alone: nothing is made, mounted or checked.
+    #[must_use]
+    pub const fn is_bare(&self) -> bool {
+        self.bare
+    }
+
+    /// Its commands, as far as it has them.
+    fn invocations(&self) -> impl Iterator<Item = &Invocation> {
+        let mkfs = Some(&self.mkfs).filter(|_| !self.bare);
+        mkfs.into_iter().chain(&self.fsck).chain(&self.mount).chain(&self.after_mount)
     }
 
     /// Type given to mount(2).
@@ -419,7 +444,7 @@ impl FileSystem {
     /// Programs it needs, each with its Debian package (empty when unknown).
     #[must_use]
     pub fn tools(&self) -> Vec<(String, String)> {
-        let all = std::iter::once(&self.mkfs).chain(&self.fsck).chain(&self.mount).chain(&self.after_mount);
+        let all = self.invocations();
         let mut tools: Vec<(String, String)> =
             all.map(|command| (command.program().to_owned(), command.package().to_owned())).collect();
         tools.dedup();
@@ -429,8 +454,7 @@ impl FileSystem {
     /// Its commands, with `{device}` and `{point}` where a device and a mount point will stand.
     #[must_use]
     pub fn commands(&self) -> Vec<String> {
-        let all = std::iter::once(&self.mkfs).chain(&self.fsck).chain(&self.mount).chain(&self.after_mount);
-        all.map(ToString::to_string).collect()
+        self.invocations().map(ToString::to_string).collect()
     }
 
     /// Checks that it fits on a volume.
@@ -463,6 +487,9 @@ impl FileSystem {
     /// Every command and mount, in order, as a shell would read them.
     #[must_use]
     pub fn describe(&self, device: &Path, point: &Path) -> Vec<String> {
+        if self.bare {
+            return Vec::new();
+        }
         let mut lines = vec![self.mkfs(device).to_string()];
         lines.push(self.mount_line(device, point));
         lines.extend(self.restrict_line(point));

@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use fsage_model::problem::Explain as _;
+use fsage_model::study::StudySpec;
 
 use super::error::TrialError;
 use super::trial::{mount_point, resolve};
 use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, deterministic, device, label, stage};
+use crate::filesystem::FileSystem;
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::study::Study;
@@ -57,16 +59,7 @@ pub(super) fn run(
         let device = Path::new(&device);
         deterministic::describe(spec).into_iter().for_each(&mut say);
         resolved.volume.describe(&planned.id).into_iter().for_each(&mut say);
-        say(resolved.file_system.mkfs(device).to_string());
-        say(format!("mkdir -p {}", point.display()));
-        say(resolved.file_system.mount_line(device, &point));
-        resolved.file_system.restrict_line(&point).into_iter().for_each(&mut say);
-        for stage in spec.stages() {
-            stage::of(stage).describe(&point, planned.seed).into_iter().for_each(&mut say);
-        }
-        say(format!("umount {}", point.display()));
-        say(format!("rmdir {}", point.display()));
-        resolved.file_system.fsck(device).map(|f| f.to_string()).into_iter().for_each(&mut say);
+        on_volume(&resolved.file_system, spec, (device, &point, planned.seed), &mut say);
         let requests = root.join("trials").join(&planned.id).join("requests.log");
         let save = resolved.volume.save_log(&planned.id, &requests);
         save.map(|save| save.to_string()).into_iter().for_each(&mut say);
@@ -78,6 +71,29 @@ pub(super) fn run(
         }
     }
     Ok(summary)
+}
+
+/// The file system and the stages, or on a bare device the stages alone.
+fn on_volume(
+    file_system: &FileSystem,
+    spec: &StudySpec,
+    (device, point, seed): (&Path, &Path, u64),
+    say: &mut dyn FnMut(String),
+) {
+    if file_system.is_bare() {
+        let lines = spec.stages().flat_map(|stage| stage::of(stage).describe(device, seed));
+        return lines.for_each(&mut *say);
+    }
+    say(file_system.mkfs(device).to_string());
+    say(format!("mkdir -p {}", point.display()));
+    say(file_system.mount_line(device, point));
+    file_system.restrict_line(point).into_iter().for_each(&mut *say);
+    for stage in spec.stages() {
+        stage::of(stage).describe(point, seed).into_iter().for_each(&mut *say);
+    }
+    say(format!("umount {}", point.display()));
+    say(format!("rmdir {}", point.display()));
+    file_system.fsck(device).map(|fsck| fsck.to_string()).into_iter().for_each(&mut *say);
 }
 
 /// Each device of the study that would be refused, with the reason and the way out.

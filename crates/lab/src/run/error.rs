@@ -8,6 +8,7 @@ use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
 use fsage_model::verify::VerifyResult;
 
+use super::fio::FioError;
 use crate::filesystem::FileSystemError;
 use crate::image::ImageError;
 use crate::lease::LeaseError;
@@ -170,6 +171,9 @@ pub(super) enum TrialError {
     /// A measure.
     #[error("cannot measure")]
     Measure(#[source] Box<MeasureError>),
+    /// A point of fio.
+    #[error("cannot run fio")]
+    Fio(#[source] Box<FioError>),
     /// The program of a remedy.
     #[error("cannot do the remedy")]
     Remedy(#[source] ToolError),
@@ -199,6 +203,12 @@ impl From<ImageError> for TrialError {
     }
 }
 
+impl From<FioError> for TrialError {
+    fn from(error: FioError) -> Self {
+        Self::Fio(Box::new(error))
+    }
+}
+
 impl From<MeasureError> for TrialError {
     fn from(error: MeasureError) -> Self {
         Self::Measure(Box::new(error))
@@ -225,6 +235,7 @@ impl TrialError {
             | Self::FileSystem(_)
             | Self::Image(_)
             | Self::Measure(_)
+            | Self::Fio(_)
             | Self::Remedy(_)
             | Self::Target(_)
             | Self::Interrupted => true,
@@ -244,6 +255,7 @@ impl TrialError {
             Self::FileSystem(e) => e.exit_code(),
             Self::Image(e) => e.exit_code(),
             Self::Measure(e) => e.exit_code(),
+            Self::Fio(e) => e.exit_code(),
             Self::Remedy(e) => e.exit_code(),
             Self::Target(e) => Explain::exit_code(e),
             Self::Lease(e) => e.exit_code(),
@@ -270,6 +282,7 @@ impl TrialError {
             Self::FileSystem(e) => e.hint(),
             Self::Image(e) => e.hint(),
             Self::Measure(e) => e.hint(),
+            Self::Fio(e) => e.hint(),
             Self::Remedy(e) => e.hint(),
             Self::Target(e) => Explain::hint(e),
             _ => None,

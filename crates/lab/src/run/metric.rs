@@ -1,6 +1,7 @@
 //! Metrics of a trial, out of what its stages left. Names are those of [`name`]; a second and
 //! further stage's begin with its name.
 
+mod fio;
 pub(crate) mod lockstep;
 mod remedy;
 
@@ -27,7 +28,7 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
         StageRecord::Image { run, .. } if !run.is_empty() => Some((position, run)),
         _ => None,
     });
-    let (mut aged, mut measured) = (0, 0);
+    let (mut aged, mut measured, mut pointed) = (0, 0, 0);
     let prefix = |earlier: &mut usize, stage: &str| {
         *earlier += 1;
         metric::prefix(stage, *earlier == 1)
@@ -61,6 +62,10 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
                 remedy::push(&mut List::new(prefix, &remedy.name, run, &mut metrics), remedy);
                 let prefix = String::new();
                 remedy::against(&mut List::new(prefix, &remedy.name, run, &mut metrics), stages, position);
+            }
+            StageRecord::Fio(fio) => {
+                let prefix = prefix(&mut pointed, &fio.name);
+                fio::push(&mut List::new(prefix, &fio.name, run, &mut metrics), fio);
             }
             StageRecord::Image { .. } => {}
         }

@@ -10,6 +10,7 @@ mod device;
 mod digest;
 mod dry;
 mod error;
+mod fio;
 mod interrupt;
 mod making;
 mod metric;

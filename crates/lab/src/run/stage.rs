@@ -3,6 +3,7 @@
 pub(super) mod age;
 mod checkpoint;
 pub(super) mod copy;
+mod fio;
 pub(super) mod image;
 pub(super) mod lockstep;
 pub(super) mod measure;
@@ -119,6 +120,15 @@ impl StageContext<'_> {
         stage: &str,
         ask: impl FnOnce(&mut Session, &mut Journal, &mut dyn FnMut(Incoming)) -> T,
     ) -> T {
+        self.ask_followed(ask, &mut |incoming, observer| progress(stage, incoming, observer))
+    }
+
+    /// As [`StageContext::ask_long`], where progress is passed on as the caller sees it.
+    pub(super) fn ask_followed<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Session, &mut Journal, &mut dyn FnMut(Incoming)) -> T,
+        follow: &mut dyn FnMut(Incoming, &mut dyn RunObserver),
+    ) -> T {
         let (observer, interrupt) = (&mut *self.observer, self.interrupt);
         let control = self.session.control();
         let mut begun = false;
@@ -126,7 +136,7 @@ impl StageContext<'_> {
             if !std::mem::replace(&mut begun, true) {
                 interrupt.direct(Some(control.clone()));
             }
-            progress(stage, incoming, observer);
+            follow(incoming, observer);
         });
         interrupt.direct(None);
         answer

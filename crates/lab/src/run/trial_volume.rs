@@ -85,14 +85,20 @@ impl TrialVolume {
         file_system: &FileSystem,
         context: &mut StageContext<'_>,
     ) -> Result<(), TrialError> {
+        if file_system.is_bare() {
+            return Ok(());
+        }
         let line = file_system.mkfs(self.device()).to_string();
         context.command("mkfs", &line);
         Ok(file_system.make(context.session, self.device())?)
     }
 
-    /// Mounts it. A loop file has all of its blocks then, whatever was discarded before.
+    /// Mounts it, if there is a file system. A loop file has all of its blocks then, whatever was discarded before.
     pub(super) fn mount(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         self.volume.allocate(&self.name, context.session)?;
+        if context.file_system.is_bare() {
+            return Ok(());
+        }
         let point = self.point.clone();
         let directory = context.journal.make(Lease::Directory { path: point.clone() })?;
         context.session.call(call::MakeMountPoint { point: point.clone() })?;
@@ -125,6 +131,9 @@ impl TrialVolume {
     /// Unmounts and checks it, and gives the verdict in words.
     pub(super) fn check(&mut self, context: &mut StageContext<'_>) -> Result<String, TrialError> {
         self.unmount(context)?;
+        if context.file_system.is_bare() {
+            return Ok("not checked: the bare device has no file system".to_owned());
+        }
         context.step("check", "");
         let device = self.device().to_owned();
         let check = context.file_system.check(context.session, &device)?;

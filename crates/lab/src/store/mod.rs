@@ -35,6 +35,8 @@ pub(crate) const RECORD: &str = "trial.json";
 pub(crate) const PRICED: &str = "priced.json";
 /// Where the files of a trial lay, in its folder.
 pub(crate) const PLACES: &str = "explain.json";
+/// Folder of fio's JSON within that of a trial.
+pub(crate) const FIO: &str = "fio";
 /// How the names of the request logs of a trial's volumes begin, in its folder, and how they end.
 pub(crate) const REQUESTS: (&str, &str) = ("requests", ".log");
 

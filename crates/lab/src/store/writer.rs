@@ -9,12 +9,15 @@ use std::path::{Path, PathBuf};
 use fsage_model::priced::PricedRecord;
 use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
 use fsage_sys::folder::Folder;
+use fsage_sys::input::{self, RECORD_LIMIT};
 use fsage_sys::new_file::{PARTIAL, is_temporary};
 use rustix::fs::FileType;
 
 use super::file::{self, NewFile, failed};
 use super::lock::Lock;
-use super::{DamagedTrial, PLACES, PRICED, RECORD, REQUESTS, Store, StoreError, hlog, probes, read_plan};
+use super::{
+    DamagedTrial, FIO, PLACES, PRICED, RECORD, REQUESTS, Store, StoreError, hlog, probes, read_plan,
+};
 use crate::plan::Plan;
 use crate::time::now_rfc3339;
 
@@ -257,6 +260,29 @@ impl TrialFolder {
     /// Forgets what was kept: the trial continues elsewhere.
     pub fn forget_places(&mut self) {
         self.places.clear();
+    }
+
+    /// Keeps a file of fio's below `fio/`.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there is no space.
+    pub fn keep_fio(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        file::folder(&self.directory, &[FIO])?;
+        file::write(&self.directory.join(FIO).join(name), bytes)
+    }
+
+    /// A file of fio's that this or an earlier attempt at the trial kept.
+    #[must_use]
+    pub fn fio_file(&self, name: &str) -> Option<Vec<u8>> {
+        input::read_below(&self.directory, &Path::new(FIO).join(name), RECORD_LIMIT).ok()
+    }
+
+    /// Removes a file of fio's, if it can be.
+    pub fn forget_fio(&self, name: &str) {
+        if let Ok(folder) = file::folder(&self.directory, &[FIO]) {
+            // What is left is not read again once the trial is complete.
+            let _ = folder.remove(name.as_ref());
+        }
     }
 
     fn end_trace(&mut self) -> Result<(), StoreError> {

@@ -130,7 +130,11 @@ impl Walk<'_> {
             return;
         }
         if let Some(options) = schema.get("anyOf").and_then(Value::as_array) {
-            let option = options.iter().find(|o| o.get("type") != Some(&json!("null")));
+            // A value, or a list of such values.
+            let is_list = |o: &&Value| o.get("type") == Some(&json!("array"));
+            let mut options = options.iter().filter(|o| o.get("type") != Some(&json!("null")));
+            let first = options.clone().next();
+            let option = options.find(|o| is_list(o) == value.is_array()).or(first);
             if let Some(option) = option.filter(|_| !value.is_null()) {
                 self.value(value, option);
             }

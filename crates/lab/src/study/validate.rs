@@ -1,6 +1,7 @@
 //! Values that fit the schema and still are invalid: each problem names its path and the limit.
 
 mod device;
+mod fio;
 mod price;
 mod remedy;
 mod stage;
@@ -224,6 +225,7 @@ pub(super) fn cell(spec: &StudySpec) -> Result<FileSystem, Vec<Problem>> {
     let file_system = file_system(spec).map_err(|error| problems.push(of_file_system(spec, &error)));
     problems.extend(stage::check(spec));
     problems.extend(think::check(spec));
+    problems.extend(fio::check(spec));
     file_system.ok().filter(|_| problems.is_empty()).ok_or(problems)
 }
 

@@ -1,6 +1,8 @@
 //! `fio`: runs jobs. The job comes as arguments (`--name=global …`, as `fio --showcmd` prints it), so nothing
 //! has to be written where it runs; the result is its JSON on standard output.
 
+pub mod plus;
+
 use std::time::Duration;
 
 use fsage_sys::errno::is_out_of_space;
@@ -87,10 +89,7 @@ pub fn parse(output: &str) -> Result<FioResult, FioOutputError> {
         .ok_or_else(|| format("there is no JSON in it"))?
         .map_err(|error| FioOutputError::Format(error.to_string()))?;
     let version = tree["fio version"].as_str().ok_or_else(|| format("it names no version"))?.to_owned();
-    let old = version
-        .strip_prefix("fio-")
-        .and_then(|number| number.split(['.', '-']).next()?.parse::<u32>().ok())
-        .is_some_and(|major| major < 3);
+    let old = version_of(&version).is_some_and(|(major, _)| major < 3);
     let jobs =
         tree["jobs"].as_array().filter(|jobs| !jobs.is_empty()).ok_or_else(|| format("it has no jobs"))?;
     let mut result = FioResult { version, ..FioResult::default() };
@@ -111,6 +110,12 @@ pub fn parse(output: &str) -> Result<FioResult, FioOutputError> {
     }
     result.mean_sync_ns = (syncs > 0.0).then(|| sync_ns / syncs);
     Ok(result)
+}
+
+/// Major and minor number of `fio-3.33`, `fio-3.41-66-g1a2b`, …; nothing of a build without a number.
+fn version_of(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.strip_prefix("fio-")?.split(['.', '-']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next().and_then(Result::ok).unwrap_or(0)))
 }
 
 impl FioDirection {

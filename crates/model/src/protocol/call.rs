@@ -302,6 +302,10 @@ calls! {
         trace_instance: Option<String>,
         mark: Option<String>,
     } -> MeasureResult;
+    /// Run fio, which reports every `round_ms` (`--status-interval` is added), with `Event::Progress`. With `steady`
+    /// it is asked to end once its rate is. `device`: the block device below it, whose counters are read before
+    /// and after; it must be held. `Stop` ends it with a failure.
+    RunFio { argv: Vec<String>, timeout_ms: u64, round_ms: u64, steady: bool, device: PathBuf } -> crate::fio::FioRun;
     /// Make the folder of a measure that the lab runs, `fsage-measure` below `directory`, and hold it open
     /// until it is removed. The reply is a path through the descriptor that the agent holds, which nobody can
     /// redirect. One that is there is an error.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{VolumeSpec, one, yes};
+use super::{FioStage, VolumeSpec, one, yes};
 use crate::load::{StopSpec, WriteMode};
 use crate::measure::MeasureSpec;
 use crate::remedy::Remedy;
@@ -62,6 +62,8 @@ stages! {
     "remedy" Remedy(Box<RemedyStage>);
     /// Run a workload on this volume and, operation for operation, on others.
     "lockstep" Lockstep(Box<LockstepStage>);
+    /// Run fio at every point of its parameters, on files or on the bare device.
+    "fio" Fio(Box<FioStage>);
 }
 
 impl StageSpec {
@@ -351,6 +353,7 @@ mod tests {
                 "age" => format!(", {workload}"),
                 "measure" => r#", "measures": []"#.to_owned(),
                 "remedy" => r#", "method": "copy""#.to_owned(),
+                "fio" => r#", "rw": "randread""#.to_owned(),
                 "lockstep" => format!(r#", {workload}, "every": 1, "followers": {{}}, "measures": []"#),
                 _ => String::new(),
             };

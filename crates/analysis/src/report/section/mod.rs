@@ -3,6 +3,7 @@
 mod age_cost;
 mod claim;
 mod cost;
+mod device;
 mod difference;
 mod free_space;
 mod glossary;
@@ -54,6 +55,7 @@ pub const ALL: &[Section] = &[
     claim::SECTION,
     age_cost::SECTION,
     remedy::SECTION,
+    device::SECTION,
     lockstep::SECTION,
     medium::SECTION,
     priced::SECTION,

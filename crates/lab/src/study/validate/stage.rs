@@ -37,7 +37,12 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
     let mut before: BTreeSet<&str> = BTreeSet::new();
     for (index, stage) in spec.stage.iter().enumerate().filter(|(_, stage)| stage.runs_in(&spec.state)) {
         // Lock-step ages, too.
-        let kind = if stage.kind() == "lockstep" { "age" } else { stage.kind() };
+        let kind = match stage.kind() {
+            "lockstep" => "age",
+            // What it measured would be missing as well where an image takes its place.
+            "fio" => "measure",
+            other => other,
+        };
         match stage {
             StageSpec::Image(_) => {
                 check.require(!before.is_empty(), &index.to_string(), || {
@@ -74,7 +79,7 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
                     "one remedy a trial: make `method` a factor of the matrix to compare several".to_owned()
                 });
             }
-            StageSpec::Measure(_) => {}
+            StageSpec::Measure(_) | StageSpec::Fio(_) => {}
         }
         before.insert(kind);
     }
@@ -82,7 +87,7 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
 }
 
 /// The limits of a kind of stage.
-trait Limits {
+pub(super) trait Limits {
     /// Checks its values; `own` is the volume of the trial.
     fn limits(&self, check: &mut Checker, own: &VolumeSpec);
 }

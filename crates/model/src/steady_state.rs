@@ -2,7 +2,7 @@
 //! [`WINDOW`] rounds the values range over at most 20 % of their mean, and the line fitted to them by least
 //! squares rises or falls by at most 10 % of it from the window's first round to its last.
 
-use super::quantile::{count, mean};
+use crate::quantity::as_f64;
 
 /// Rounds of the measurement window.
 pub const WINDOW: usize = 5;
@@ -30,12 +30,19 @@ impl Steadiness {
     }
 }
 
+fn count(number: usize) -> f64 {
+    as_f64(u64::try_from(number).unwrap_or(u64::MAX))
+}
+
 /// Measures one window of equally spaced rounds, of any length; `None` with fewer than two or without a mean
 /// above 0.
 #[must_use]
 pub fn measure(window: &[f64]) -> Option<Steadiness> {
-    let centre = mean(window).filter(|mean| *mean > 0.0 && mean.is_finite())?;
     if window.len() < 2 {
+        return None;
+    }
+    let centre = window.iter().sum::<f64>() / count(window.len());
+    if !(centre.is_finite() && centre > 0.0) {
         return None;
     }
     let (low, high) = window
@@ -56,6 +63,13 @@ pub fn measure(window: &[f64]) -> Option<Steadiness> {
 #[must_use]
 pub fn reached(rounds: &[f64]) -> Option<usize> {
     rounds.windows(WINDOW).position(|window| measure(window).is_some_and(|found| found.is_steady()))
+}
+
+/// Whether the last [`WINDOW`] of `rounds` are steady.
+#[must_use]
+pub fn is_reached(rounds: &[f64]) -> bool {
+    let window = rounds.len().checked_sub(WINDOW).and_then(|start| rounds.get(start..));
+    window.and_then(measure).is_some_and(|found| found.is_steady())
 }
 
 #[cfg(test)]
@@ -82,6 +96,7 @@ mod tests {
         let rounds = [300.0, 220.0, 170.0, 130.0, 110.0, 102.0, 100.0, 99.0, 101.0, 100.0, 100.0];
         assert_eq!(reached(&rounds), Some(4));
         assert_eq!(reached(&rounds[..6]), None);
+        assert!(is_reached(&rounds[..9]) && !is_reached(&rounds[..8]) && !is_reached(&rounds[..4]));
         assert_eq!(measure(&[0.0; 5]), None);
         assert_eq!(measure(&[1.0]), None);
     }

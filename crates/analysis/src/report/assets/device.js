@@ -1,0 +1,121 @@
+// Points of fio: rates over a parameter, as a share of the bare device or as they are, and latency against rate.
+fsage.device = {
+  keys: { bs: "block size", depth: "depth", jobs: "jobs", files: "files" },
+  colour: (d) => { const ink = fsage.data.file_systems[d.file_system].ink; return fsage.dark() ? ink.dark : ink.light; },
+  ink: (d) => fsage.data.file_systems[d.file_system].ink,
+  name: (d) => fsage.data.file_systems[d.file_system].name,
+  // What a panel holds equal: everything but the file system and the parameters in `free`.
+  held(d, free) {
+    const parts = [d.context, d.engine, d.direct ? "" : "buffered"];
+    if (!free.includes("bs")) parts.push(fsage.size(d.bs));
+    if (!free.includes("depth")) parts.push(`depth ${d.depth}`);
+    if (!free.includes("jobs") && d.jobs > 1) parts.push(`${d.jobs} jobs`);
+    if (!free.includes("files")) parts.push(d.files > 1 ? `${d.files} files` : "1 file");
+    return parts.filter(Boolean).join(", ");
+  },
+  // Powers of two along an axis of values.
+  ticks(values, text) {
+    const all = [...new Set(values)].sort((a, b) => a - b);
+    const step = Math.ceil(all.length / 9);
+    const kept = all.filter((_, i) => i % step === 0);
+    return { tickvals: kept, ticktext: kept.map(text) };
+  },
+};
+
+fsage.charts.device = {
+  draw(state) {
+    const found = fsage.data.device.filter((d) => d.load === state.load);
+    const show = state.show ?? (found.some((d) => d.share !== null) ? "share" : "iops");
+    const over = state.over ?? "bs";
+    const value = { share: (d) => d.share === null ? null : 100 * d.share, iops: (d) => d.iops, bandwidth: (d) => d.bandwidth === null ? null : d.bandwidth / 1e6 }[show];
+    const ends = { share: (d) => [d.low, d.high].map((v) => v === null ? null : 100 * v), iops: (d) => [d.iops_low, d.iops_high], bandwidth: () => [null, null] }[show];
+    const unit = { share: "% of the bare device", iops: "operations/s", bandwidth: "MB/s" }[show];
+    const drawn = found.filter((d) => value(d) !== null && value(d) > 0);
+    const panels = [...new Set(drawn.map((d) => fsage.device.held(d, [over])))].sort();
+    const traces = [];
+    const named = new Set();
+    panels.forEach((panel, index) => {
+      const id = index ? index + 1 : "";
+      const here = drawn.filter((d) => fsage.device.held(d, [over]) === panel).sort((a, b) => a[over] - b[over]);
+      if (show === "share") {
+        const ends = here.map((d) => d[over]);
+        const name = "bare device";
+        traces.push({
+          type: "scatter", mode: "lines", xaxis: `x${id}`, yaxis: `y${id}`, name, legendgroup: name, showlegend: !index,
+          x: [Math.min(...ends), Math.max(...ends)], y: [100, 100], line: { color: fsage.look().soft, width: 1.5, dash: "dash" }, hoverinfo: "skip",
+        });
+      }
+      for (const system of [...new Set(here.map((d) => d.file_system))].sort((a, b) => a - b)) {
+        const own = here.filter((d) => d.file_system === system);
+        const name = fsage.device.name(own[0]);
+        const ink = fsage.device.ink(own[0]), colour = fsage.device.colour(own[0]);
+        const first = !named.has(name);
+        named.add(name);
+        traces.push({
+          type: "scatter", mode: "lines+markers", xaxis: `x${id}`, yaxis: `y${id}`, name, legendgroup: name, showlegend: first,
+          x: own.map((d) => d[over]), y: own.map(value),
+          error_y: { type: "data", symmetric: false, thickness: 1.2, width: 3, array: own.map((d) => { const e = ends(d)[1]; return e === null ? 0 : e - value(d); }),
+            arrayminus: own.map((d) => { const e = ends(d)[0]; return e === null ? 0 : value(d) - e; }) },
+          line: { color: colour, width: 2, dash: ink.dash }, marker: { color: colour, size: 7, symbol: ink.symbol },
+          customdata: own.map((d) => [fsage.significant(value(d)), d.n, over === "bs" ? fsage.size(d.bs) : d[over]]),
+          hovertemplate: fsage.markup`%{customdata[0]} ${unit} at ${fsage.device.keys[over]} %{customdata[2]}, n = %{customdata[1]}<extra>${name}</extra>`,
+        });
+      }
+    });
+    const text = over === "bs" ? fsage.size : String;
+    const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
+      { title: { text: fsage.device.keys[over], standoff: 8 }, type: "log", ...fsage.device.ticks(drawn.map((d) => d[over]), text) },
+      { title: { text: unit, standoff: 8 }, type: "log", ...(show === "share" ? { tickvals: [10, 20, 30, 50, 70, 85, 100, 120, 150, 200], ticktext: ["10", "20", "30", "50", "70", "85", "100", "120", "150", "200"] } : fsage.decades({})) },
+      panels);
+    const height = rows * 340 + 130;
+    const legend = { ...fsage.legend, y: 1 - 28 / height };
+    return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 112, b: 56 } }) };
+  },
+  csv() {
+    const rows = [["file_system", "context", "load", "engine", "block_bytes", "depth", "jobs", "files", "direct", "iops", "iops_low", "iops_high", "bytes_per_s", "mean_ns", "cpu_ns", "share_of_bare", "share_low", "share_high", "n"]];
+    for (const d of fsage.data.device) {
+      rows.push([fsage.device.name(d), d.context, d.load, d.engine, d.bs, d.depth, d.jobs, d.files, d.direct, d.iops, d.iops_low, d.iops_high, d.bandwidth, d.mean_ns, d.cpu_ns, d.share, d.low, d.high, d.n]);
+    }
+    return rows;
+  },
+};
+
+fsage.charts.device_latency = {
+  draw(state) {
+    const found = fsage.data.device.filter((d) => d.load === state.load && d.mean_ns > 0 && d.iops > 0);
+    const panels = [...new Set(found.map((d) => d.context))];
+    const sizes = [...new Set(found.map((d) => d.bs))].sort((a, b) => a - b);
+    const symbols = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon"];
+    const traces = [];
+    const named = new Set();
+    panels.forEach((panel, index) => {
+      const id = index ? index + 1 : "";
+      for (const system of [...new Set(found.map((d) => d.file_system))].sort((a, b) => a - b)) {
+        for (const bs of sizes) {
+          const own = found.filter((d) => d.context === panel && d.file_system === system && d.bs === bs)
+            .sort((a, b) => a.depth * a.jobs * a.files - b.depth * b.jobs * b.files || a.iops - b.iops);
+          if (!own.length) continue;
+          const name = `${fsage.device.name(own[0])}, ${fsage.size(bs)}`;
+          const first = !named.has(name);
+          named.add(name);
+          traces.push({
+            type: "scatter", mode: "lines+markers", xaxis: `x${id}`, yaxis: `y${id}`, name, legendgroup: name, showlegend: first,
+            x: own.map((d) => d.iops), y: own.map((d) => d.mean_ns / 1e3),
+            line: { color: fsage.device.colour(own[0]), width: 1.8, dash: fsage.device.ink(own[0]).dash },
+            marker: { color: fsage.device.colour(own[0]), size: 7, symbol: symbols[sizes.indexOf(bs) % symbols.length] },
+            customdata: own.map((d) => [fsage.significant(d.iops), fsage.significant(d.mean_ns / 1e3), fsage.device.held(d, ["bs"])]),
+            hovertemplate: fsage.markup`%{customdata[0]} operations/s, %{customdata[1]} µs: %{customdata[2]}<extra>${name}</extra>`,
+          });
+        }
+      }
+    });
+    const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
+      { title: { text: "operations/s", standoff: 8 }, type: "log", ...fsage.decades({}) },
+      { title: { text: "mean latency (µs)", standoff: 8 }, type: "log", ...fsage.decades({}) },
+      panels);
+    const height = rows * 380 + 160;
+    const legend = { ...fsage.legend, y: 1 - 28 / height };
+    return { traces, layout: fsage.layout({ ...layout, legend, height, margin: { l: 70, r: 16, t: 132, b: 56 } }) };
+  },
+  csv: () => fsage.charts.device.csv(),
+};

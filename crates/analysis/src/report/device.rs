@@ -1,0 +1,191 @@
+//! Points of fio: what each file system makes of the device, as rates and as a share of the bare device's.
+//!
+//! A point's share is the ratio of its operations per second to those of the bare device in trials that are the
+//! same in all else, by the one estimator ([`crate::stats::evidence`]); repeats are its units.
+
+use std::collections::BTreeSet;
+
+use fsage_model::filesystem::BARE;
+use fsage_model::fio::FioPoint;
+use fsage_model::metric;
+use serde::Serialize;
+
+use super::factor;
+use super::point::Point;
+use super::text::rounded;
+use super::view::{Trial, View};
+use crate::stats::claim::pairs;
+use crate::stats::evidence::{level, ratio};
+use crate::stats::{Estimate, Evidence};
+
+/// A point of the trials of one kind.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Index in the view's file systems.
+    pub file_system: usize,
+    /// The trials' other factors, in words.
+    pub context: String,
+    /// The point.
+    pub point: FioPoint,
+    /// Operations per second.
+    pub iops: Estimate,
+    /// Bytes per second.
+    pub bandwidth: Option<f64>,
+    /// Mean completion latency in nanoseconds.
+    pub mean_ns: Option<f64>,
+    /// 99th percentile of reads, or where there are none of writes.
+    pub p99_ns: Option<f64>,
+    /// CPU time of fio's threads per operation.
+    pub cpu_ns: Option<f64>,
+    /// Operations per second over those of the bare device; nothing for that itself, and without one.
+    pub share: Option<Estimate>,
+    /// Trials in which it ended steady, and all.
+    pub steady: (usize, usize),
+}
+
+/// What the charts get of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Mark {
+    file_system: usize,
+    context: String,
+    load: String,
+    engine: &'static str,
+    bs: u64,
+    depth: u32,
+    jobs: u32,
+    files: u32,
+    direct: bool,
+    iops: f64,
+    iops_low: Option<f64>,
+    iops_high: Option<f64>,
+    bandwidth: Option<f64>,
+    mean_ns: Option<f64>,
+    cpu_ns: Option<f64>,
+    share: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    n: usize,
+}
+
+/// Every point of the view, in the order of trials and points.
+pub fn all(view: &View) -> Vec<Measured> {
+    let mut contexts: Vec<String> = Vec::new();
+    for trial in view.trials.iter().filter(|trial| !trial.points.is_empty()) {
+        let context = context(trial);
+        if !contexts.contains(&context) {
+            contexts.push(context);
+        }
+    }
+    let mut found = Vec::new();
+    for context_name in contexts {
+        let own: Vec<usize> = view
+            .trials
+            .iter()
+            .enumerate()
+            .filter(|(_, trial)| !trial.points.is_empty() && context(trial) == context_name)
+            .map(|(index, _)| index)
+            .collect();
+        found.extend(of_context(view, &own, &context_name));
+    }
+    found
+}
+
+/// The points of trials that differ in nothing but the file system and the repeat.
+fn of_context(view: &View, own: &[usize], context: &str) -> Vec<Measured> {
+    let evidence: Vec<Evidence> = own.iter().filter_map(|&index| view.evidence.get(index).cloned()).collect();
+    let points: BTreeSet<(&String, &FioPoint)> = own
+        .iter()
+        .flat_map(|&index| &view.trials[index].points)
+        .map(|point| (&point.prefix, &point.point))
+        .collect();
+    let mut found = Vec::new();
+    for (file_system, name) in view.file_systems.iter().enumerate() {
+        let here = own.iter().filter(|&&index| view.trials[index].file_system == *name);
+        let here: Vec<usize> = here.copied().collect();
+        if here.is_empty() {
+            continue;
+        }
+        for &(prefix, point) in &points {
+            let measured = one(view, (&here, &evidence), (name, file_system), (prefix, point));
+            found.extend(measured.map(|one| Measured { context: context.to_owned(), ..one }));
+        }
+    }
+    found
+}
+
+fn one(
+    view: &View,
+    (here, context): (&[usize], &[Evidence]),
+    (name, file_system): (&str, usize),
+    (prefix, point): (&str, &FioPoint),
+) -> Option<Measured> {
+    let trials: Vec<&Evidence> = here.iter().filter_map(|&index| view.evidence.get(index)).collect();
+    let of = |number: &str| format!("{prefix}{}", metric::of_point(point, number));
+    let value = |number: &str| level(&trials, &of(number), view.confidence).map(|found| found.value);
+    let iops = level(&trials, &of(metric::IOPS), view.confidence)?;
+    let sides = |kind: &str| [(factor::FILE_SYSTEM.to_owned(), kind.into())].into();
+    let share = (name != BARE.name)
+        .then(|| ratio(&pairs(context, &sides(name), &sides(BARE.name)), &of(metric::IOPS), view.confidence))
+        .flatten();
+    let ends = here.iter().flat_map(|&index| &view.trials[index].points);
+    let same = |other: &&Point| other.prefix == prefix && other.point == *point;
+    let ends: Vec<bool> = ends.filter(same).map(|end| end.steady).collect();
+    Some(Measured {
+        file_system,
+        context: String::new(),
+        point: point.clone(),
+        iops,
+        bandwidth: value(metric::BANDWIDTH),
+        mean_ns: value(metric::MEAN_NS),
+        p99_ns: ["read", "write"].iter().find_map(|way| value(&format!("{way}_{}", metric::P99_NS))),
+        cpu_ns: value(metric::CPU_NS),
+        share,
+        steady: (ends.iter().filter(|steady| **steady).count(), ends.len()),
+    })
+}
+
+/// The trial's other factors in words; those of a point are the point's.
+fn context(trial: &Trial) -> String {
+    let of_point = |path: &&str| {
+        const KEYS: [&str; 8] =
+            ["rw", "rwmixread", "bs", "ioengine", "iodepth", "numjobs", "direct", "files"];
+        let mut parts = path.split('.');
+        parts.next() == Some("stage") && parts.nth(1).is_some_and(|key| KEYS.contains(&key))
+    };
+    let own = trial.factors.keys().map(String::as_str).filter(of_point);
+    let without: BTreeSet<&str> = own.chain([factor::FILE_SYSTEM]).collect();
+    factor::context(&trial.factors, &without)
+}
+
+/// What the charts get.
+pub fn marks(view: &View) -> Vec<Mark> {
+    all(view).into_iter().map(mark).collect()
+}
+
+fn mark(found: Measured) -> Mark {
+    let FioPoint { bs, ioengine, iodepth, numjobs, files, direct, .. } = found.point;
+    let interval = |estimate: &Estimate, high: bool| {
+        estimate.interval.map(|range| rounded(if high { range.high } else { range.low }))
+    };
+    Mark {
+        file_system: found.file_system,
+        context: found.context,
+        load: found.point.load(),
+        engine: ioengine.name(),
+        bs: bs.0,
+        depth: iodepth,
+        jobs: numjobs,
+        files,
+        direct,
+        iops: rounded(found.iops.value),
+        iops_low: interval(&found.iops, false),
+        iops_high: interval(&found.iops, true),
+        bandwidth: found.bandwidth.map(rounded),
+        mean_ns: found.mean_ns.map(rounded),
+        cpu_ns: found.cpu_ns.map(rounded),
+        share: found.share.map(|share| rounded(share.value)),
+        low: found.share.as_ref().and_then(|share| interval(share, false)),
+        high: found.share.as_ref().and_then(|share| interval(share, true)),
+        n: found.iops.n,
+    }
+}

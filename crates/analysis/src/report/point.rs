@@ -1,0 +1,32 @@
+//! Points of fio that a trial has, for looking up their metrics.
+
+use fsage_model::fio::{FioEnd, FioPoint};
+use fsage_model::metric;
+use fsage_model::record::StageRecord;
+
+/// One point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// How the names of its metrics begin: with the name of its stage, if it is not the first.
+    pub prefix: String,
+    /// Its parameters.
+    pub point: FioPoint,
+    /// Whether it ended steady.
+    pub steady: bool,
+}
+
+/// The points of a trial's `fio` stages.
+pub fn of(stages: &[StageRecord]) -> Vec<Point> {
+    let records =
+        stages.iter().filter_map(|stage| if let StageRecord::Fio(fio) = stage { Some(fio) } else { None });
+    let mut points = Vec::new();
+    for (index, record) in records.enumerate() {
+        let prefix = metric::prefix(&record.name, index == 0);
+        points.extend(record.results.iter().map(|result| Point {
+            prefix: prefix.clone(),
+            point: result.point.clone(),
+            steady: result.end == FioEnd::Steady,
+        }));
+    }
+    points
+}

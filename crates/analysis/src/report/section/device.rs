@@ -1,0 +1,112 @@
+//! What file systems make of the device: points of fio against the bare device.
+
+use maud::{Markup, html};
+
+use super::{Content, Section};
+use crate::report::device::{Measured, all};
+use crate::report::figure::{Figure, choice, figure, options, select};
+use crate::report::table::{Cell, Column, Row, table};
+use crate::report::text::{in_unit, percent, significant};
+use crate::stats::Estimate;
+
+pub(super) const SECTION: Section = Section {
+    id: "device",
+    title: "What file systems make of the device",
+    script: include_str!("../assets/device.js"),
+    render,
+};
+
+fn render(content: &Content<'_>) -> Option<Markup> {
+    let found = all(content.view);
+    if found.is_empty() {
+        return None;
+    }
+    let bare = found.iter().any(|one| one.share.is_some());
+    let mut loads: Vec<(String, String)> = Vec::new();
+    for load in found.iter().map(|one| one.point.load()) {
+        if !loads.iter().any(|(known, _)| *known == load) {
+            loads.push((load.clone(), load));
+        }
+    }
+    let shown: &[(&str, &str)] =
+        &[("share", "% of the bare device"), ("iops", "operations/s"), ("bandwidth", "MB/s")];
+    let shown = if bare { shown } else { &shown[1..] };
+    let over = [("bs", "block size"), ("depth", "depth"), ("jobs", "jobs"), ("files", "files")];
+    Some(html! {
+        (figure(&Figure {
+            id: "device-chart",
+            kind: "device",
+            title: "Rates of fio",
+            how_to_read: "a mark is one point on one file system, the bar its interval over repeats; choose the load, what is shown, and \
+                          over which parameter. Both axes are logarithmic. Of the bare device's rate, 100 % is the line: a mark below it is \
+                          what the file system costs. Panels differ in the other parameters.",
+            controls: html! {
+                (select("load", "load", &loads, 0))
+                (choice("show", "show", &options(shown)))
+                (choice("over", "over", &options(&over)))
+            },
+            note: "Of points that ended steady the rate is that of the steady window, of others that of their whole time after the ramp.",
+        }))
+        (figure(&Figure {
+            id: "device-latency-chart",
+            kind: "device_latency",
+            title: "Latency against operations per second",
+            how_to_read: "each line joins the points of one file system and block size from the lowest to the highest load (depth times jobs); where it \
+                          turns upwards the device is saturated, and more requests at once only wait longer. Both axes are logarithmic.",
+            controls: select("load", "load", &loads, 0),
+            note: "Latency is fio's mean completion latency over reads and writes.",
+        }))
+        (table("device-table", "Points of fio", &columns(), &rows(content, &found)))
+    })
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::text("point"),
+        Column::text("file system"),
+        Column::text("trials"),
+        Column::number("operations per second", "1/s"),
+        Column::number("of the bare device", ""),
+        Column::text("interval"),
+        Column::number("mean latency", "ns"),
+        Column::number("99th percentile", "ns"),
+        Column::number("CPU time per operation", "ns"),
+        Column::text("ended steady"),
+    ]
+}
+
+fn rows(content: &Content<'_>, found: &[Measured]) -> Vec<Row> {
+    found.iter().map(|one| row(content, one)).collect()
+}
+
+fn row(content: &Content<'_>, one: &Measured) -> Row {
+    let file_system = content.view.file_systems.get(one.file_system).cloned().unwrap_or_default();
+    let name = one.point.to_string();
+    let repeats = if one.iops.n == 1 { "1 trial".to_owned() } else { format!("{} repeats", one.iops.n) };
+    let trials = if one.context.is_empty() { repeats } else { format!("{}, {repeats}", one.context) };
+    let time = |value: Option<f64>| Cell::maybe(value, |ns| in_unit(ns, "ns"));
+    Row {
+        cells: vec![
+            Cell::text(name.clone()),
+            Cell::text(file_system),
+            Cell::text(trials).class("label"),
+            Cell::number(significant(one.iops.value), one.iops.value),
+            Cell::maybe(one.share.as_ref().map(|share| share.value), percent),
+            Cell::text(one.share.as_ref().map_or_else(String::new, interval)),
+            time(one.mean_ns),
+            time(one.p99_ns),
+            time(one.cpu_ns),
+            Cell::text(format!("{} of {}", one.steady.0, one.steady.1)),
+        ],
+        group: one.point.load(),
+        class: "",
+    }
+}
+
+/// The interval of a share, or why there is none.
+fn interval(share: &Estimate) -> String {
+    match share.interval {
+        Some(found) => format!("{} to {}", percent(found.low), percent(found.high)),
+        None => share.basis.describe().to_owned(),
+    }
+}

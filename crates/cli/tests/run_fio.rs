@@ -1,0 +1,235 @@
+//! Points of fio on a loop file, on a file system and on the bare device: short, but with fio itself.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fsage_lab::store::Store;
+use fsage_model::fio::{FioRecord, FioResult};
+use fsage_model::record::{StageRecord, TrialRecord, TrialStatus};
+use serde_json::Value;
+use support::{Scratch, agent, skip};
+
+const STUDY: &str = include_str!("data/points.toml");
+
+/// Points of the study's stage.
+const POINTS: usize = 6;
+
+struct Lab {
+    scratch: Scratch,
+}
+
+impl Lab {
+    /// `None`, and a word why, when this user cannot mount or there is no fio.
+    fn new() -> Option<Self> {
+        if !support::can_mount() {
+            return None;
+        }
+        if Command::new("fio").arg("--version").stdout(Stdio::null()).status().is_err() {
+            skip("needs fio");
+            return None;
+        }
+        let scratch = Scratch::new();
+        std::fs::write(scratch.path().join("points.toml"), STUDY).unwrap();
+        Some(Self { scratch })
+    }
+
+    fn store(&self) -> PathBuf {
+        self.scratch.path().join("store")
+    }
+
+    fn command(&self, set: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        command.arg("run").arg(self.scratch.path().join("points.toml")).arg("--json");
+        command.arg("--store").arg(self.store()).env("FSAGE_AGENT", agent());
+        for set in set {
+            command.arg("--set").arg(set);
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, set: &[&str]) -> (Option<i32>, String) {
+        let output = self.command(set).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn trials(&self) -> Vec<TrialRecord> {
+        Store::open(&self.store()).unwrap().trials()
+    }
+
+    fn json(&self, trial: &TrialRecord, result: &FioResult) -> Value {
+        let path = self.store().join("trials").join(&trial.id).join(&result.file);
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+
+    fn nothing_left(&self) {
+        assert_eq!(self.scratch.left_behind(), [] as [String; 0]);
+        assert!(!self.store().join("volumes").exists() && !self.store().join("mounts").exists());
+    }
+}
+
+fn fio(trial: &TrialRecord) -> &FioRecord {
+    let found = trial.stages.iter().find_map(|stage| match stage {
+        StageRecord::Fio(fio) => Some(&**fio),
+        _ => None,
+    });
+    found.unwrap()
+}
+
+#[test]
+fn every_point_is_run_on_the_file_system_and_on_the_bare_device() {
+    let Some(lab) = Lab::new() else { return };
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 2);
+    for trial in &trials {
+        let record = fio(trial);
+        let bare = trial.factors["file_system.kind"] == "bare";
+        assert_eq!((trial.status, record.bare, record.bytes), (TrialStatus::Complete, bare, 64 << 20));
+        assert_eq!(trial.check == "clean", !bare, "{}", trial.check);
+        assert_eq!(record.results.len(), POINTS);
+        assert!(bare != trial.commands.iter().any(|line| line.starts_with("mke2fs")));
+        for result in &record.results {
+            let name = result.point.to_string();
+            let json = lab.json(trial, result);
+            assert_eq!(json["jobs"][0]["read"]["total_ios"], result.read.operations, "{name}");
+            assert!(json["jobs"][0]["read"]["clat_ns"]["bins"].is_object(), "the histogram is kept: {name}");
+            assert!(
+                result.iops() > 0.0 && result.mean_ns() > 0.0 && result.cpu_ns_per_operation() > 0.0,
+                "{name}"
+            );
+            assert_eq!(result.write.operations > 0, result.point.rw.is_mixed(), "{name}");
+            if result.point.rw.is_mixed() {
+                let reads = fsage_model::quantity::share(result.read.operations, result.operations());
+                assert!((0.6..0.8).contains(&reads), "{name}: {reads}");
+            }
+            let device = result.device.unwrap();
+            assert!(device.read_bytes > 0 && !result.samples.is_empty(), "{name}");
+            let metric = trial.metrics.iter().find(|metric| metric.name == format!("{name}.iops")).unwrap();
+            assert_eq!(metric.samples, [result.iops()]);
+        }
+    }
+    // The same points on the same bytes: what one takes can be compared with what the other does.
+    let works: Vec<_> = trials.iter().map(|trial| trial.metrics[0].work).collect();
+    assert!(works[0].is_some() && works[0] == works[1], "{works:?}");
+    let report = lab.scratch.path().join("report.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    let made = command.arg("report").arg(lab.store()).arg("-o").arg(&report).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let page = std::fs::read_to_string(report).unwrap();
+    assert!(
+        page.contains("What file systems make of the device") && page.contains("randrw70-4k-libaio-d8-j1-f4")
+    );
+}
+
+/// Starts a run with points of a second and waits until `number` of them are complete.
+fn after_points(lab: &Lab, number: usize, set: &[&str]) -> std::process::Child {
+    let mut child = lab.command(set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let complete = || -> usize {
+        let trials = std::fs::read_dir(lab.store().join("trials"));
+        let folders = trials.into_iter().flatten().flatten().map(|trial| trial.path().join("fio"));
+        let files = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        files.filter(|file| file.file_name().to_string_lossy().starts_with("fio-randr")).count()
+    };
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while complete() < number {
+        assert!(
+            Instant::now() < deadline && child.try_wait().unwrap().is_none(),
+            "no point was complete in time"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+#[test]
+fn a_killed_run_redoes_only_the_points_that_it_had_not_complete() {
+    let Some(lab) = Lab::new() else { return };
+    let set = ["matrix.file_system.kind=[\"ext4\"]", "stage.fio.steady=false"];
+    let mut child = after_points(&lab, 3, &set);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // One JSON is cut off as if it had been written without care: it does not count.
+    let trial = std::fs::read_dir(lab.store().join("trials")).unwrap().next().unwrap().unwrap().path();
+    let list: Value =
+        serde_json::from_slice(&std::fs::read(trial.join("fio/fio-points.json")).unwrap()).unwrap();
+    let complete = list["results"].as_array().unwrap().len();
+    assert!((2..POINTS).contains(&complete), "{complete}");
+    let cut = trial.join(list["results"][0]["file"].as_str().unwrap());
+    let text = std::fs::read(&cut).unwrap();
+    std::fs::write(&cut, &text[..text.len() / 2]).unwrap();
+    let (code, stderr) = lab.run(&set);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    let results = &fio(&trials[0]).results;
+    assert_eq!(results.len(), POINTS);
+    assert_eq!(results.iter().filter(|result| result.kept).count(), complete - 1);
+    assert!(results.iter().all(|result| lab.json(&trials[0], result)["jobs"].is_array()));
+    assert!(!trial.join("fio/fio-points.json").exists());
+}
+
+#[test]
+fn a_signal_ends_a_point_and_leaves_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let set = ["matrix.file_system.kind=[\"ext4\"]", "stage.fio.runtime=60.0", "stage.fio.steady=false"];
+    let mut child = lab.command(&set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let begun = || {
+        let trials = std::fs::read_dir(lab.store().join("trials")).into_iter().flatten().flatten();
+        let logs = trials.filter_map(|trial| std::fs::read_to_string(trial.path().join("log.txt")).ok());
+        logs.into_iter().any(|log| log.contains("--name=randr"))
+    };
+    while !begun() {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no point began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let started = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(started.elapsed() < Duration::from_secs(30), "the point was not run to its end");
+    lab.nothing_left();
+    assert!(lab.trials().is_empty(), "the trial is not recorded");
+}
+
+#[test]
+fn what_the_device_or_fio_cannot_do_is_refused_with_the_reason() {
+    let Some(lab) = Lab::new() else { return };
+    for (set, code, wanted) in [
+        // The queue of a loop device has 128 places without a scheduler, 256 with one.
+        (vec!["stage.fio.iodepth=1024", "stage.fio.ioengine=\"libaio\""], 4, "requests at once"),
+        (vec!["stage.fio.size=\"250MiB\"", "matrix.file_system.kind=[\"ext4\"]"], 4, "4 files need"),
+        (vec!["stage.fio.size=\"254MiB\""], 2, "left free at both ends"),
+        (vec!["stage.fio.files=1024", "stage.fio.bs=\"1MiB\""], 2, "less than one block"),
+    ] {
+        let (found, stderr) = lab.run(&set);
+        assert_eq!(found, Some(code), "{set:?}: {stderr}");
+        let said = if code == 2 {
+            stderr
+        } else {
+            lab.trials().iter().map(|trial| trial.error.clone()).collect::<Vec<_>>().join("\n")
+        };
+        assert!(said.contains(wanted), "{set:?}: {said}");
+        let _ = std::fs::remove_dir_all(lab.store());
+    }
+    lab.nothing_left();
+}
+
+#[test]
+fn a_dry_run_says_every_point_and_touches_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let mut command = lab.command(&[]);
+    let output = command.arg("--dry-run").output().unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("--name=layout") && said.contains("--name=randrw70-4k-libaio-d8-j1-f4"), "{said}");
+    assert!(!lab.store().exists());
+}

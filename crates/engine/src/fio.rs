@@ -1,0 +1,263 @@
+//! One run of fio, followed while it runs.
+//!
+//! With `--status-interval` fio writes a JSON document with everything since the ramp at each interval, and a last
+//! one at its end (`fio(1)`), one after the other and with notes between them. Rates are differences of
+//! neighbouring documents, and where the caller wants that, fio is asked to end (SIGINT, on which it writes its
+//! last document as usual) once the rates are steady ([`fsage_model::steady_state`]). Only documents that are
+//! complete count: what is cut off is none.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fsage_model::fio::{FioRun, FioSample, steady_window};
+use fsage_model::protocol::Event;
+use serde::Deserialize;
+
+use crate::device::Device;
+use crate::disk::VirtualDisk;
+use crate::host::tool::{self, Children, Course};
+use crate::load::Control;
+use crate::measure::MeasureError;
+
+/// Bytes of notes that are kept.
+const NOTES: usize = 4096;
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// `fio` and its arguments; the interval of its reports is added.
+    pub argv: Vec<String>,
+    /// Longest that it may run.
+    pub limit: Duration,
+    /// Milliseconds between two reports.
+    pub round_ms: u64,
+    /// Whether it ends when it is steady.
+    pub steady: bool,
+    /// The block device whose counters are read.
+    pub device: PathBuf,
+}
+
+/// Runs fio.
+///
+/// # Errors
+/// It is missing, does not end in time, or `control` stops it. A status other than 0 is a result.
+pub fn run(
+    order: &Order,
+    children: &Children,
+    control: &Control,
+    progress: &mut dyn FnMut(Event),
+) -> Result<FioRun, MeasureError> {
+    let device = Device::of_node(&order.device);
+    let disk = VirtualDisk::of_device(&order.device);
+    let stat = || disk.as_ref().and_then(|disk| disk.stat().ok());
+    let (counts, stat_before) = (device.as_ref().and_then(Device::counts), stat());
+    let mut argv = order.argv.clone();
+    argv.insert(1.min(argv.len()), format!("--status-interval={}ms", order.round_ms));
+    let mut follower = Follower { round_ms: order.round_ms, ..Follower::default() };
+    let mut watch = |bytes: &[u8]| {
+        let known = follower.samples.len();
+        follower.add(bytes);
+        if control.is_stopped() {
+            return Course::Kill;
+        }
+        if follower.samples.len() > known {
+            progress(follower.event());
+        }
+        // From here on it only has to end.
+        follower.is_over |= order.steady && steady_window(&follower.samples).is_some();
+        if follower.is_over { Course::Interrupt } else { Course::Continue }
+    };
+    let watched =
+        tool::run_watched(children, &argv, order.limit, &mut watch).map_err(|error| match error {
+            _ if control.is_stopped() => MeasureError::Stopped,
+            error => MeasureError::Host(error),
+        })?;
+    if control.is_stopped() {
+        return Err(MeasureError::Stopped);
+    }
+    let after = device.as_ref().and_then(Device::counts);
+    let Follower { last, notes, samples, .. } = follower;
+    Ok(FioRun {
+        status: watched.status,
+        ended_steady: watched.interrupted,
+        json: last,
+        said: format!("{}{}", String::from_utf8_lossy(&notes), watched.stderr),
+        samples,
+        device: after.zip(counts).map(|(after, before)| after.since(&before)),
+        disk: stat().zip(stat_before).map(|(after, before)| after.since(&before)),
+        elapsed_ns: watched.elapsed_ns,
+    })
+}
+
+/// What one of fio's documents says of the run so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Total {
+    at_ms: u64,
+    operations: u64,
+    bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    jobs: Vec<Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    #[serde(default)]
+    read: Direction,
+    #[serde(default)]
+    write: Direction,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Direction {
+    total_ios: u64,
+    io_bytes: u64,
+    /// Milliseconds.
+    runtime: u64,
+}
+
+/// Reads fio's output as it comes.
+#[derive(Debug, Default)]
+struct Follower {
+    round_ms: u64,
+    /// The line that is not over, then those of the document that is not.
+    line: Vec<u8>,
+    document: Option<Vec<u8>>,
+    /// The last complete document.
+    last: String,
+    notes: Vec<u8>,
+    total: Total,
+    samples: Vec<FioSample>,
+    /// Nothing more is counted.
+    is_over: bool,
+}
+
+impl Follower {
+    fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.line.push(byte);
+            if byte == b'\n' {
+                let line = std::mem::take(&mut self.line);
+                self.take_line(&line);
+            }
+        }
+    }
+
+    /// fio begins and ends a document with a brace alone in its line, without indentation.
+    fn take_line(&mut self, line: &[u8]) {
+        let text = line.trim_ascii_end();
+        match &mut self.document {
+            None if text == b"{" => self.document = Some(line.to_vec()),
+            None => {
+                if self.notes.len() < NOTES {
+                    self.notes.extend_from_slice(line);
+                }
+            }
+            Some(document) => {
+                document.extend_from_slice(line);
+                if text == b"}" {
+                    let document = self.document.take().unwrap_or_default();
+                    self.take_document(&document);
+                }
+            }
+        }
+    }
+
+    fn take_document(&mut self, document: &[u8]) {
+        let Ok(read) = serde_json::from_slice::<Document>(document) else { return };
+        let mut total = Total::default();
+        for direction in read.jobs.iter().flat_map(|job| [&job.read, &job.write]) {
+            total.at_ms = total.at_ms.max(direction.runtime);
+            total.operations += direction.total_ios;
+            total.bytes += direction.io_bytes;
+        }
+        self.last = String::from_utf8_lossy(document).into_owned();
+        // The ramp is over, and counting begins again.
+        if total.operations < self.total.operations || total.at_ms < self.total.at_ms {
+            self.samples.clear();
+            self.total = Total::default();
+        }
+        let interval_ms = total.at_ms - self.total.at_ms;
+        // The first and the last report come when they come: what is much shorter than a round belongs to the
+        // next one.
+        if !self.is_over && interval_ms >= (self.round_ms * 3 / 4).max(1) {
+            self.samples.push(FioSample {
+                at_ms: total.at_ms,
+                interval_ms,
+                operations: total.operations - self.total.operations,
+                bytes: total.bytes - self.total.bytes,
+            });
+            self.total = total;
+        }
+    }
+
+    fn event(&self) -> Event {
+        let rate = self.samples.last().map_or(0.0, FioSample::iops);
+        Event::Progress {
+            operations: self.total.operations,
+            elapsed_ns: self.total.at_ms.saturating_mul(1_000_000),
+            share: None,
+            note: format!("{rate:.0} operations/s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(at_ms: u64, operations: u64) -> String {
+        format!(
+            "{{\n  \"fio version\" : \"fio-3.33\",\n  \"jobs\" : [\n    {{ \"read\" : {{ \"runtime\" : {at_ms}, \"total_ios\" : {operations}, \
+             \"io_bytes\" : {} }} }}\n  ]\n}}\n",
+            operations * 4096
+        )
+    }
+
+    fn follower() -> Follower {
+        Follower { round_ms: 250, ..Follower::default() }
+    }
+
+    #[test]
+    fn documents_are_found_between_notes_however_they_are_cut() {
+        let output = format!(
+            "note\n{}{}fio: terminating on signal 2\n{}",
+            document(17, 400),
+            document(267, 9000),
+            document(270, 9100)
+        );
+        for size in [1, 7, 64, output.len()] {
+            let mut follower = follower();
+            output.as_bytes().chunks(size).for_each(|part| follower.add(part));
+            assert_eq!(follower.last, document(270, 9100));
+            let sample = FioSample { at_ms: 267, interval_ms: 267, operations: 9000, bytes: 9000 * 4096 };
+            assert_eq!(follower.samples, [sample], "what is too short is no round");
+            assert!(follower.notes.starts_with(b"note\nfio: terminating"));
+        }
+    }
+
+    #[test]
+    fn a_document_that_is_cut_off_is_none() {
+        let whole = document(300, 10);
+        let mut follower = follower();
+        follower.add(whole.as_bytes());
+        follower.add(&document(600, 20).as_bytes()[..whole.len() - 4]);
+        assert_eq!((follower.last.as_str(), follower.samples.len()), (whole.as_str(), 1));
+        let mut none = self::follower();
+        none.add(&whole.as_bytes()[..whole.len() - 2]);
+        assert_eq!(none.last, "");
+    }
+
+    #[test]
+    fn counting_begins_again_after_the_ramp() {
+        let mut follower = follower();
+        for (at_ms, operations) in [(250, 100), (500, 200), (100, 50), (350, 150), (600, 260)] {
+            follower.add(document(at_ms, operations).as_bytes());
+        }
+        let found: Vec<(u64, u64)> = follower.samples.iter().map(|one| (one.at_ms, one.operations)).collect();
+        assert_eq!(found, [(350, 150), (600, 110)]);
+    }
+}

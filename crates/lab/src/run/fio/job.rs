@@ -1,0 +1,221 @@
+//! The words that fio is given for a point.
+//!
+//! Everything that fio would choose itself and that matters is said: no layout of its own (files are there, written
+//! to their ends, before the first point), no `fallocate`, each trial its own random numbers, threads instead of
+//! processes. On files: a job has all of them, chosen at random for each request, unless the pattern is sequential, where each file
+//! has a job of its own. On a bare device the same bytes are one stretch, or for sequential patterns one stretch per job.
+
+use fsage_model::fio::{BARE_HEAD_BYTES, FioPoint};
+
+/// Where the load works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run) enum Ground {
+    /// Files `fsage.N` in this folder.
+    Folder(String),
+    /// A block device without a file system.
+    Device(String),
+}
+
+/// The job of one group of files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run) struct Place {
+    /// Files or device.
+    pub(in crate::run) ground: Ground,
+    /// How many files, or stretches.
+    pub(in crate::run) files: u32,
+    /// Bytes of each.
+    pub(in crate::run) each_bytes: u64,
+}
+
+/// How long a point runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::run) struct Times {
+    /// Milliseconds that count, at most.
+    pub(in crate::run) runtime_ms: u64,
+    /// Milliseconds before them.
+    pub(in crate::run) ramp_ms: u64,
+}
+
+impl Place {
+    /// Bytes of all files.
+    pub(in crate::run) fn bytes(&self) -> u64 {
+        self.each_bytes.saturating_mul(u64::from(self.files))
+    }
+
+    /// Writes every byte of every file, so that no read finds a hole and no write an unwritten extent.
+    pub(in crate::run) fn layout(&self, direct: bool, seed: u64) -> Vec<String> {
+        let block = if self.each_bytes.is_multiple_of(1 << 20) { "1m" } else { "4k" };
+        let mut words = vec![
+            "fio".to_owned(),
+            "--output-format=json+".to_owned(),
+            "--name=layout".to_owned(),
+            "--rw=write".to_owned(),
+            format!("--bs={block}"),
+            "--ioengine=psync".to_owned(),
+            format!("--direct={}", u8::from(direct)),
+            "--end_fsync=1".to_owned(),
+            "--refill_buffers=1".to_owned(),
+            "--file_service_type=sequential".to_owned(),
+        ];
+        words.extend(self.whole());
+        words.extend(common(seed));
+        words
+    }
+
+    /// Runs a point.
+    pub(in crate::run) fn words(&self, point: &FioPoint, times: Times, seed: u64) -> Vec<String> {
+        let mut words = vec!["fio".to_owned(), "--output-format=json+".to_owned()];
+        if point.rw.is_random() {
+            let mut own = self.whole();
+            own.push(format!("--numjobs={}", point.numjobs));
+            own.push("--file_service_type=random".to_owned());
+            words.extend(self.job(&point.to_string(), own, point, times, seed));
+            return words;
+        }
+        for file in 0..self.files {
+            let mut own = self.one(file);
+            own.push("--numjobs=1".to_owned());
+            words.extend(self.job(&format!("{point}.{file}"), own, point, times, seed));
+        }
+        words
+    }
+
+    fn job(&self, name: &str, own: Vec<String>, point: &FioPoint, times: Times, seed: u64) -> Vec<String> {
+        let mut words = vec![
+            format!("--name={name}"),
+            format!("--rw={}", point.rw.name()),
+            format!("--bs={}", point.bs.0),
+            format!("--ioengine={}", point.ioengine.name()),
+            format!("--iodepth={}", point.iodepth),
+            format!("--direct={}", u8::from(point.direct)),
+        ];
+        words.extend(point.rwmixread.map(|percent| format!("--rwmixread={percent}")));
+        words.extend(own);
+        words.extend(["--time_based=1".to_owned(), format!("--runtime={}ms", times.runtime_ms)]);
+        if times.ramp_ms > 0 {
+            words.push(format!("--ramp_time={}ms", times.ramp_ms));
+        }
+        words.push("--allow_file_create=0".to_owned());
+        words.extend(common(seed));
+        words
+    }
+
+    /// All files as one job has them.
+    fn whole(&self) -> Vec<String> {
+        match &self.ground {
+            Ground::Folder(folder) => {
+                let names: Vec<String> = (0..self.files).map(|file| name(folder, file)).collect();
+                vec![format!("--filename={}", names.join(":")), format!("--size={}", self.bytes())]
+            }
+            Ground::Device(device) => vec![
+                format!("--filename={}", escaped(device)),
+                format!("--offset={BARE_HEAD_BYTES}"),
+                format!("--size={}", self.bytes()),
+            ],
+        }
+    }
+
+    /// One file alone.
+    fn one(&self, file: u32) -> Vec<String> {
+        match &self.ground {
+            Ground::Folder(folder) => {
+                vec![format!("--filename={}", name(folder, file)), format!("--size={}", self.each_bytes)]
+            }
+            Ground::Device(device) => vec![
+                format!("--filename={}", escaped(device)),
+                format!("--offset={}", BARE_HEAD_BYTES + u64::from(file) * self.each_bytes),
+                format!("--size={}", self.each_bytes),
+            ],
+        }
+    }
+}
+
+fn name(folder: &str, file: u32) -> String {
+    format!("{}/fsage.{file}", escaped(folder))
+}
+
+/// A colon would separate several files.
+fn escaped(path: &str) -> String {
+    path.replace(':', "\\:")
+}
+
+fn common(seed: u64) -> Vec<String> {
+    vec![
+        "--fallocate=none".to_owned(),
+        format!("--randseed={seed}"),
+        "--group_reporting=1".to_owned(),
+        // Processes leave fio's process group and would continue working when it is killed.
+        "--thread=1".to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::fio::{FioEngine, FioPattern};
+    use fsage_model::size::Bytes;
+
+    use super::*;
+
+    fn point(rw: FioPattern) -> FioPoint {
+        FioPoint {
+            rw,
+            rwmixread: rw.is_mixed().then_some(70),
+            bs: Bytes(4096),
+            ioengine: FioEngine::Libaio,
+            iodepth: 32,
+            numjobs: 4,
+            files: 3,
+            direct: true,
+        }
+    }
+
+    const TIMES: Times = Times { runtime_ms: 1500, ramp_ms: 0 };
+
+    fn place(ground: Ground) -> Place {
+        Place { ground, files: 3, each_bytes: 1 << 20 }
+    }
+
+    fn values<'a>(words: &'a [String], key: &str) -> Vec<&'a str> {
+        words.iter().filter_map(|word| word.strip_prefix(&format!("--{key}="))).collect()
+    }
+
+    #[test]
+    fn random_jobs_have_all_files_and_the_same_stretch_of_a_device() {
+        let files = place(Ground::Folder("/m/a:b".to_owned()));
+        let words = files.words(&point(FioPattern::RandReadWrite), TIMES, 7);
+        assert_eq!(values(&words, "filename"), ["/m/a\\:b/fsage.0:/m/a\\:b/fsage.1:/m/a\\:b/fsage.2"]);
+        assert_eq!((values(&words, "numjobs"), values(&words, "rwmixread")), (vec!["4"], vec!["70"]));
+        assert_eq!((values(&words, "size"), values(&words, "runtime")), (vec!["3145728"], vec!["1500ms"]));
+        assert!(values(&words, "ramp_time").is_empty());
+        let bare = place(Ground::Device("/dev/loop3".to_owned()));
+        let words = bare.words(&point(FioPattern::RandRead), TIMES, 7);
+        assert_eq!(
+            (values(&words, "filename"), values(&words, "offset")),
+            (vec!["/dev/loop3"], vec!["4194304"])
+        );
+        assert_eq!(values(&words, "size"), ["3145728"]);
+    }
+
+    #[test]
+    fn each_file_of_a_sequential_pattern_has_a_job_that_stays_within_it() {
+        let files = place(Ground::Folder("/m".to_owned()));
+        let words = files.words(&point(FioPattern::Write), TIMES, 7);
+        assert_eq!(values(&words, "filename"), ["/m/fsage.0", "/m/fsage.1", "/m/fsage.2"]);
+        assert_eq!(values(&words, "size"), ["1048576"; 3]);
+        let bare = place(Ground::Device("/dev/loop3".to_owned()));
+        let words = bare.words(&point(FioPattern::Read), TIMES, 7);
+        let ends: Vec<u64> = values(&words, "offset").iter().map(|at| at.parse::<u64>().unwrap()).collect();
+        assert_eq!(ends, [4 << 20, 5 << 20, 6 << 20], "stretches follow each other and do not overlap");
+        assert_eq!(values(&words, "group_reporting").len(), 3, "one group, one result");
+    }
+
+    #[test]
+    fn files_are_written_to_their_ends_beforehand() {
+        let words = place(Ground::Folder("/m".to_owned())).layout(true, 7);
+        assert_eq!((values(&words, "rw"), values(&words, "bs")), (vec!["write"], vec!["1m"]));
+        assert_eq!(values(&words, "fallocate"), ["none"]);
+        assert!(values(&words, "allow_file_create").is_empty());
+        let odd = Place { each_bytes: 12_288, ..place(Ground::Folder("/m".to_owned())) };
+        assert_eq!(values(&odd.layout(false, 7), "bs"), ["4k"]);
+    }
+}

@@ -1,0 +1,123 @@
+//! Numbers of the points of a `fio` stage, named after each point.
+
+use fsage_model::fio::{FioLatency, FioPoint, FioRecord, FioResult};
+use fsage_model::measure::Work;
+use fsage_model::metric;
+use fsage_model::quantity::share;
+
+use super::{BETTER, List, WORSE};
+
+/// Every point's.
+pub(super) fn push(list: &mut List<'_>, fio: &FioRecord) {
+    for result in &fio.results {
+        // By the clock it does what it can in its time: the same job on the same bytes, though not as often.
+        list.work = Some(Work { bytes: fio.bytes, files: u64::from(result.point.files), operations: 0 });
+        point(list, result);
+        for (number, other) in counterparts(result, &fio.results) {
+            if other.bandwidth() > 0.0 {
+                let ratio = result.bandwidth() / other.bandwidth();
+                list.one(&metric::of_point(&result.point, number), "ratio", ratio, BETTER);
+            }
+        }
+    }
+    list.work = None;
+}
+
+/// What a point gains by its depth, its files and its block: the points that differ from it in that alone.
+fn counterparts<'a>(one: &FioResult, all: &'a [FioResult]) -> Vec<(&'static str, &'a FioResult)> {
+    let point = &one.point;
+    let largest = all.iter().map(|other| other.point.bs).max().unwrap_or(point.bs);
+    let wanted = [
+        (metric::OVER_DEPTH_1, FioPoint { iodepth: 1, ..point.clone() }),
+        (metric::OVER_FILES_1, FioPoint { files: 1, ..point.clone() }),
+        (metric::OVER_LARGEST_BLOCK, FioPoint { bs: largest, ..point.clone() }),
+    ];
+    let other = |wanted: &FioPoint| all.iter().find(|other| other.point == *wanted && wanted != point);
+    wanted.into_iter().filter_map(|(number, wanted)| Some((number, other(&wanted)?))).collect()
+}
+
+fn point(list: &mut List<'_>, result: &FioResult) {
+    let mut one = |number: &str, unit: &str, value: f64, worse: Option<bool>| {
+        list.one(&metric::of_point(&result.point, number), unit, value, worse);
+    };
+    one(metric::IOPS, "1/s", result.iops(), BETTER);
+    one(metric::BANDWIDTH, "bytes/s", result.bandwidth(), BETTER);
+    one(metric::MEAN_NS, "ns", result.mean_ns(), WORSE);
+    for (direction, found) in [("read", &result.read), ("write", &result.write)] {
+        if found.operations > 0 {
+            let FioLatency { p50_ns, p99_ns, p999_ns, max_ns, .. } = *found;
+            for (statistic, value) in [
+                (metric::P50_NS, p50_ns),
+                (metric::P99_NS, p99_ns),
+                (metric::P999_NS, p999_ns),
+                (metric::MAX_NS, max_ns),
+            ] {
+                one(&format!("{direction}_{statistic}"), "ns", value, WORSE);
+            }
+        }
+    }
+    one(metric::CPU_NS, "ns", result.cpu_ns_per_operation(), WORSE);
+    one(metric::CONTEXT_SWITCHES, "count", share(result.context_switches, result.operations()), WORSE);
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::fio::{FioEnd, FioEngine, FioPattern};
+    use fsage_model::record::StageRecord;
+    use fsage_model::size::Bytes;
+
+    use super::*;
+
+    fn result(bs: u64, iodepth: u32, operations: u64) -> FioResult {
+        let point = FioPoint {
+            rw: FioPattern::RandRead,
+            rwmixread: None,
+            bs: Bytes(bs),
+            ioengine: FioEngine::Libaio,
+            iodepth,
+            numjobs: 1,
+            files: 1,
+            direct: true,
+        };
+        let read = FioLatency { operations, bytes: operations * bs, mean_ns: 50.0, ..FioLatency::default() };
+        FioResult {
+            point,
+            file: "fio/x.json".to_owned(),
+            end: FioEnd::Time,
+            runtime_ns: 2_000_000_000,
+            elapsed_ns: 0,
+            read,
+            write: FioLatency::default(),
+            user_ns: operations,
+            system_ns: operations,
+            context_switches: operations,
+            samples: Vec::new(),
+            device: None,
+            disk: None,
+            warnings: Vec::new(),
+            kept: false,
+        }
+    }
+
+    #[test]
+    fn points_are_named_and_compared_with_those_that_differ_in_one_parameter() {
+        let results = vec![result(4096, 1, 100), result(4096, 64, 400), result(1 << 20, 1, 50)];
+        let record = FioRecord { name: "fio".into(), bytes: 1 << 30, results, ..FioRecord::default() };
+        let metrics = super::super::all(&[StageRecord::Fio(Box::new(record))]);
+        let value = |name: &str| {
+            let found = metrics.iter().find(|metric| metric.name == name);
+            found.map(|metric| (metric.samples[0], metric.unit.as_str()))
+        };
+        assert_eq!(value("randread-4k-libaio-d64-j1-f1.iops"), Some((200.0, "1/s")));
+        assert_eq!(value("randread-4k-libaio-d64-j1-f1.cpu_ns"), Some((2.0, "ns")));
+        assert_eq!(value("randread-4k-libaio-d64-j1-f1.over_depth_1"), Some((4.0, "ratio")));
+        assert_eq!(value("randread-4k-libaio-d1-j1-f1.over_depth_1"), None);
+        assert_eq!(
+            value("randread-4k-libaio-d1-j1-f1.over_largest_block"),
+            Some((100.0 / 50.0 / 256.0, "ratio"))
+        );
+        assert_eq!(value("randread-4k-libaio-d1-j1-f1.write_p99_ns"), None, "nothing was written");
+        let work = metrics.iter().find_map(|metric| metric.work).unwrap();
+        assert_eq!((work.bytes, work.files, work.operations), (1 << 30, 1, 0));
+    }
+}

@@ -1,0 +1,424 @@
+//! The `fio` stage: files are written once, then fio runs at every point, on files or on the bare device.
+//!
+//! Points of one number of files follow each other, in an order that the trial's seed shuffles, the same on every
+//! file system. What an interrupted attempt has complete is taken over ([`super::super::fio::kept`]).
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fsage_model::fio::{BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEnd, FioPoint, FioRecord, FioResult, FioRun};
+use fsage_model::location::Location;
+use fsage_model::protocol::{Event, HostFacts, call};
+use fsage_model::quantity::{as_f64, share, to_u64};
+use fsage_model::record::StageRecord;
+use fsage_model::study::FioStage;
+
+use super::{Stage, StageContext};
+use crate::filesystem::FileSystem;
+use crate::run::error::TrialError;
+use crate::run::fio::FioError;
+use crate::run::fio::job::{Ground, Place, Times};
+use crate::run::fio::kept::Kept;
+use crate::run::observer::RunEvent;
+use crate::run::trial_volume::TrialVolume;
+use crate::run::warning::Written;
+use crate::target::Incoming;
+use crate::tools::fio::{FioOutputError, PROGRAM, plus};
+use crate::tools::{Invocation, ToolError};
+
+/// How much longer than asked for a run may take: start-up, and writing back at its end.
+const GRACE: Duration = Duration::from_secs(600);
+
+/// Slowest device whose layout is waited for, in bytes per second.
+const SLOWEST: u64 = 256 << 10;
+
+/// Space that file systems need beside the files, as a share of their bytes: metadata, and what is written anew
+/// before the old is freed.
+const BESIDE: f64 = 0.02;
+
+impl Stage for FioStage {
+    fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let version = context.facts.tools.get(PROGRAM.name).cloned().unwrap_or_default();
+        let mut run = Run {
+            stage: self,
+            place,
+            kept: Kept::find(self, &version, context),
+            points: ordered(self.points(), context.planned.seed),
+            clock: Instant::now(),
+            ran: 0,
+        };
+        run.check(context)?;
+        if !run.kept.results().is_empty() {
+            let (kept, all) = (run.kept.results().len(), run.points.len());
+            context.folder.log(&format!("{kept} of {all} points are complete from an earlier attempt"));
+        }
+        let mut bytes = 0;
+        for files in groups(&run.points) {
+            bytes = run.group(files, context)?;
+        }
+        let results = run.kept.end(context);
+        let (name, bare) = (self.name.clone(), context.file_system.is_bare());
+        let record = FioRecord { name, version, bytes, bare, results };
+        context.done.push(StageRecord::Fio(Box::new(record)));
+        Ok(())
+    }
+
+    fn describe(&self, point: &Path, seed: u64) -> Vec<String> {
+        let mut lines = Vec::new();
+        let times = times(self);
+        let points = ordered(self.points(), seed);
+        for files in groups(&points) {
+            // The size of a device is known when it is there.
+            let ground = if point.starts_with("/dev") {
+                Ground::Device(point.display().to_string())
+            } else {
+                Ground::Folder(point.join(&self.name).join("fsage-measure").display().to_string())
+            };
+            let place =
+                Place { ground, files, each_bytes: self.size.map_or(1 << 20, |_| self.file_bytes(files, 0)) };
+            lines.push(line(place.layout(direct(&points), seed)));
+            let own = points.iter().filter(|point| point.files == files);
+            lines.extend(own.map(|point| line(place.words(point, times, seed))));
+        }
+        lines
+    }
+
+    fn check_host(&self, _: &FileSystem, facts: &HostFacts) -> Result<(), TrialError> {
+        let Some(version) = facts.tools.get(PROGRAM.name) else {
+            let (program, package) = (PROGRAM.name.to_owned(), PROGRAM.package.to_owned());
+            return Err(FioError::Tool(ToolError::Missing { program, package }).into());
+        };
+        if plus::is_new_enough(version) {
+            return Ok(());
+        }
+        Err(FioError::Version { found: version.clone() }.into())
+    }
+}
+
+/// A stage that is being run.
+struct Run<'a> {
+    stage: &'a FioStage,
+    place: &'a mut TrialVolume,
+    kept: Kept,
+    /// Every point, in order.
+    points: Vec<FioPoint>,
+    clock: Instant,
+    /// Points that this attempt ran.
+    ran: usize,
+}
+
+impl Run<'_> {
+    /// Whether fio has the engines and the device takes the depths.
+    fn check(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let words = ["fio", "--enghelp"].map(str::to_owned).to_vec();
+        let help = Invocation::new(words, PROGRAM.package.to_owned(), Duration::from_secs(60));
+        let said = help.run(context.session).map_err(FioError::from)?.stdout;
+        let has = |engine: &str| said.split_ascii_whitespace().any(|word| word == engine);
+        let known: Vec<&str> =
+            self.stage.ioengine.iter().map(|engine| engine.name()).filter(|name| has(name)).collect();
+        let missing = self.points.iter().map(|point| point.ioengine.name()).find(|name| !has(name));
+        if let Some(engine) = missing {
+            return Err(FioError::Engine { engine, known }.into());
+        }
+        let Some(queue) = queue_length(self.place.device(), context) else { return Ok(()) };
+        match self.points.iter().find(|point| point.direct && point.depth() > queue) {
+            Some(point) => {
+                Err(FioError::Depth { point: point.to_string(), depth: point.depth(), queue }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes so many files and runs the points that have them; the bytes of all files.
+    fn group(&mut self, files: u32, context: &mut StageContext<'_>) -> Result<u64, TrialError> {
+        let done = |point: &FioPoint| self.kept.results().iter().any(|result| result.point == *point);
+        let own: Vec<FioPoint> = self.points.iter().filter(|point| point.files == files).cloned().collect();
+        let todo: Vec<FioPoint> = own.iter().filter(|point| !done(point)).cloned().collect();
+        let each_bytes = self.stage.file_bytes(files, self.place.facts().size_bytes);
+        let all = each_bytes.saturating_mul(u64::from(files));
+        if todo.is_empty() {
+            return Ok(all);
+        }
+        if let Some(point) = own.iter().find(|point| point.bs.0 > each_bytes) {
+            return Err(FioError::Block { files, each_bytes, bs: point.bs }.into());
+        }
+        let folder = self.place.folder(&self.stage.name);
+        let ground = self.ground(&folder, (files, all), context)?;
+        let place = Place { ground, files, each_bytes };
+        let outcome = self.points(&place, &todo, context);
+        if context.file_system.is_bare() || context.session.is_lost() {
+            return outcome.map(|()| all);
+        }
+        let removed = context.session.call(call::RemoveMeasureFolder { directory: folder });
+        outcome?;
+        removed?;
+        Ok(all)
+    }
+
+    /// Where files go: a new folder, or the device; refused where there is no room.
+    fn ground(
+        &self,
+        folder: &Location,
+        (files, bytes): (u32, u64),
+        context: &mut StageContext<'_>,
+    ) -> Result<Ground, TrialError> {
+        let room = |needed_bytes: u64, available_bytes: u64| {
+            let enough = needed_bytes <= available_bytes;
+            if enough { Ok(()) } else { Err(FioError::Room { files, needed_bytes, available_bytes }) }
+        };
+        if context.file_system.is_bare() {
+            let needed = bytes.saturating_add(BARE_HEAD_BYTES + BARE_TAIL_BYTES);
+            room(needed, self.place.facts().size_bytes)?;
+            return Ok(Ground::Device(self.place.device().display().to_string()));
+        }
+        let usage = context.session.call(call::Usage { directory: self.place.point().to_owned() })?;
+        room(bytes.saturating_add(to_u64(as_f64(bytes) * BESIDE)), usage.available_bytes)?;
+        context.session.call(call::MakeFolder { directory: folder.clone() })?;
+        let made = context.session.call(call::MakeMeasureFolder { directory: folder.clone() })?;
+        Ok(Ground::Folder(made.display().to_string()))
+    }
+
+    /// Writes the files, then runs the points.
+    fn points(
+        &mut self,
+        place: &Place,
+        todo: &[FioPoint],
+        context: &mut StageContext<'_>,
+    ) -> Result<(), TrialError> {
+        let seed = context.planned.seed;
+        let limit = GRACE + Duration::from_secs(place.bytes() / SLOWEST);
+        let words = place.layout(direct(&self.points), seed);
+        let run = self.fio("layout", words, (limit, 1000, false), context)?;
+        let laid = figures("layout", &run)?;
+        if laid.write.bytes != place.bytes() {
+            let (written_bytes, wanted_bytes) = (laid.write.bytes, place.bytes());
+            return Err(FioError::Laid { written_bytes, wanted_bytes }.into());
+        }
+        for point in todo {
+            context.interrupted()?;
+            self.point(place, point, context)?;
+        }
+        Ok(())
+    }
+
+    /// Runs one point and keeps what it left.
+    fn point(
+        &mut self,
+        place: &Place,
+        point: &FioPoint,
+        context: &mut StageContext<'_>,
+    ) -> Result<(), TrialError> {
+        if !point.direct {
+            context.session.call(call::DropCaches)?;
+        }
+        let times = times(self.stage);
+        let limit = GRACE + Duration::from_millis(times.runtime_ms + times.ramp_ms);
+        let round_ms = to_u64(self.stage.round_s() * 1e3).max(1);
+        let name = point.to_string();
+        let words = place.words(point, times, context.planned.seed);
+        let watch = context.watch()?;
+        let run = self.fio(&name, words, (limit, round_ms, self.stage.steady), context)?;
+        let figures = figures(&name, &run)?;
+        let now = context.session.call(call::HostActivity)?;
+        let (ours, of) = (figures.write.bytes, figures.read.bytes + figures.write.bytes);
+        let warnings = watch.end(&name, Some(Written { ours, of }), now);
+        warnings.iter().for_each(|warning| context.warn(warning.clone()));
+        let file = format!("{}-{name}.json", self.stage.name);
+        context.folder.keep_fio(&file, run.json.as_bytes())?;
+        self.ran += 1;
+        let result = FioResult {
+            point: point.clone(),
+            file: format!("fio/{file}"),
+            end: if run.ended_steady { FioEnd::Steady } else { FioEnd::Time },
+            runtime_ns: figures.runtime_ns,
+            elapsed_ns: run.elapsed_ns,
+            read: figures.read,
+            write: figures.write,
+            user_ns: figures.user_ns,
+            system_ns: figures.system_ns,
+            context_switches: figures.context_switches,
+            samples: run.samples,
+            device: run.device,
+            disk: run.disk,
+            warnings,
+            kept: false,
+        };
+        self.kept.keep(result, context)
+    }
+
+    /// Runs fio through the agent; progress is that of the whole stage.
+    fn fio(
+        &self,
+        name: &str,
+        argv: Vec<String>,
+        (limit, round_ms, steady): (Duration, u64, bool),
+        context: &mut StageContext<'_>,
+    ) -> Result<FioRun, TrialError> {
+        context.command(&self.stage.name, &line(argv.clone()));
+        let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let device = self.place.device().to_owned();
+        let ask = call::RunFio { argv, timeout_ms, round_ms, steady, device };
+        let progress = Progress::of(self, name);
+        let answer = context.ask_followed(
+            |session, _, incoming| session.call_with(ask, incoming),
+            &mut |incoming, observer| {
+                if let Some(event) = progress.event(&incoming) {
+                    observer.event(event);
+                }
+            },
+        );
+        Ok(answer.map_err(FioError::from)?)
+    }
+}
+
+/// How far the stage is when a run begins.
+struct Progress {
+    stage: String,
+    note: String,
+    /// Points that were complete, and all.
+    complete: usize,
+    all: usize,
+    /// Points that this attempt ran.
+    ran: usize,
+    clock: Instant,
+    point_s: f64,
+}
+
+impl Progress {
+    fn of(run: &Run<'_>, name: &str) -> Self {
+        let (complete, all) = (run.kept.results().len(), run.points.len());
+        let number =
+            if name == "layout" { String::new() } else { format!("point {} of {all}: ", complete + 1) };
+        let note = format!("{number}{name}");
+        let point_s = run.stage.runtime + run.stage.ramp;
+        Self { stage: run.stage.name.clone(), note, complete, all, ran: run.ran, clock: run.clock, point_s }
+    }
+
+    /// The time left is that of the points so far for each that is missing; before the first one, their longest.
+    fn event(&self, incoming: &Incoming) -> Option<RunEvent> {
+        let Incoming::Event(Event::Progress { operations, elapsed_ns, .. }) = incoming else { return None };
+        let since = self.clock.elapsed();
+        let within = (as_f64(*elapsed_ns) / 1e9 / self.point_s).clamp(0.0, 1.0);
+        let count = |number: usize| as_f64(u64::try_from(number).unwrap_or(u64::MAX));
+        let done = count(self.complete) + within;
+        let each =
+            if self.ran == 0 { self.point_s } else { since.as_secs_f64() / (count(self.ran) + within) };
+        Some(RunEvent::Progress {
+            stage: self.stage.clone(),
+            operations: *operations,
+            elapsed_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+            share: Some((done / count(self.all).max(1.0)).clamp(0.0, 1.0)),
+            rate: share(*operations, *elapsed_ns) * 1e9,
+            eta_s: Some((count(self.all) - done).max(0.0) * each),
+            note: self.note.clone(),
+        })
+    }
+}
+
+/// The figures of a run that ended well. What went wrong in a job is in the JSON; the status says only that
+/// something did.
+fn figures(point: &str, run: &FioRun) -> Result<plus::Figures, FioError> {
+    /// fio's own status when it was asked to end.
+    const ASKED: i32 = 128;
+    let point = point.to_owned();
+    let fine = run.status == 0 || (run.ended_steady && run.status == ASKED);
+    match plus::parse(&run.json) {
+        Ok(figures) if fine => Ok(figures),
+        Err(source @ FioOutputError::Job { .. }) => Err(FioError::Output { point, source }),
+        Err(source) if fine => Err(FioError::Output { point, source }),
+        _ => {
+            let lines: Vec<&str> = run.said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            let said = lines.iter().rev().take(4).rev().copied().collect::<Vec<_>>().join(" | ");
+            Err(FioError::Failed { point, status: run.status, said })
+        }
+    }
+}
+
+/// Requests that the queue of a device takes, where the kernel says: of a partition, its disk's.
+fn queue_length(device: &Path, context: &mut StageContext<'_>) -> Option<u32> {
+    let name = device.file_name()?.to_str()?;
+    let class = Path::new("/sys/class/block").join(name);
+    ["queue/nr_requests", "../queue/nr_requests"].iter().find_map(|setting| {
+        let said = context.session.call(call::Get { path: class.join(setting) }).ok()?;
+        said.trim().parse().ok()
+    })
+}
+
+/// Whether files are written past the page cache: where any point reads them so.
+fn direct(points: &[FioPoint]) -> bool {
+    points.iter().any(|point| point.direct)
+}
+
+fn times(stage: &FioStage) -> Times {
+    let ms = |seconds: f64| to_u64(seconds * 1e3);
+    Times { runtime_ms: ms(stage.runtime), ramp_ms: ms(stage.ramp) }
+}
+
+fn line(argv: Vec<String>) -> String {
+    Invocation::new(argv, String::new(), Duration::ZERO).to_string()
+}
+
+/// Points in an order that the seed shuffles, those of one number of files together.
+fn ordered(mut points: Vec<FioPoint>, seed: u64) -> Vec<FioPoint> {
+    points.sort_by_cached_key(|point| {
+        (mixed(&format!("files {}", point.files), seed), mixed(&point.to_string(), seed))
+    });
+    points
+}
+
+/// FNV-1a (Fowler, Noll & Vo 1991) of the name, begun with the seed, its bits mixed as SplitMix64 does.
+fn mixed(name: &str, seed: u64) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, step);
+    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash ^ (hash >> 31)
+}
+
+/// Numbers of files, in the order of the points.
+fn groups(points: &[FioPoint]) -> Vec<u32> {
+    let mut found = Vec::new();
+    for point in points {
+        if !found.contains(&point.files) {
+            found.push(point.files);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(keys: &str) -> FioStage {
+        serde_json::from_str(&format!("{{{keys}}}")).unwrap()
+    }
+
+    #[test]
+    fn the_seed_shuffles_points_within_groups_of_files() {
+        let stage =
+            stage(r#""rw": ["randread", "randwrite"], "bs": ["4KiB", "16KiB", "1MiB"], "files": [1, 4, 16]"#);
+        let (one, same, other) =
+            (ordered(stage.points(), 1), ordered(stage.points(), 1), ordered(stage.points(), 2));
+        assert!(one == same && one != other && one != stage.points());
+        assert_eq!(groups(&one).len(), 3);
+        assert!(one.chunks(6).all(|group| group.iter().all(|point| point.files == group[0].files)));
+    }
+
+    #[test]
+    fn a_status_of_its_own_asking_is_a_success_and_any_other_is_not() {
+        let json = include_str!("../../../tests/data/fio-3.33-plus.json").to_owned();
+        let run = FioRun {
+            status: 128,
+            ended_steady: true,
+            json,
+            said: "fio: a\n\nb\n".into(),
+            ..FioRun::default()
+        };
+        assert!(figures("x", &run).is_ok());
+        let killed = FioRun { ended_steady: false, ..run.clone() };
+        let error = figures("x", &killed).unwrap_err().to_string();
+        assert_eq!(error, "fio failed at x with status 128: fio: a | b");
+        let cut = FioRun { json: run.json[..400].to_owned(), ..run };
+        assert!(matches!(figures("x", &cut), Err(FioError::Output { .. })), "truncated JSON is no result");
+    }
+}

@@ -1,0 +1,142 @@
+//! fio's JSON of one group of jobs (`--output-format=json+ --group_reporting`): what is taken from it beside the
+//! file itself. Times of latencies are nanoseconds, those of runs milliseconds, CPU use percent of the run time of
+//! all jobs together.
+
+use fsage_model::fio::FioLatency;
+use fsage_model::quantity::{as_f64, to_u64};
+use serde_json::Value;
+
+use super::{FioOutputError, version_of};
+
+/// Oldest version whose JSON and options are known to be right.
+pub const OLDEST: (u32, u32) = (3, 33);
+
+/// What one run says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// As fio has it.
+    pub version: String,
+    /// Time of the longest job, ramp left out.
+    pub runtime_ns: u64,
+    /// Reads.
+    pub read: FioLatency,
+    /// Writes.
+    pub write: FioLatency,
+    /// CPU time of all jobs in user mode.
+    pub user_ns: u64,
+    /// CPU time of all jobs in the kernel.
+    pub system_ns: u64,
+    /// Context switches of all jobs.
+    pub context_switches: u64,
+}
+
+/// Whether a version is new enough; one that is not understood is.
+#[must_use]
+pub fn is_new_enough(version: &str) -> bool {
+    version_of(version).is_none_or(|found| found >= OLDEST)
+}
+
+/// Reads one complete document.
+///
+/// # Errors
+/// It is cut off or no JSON of fio, or a job failed.
+pub fn parse(json: &str) -> Result<Figures, FioOutputError> {
+    let format = |what: &str| FioOutputError::Format(what.to_owned());
+    let tree: Value =
+        serde_json::from_str(json).map_err(|error| FioOutputError::Format(error.to_string()))?;
+    let version = tree["fio version"].as_str().ok_or_else(|| format("it names no version"))?.to_owned();
+    let jobs =
+        tree["jobs"].as_array().filter(|jobs| !jobs.is_empty()).ok_or_else(|| format("it has no jobs"))?;
+    let mut figures = Figures { version, ..Figures::default() };
+    for job in jobs {
+        if let Some(error) = job["error"].as_u64().filter(|error| *error != 0) {
+            let job = job["jobname"].as_str().unwrap_or_default().to_owned();
+            return Err(FioOutputError::Job { job, error });
+        }
+        let ms = |value: &Value| value.as_u64().unwrap_or(0).saturating_mul(1_000_000);
+        figures.runtime_ns =
+            figures.runtime_ns.max(ms(&job["read"]["runtime"])).max(ms(&job["write"]["runtime"]));
+        let busy =
+            |key: &str| to_u64(job[key].as_f64().unwrap_or(0.0) / 100.0 * as_f64(ms(&job["job_runtime"])));
+        figures.user_ns += busy("usr_cpu");
+        figures.system_ns += busy("sys_cpu");
+        figures.context_switches += job["ctx"].as_u64().unwrap_or(0);
+        // With group reporting there is one entry; the first of several would speak for its own jobs alone.
+        add(&mut figures.read, &job["read"]);
+        add(&mut figures.write, &job["write"]);
+    }
+    if figures.read.operations + figures.write.operations == 0 {
+        return Err(format("no operation was completed"));
+    }
+    Ok(figures)
+}
+
+fn add(sum: &mut FioLatency, part: &Value) {
+    let operations = part["total_ios"].as_u64().unwrap_or(0);
+    if operations == 0 {
+        return;
+    }
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    // With direct sync engines there is no time of submission, and completion latency is all there is.
+    let latency = &part["clat_ns"];
+    let percentile = |key: &str| number(&latency["percentile"][key]);
+    let (before, now) = (as_f64(sum.operations), as_f64(operations));
+    sum.mean_ns = (sum.mean_ns * before + number(&latency["mean"]) * now) / (before + now);
+    sum.p50_ns = sum.p50_ns.max(percentile("50.000000"));
+    sum.p99_ns = sum.p99_ns.max(percentile("99.000000"));
+    sum.p999_ns = sum.p999_ns.max(percentile("99.900000"));
+    sum.max_ns = sum.max_ns.max(number(&latency["max"]));
+    sum.operations += operations;
+    sum.bytes += part["io_bytes"].as_u64().unwrap_or(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAVED: &str = include_str!("../../../tests/data/fio-3.33-plus.json");
+
+    #[test]
+    fn every_figure_is_found_where_fio_has_it() {
+        let found = parse(SAVED).unwrap();
+        let tree: Value = serde_json::from_str(SAVED).unwrap();
+        let job = &tree["jobs"][0];
+        assert_eq!(found.version, "fio-3.33");
+        assert_eq!(found.read.operations, job["read"]["total_ios"].as_u64().unwrap());
+        assert_eq!(found.write.bytes, job["write"]["io_bytes"].as_u64().unwrap());
+        assert!(found.read.p50_ns > 0.0 && found.read.p50_ns <= found.read.p99_ns);
+        assert!(found.read.p99_ns <= found.read.p999_ns && found.read.p999_ns <= found.read.max_ns * 1.01);
+        assert!(found.user_ns > 0 && found.system_ns > 0 && found.context_switches > 0);
+        assert!(found.user_ns + found.system_ns < found.runtime_ns * 4, "percent, not shares: {found:?}");
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_result_wherever_it_is_cut() {
+        let end = SAVED.trim_end().len();
+        for at in [0, 1, end / 4, end / 2, end - 1] {
+            assert!(matches!(parse(&SAVED[..at]), Err(FioOutputError::Format(_))), "at {at}");
+        }
+    }
+
+    #[test]
+    fn failures_and_runs_without_operations_are_no_results() {
+        let failed = r#"{"fio version":"fio-3.33","jobs":[{"jobname":"x","error":28}]}"#;
+        assert!(parse(failed).is_err_and(|error| error.is_out_of_space()));
+        let idle = failed.replace("28", "0");
+        assert!(parse(&idle).is_err_and(|error| error.to_string().contains("no operation")));
+    }
+
+    #[test]
+    fn old_versions_are_known() {
+        for (version, new) in [
+            ("fio-3.33", true),
+            ("fio-3.32", false),
+            ("fio-2.16", false),
+            ("fio-4.0", true),
+            ("fio-3.41-66-g1a2b", true),
+        ] {
+            assert_eq!(is_new_enough(version), new, "{version}");
+        }
+        assert!(is_new_enough("fio-local"), "a build without a number is given the benefit of the doubt");
+    }
+}

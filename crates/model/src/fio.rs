@@ -1,0 +1,464 @@
+//! Points of fio: one setting of its parameters each, what a run of one left, and the figures taken from it.
+//!
+//! fio's own JSON (`--output-format=json+`) is kept as it is beside the record; what is here is what comparisons
+//! and reports need. Names of parameters and patterns are fio's own (`fio(1)`).
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::disk::DiskUse;
+use crate::quantity::{as_f64, share};
+use crate::size::Bytes;
+use crate::steady_state;
+use crate::warning::Warning;
+
+/// Bytes at the beginning of a bare device that fio leaves alone: what is there tells whose it is, and stays as it
+/// is, so that the rules that keep a device from being erased find it again.
+pub const BARE_HEAD_BYTES: u64 = 4 << 20;
+/// The same at its end.
+pub const BARE_TAIL_BYTES: u64 = 1 << 20;
+
+macro_rules! words {
+    ($(#[doc = $doc:literal])+ $Name:ident { $($(#[doc = $about:literal])+ $Variant:ident = $word:literal,)+ }) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        pub enum $Name {
+            $($(#[doc = $about])+ #[serde(rename = $word)] $Variant,)+
+        }
+
+        impl $Name {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$Variant),+];
+
+            /// As fio and studies have it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Variant => $word,)+
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// Pattern of accesses (`rw` of fio).
+    FioPattern {
+        /// Sequential reads.
+        Read = "read",
+        /// Sequential writes.
+        Write = "write",
+        /// Sequential reads and writes, mixed.
+        ReadWrite = "rw",
+        /// Random reads.
+        RandRead = "randread",
+        /// Random writes.
+        RandWrite = "randwrite",
+        /// Random reads and writes, mixed.
+        RandReadWrite = "randrw",
+    }
+}
+
+words! {
+    /// How fio submits its requests (`ioengine` of fio).
+    FioEngine {
+        /// read(2) and write(2): one request at a time per job.
+        Sync = "sync",
+        /// Linux native asynchronous I/O.
+        Libaio = "libaio",
+        /// io_uring(7).
+        IoUring = "io_uring",
+        /// A memory mapping: one access at a time per job, never direct.
+        Mmap = "mmap",
+    }
+}
+
+impl FioPattern {
+    /// Whether offsets are random.
+    #[must_use]
+    pub const fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandReadWrite)
+    }
+
+    /// Whether it both reads and writes.
+    #[must_use]
+    pub const fn is_mixed(self) -> bool {
+        matches!(self, Self::ReadWrite | Self::RandReadWrite)
+    }
+}
+
+impl FioEngine {
+    /// Whether a job has one request under way at most.
+    #[must_use]
+    pub const fn is_synchronous(self) -> bool {
+        matches!(self, Self::Sync | Self::Mmap)
+    }
+}
+
+/// One setting of fio's parameters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct FioPoint {
+    /// Pattern.
+    pub rw: FioPattern,
+    /// Percent of the operations that read; of mixed patterns only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rwmixread: Option<u32>,
+    /// Block size.
+    pub bs: Bytes,
+    /// Engine.
+    pub ioengine: FioEngine,
+    /// Requests under way per job, at most.
+    pub iodepth: u32,
+    /// Jobs that work on all files at once; of sequential patterns 1, as each file has a job of its own.
+    pub numjobs: u32,
+    /// Files of equal size; on a bare device stretches of it.
+    pub files: u32,
+    /// Whether the page cache is bypassed.
+    pub direct: bool,
+}
+
+impl FioPoint {
+    /// Jobs that run at the same time.
+    #[must_use]
+    pub const fn jobs(&self) -> u32 {
+        if self.rw.is_random() { self.numjobs } else { self.files }
+    }
+
+    /// Requests under way at once, at most.
+    #[must_use]
+    pub const fn depth(&self) -> u32 {
+        self.jobs().saturating_mul(self.iodepth)
+    }
+
+    /// The pattern with its share of reads: `randrw70`.
+    #[must_use]
+    pub fn load(&self) -> String {
+        match self.rwmixread {
+            Some(percent) => format!("{}{percent}", self.rw.name()),
+            None => self.rw.name().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for FioPoint {
+    /// A name without dots, for metrics and files: `randread-4k-libaio-d32-j1-f16`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (engine, depth) = (self.ioengine.name(), self.iodepth);
+        write!(f, "{}-{}-{engine}-d{depth}-j{}-f{}", self.load(), size(self.bs), self.numjobs, self.files)?;
+        if self.direct { Ok(()) } else { f.write_str("-buffered") }
+    }
+}
+
+/// `4k`, `1m`, as fio has it.
+fn size(bytes: Bytes) -> String {
+    match bytes.0 {
+        bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
+        bytes if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
+        bytes => bytes.to_string(),
+    }
+}
+
+/// What a run did between two of its reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FioSample {
+    /// Milliseconds from the end of the ramp to the end of this interval.
+    pub at_ms: u64,
+    /// Length of the interval in milliseconds.
+    pub interval_ms: u64,
+    /// Operations in it.
+    pub operations: u64,
+    /// Bytes in it.
+    pub bytes: u64,
+}
+
+impl FioSample {
+    /// Operations per second.
+    #[must_use]
+    pub fn iops(&self) -> f64 {
+        share(self.operations, self.interval_ms) * 1e3
+    }
+}
+
+/// Rates of the intervals, as the rule for steady state takes them.
+#[must_use]
+pub fn rates(samples: &[FioSample]) -> Vec<f64> {
+    samples.iter().map(FioSample::iops).collect()
+}
+
+/// The intervals of the steady window at the end, where there is one.
+#[must_use]
+pub fn steady_window(samples: &[FioSample]) -> Option<&[FioSample]> {
+    let start = samples.len().checked_sub(steady_state::WINDOW)?;
+    samples.get(start..).filter(|_| steady_state::is_reached(&rates(samples)))
+}
+
+/// Counters of a block device (`Documentation/block/stat.rst`) over a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceCounts {
+    /// Reads that were completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes that were completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes, where the kernel counts them (5.5 and later).
+    pub flushes: u64,
+    /// Milliseconds in which something was under way.
+    pub busy_ms: u64,
+}
+
+impl DeviceCounts {
+    /// What was counted since `before`.
+    #[must_use]
+    pub const fn since(self, before: &Self) -> Self {
+        Self {
+            reads: self.reads.saturating_sub(before.reads),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            writes: self.writes.saturating_sub(before.writes),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            flushes: self.flushes.saturating_sub(before.flushes),
+            busy_ms: self.busy_ms.saturating_sub(before.busy_ms),
+        }
+    }
+}
+
+/// What the agent has of a run of fio.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FioRun {
+    /// Exit status; 128 + n when it died of signal n, and 128 when it was asked to end.
+    pub status: i32,
+    /// Whether it was asked to end because it was steady.
+    pub ended_steady: bool,
+    /// Its last JSON document, as it is; empty when it wrote none to its end.
+    pub json: String,
+    /// What else it wrote, the last of it.
+    pub said: String,
+    /// Intervals in order.
+    pub samples: Vec<FioSample>,
+    /// Counters of the block device.
+    pub device: Option<DeviceCounts>,
+    /// What the virtual disk did, where there is one.
+    pub disk: Option<DiskUse>,
+    /// Wall time, start-up included.
+    pub elapsed_ns: u64,
+}
+
+/// How a point ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FioEnd {
+    /// It was steady by the rule of SNIA ([`steady_state`]).
+    Steady,
+    /// Its time was over.
+    Time,
+}
+
+impl FioEnd {
+    /// As tables have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::Time => "time",
+        }
+    }
+}
+
+/// Completion latency of one direction, in nanoseconds; zeros without operations.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FioLatency {
+    /// Operations.
+    pub operations: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: f64,
+    /// 99th percentile.
+    pub p99_ns: f64,
+    /// 99.9th percentile.
+    pub p999_ns: f64,
+    /// Largest.
+    pub max_ns: f64,
+}
+
+/// A point that was run, with what its JSON says of the time after the ramp.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FioResult {
+    /// Which.
+    pub point: FioPoint,
+    /// fio's JSON: a file of the trial.
+    pub file: String,
+    /// How it ended.
+    pub end: FioEnd,
+    /// Time of its jobs after the ramp.
+    pub runtime_ns: u64,
+    /// Wall time, start-up and ramp included.
+    #[serde(default)]
+    pub elapsed_ns: u64,
+    /// Reads.
+    pub read: FioLatency,
+    /// Writes.
+    pub write: FioLatency,
+    /// CPU time of its threads in user mode.
+    #[serde(default)]
+    pub user_ns: u64,
+    /// CPU time of its threads in the kernel.
+    #[serde(default)]
+    pub system_ns: u64,
+    /// Context switches of its threads.
+    #[serde(default)]
+    pub context_switches: u64,
+    /// Bandwidth and operations over time.
+    #[serde(default)]
+    pub samples: Vec<FioSample>,
+    /// What the block device counted, ramp included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceCounts>,
+    /// What the virtual disk did, ramp included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
+    /// What makes its numbers doubtful; the trial repeats them.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+    /// Whether an earlier attempt at the trial ran it.
+    #[serde(default)]
+    pub kept: bool,
+}
+
+impl FioResult {
+    /// Operations of both directions.
+    #[must_use]
+    pub const fn operations(&self) -> u64 {
+        self.read.operations + self.write.operations
+    }
+
+    /// Operations per second: over the steady window where it ended steady, else over all of its time.
+    #[must_use]
+    pub fn iops(&self) -> f64 {
+        self.rate(self.operations(), |sample| sample.operations)
+    }
+
+    /// Bytes per second, over the same time.
+    #[must_use]
+    pub fn bandwidth(&self) -> f64 {
+        self.rate(self.read.bytes + self.write.bytes, |sample| sample.bytes)
+    }
+
+    fn rate(&self, all: u64, of: fn(&FioSample) -> u64) -> f64 {
+        let window = steady_window(&self.samples).filter(|_| self.end == FioEnd::Steady);
+        match window {
+            Some(window) => {
+                let sum: u64 = window.iter().map(of).sum();
+                share(sum, window.iter().map(|sample| sample.interval_ms).sum()) * 1e3
+            }
+            None => share(all, self.runtime_ns) * 1e9,
+        }
+    }
+
+    /// Mean completion latency over both directions.
+    #[must_use]
+    pub fn mean_ns(&self) -> f64 {
+        let part = |one: &FioLatency| one.mean_ns * as_f64(one.operations);
+        let operations = as_f64(self.operations());
+        if operations > 0.0 { (part(&self.read) + part(&self.write)) / operations } else { 0.0 }
+    }
+
+    /// CPU time of its threads per operation.
+    #[must_use]
+    pub fn cpu_ns_per_operation(&self) -> f64 {
+        share(self.user_ns + self.system_ns, self.operations())
+    }
+}
+
+/// What a stage of fio left.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FioRecord {
+    /// The stage's name.
+    pub name: String,
+    /// As fio has it (`fio-3.33`).
+    pub version: String,
+    /// Bytes of all files together, or of the stretch of a bare device.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Whether there was no file system.
+    #[serde(default)]
+    pub bare: bool,
+    /// Points in the order in which they ran.
+    pub results: Vec<FioResult>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn point() -> FioPoint {
+        FioPoint {
+            rw: FioPattern::RandReadWrite,
+            rwmixread: Some(70),
+            bs: Bytes(4096),
+            ioengine: FioEngine::Libaio,
+            iodepth: 32,
+            numjobs: 2,
+            files: 16,
+            direct: true,
+        }
+    }
+
+    fn sample(operations: u64) -> FioSample {
+        FioSample { at_ms: 0, interval_ms: 500, operations, bytes: operations * 4096 }
+    }
+
+    #[test]
+    fn a_point_is_named_by_all_of_its_parameters() {
+        let point = point();
+        assert_eq!(point.to_string(), "randrw70-4k-libaio-d32-j2-f16");
+        let other = FioPoint {
+            rw: FioPattern::Write,
+            rwmixread: None,
+            bs: Bytes(1 << 20),
+            numjobs: 1,
+            direct: false,
+            ..point.clone()
+        };
+        assert_eq!(other.to_string(), "write-1m-libaio-d32-j1-f16-buffered");
+        assert_eq!((point.depth(), other.depth()), (64, 512));
+        let json = serde_json::to_string(&point).unwrap();
+        assert_eq!(serde_json::from_str::<FioPoint>(&json).unwrap(), point);
+    }
+
+    #[test]
+    fn rates_are_those_of_the_steady_window_where_it_ended_so() {
+        let samples = [900, 500, 100, 101, 99, 100, 100].map(sample).to_vec();
+        assert_eq!(steady_window(&samples).map(<[FioSample]>::len), Some(5));
+        assert_eq!(steady_window(&samples[..6]), None);
+        let read =
+            FioLatency { operations: 1900, bytes: 1900 * 4096, mean_ns: 10.0, ..FioLatency::default() };
+        let result = FioResult {
+            point: point(),
+            file: String::new(),
+            end: FioEnd::Steady,
+            runtime_ns: 3_500_000_000,
+            elapsed_ns: 0,
+            read,
+            write: FioLatency { operations: 100, mean_ns: 30.0, ..FioLatency::default() },
+            user_ns: 1000,
+            system_ns: 3000,
+            context_switches: 0,
+            samples,
+            device: None,
+            disk: None,
+            warnings: Vec::new(),
+            kept: false,
+        };
+        assert_eq!((result.iops(), result.bandwidth()), (200.0, 200.0 * 4096.0));
+        assert_eq!((result.mean_ns(), result.cpu_ns_per_operation()), (11.0, 2.0));
+        let timed = FioResult { end: FioEnd::Time, ..result };
+        assert!((timed.iops() - 2000.0 / 3.5).abs() < 1e-9);
+    }
+}
