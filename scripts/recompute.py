@@ -258,6 +258,9 @@ def side(fsage, text, folder):
             except (TypeError, ValueError):
                 return str(have) == want
 
+        # Controls are trials of their own: only who names them compares them.
+        if "control" in trial.factors and "control" not in wanted:
+            return False
         return all(k in trial.factors and same(trial.factors[k], v) for k, v in wanted.items())
 
     return [trial for trial in trials_of(exported(fsage, store, folder)) if fits(trial)], set(wanted)

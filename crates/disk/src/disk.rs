@@ -128,7 +128,7 @@ pub struct Disk {
     number: u64,
     /// Of each transfer: whether it goes to the medium, and what it takes there beside. This and what follows
     /// is kept so that no batch allocates.
-    passage: Vec<Option<u64>>,
+    passage: Vec<Option<FaultVerdict>>,
     /// Requests that go to the medium, and its answers.
     batch: Vec<Request>,
     done_ns: Vec<u64>,
@@ -237,7 +237,7 @@ impl Disk {
         if done.is_err() || (verdict.flush_ignored && request.operation == Operation::Flush) {
             self.passage.push(None);
         } else {
-            self.passage.push(Some(verdict.extra_ns));
+            self.passage.push(Some(verdict));
             self.batch.push(Request { fua: request.fua && !verdict.flush_ignored, ..request });
         }
         verdict
@@ -250,11 +250,18 @@ impl Disk {
         self.done_ns.resize(self.batch.len(), before);
         self.medium.serve(before, &self.batch, &mut self.done_ns);
         let mut times = self.done_ns.iter();
+        // When all were done if no fault had slowed them.
+        let mut sound_ns = before;
         for (transfer, passage) in transfers.iter_mut().zip(&self.passage) {
-            let served = passage.and_then(|extra_ns| Some(times.next()?.saturating_add(extra_ns)));
-            transfer.done_ns = served.map_or(before, |time| before.max(time));
+            let served = passage.and_then(|verdict| {
+                let own_ns = times.next()?.saturating_sub(before);
+                sound_ns = sound_ns.max(before.saturating_add(own_ns));
+                Some(before.saturating_add(verdict.slowed(own_ns)))
+            });
+            transfer.done_ns = served.unwrap_or(before);
             self.clock_ns = self.clock_ns.max(transfer.done_ns);
         }
+        self.faults.count_slow(self.clock_ns - sound_ns);
         self.busy_ns += self.clock_ns - before;
     }
 

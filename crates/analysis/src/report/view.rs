@@ -14,6 +14,7 @@ use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::reading::{Note, Records, StudyFacts};
 use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
+use fsage_model::study::CONTROL;
 use fsage_model::warning::Warning;
 use serde_json::Value;
 
@@ -41,6 +42,8 @@ pub struct View {
     pub notes: Vec<Note>,
     /// The same trials for comparisons, in the same order.
     pub evidence: Vec<Evidence>,
+    /// Complete trials of controls, which nothing else is said of.
+    pub controls: Vec<Evidence>,
     /// Labels of the panels, in order.
     pub panels: Vec<String>,
     /// File systems, in order.
@@ -209,6 +212,7 @@ pub fn load(records: &dyn Records, options: &ReportOptions) -> Result<View, Repo
         failed: Vec::new(),
         notes,
         evidence: Vec::new(),
+        controls: Vec::new(),
         panels: Vec::new(),
         file_systems: Vec::new(),
         places: Vec::new(),
@@ -222,6 +226,9 @@ pub fn load(records: &dyn Records, options: &ReportOptions) -> Result<View, Repo
             Err(note) => view.notes.push(note),
         }
     }
+    let (controls, read): (Vec<_>, Vec<_>) =
+        read.into_iter().partition(|(trial, _)| trial.factors.contains_key(CONTROL));
+    view.controls = controls.into_iter().map(|(_, own)| own).collect();
     arrange(&mut view, read);
     add_places(&mut view, records);
     add_priced(&mut view, records);
@@ -567,6 +574,11 @@ impl View {
         self.trials.iter().flat_map(|trial| trial.ages.iter().map(move |age| (trial, age)))
     }
 
+    /// Trials that are complete, those of controls among them.
+    pub fn complete(&self) -> usize {
+        self.trials.len() + self.controls.len()
+    }
+
     /// By which clocks the trials' times are.
     pub fn clocks(&self) -> Clocks {
         match self.trials.iter().filter(|trial| trial.is_model()).count() {
@@ -696,6 +708,7 @@ mod tests {
             failed: Vec::new(),
             notes: Vec::new(),
             evidence: Vec::new(),
+            controls: Vec::new(),
             panels: Vec::new(),
             file_systems: Vec::new(),
             places: Vec::new(),

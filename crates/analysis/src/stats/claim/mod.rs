@@ -18,8 +18,9 @@ use fsage_model::study::{ClaimCheck, ClaimSpec};
 use fsage_model::{metric, number};
 use serde_json::Value;
 
-use super::evidence::{Estimate, Evidence, SEEDS, level, place, ratio, same, trend, zeros};
+use super::evidence::{Basis, Estimate, Evidence, SEEDS, level, place, ratio, same, trend, zeros};
 use super::interval::Interval;
+use super::quantile::count;
 use super::shared::same_run;
 use super::{doubt, work};
 
@@ -115,7 +116,7 @@ type Cells = BTreeMap<String, Value>;
 pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidence: f64) -> Judgement {
     let clauses: Vec<&ClaimCheck> = claim.clauses().collect();
     let each = claim.each.as_deref().filter(|_| !values.is_empty());
-    let mut parts = Vec::new();
+    let (mut parts, mut measured_by) = (Vec::new(), Vec::new());
     for check in &clauses {
         let condition = condition(check);
         for (value, trials) in split(trials, values, each, check) {
@@ -126,8 +127,10 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidenc
             };
             let value = if clauses.len() > 1 { in_clause(check, &value) } else { value };
             parts.push(Part { value, unit, condition: condition.clone(), verdict, measured });
+            measured_by.push((*check, trials));
         }
     }
+    correct(claim, &mut parts, &measured_by, confidence);
     match clauses[..] {
         [] => {
             let reason = &claim.not_tested;
@@ -140,6 +143,40 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidenc
             each: parts,
             ..untested("")
         },
+    }
+}
+
+/// One contradicted part contradicts the whole, so of many parts one would by chance: their contradictions are tested
+/// step by step as Holm (1979) does, each with the interval that its step asks for. To hold, every part has to: that
+/// needs no correction.
+fn correct(
+    claim: &ClaimSpec,
+    parts: &mut [Part],
+    measured_by: &[(&ClaimCheck, Vec<Evidence>)],
+    confidence: f64,
+) {
+    let mut open: Vec<usize> =
+        (0..parts.len()).filter(|&i| parts[i].verdict == ClaimVerdict::Contradicted).collect();
+    let tested = parts.iter().filter(|part| part.measured.is_some()).count();
+    let mut left = tested;
+    while left > 1 {
+        let level = 1.0 - (1.0 - confidence) / count(left);
+        let survives = |&i: &usize| {
+            let (check, trials) = &measured_by[i];
+            let (above, below) = check.bounds();
+            measure(claim, check, trials, level)
+                .is_ok_and(|(estimate, _)| verdict(&estimate, above, below) == ClaimVerdict::Contradicted)
+        };
+        let Some(place) = open.iter().position(survives) else { break };
+        open.remove(place);
+        left -= 1;
+    }
+    // The last step is at the confidence itself.
+    if left > 1 {
+        for i in open {
+            let reason = format!("contradicted alone, not after the correction for {tested} parts");
+            parts[i].verdict = ClaimVerdict::Compatible { reason };
+        }
     }
 }
 
@@ -286,8 +323,16 @@ fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> Claim
         };
         let repeats =
             if estimate.units == 1 { "1 repeat".to_owned() } else { format!("{} repeats", estimate.units) };
-        let reason = format!("{seen}; {repeats} of the {SEEDS} that a verdict takes (`repeats`)");
-        return ClaimVerdict::InThisRun { reason };
+        let why = match estimate.basis {
+            Basis::Zeros => "no interval, because a trial has a 0, which has no logarithm".to_owned(),
+            _ if estimate.units < SEEDS => {
+                format!("{repeats} of the {SEEDS} that a verdict takes (`repeats`)")
+            }
+            _ => format!(
+                "no interval, because the {repeats} are equal and too few to prove anything (`repeats`)"
+            ),
+        };
+        return ClaimVerdict::InThisRun { reason: format!("{seen}; {why}") };
     }
     match (inside, outside) {
         (true, _) => ClaimVerdict::Holds,
