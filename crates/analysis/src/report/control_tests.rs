@@ -93,6 +93,7 @@ fn a_state_that_differs_from_itself_fails_and_binds_the_claims() {
         quantity: String::new(),
         unit: String::new(),
         condition: String::new(),
+        fragile: None,
         each: Vec::new(),
     };
     let before = ClaimVerdict::NotComparable { reason: "no trial is complete".to_owned() };

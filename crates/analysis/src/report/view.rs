@@ -333,6 +333,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         spec,
         repeat,
         doubts: doubt::of_trial(&stages, &file.warnings),
+        tree: tree(&stages),
         memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
         ..Evidence::default()
     };
@@ -389,6 +390,17 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         priced: Vec::new(),
     };
     (trial, evidence)
+}
+
+/// Digest of the tree that the first measure found. A copy has that of what it was made of.
+fn tree(stages: &[StageRecord]) -> Option<String> {
+    let before = stages.iter().take_while(|stage| !matches!(stage, StageRecord::Measure { .. }));
+    let digests = before.filter_map(|stage| match stage {
+        StageRecord::Age { result, .. } => Some(&result.digest),
+        StageRecord::Lockstep { digest, .. } => Some(digest),
+        _ => None,
+    });
+    digests.last().filter(|digest| !digest.is_empty()).cloned()
 }
 
 /// What a `lockstep` stage left, where there is one.

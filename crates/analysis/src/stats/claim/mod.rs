@@ -10,6 +10,7 @@
 //! unfit ([`super::doubt`]) or the sides did different work ([`super::work`]), there is no verdict.
 
 mod foresee;
+mod fragile;
 mod given;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,6 +89,8 @@ pub struct Judgement {
     pub unit: String,
     /// Where it must lie for the claim to hold: `above 1`.
     pub condition: String,
+    /// Why the verdict hangs on one repeat, in a sentence; `None` where it does not, or there is none to hang.
+    pub fragile: Option<String>,
     /// What each clause gave, and each value of the factor, of a claim that has several or has to hold for each of
     /// them ([`ClaimSpec::all`], [`ClaimSpec::each`]); `measured` is empty then.
     pub each: Vec<Part>,
@@ -106,6 +109,8 @@ pub struct Part {
     pub verdict: ClaimVerdict,
     /// What they measured.
     pub measured: Option<Estimate>,
+    /// Why the verdict hangs on one repeat ([`Judgement::fragile`]).
+    pub fragile: Option<String>,
 }
 
 type Cells = BTreeMap<String, Value>;
@@ -126,11 +131,15 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidenc
                 Ok((estimate, unit)) => (verdict(&estimate, above, below), Some(estimate), unit),
             };
             let value = if clauses.len() > 1 { in_clause(check, &value) } else { value };
-            parts.push(Part { value, unit, condition: condition.clone(), verdict, measured });
+            let (condition, fragile) = (condition.clone(), None);
+            parts.push(Part { value, unit, condition, verdict, measured, fragile });
             measured_by.push((*check, trials));
         }
     }
     correct(claim, &mut parts, &measured_by, confidence);
+    for (part, (check, trials)) in parts.iter_mut().zip(&measured_by) {
+        part.fragile = fragile::of(claim, check, trials, confidence, &part.verdict);
+    }
     match clauses[..] {
         [] => {
             let reason = &claim.not_tested;
@@ -140,6 +149,7 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidenc
         _ => Judgement {
             verdict: of_all(&parts),
             quantity: format!("{} clauses", clauses.len()),
+            fragile: fragile::of_all(&parts),
             each: parts,
             ..untested("")
         },
@@ -191,11 +201,13 @@ fn of_one(check: &ClaimCheck, each: Option<&str>, parts: Vec<Part>) -> Judgement
     };
     if let (None, [only]) = (each, parts.as_slice()) {
         (judgement.verdict, judgement.measured) = (only.verdict.clone(), only.measured);
+        judgement.fragile.clone_from(&only.fragile);
         return judgement;
     }
     let over = each.map_or("file system and medium", last);
     judgement.quantity.push_str(&format!(", for each {over}"));
     judgement.verdict = of_all(&parts);
+    judgement.fragile = fragile::of_all(&parts);
     judgement.each = parts;
     judgement
 }
@@ -272,6 +284,7 @@ fn untested(reason: &str) -> Judgement {
         quantity: String::new(),
         unit: String::new(),
         condition: String::new(),
+        fragile: None,
         each: Vec::new(),
     }
 }
