@@ -521,8 +521,10 @@ fn controls_name_cells_that_there_are_and_a_size_that_can_be() {
         let (message, _) = refused(&with(disk, controls), &[]);
         assert!(message.contains("controls") && message.contains(wanted), "{controls}: {message}");
     }
-    let (message, hint) = refused(&with("kind = \"loop\"", "same = false"), &[]);
-    assert!(message.contains("no cell has controls") && hint.contains("controls.of"), "{message}");
+    // A matrix that has no such cell any more has no controls.
+    let text = with(disk, "of = { \"file_system.kind\" = \"xfs\" }");
+    let only = read(&text, &["matrix.\"file_system.kind\"=[\"ext4\"]"]).unwrap();
+    assert_eq!((of(&text).len(), only.cells.len()), (0, 1));
     let (message, _) = refused(&SMALL.replace("name = ", "control = \"same\"\nname = "), &[]);
     assert!(message.contains("there is no such key"), "{message}");
 }

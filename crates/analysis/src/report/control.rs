@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::factor;
 use super::text::{counted, ratio as times};
 use crate::stats::benjamini_hochberg::adjusted;
-use crate::stats::evidence::{SEEDS, look_up, ratio};
+use crate::stats::evidence::{Basis, SEEDS, look_up, ratio};
 use crate::stats::{ClaimVerdict, Estimate, Evidence, Judgement};
 
 /// How far the measured size of the known slowdown may lie from the real one, as a ratio.
@@ -204,6 +204,11 @@ fn correct(rows: &mut [Row], confidence: f64) {
     for (row, (own, adjusted)) in rows.iter_mut().zip(p.iter().zip(adjusted(&p))) {
         row.differs = row.is_told() && *own <= 1.0 - confidence;
         row.survives = row.differs && adjusted <= FALSE_DISCOVERIES;
+        // A slowdown that is the same to the last digit in every repeat needs no test, and three cannot pass one.
+        let exact = row.estimate.basis == Basis::Equal && row.estimate.value >= LEAST;
+        if row.kind == Kind::Slow && row.is_told() && exact {
+            (row.differs, row.survives) = (true, true);
+        }
     }
 }
 

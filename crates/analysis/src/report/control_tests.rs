@@ -121,6 +121,9 @@ fn a_known_slowdown_is_found_with_its_size() {
     assert!(
         found.line().contains("the known slowdown of ×1.25 was found in 2 of 2 measures and measured as")
     );
+    // Without any spread three repeats prove nothing by their signs, and need not.
+    let exact = of(3, 0.0, 1.25);
+    assert_eq!((exact[0].estimate.interval, exact[0].words()), (None, "found"));
     // Not there; there, and twice as large; too few repeats to say.
     let missed = of(3, 0.005, 1.0);
     assert_eq!((summary(&missed).unwrap().verdict, missed[0].words()), ("failed", "not found"));

@@ -275,9 +275,7 @@ impl<'a> Layers<'a> {
                 cells.push(cell);
             }
         }
-        let controls = controls(spec, &cells);
-        self.reject(lonely(spec, &controls))?;
-        cells.extend(controls);
+        cells.extend(controls(spec, &cells));
         self.reject(too_many(cells.len(), spec.repeats))?;
         self.reject(idle_factors(spec, &cells))?;
         self.reject(validate::devices(&cells))?;
@@ -415,18 +413,6 @@ fn controls(spec: &StudySpec, cells: &[Cell]) -> Vec<Cell> {
 /// Whether anything is measured that a control could be compared by.
 fn measures(spec: &StudySpec) -> bool {
     spec.stages().any(|stage| matches!(stage, StageSpec::Measure(_) | StageSpec::Lockstep(_)))
-}
-
-/// Says when controls are asked for that no cell has.
-fn lonely(spec: &StudySpec, controls: &[Cell]) -> Vec<Problem> {
-    let wanted = spec.controls.as_ref().filter(|wanted| wanted.same || wanted.slow > 0.0);
-    if wanted.is_none() || !controls.is_empty() {
-        return Vec::new();
-    }
-    let message = "no cell has controls: either none has these values and measures anything, or its volume is no \
-                   virtual disk and `same` is off";
-    let hint = Some("name values of the matrix in `controls.of`, or leave `controls` out".to_owned());
-    vec![Problem { hint, ..Problem::new(&["controls".to_owned()], message) }]
 }
 
 /// Factors whose values make no difference to any cell.
