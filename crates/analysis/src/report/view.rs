@@ -22,7 +22,7 @@ use super::series::{self, FreeMap, Latency};
 use super::{ReportError, ReportOptions, factor, palette, text};
 use crate::report::explain::noted;
 use crate::stats::evidence::{self, Series, Trend, blocks};
-use crate::stats::{Evidence, doubt};
+use crate::stats::{Evidence, doubt, tree};
 
 /// Points a series may have in a chart.
 const POINTS: usize = 2_000;
@@ -333,7 +333,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         spec,
         repeat,
         doubts: doubt::of_trial(&stages, &file.warnings),
-        tree: tree(&stages),
+        tree: tree::measured(&stages),
         memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
         ..Evidence::default()
     };
@@ -390,17 +390,6 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         priced: Vec::new(),
     };
     (trial, evidence)
-}
-
-/// Digest of the tree that the first measure found. A copy has that of what it was made of.
-fn tree(stages: &[StageRecord]) -> Option<String> {
-    let before = stages.iter().take_while(|stage| !matches!(stage, StageRecord::Measure { .. }));
-    let digests = before.filter_map(|stage| match stage {
-        StageRecord::Age { result, .. } => Some(&result.digest),
-        StageRecord::Lockstep { digest, .. } => Some(digest),
-        _ => None,
-    });
-    digests.last().filter(|digest| !digest.is_empty()).cloned()
 }
 
 /// What a `lockstep` stage left, where there is one.

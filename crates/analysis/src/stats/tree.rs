@@ -3,6 +3,8 @@
 //! The same seed asks every file system for the same operations. Where one runs out of space earlier, or holds a level of use,
 //! the operations and so the trees differ: then a comparison is also one of trees.
 
+use fsage_model::record::StageRecord;
+
 use super::Evidence;
 
 /// Characters of a digest that are shown.
@@ -63,6 +65,18 @@ impl Trees {
     pub const fn differ(&self) -> bool {
         matches!(self, Self::Different { .. })
     }
+}
+
+/// Digest of the tree that the first measure found, of a trial's stages. A copy has that of what it was made of.
+#[must_use]
+pub fn measured(stages: &[StageRecord]) -> Option<String> {
+    let before = stages.iter().take_while(|stage| !matches!(stage, StageRecord::Measure { .. }));
+    let digests = before.filter_map(|stage| match stage {
+        StageRecord::Age { result, .. } => Some(&result.digest),
+        StageRecord::Lockstep { digest, .. } => Some(digest),
+        _ => None,
+    });
+    digests.last().filter(|digest| !digest.is_empty()).cloned()
 }
 
 fn short(digest: &str) -> String {
