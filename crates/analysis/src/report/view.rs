@@ -322,12 +322,8 @@ fn order(name: &str) -> (usize, String) {
 
 fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
     let TrialRecord { id, factors, repeat, spec, stages, metrics, .. } = file;
-    let file_system = factors
-        .get(factor::FILE_SYSTEM)
-        .or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM))
-        .and_then(Value::as_str)
-        .unwrap_or("file system")
-        .to_owned();
+    let kind = factors.get(factor::FILE_SYSTEM).or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM));
+    let file_system = kind.and_then(Value::as_str).unwrap_or("file system").to_owned();
     let mut evidence = Evidence {
         factors: factors.clone(),
         spec,
