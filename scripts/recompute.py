@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Recomputes what `fsage compare` says from what `fsage export` wrote, with numpy and scipy.
+"""Recomputes what `fsage compare` and `fsage report` say from what `fsage export` wrote, with numpy and scipy.
 
     scripts/recompute.py [--fsage PATH]                          the stores that come with the tests, and simulated ones
     scripts/recompute.py [--fsage PATH] A B [--fail-if EXPR …]       two sides, as `fsage compare` takes them
+    scripts/recompute.py [--fsage PATH] --report STORE            the intervals of the page of a store
 
 Nothing of fsage's code is used: samples come from `fsage export --format parquet`, what is checked from `fsage compare --json`. Every row's
 means, estimate, interval, p, corrected p, Cliff's delta, outliers, verdict and words, and every gate, must agree: to 1e-9, the smallest
 change that would be found to 1 % (fsage integrates it numerically: with about one degree of freedom it is 0.1 % off). The first part also reads every format with pandas and DuckDB.
+Of the page, every ratio and interval of the tables of ageing slowdowns (aged against unaged) and of controls must agree to 1e-9.
 Selections are by factors of the matrix only. Exit code 0: all agrees; 1: something does not; 2: usage.
 
 The packages are installed into an environment of the script's own, FSAGE_PYTHON_ENV or target/python/recompute.
@@ -20,12 +22,15 @@ import os
 import subprocess
 import sys
 import tempfile
+from html.parser import HTMLParser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["numpy", "scipy", "pandas", "duckdb", "pyarrow", "prometheus-client", "jsonschema"]
 TOLERANCE = 1e-9
 FACTOR = "factor."
+# The numbers of a measure that the page shows beside its headline.
+BESIDE = ["read_requests", "dynamic_layout_score", "write_requests", "write_layout_score"]
 # The factors that are never averaged over.
 PLACES = ["file_system.kind", "volume.medium"]
 
@@ -258,6 +263,9 @@ def side(fsage, text, folder):
             except (TypeError, ValueError):
                 return str(have) == want
 
+        # Controls are trials of their own: only who names them compares them.
+        if "control" in trial.factors and "control" not in wanted:
+            return False
         return all(k in trial.factors and same(trial.factors[k], v) for k, v in wanted.items())
 
     return [trial for trial in trials_of(exported(fsage, store, folder)) if fits(trial)], set(wanted)
@@ -523,6 +531,141 @@ def check_comparison(check, fsage, a, b, gates, folder):
     return len(ours)
 
 
+# ---- the page ----
+
+
+class Tables(HTMLParser):
+    """The values behind the cells of a page's tables, by the table's id."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tables, self.own = {}, None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "div" and "table-box" in (attributes.get("class") or ""):
+            self.own = self.tables.setdefault(attributes["id"], [])
+        elif tag == "tr" and self.own is not None:
+            self.own.append([])
+        elif tag == "td" and self.own:
+            self.own[-1].append(attributes.get("data-raw") or "")
+
+    def rows(self, name):
+        return [row for row in self.tables.get(name, []) if row]
+
+
+def number(raw):
+    return float(raw) if raw else None
+
+
+def ratio_of(pairs, metric, confidence):
+    """Estimate and ends of numerator ÷ denominator over pairs of trials of one place; None where there is no ratio."""
+    seen, kept, closed = set(), [], {"control", "state"} | indifferent([t for pair in pairs for t in pair], metric)
+    for over, under in pairs:
+        a, b = under.metrics.get(metric), over.metrics.get(metric)
+        if a is None or b is None or np.mean(a["samples"]) <= 0 or np.mean(b["samples"]) <= 0:
+            continue
+        runs = (b["run"], a["run"])
+        if runs != (None, None) and (runs[0] == runs[1] or runs in seen):
+            continue
+        seen.add(runs)
+        cell = tuple(sorted((k, str(v)) for k, v in over.factors.items() if k not in closed))
+        kept.append((cell, over.repeat, a["samples"], b["samples"]))
+    if not kept:
+        return None
+    logs = all((v > 0).all() for *_, a, b in kept for v in (a, b))
+
+    def on(v):
+        return np.log(v) if logs else np.log([np.mean(v)])
+
+    found = paired([(cell, repeat, on(a), on(b)) for cell, repeat, a, b in kept], confidence)
+    ends = [None if end is None else math.exp(end) for end in (found.low, found.high)]
+    if found.constant and found.smallest_p() > 1 - confidence:
+        ends = [None, None]
+    return (math.exp(found.value), *ends)
+
+
+def by_cell(trials, path, value):
+    """Trials that have this value of a factor, by their other factors and repeat; None: that lack the factor."""
+
+    def key(trial):
+        return (tuple(sorted((k, str(v)) for k, v in trial.factors.items() if k != path)), trial.repeat)
+
+    return {key(t): t for t in trials if t.factors.get(path) == value}
+
+
+def triples(check, what, ours, theirs):
+    """Compares estimates with their ends, whatever their order."""
+    check.that(f"{what}: rows", len(ours), len(theirs))
+    order = lambda row: tuple(-math.inf if x is None else x for x in row)  # noqa: E731
+    for one, other in zip(sorted(ours, key=order), sorted(theirs, key=order)):
+        for name, x, y in zip(("ratio", "low", "high"), one, other):
+            check.that(f"{what}: {name}", x, y)
+
+
+def control_rows(check, store, trials, page, confidence):
+    rows = 0
+    for kind, said in (("same", "measured twice"), ("slow", "known slowdown")):
+        theirs = {}
+        for row in (row for row in page if row[0] == said):
+            theirs.setdefault(row[1], []).append(tuple(number(raw) for raw in row[3:6]))
+        controls, plain = by_cell(trials, "control", kind), by_cell(trials, "control", None)
+        cells = {}
+        for key, trial in controls.items():
+            if key in plain:
+                cells.setdefault(key[0], []).append((trial, plain[key]))
+        for metric, found in sorted(theirs.items()):
+            ours = []
+            for pairs in cells.values():
+                series = next((a.metrics[metric] for a, _ in pairs if metric in a.metrics), None)
+                if series is not None:
+                    turned = kind == "slow" and series["worse"] is False
+                    sides = [(b, a) for a, b in pairs] if turned else pairs
+                    ours += filter(None, [ratio_of(sides, metric, confidence)])
+            triples(check, f"{store}: control {kind}: {metric}", ours, found)
+            rows += len(found)
+    return rows
+
+
+def age_rows(check, store, trials, page, confidence):
+    trials, theirs, rows = [t for t in trials if "control" not in t.factors], {}, 0
+    for row in page:
+        if row[3].endswith("÷ unaged"):
+            key = (row[0], row[1], row[2])
+            theirs.setdefault(key, []).append(tuple(number(raw) for raw in row[6:9]))
+    aged, unaged = (by_cell(trials, "state", state) for state in ("aged", "unaged"))
+    names = sorted({metric for trial in trials for metric in trial.metrics})
+    for (measure, what, kind), found in sorted(theirs.items()):
+        ours = []
+        for metric in names:
+            first, _, last = metric.partition(".")
+            if last and last not in BESIDE:
+                continue
+            words = last.replace("_", " ").replace("-", " ")
+            if first.replace("-", " ").replace("_", " ") != measure or (last and words != what):
+                continue
+            if not last and what not in ("time", "throughput"):
+                continue
+            media = {}
+            for key, trial in aged.items():
+                if key in unaged and trial.factors.get("file_system.kind", kind) == kind:
+                    media.setdefault(trial.factors.get("volume.medium"), []).append((trial, unaged[key]))
+            for pairs in media.values():
+                ours += filter(None, [ratio_of(pairs, metric, confidence)])
+        triples(check, f"{store}: aged ÷ unaged: {measure}, {what}, {kind}", ours, found)
+        rows += len(found)
+    return rows
+
+
+def check_report(check, fsage, store, folder, confidence=0.95):
+    page = folder / "page.html"
+    subprocess.run([fsage, "report", store, "-o", page, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    tables, trials = Tables(page.read_text()), trials_of(exported(fsage, store, folder))
+    rows = control_rows(check, store, trials, tables.rows("control-table"), confidence)
+    return rows + age_rows(check, store, trials, tables.rows("age-cost-table"), confidence)
+
+
 def check_formats(check, fsage, store, folder):
     """pandas and DuckDB read each format and find the same rows."""
     import jsonschema
@@ -639,6 +782,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sides", nargs="*", metavar="SIDE", help="two stores or selections, as `fsage compare` takes them")
     parser.add_argument("--fsage", default=str(ROOT / "bin/fsage"), help="the program [default: bin/fsage]")
+    parser.add_argument("--report", metavar="STORE", help="check the page of this store")
     parser.add_argument("--fail-if", action="append", default=[], metavar="EXPR", help="a gate (may be repeated)")
     args = parser.parse_args()
     if len(args.sides) not in (0, 2):
@@ -646,7 +790,11 @@ def main():
     check, rows, samples = Check(), 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if args.sides:
+        if args.report:
+            rows = check_report(check, args.fsage, args.report, folder)
+            if rows == 0:
+                sys.exit(f"recompute: the page of {args.report} has no table of ageing slowdowns or controls")
+        elif args.sides:
             rows = check_comparison(check, args.fsage, *args.sides, args.fail_if, folder)
         else:
             kept, lockstep = kept_stores(folder / "stores")
@@ -660,6 +808,7 @@ def main():
             }
             for store in [kept, lockstep, stores["three"], stores["later"]]:
                 samples += check_formats(check, args.fsage, store, folder)
+            rows += check_report(check, args.fsage, kept, folder)
             gates = ["time > 1.10", "noise > 1.05", "s* > 1.3", "rate < 0.9", "constant > 1.1", "signed > 2"]
             pairs = [(f"{kept}:state=aged", f"{kept}:state=unaged", ["grep > 1.0", "layout > 1.05"])]
             pairs += [(f"{p}:state=fresh", f"{p}:state=aged", gates) for p in stores.values()]

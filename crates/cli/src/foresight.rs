@@ -14,6 +14,8 @@ pub(crate) fn unjudged(study: &Study) -> BTreeMap<String, String> {
     let trials: Vec<_> = study
         .cells
         .iter()
+        // Controls are about the study's numbers and judge no claim.
+        .filter(|cell| cell.spec.control.is_none())
         .flat_map(|cell| {
             let spec = serde_json::to_value(&cell.spec).unwrap_or_default();
             planned(&cell.factors, &spec, study.spec.repeats)

@@ -60,19 +60,20 @@ fn shipped_studies_load_with_every_preset() {
     assert_eq!(names, all);
     let nothing = |_: &Study| std::collections::BTreeMap::new();
     let aging = check(Path::new("aging"), Consent::Below(None), &nothing).unwrap();
-    assert_eq!(aging.trials["full"], 45);
+    // Those of controls among them: six in full size, on virtual disks twice as many.
+    assert_eq!(aging.trials["full"], 45 + 6);
     assert_eq!(aging.trials["quick"], 45);
-    assert_eq!(aging.trials["hdd"], 45);
+    assert_eq!(aging.trials["hdd"], 45 + 12);
     assert_eq!(aging.trials["media"], 24);
-    assert_eq!(aging.trials["demo"], 36);
+    assert_eq!(aging.trials["demo"], 36 + 12);
     assert!(aging.claims.0 > 40 && aging.claims.0 <= aging.claims.1);
     assert_eq!(
         check(Path::new("studies/digest.toml"), Consent::Below(None), &nothing).unwrap().trials["quick"],
         3
     );
-    for (name, quick) in [("fullness", 18), ("fullness-git", 6)] {
+    for (name, full, quick) in [("fullness", 18 + 6, 18 + 6), ("fullness-git", 18, 6)] {
         let study = check(Path::new(name), Consent::Below(None), &nothing).unwrap();
-        assert_eq!((study.trials["full"], study.trials["quick"]), (18, quick), "{name}");
+        assert_eq!((study.trials["full"], study.trials["quick"]), (full, quick), "{name}");
         assert!(study.claims.0 >= 7, "{name}");
     }
     // The bare device is a cell like the file systems.
@@ -496,4 +497,40 @@ fn a_file_of_geriatrix_is_taken_by_its_path() {
     assert!(message.contains("missing field `path`"), "{message}");
     let both = "{ kind = \"geriatrix\", path = \"ages.txt\", text = \"1\" }";
     assert!(histogram(both).expect_err("both").to_string().contains("both given"));
+}
+
+#[test]
+fn controls_name_cells_that_there_are_and_a_size_that_can_be() {
+    let with = |volume: &str, controls: &str| {
+        let text = SMALL.replace("kind = \"loop\"", volume);
+        format!(
+            "{text}\n[[stage]]\nkind = \"measure\"\nmeasures = [{{ kind = \"grep\" }}]\n[controls]\n{controls}\n"
+        )
+    };
+    let disk = "medium = \"hdd-7200\"";
+    let of = |text: &str| -> Vec<String> {
+        let cells = read(text, &[]).unwrap().cells;
+        let ext4 = cells.iter().filter(|cell| cell.factors["file_system.kind"] == "ext4");
+        let kinds = ext4.filter_map(|cell| cell.factors.get("control")?.as_str());
+        kinds.map(str::to_owned).collect()
+    };
+    assert_eq!(of(&with(disk, "slow = 1.5")), ["same", "slow"]);
+    assert_eq!(of(&with("kind = \"loop\"", "slow = 1.5")), ["same"]);
+    assert_eq!(of(&with(disk, "same = false")), ["slow"]);
+    assert_eq!(of(&with(disk, "same = false\nslow = 0")), [""; 0]);
+    for (controls, wanted) in [
+        ("slow = 1.0", "1 is no slowdown"),
+        ("slow = 101", "101 is no slowdown"),
+        ("of = { nothing = 1 }", "this factor is not in the matrix"),
+        ("sloow = 2", "there is no such key"),
+    ] {
+        let (message, _) = refused(&with(disk, controls), &[]);
+        assert!(message.contains("controls") && message.contains(wanted), "{controls}: {message}");
+    }
+    // A matrix that has no such cell any more has no controls.
+    let text = with(disk, "of = { \"file_system.kind\" = \"xfs\" }");
+    let only = read(&text, &["matrix.\"file_system.kind\"=[\"ext4\"]"]).unwrap();
+    assert_eq!((of(&text).len(), only.cells.len()), (0, 1));
+    let (message, _) = refused(&SMALL.replace("name = ", "control = \"same\"\nname = "), &[]);
+    assert!(message.contains("there is no such key"), "{message}");
 }

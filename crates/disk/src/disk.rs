@@ -128,7 +128,9 @@ pub struct Disk {
     number: u64,
     /// Of each transfer: whether it goes to the medium, and what it takes there beside. This and what follows
     /// is kept so that no batch allocates.
-    passage: Vec<Option<u64>>,
+    passage: Vec<Option<FaultVerdict>>,
+    /// By how much the medium's own clock is behind the disk's: time that factors of slow regions added.
+    stretch_ns: u64,
     /// Requests that go to the medium, and its answers.
     batch: Vec<Request>,
     done_ns: Vec<u64>,
@@ -155,6 +157,7 @@ impl Disk {
             faults: Faults::default(),
             number: 0,
             passage: Vec::new(),
+            stretch_ns: 0,
             batch: Vec::new(),
             done_ns: Vec::new(),
         })
@@ -237,7 +240,7 @@ impl Disk {
         if done.is_err() || (verdict.flush_ignored && request.operation == Operation::Flush) {
             self.passage.push(None);
         } else {
-            self.passage.push(Some(verdict.extra_ns));
+            self.passage.push(Some(verdict));
             self.batch.push(Request { fua: request.fua && !verdict.flush_ignored, ..request });
         }
         verdict
@@ -248,13 +251,25 @@ impl Disk {
         let before = self.clock_ns;
         self.done_ns.clear();
         self.done_ns.resize(self.batch.len(), before);
-        self.medium.serve(before, &self.batch, &mut self.done_ns);
+        // A drive that is slower as a whole does nothing meanwhile: its own clock stands still.
+        let own_before = before.saturating_sub(self.stretch_ns);
+        self.medium.serve(own_before, &self.batch, &mut self.done_ns);
         let mut times = self.done_ns.iter();
+        // When all were done if no fault had slowed them, and if none had made the drive slower as a whole.
+        let (mut sound_ns, mut unstretched_ns) = (before, before);
         for (transfer, passage) in transfers.iter_mut().zip(&self.passage) {
-            let served = passage.and_then(|extra_ns| Some(times.next()?.saturating_add(extra_ns)));
-            transfer.done_ns = served.map_or(before, |time| before.max(time));
+            let served = passage.and_then(|verdict| {
+                let own_ns = times.next()?.saturating_sub(own_before);
+                sound_ns = sound_ns.max(before.saturating_add(own_ns));
+                let delayed_ns = own_ns.saturating_add(verdict.extra_ns);
+                unstretched_ns = unstretched_ns.max(before.saturating_add(delayed_ns));
+                Some(before.saturating_add(verdict.slowed(own_ns)))
+            });
+            transfer.done_ns = served.unwrap_or(before);
             self.clock_ns = self.clock_ns.max(transfer.done_ns);
         }
+        self.faults.count_slow(self.clock_ns - sound_ns);
+        self.stretch_ns += self.clock_ns - unstretched_ns;
         self.busy_ns += self.clock_ns - before;
     }
 
@@ -308,7 +323,9 @@ impl Disk {
         }
         self.take_think_time();
         let before = self.clock_ns;
-        self.clock_ns = self.medium.rest(before).max(before);
+        let own_before = before.saturating_sub(self.stretch_ns);
+        let rested_ns = self.medium.rest(own_before).saturating_add(self.stretch_ns);
+        self.clock_ns = rested_ns.max(before);
         self.busy_ns += self.clock_ns - before;
         self.publish_clock();
     }

@@ -212,6 +212,7 @@ impl Day {
             rate: None,
             requests: Vec::new(),
             extra_ns: 5_000_000,
+            factor: Some(1.5),
         };
         let spec = FaultSpec {
             seed: self.random.next_u64(),

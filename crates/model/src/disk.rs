@@ -82,7 +82,10 @@ const AMPLIFICATION: &str = "write_amplification";
 impl From<ServerStat> for DiskStat {
     fn from(stat: ServerStat) -> Self {
         let ServerStat { medium, time, cpu, disk, .. } = stat;
-        Self { medium, time, cpu, now_ns: disk.clock_ns, counters: disk.medium }
+        let mut counters = disk.medium;
+        // A disk without faults has nothing to say of them.
+        counters.extend(disk.faults.into_iter().filter(|counter| counter.value > 0.0));
+        Self { medium, time, cpu, now_ns: disk.clock_ns, counters }
     }
 }
 
@@ -131,6 +134,7 @@ impl DiskStat {
             .into_iter()
             .map(|counter| match earlier(&counter.name) {
                 Some(old) if !counter.state => DiskCounter { value: counter.value - old.value, ..counter },
+                // Of what was not counted before nothing had happened.
                 _ => counter,
             })
             .collect();

@@ -72,6 +72,9 @@ pub struct SlowSpec {
     pub requests: Vec<u64>,
     /// Time of the disk's clock that is added, in nanoseconds.
     pub extra_ns: u64,
+    /// How many times as long as by itself the medium takes (1..=1000, in steps of 0.001); 1 unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
 }
 
 impl SlowSpec {
@@ -122,6 +125,14 @@ pub enum FaultError {
         /// The rate.
         rate: f64,
     },
+    /// A slow region is none.
+    #[error("slow_region {number} has the factor {factor}, which is not from 1 to 1000")]
+    Factor {
+        /// Its place in the list, from 0.
+        number: u64,
+        /// The factor.
+        factor: f64,
+    },
     /// The region is empty or not on the disk.
     #[error(
         "{kind} {number} has a region of {length_bytes} bytes from {offset_bytes} on, the disk has {size_bytes} bytes"
@@ -149,6 +160,7 @@ impl FaultError {
             Self::Nothing { .. } => "give it offset_bytes and length_bytes, a rate, or requests".to_owned(),
             Self::Placed { .. } => "give it a rate or requests".to_owned(),
             Self::Rate { .. } => "give it a rate from 0 to 1".to_owned(),
+            Self::Factor { .. } => "give it a factor from 1 to 1000".to_owned(),
             Self::Beyond { size_bytes, .. } => format!("keep it within 0 and {size_bytes}, and not empty"),
         }
     }

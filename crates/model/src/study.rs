@@ -4,6 +4,7 @@
 //! stage is named by its `name`: `stage.age.workload.slots`.
 
 mod claim;
+mod control;
 mod fio;
 mod stage;
 
@@ -18,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use claim::*;
+pub use control::*;
 pub use fio::FioStage;
 pub use stage::*;
 
@@ -68,6 +70,14 @@ pub struct StudySpec {
     /// }`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<BTreeMap<String, serde_json::Value>>,
+    /// Controls: trials whose answer is known beforehand, so that the report can say whether its own numbers are
+    /// to be trusted (docs/controls.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controls: Option<ControlsSpec>,
+    /// Of a cell that `controls` made, which control it is; no key of a study file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub control: Option<Control>,
     /// Name → dotted path → value: a set of overrides (`--quick` is the preset `quick`). `inherits` names a
     /// preset whose values apply first.
     // Older stores have it as `profile`.

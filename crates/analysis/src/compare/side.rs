@@ -8,6 +8,7 @@ use std::path::Path;
 use fsage_model::nearest::nearest;
 use fsage_model::number::whole_bytes;
 use fsage_model::record::{Metric, TrialRecord, Unread};
+use fsage_model::study::CONTROL;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use serde_json::Value;
@@ -107,7 +108,11 @@ impl<'a> Selection<'a> {
             }
         }
         let values = values(&trials, &wanted);
-        let selected = trials.into_iter().zip(ran).filter(|((trial, _), _)| trial.matches(&wanted));
+        // Controls are trials of their own: only who names them compares them.
+        let of_control = |trial: &Evidence| trial.factors.contains_key(CONTROL);
+        let selected = trials.into_iter().zip(ran).filter(|((trial, _), _)| {
+            trial.matches(&wanted) && (wanted.contains_key(CONTROL) || !of_control(trial))
+        });
         for ((trial, warnings), ran) in selected {
             for (what, value) in ran {
                 side.ran.entry(what).or_default().insert(value);

@@ -18,7 +18,7 @@ use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::claim::pairs;
 use crate::stats::evidence::ratio;
 use crate::stats::quantile::mean;
-use crate::stats::{Estimate, Evidence, work};
+use crate::stats::{Estimate, Evidence, Trees, work};
 
 /// The factor that tells the states apart.
 pub const STATE: &str = "state";
@@ -54,6 +54,8 @@ pub struct AgeCost {
     pub larger_is_worse: Option<bool>,
     /// Whether the sides did the same work, as far as that is known.
     pub same_work: bool,
+    /// Whether they had the same files.
+    pub trees: Trees,
     /// Means over the paired trials.
     pub aged: f64,
     pub other: f64,
@@ -183,6 +185,7 @@ fn compare(
             trial: view.evidence.iter().position(|trial| std::ptr::eq(trial, pairs[0].0)).unwrap_or(0),
             larger_is_worse: series.larger_is_worse,
             same_work: pairs.iter().all(|(aged, other)| work::same(aged, other, measure)),
+            trees: Trees::of(&pairs),
             aged: mean(&aged)?,
             other: mean(&other)?,
             finding: finding(&estimate, series.larger_is_worse),

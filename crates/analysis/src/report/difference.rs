@@ -12,7 +12,7 @@ use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::claim::pairs;
 use crate::stats::effect::cliffs_delta;
 use crate::stats::evidence::{SEEDS, place, ratio, zeros};
-use crate::stats::{Estimate, Evidence, shared};
+use crate::stats::{Estimate, Evidence, Trees, shared};
 
 /// Comparisons a page may hold; more would hide what matters.
 const LIMIT: usize = 2_000;
@@ -46,6 +46,8 @@ pub struct Difference {
     pub context: String,
     pub estimate: Estimate,
     pub finding: Finding,
+    /// Whether both sides had the same files.
+    pub trees: Trees,
     /// Whether it survives the correction for all comparisons made (Benjamini–Hochberg, see
     /// [`FALSE_DISCOVERIES`]).
     pub survives: bool,
@@ -242,6 +244,7 @@ fn compare(view: &View, comparison: &Comparison<'_>, metric: &str) -> Option<Dif
         sides: comparison.sides.clone(),
         context: comparison.context.clone(),
         finding: finding(&estimate, worse),
+        trees: Trees::of(&comparison.pairs),
         estimate,
         survives: false,
         delta: delta.flatten(),

@@ -11,6 +11,7 @@
 mod age_cost;
 pub(crate) mod alone;
 pub mod answer;
+pub mod control;
 mod device;
 mod difference;
 pub mod explain;
@@ -89,7 +90,9 @@ impl Explain for ReportError {
 /// When the records cannot be read; never because of what is in a trial.
 pub fn answer(records: &dyn Records, options: &ReportOptions) -> Result<Answer, ReportError> {
     let view = view::load(records, options)?;
-    Ok(answer::of(&view, &judgements(&view)))
+    let controls = control::rows(&view.controls, &view.evidence, view.confidence);
+    let summary = control::summary(&controls);
+    Ok(answer::of(&view, &judgements(&view, summary.as_ref()), summary))
 }
 
 /// The page for the records of a study, as HTML text.
@@ -99,17 +102,24 @@ pub fn answer(records: &dyn Records, options: &ReportOptions) -> Result<Answer, 
 pub fn render(records: &dyn Records, options: &ReportOptions) -> Result<String, ReportError> {
     let view = view::load(records, options)?;
     let differences = difference::all(&view);
-    let judgements = judgements(&view);
-    let answer = answer::of(&view, &judgements);
+    let controls = control::rows(&view.controls, &view.evidence, view.confidence);
+    let summary = control::summary(&controls);
+    let judgements = judgements(&view, summary.as_ref());
+    let answer = answer::of(&view, &judgements, summary);
     let island = serde_json::to_string(&island::island(&view, &differences.made, &answer.chart))
         .map_err(|source| ReportError::Data { source })?;
-    let content =
-        section::Content { view: &view, answer: &answer, differences: &differences, judgements: &judgements };
+    let content = section::Content {
+        view: &view,
+        answer: &answer,
+        differences: &differences,
+        judgements: &judgements,
+        controls: &controls,
+    };
     Ok(page::page(&content, &island))
 }
 
-/// One for each claim of the study.
-fn judgements(view: &View) -> Vec<Judgement> {
+/// One for each claim of the study; where controls failed, none is judged.
+fn judgements(view: &View, controls: Option<&control::Summary>) -> Vec<Judgement> {
     let judge = |spec: &StudySpec| -> Vec<Judgement> {
         let values = |each: &Option<String>| each.as_ref().and_then(|path| spec.matrix.get(path));
         let one = |claim: &ClaimSpec| {
@@ -118,5 +128,7 @@ fn judgements(view: &View) -> Vec<Judgement> {
         };
         spec.claim.iter().map(one).collect()
     };
-    view.study.spec.as_ref().map(judge).unwrap_or_default()
+    let mut found = view.study.spec.as_ref().map(judge).unwrap_or_default();
+    control::bind(&mut found, controls);
+    found
 }

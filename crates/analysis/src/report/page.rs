@@ -70,9 +70,9 @@ fn state(content: &Content<'_>) -> Markup {
     let view = content.view;
     let planned = view.study.planned.len();
     html! {
-        @if !view.failed.is_empty() || !view.notes.is_empty() || planned > view.trials.len() {
+        @if !view.failed.is_empty() || !view.notes.is_empty() || planned > view.complete() {
             p.state role="status" {
-                "This run is incomplete: " (view.trials.len()) " complete"
+                "This run is incomplete: " (view.complete()) " complete"
                 @if planned > 0 { " of " (planned) }
                 @if !view.failed.is_empty() { ", " (view.failed.len()) " failed" }
                 @if !view.notes.is_empty() { ", " (view.notes.len()) " other " (if view.notes.len() == 1 { "note" } else { "notes" }) }

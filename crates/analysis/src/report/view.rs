@@ -14,6 +14,7 @@ use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::share;
 use fsage_model::reading::{Note, Records, StudyFacts};
 use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
+use fsage_model::study::CONTROL;
 use fsage_model::warning::Warning;
 use serde_json::Value;
 
@@ -21,8 +22,8 @@ use super::point::{self, Point};
 use super::series::{self, FreeMap, Latency};
 use super::{ReportError, ReportOptions, factor, palette, spread, text};
 use crate::report::explain::noted;
-use crate::stats::evidence::{self, Series};
-use crate::stats::{Evidence, doubt};
+use crate::stats::evidence::{self, Series, Trend, blocks};
+use crate::stats::{Evidence, doubt, tree};
 
 /// Points a series may have in a chart.
 const POINTS: usize = 2_000;
@@ -42,6 +43,8 @@ pub struct View {
     pub notes: Vec<Note>,
     /// The same trials for comparisons, in the same order.
     pub evidence: Vec<Evidence>,
+    /// Complete trials of controls, which nothing else is said of.
+    pub controls: Vec<Evidence>,
     /// Labels of the panels, in order.
     pub panels: Vec<String>,
     /// File systems, in order.
@@ -211,6 +214,7 @@ pub fn load(records: &dyn Records, options: &ReportOptions) -> Result<View, Repo
         failed: Vec::new(),
         notes,
         evidence: Vec::new(),
+        controls: Vec::new(),
         panels: Vec::new(),
         file_systems: Vec::new(),
         places: Vec::new(),
@@ -224,6 +228,9 @@ pub fn load(records: &dyn Records, options: &ReportOptions) -> Result<View, Repo
             Err(note) => view.notes.push(note),
         }
     }
+    let (controls, read): (Vec<_>, Vec<_>) =
+        read.into_iter().partition(|(trial, _)| trial.factors.contains_key(CONTROL));
+    view.controls = controls.into_iter().map(|(_, own)| own).collect();
     arrange(&mut view, read);
     add_places(&mut view, records);
     add_priced(&mut view, records);
@@ -317,17 +324,14 @@ fn order(name: &str) -> (usize, String) {
 
 fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
     let TrialRecord { id, factors, repeat, spec, stages, metrics, .. } = file;
-    let file_system = factors
-        .get(factor::FILE_SYSTEM)
-        .or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM))
-        .and_then(Value::as_str)
-        .unwrap_or("file system")
-        .to_owned();
+    let kind = factors.get(factor::FILE_SYSTEM).or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM));
+    let file_system = kind.and_then(Value::as_str).unwrap_or("file system").to_owned();
     let mut evidence = Evidence {
         factors: factors.clone(),
         spec,
         repeat,
         doubts: doubt::of_trial(&stages, &file.warnings),
+        tree: tree::measured(&stages),
         memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
         ..Evidence::default()
     };
@@ -509,6 +513,11 @@ impl View {
         self.trials.iter().flat_map(|trial| trial.ages.iter().map(move |age| (trial, age)))
     }
 
+    /// Trials that are complete, those of controls among them.
+    pub fn complete(&self) -> usize {
+        self.trials.len() + self.controls.len()
+    }
+
     /// By which clocks the trials' times are.
     pub fn clocks(&self) -> Clocks {
         match self.trials.iter().filter(|trial| trial.is_model()).count() {
@@ -639,6 +648,7 @@ mod tests {
             failed: Vec::new(),
             notes: Vec::new(),
             evidence: Vec::new(),
+            controls: Vec::new(),
             panels: Vec::new(),
             file_systems: Vec::new(),
             places: Vec::new(),

@@ -96,6 +96,8 @@ pub struct Evidence {
     pub trend: BTreeMap<String, Trend>,
     /// What its warnings invalidate.
     pub doubts: Vec<Doubt>,
+    /// Digest of the tree that was measured, where something was aged.
+    pub tree: Option<String>,
     /// Memory of the host, where it is known.
     pub memory_bytes: Option<u64>,
 }

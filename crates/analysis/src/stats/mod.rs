@@ -18,9 +18,11 @@ pub mod savitzky_golay;
 pub mod scale;
 pub mod series;
 pub mod shared;
+pub mod tree;
 pub mod work;
 
 pub use claim::{ClaimVerdict, Judgement, Part, foresee, judge, planned};
 pub use doubt::Doubt;
 pub use evidence::{Estimate, Evidence, Series, Unit};
 pub use interval::Interval;
+pub use tree::Trees;

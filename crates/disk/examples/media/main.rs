@@ -25,12 +25,12 @@ fn main() -> std::io::Result<()> {
         _ => panic!("usage: media [--write FOLDER]"),
     };
     for sheet in &HDD_SHEETS {
-        table(sheet.preset, &hdd_figures(sheet));
+        table(sheet.preset, &hdd_figures(sheet), &["random 4 KiB reads, depth 1"]);
     }
     for sheet in &SSD_SHEETS {
-        table(sheet.preset, &ssd_figures(sheet));
+        table(sheet.preset, &ssd_figures(sheet), &[]);
     }
-    table("sd", &sd_figures());
+    table("sd", &sd_figures(), &[]);
     cliffs();
     costs();
     write.as_deref().map_or(Ok(()), plots)
@@ -97,14 +97,21 @@ fn cliffs() {
     );
 }
 
-fn table(name: &str, figures: &[Figure]) {
-    println!("\n| {name} | model | published | deviation |\n| --- | ---: | ---: | ---: |");
+/// A table of figures. Those in `predicted` follow from other parameters; all other published ones are what the preset's
+/// parameters were set or calibrated to.
+fn table(name: &str, figures: &[Figure], predicted: &[&str]) {
+    println!("\n| {name} | model | published | deviation | origin |\n| --- | ---: | ---: | ---: | --- |");
     for figure in figures {
         let number = |v: f64| if v >= 1000.0 { svg::number(v.round()) } else { format!("{v:.2}") };
         let published = figure.published.map_or_else(|| "–".to_owned(), number);
         let deviation = figure.deviation().map_or_else(|| "–".to_owned(), |d| format!("{:+.1} %", 100.0 * d));
+        let origin = match figure.published {
+            None => "–",
+            Some(_) if predicted.contains(&figure.name) => "predicted",
+            Some(_) => "fitted",
+        };
         println!(
-            "| {} ({}) | {} | {published} | {deviation} |",
+            "| {} ({}) | {} | {published} | {deviation} | {origin} |",
             figure.name,
             figure.unit,
             number(figure.modelled)

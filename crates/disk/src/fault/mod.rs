@@ -32,6 +32,7 @@ mod tests;
 
 use fsage_model::disk::DiskCounter;
 use fsage_model::fault::{FaultError, FaultSpec, RuleSpec};
+use fsage_model::quantity::to_u64;
 
 use crate::request::{IoError, Operation, Request};
 use overlay::Overlay;
@@ -40,6 +41,12 @@ use rule::{FaultKind, Rule};
 /// Bytes of a sector of the medium: what goes bad as a whole.
 pub const SECTOR_BYTES: u64 = 4096;
 
+/// Thousandths of the medium's own time.
+const PERMILLE: u64 = 1000;
+
+/// Factors of slow regions.
+const FACTORS: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
+
 /// What is to be done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultVerdict {
@@ -47,13 +54,23 @@ pub struct FaultVerdict {
     pub result: Result<(), IoError>,
     /// Time that the medium needs beside its own, in nanoseconds.
     pub extra_ns: u64,
+    /// How many times as long it takes before that, in thousandths.
+    pub factor_permille: u64,
     /// It is to be answered as if it had brought data to the medium, and brings none.
     pub flush_ignored: bool,
 }
 
 impl FaultVerdict {
     /// Nothing is wrong.
-    pub const GOOD: Self = Self { result: Ok(()), extra_ns: 0, flush_ignored: false };
+    pub const GOOD: Self =
+        Self { result: Ok(()), extra_ns: 0, factor_permille: PERMILLE, flush_ignored: false };
+
+    /// What a request takes that takes the medium `own_ns`.
+    #[must_use]
+    pub fn slowed(&self, own_ns: u64) -> u64 {
+        let scaled = u128::from(own_ns) * u128::from(self.factor_permille) / u128::from(PERMILLE);
+        u64::try_from(scaled).unwrap_or(u64::MAX).saturating_add(self.extra_ns)
+    }
 }
 
 /// The faults of one disk. Calls belong to its requests in the order in which they take effect:
@@ -64,10 +81,18 @@ pub struct Faults {
     write_errors: Vec<Rule>,
     ignored_flushes: Vec<Rule>,
     bit_rot: Vec<Rule>,
-    slow_regions: Vec<(Rule, u64)>,
+    slow_regions: Vec<Slow>,
     bad: Overlay,
     rotten: Overlay,
     counts: Counts,
+}
+
+/// A slow region that was checked.
+#[derive(Debug)]
+struct Slow {
+    rule: Rule,
+    extra_ns: u64,
+    factor_permille: u64,
 }
 
 /// How often each fault struck.
@@ -95,7 +120,11 @@ impl Faults {
         };
         let slow = (0..).zip(&spec.slow_region).map(|(number, slow)| {
             let rule = Rule::resolve(FaultKind::SlowRegion, number, &slow.rule(), spec.seed, size_bytes)?;
-            Ok((rule, slow.extra_ns))
+            let factor = slow.factor.unwrap_or(1.0);
+            if !FACTORS.contains(&factor) {
+                return Err(FaultError::Factor { number, factor });
+            }
+            Ok(Slow { rule, extra_ns: slow.extra_ns, factor_permille: to_u64((factor * 1000.0).round()) })
         });
         Ok(Self {
             read_errors: rules(FaultKind::ReadError, &spec.read_error)?,
@@ -130,13 +159,11 @@ impl Faults {
     /// Decides about request `number`, counted from the first that the disk ever had, before it is done.
     pub fn before(&mut self, number: u64, request: &Request) -> FaultVerdict {
         let mut verdict = FaultVerdict::GOOD;
-        for (rule, extra_ns) in &self.slow_regions {
-            if rule.strikes_request(number, request) {
-                verdict.extra_ns = verdict.extra_ns.saturating_add(*extra_ns);
-            }
+        for slow in self.slow_regions.iter().filter(|slow| slow.rule.strikes_request(number, request)) {
+            verdict.extra_ns = verdict.extra_ns.saturating_add(slow.extra_ns);
+            verdict.factor_permille = verdict.factor_permille.saturating_mul(slow.factor_permille) / PERMILLE;
         }
-        self.counts.slow_requests += u64::from(verdict.extra_ns > 0);
-        self.counts.slow_ns = self.counts.slow_ns.saturating_add(verdict.extra_ns);
+        self.counts.slow_requests += u64::from(verdict.extra_ns > 0 || verdict.factor_permille > PERMILLE);
         match request.operation {
             Operation::Read => {
                 self.spoil(number, request);
@@ -156,6 +183,11 @@ impl Faults {
             }
         }
         verdict
+    }
+
+    /// Counts time by which slow regions moved the disk's clock: where requests overlap, less than the sum of theirs.
+    pub const fn count_slow(&mut self, ns: u64) {
+        self.counts.slow_ns = self.counts.slow_ns.saturating_add(ns);
     }
 
     /// Flips bits in what a read found; `data` has the request's length.

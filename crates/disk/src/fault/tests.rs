@@ -325,6 +325,27 @@ fn slow_regions_add_their_times() {
 }
 
 #[test]
+fn slow_regions_multiply_the_mediums_time() {
+    let slow = |offset, factor, extra_ns| SlowSpec {
+        offset_bytes: Some(offset),
+        length_bytes: Some(8192),
+        factor: Some(factor),
+        extra_ns,
+        ..SlowSpec::default()
+    };
+    let spec = FaultSpec { slow_region: vec![slow(0, 1.25, 0), slow(4096, 2.0, 7)], ..FaultSpec::default() };
+    let mut faults = Faults::new(&spec, SIZE).unwrap();
+    let mut takes = |offset| faults.before(0, &Request::new(Operation::Read, offset, 4096)).slowed(1000);
+    assert_eq!([takes(0), takes(4096), takes(8192), takes(12_288)], [1250, 2507, 2007, 1000]);
+    assert_eq!(faults.counters().iter().find(|c| c.name == "fault_slow_requests").unwrap().value, 3.0);
+    for factor in [0.99, 1001.0, f64::NAN] {
+        let spec = FaultSpec { slow_region: vec![slow(0, factor, 0)], ..FaultSpec::default() };
+        let error = Faults::new(&spec, SIZE).unwrap_err();
+        assert!(matches!(error, FaultError::Factor { number: 0, .. }) && !error.hint().is_empty());
+    }
+}
+
+#[test]
 fn rules_that_make_no_sense_are_refused() {
     let refused = |rule: RuleSpec| {
         let spec = FaultSpec { bit_rot: vec![rate(0.1), rule], ..FaultSpec::default() };

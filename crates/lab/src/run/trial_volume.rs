@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_model::cause::in_one_line;
+use fsage_model::fault::FaultSpec;
 use fsage_model::location::Location;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::study::VolumeSpec;
@@ -157,6 +158,15 @@ impl TrialVolume {
     /// Names the present position in the log of its requests, where it keeps one.
     pub(super) fn mark(&self, mark: &str, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         Ok(self.volume.mark(context.session, &self.name, mark)?)
+    }
+
+    /// Slows its disk down, or lets it be as fast as it is (docs/controls.md).
+    pub(super) fn set_faults(
+        &self,
+        faults: Option<FaultSpec>,
+        context: &mut StageContext<'_>,
+    ) -> Result<(), TrialError> {
+        Ok(self.volume.set_faults(context.session, &self.name, faults)?)
     }
 
     /// Keeps the log of its requests with the trial, where it keeps one.

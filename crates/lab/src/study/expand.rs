@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::cause::in_one_line;
 use fsage_model::number::{grouped, whole_bytes};
-use fsage_model::study::StudySpec;
+use fsage_model::study::{CONTROL, Control, StageSpec, StudySpec};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -275,6 +275,8 @@ impl<'a> Layers<'a> {
                 cells.push(cell);
             }
         }
+        cells.extend(controls(spec, &cells));
+        self.reject(too_many(cells.len(), spec.repeats))?;
         self.reject(idle_factors(spec, &cells))?;
         self.reject(validate::devices(&cells))?;
         self.reject(validate::prices(&cells))?;
@@ -391,6 +393,26 @@ fn too_many(cells: usize, repeats: u32) -> Vec<Problem> {
         hint: Some("repeat less often, or take values out of the matrix".to_owned()),
     };
     if trials > TRIAL_LIMIT { vec![problem()] } else { Vec::new() }
+}
+
+/// The cells of the study's controls: each is one of the matrix, measured again.
+fn controls(spec: &StudySpec, cells: &[Cell]) -> Vec<Cell> {
+    let Some(controls) = &spec.controls else { return Vec::new() };
+    let of = |cell: &Cell| -> Vec<Cell> {
+        let one = |control: Control| {
+            let mut own = cell.clone();
+            own.spec.control = Some(control);
+            own.factors.insert(CONTROL.to_owned(), Value::from(control.name()));
+            own
+        };
+        controls.of_cell(&cell.factors, &cell.spec).into_iter().map(one).collect()
+    };
+    cells.iter().filter(|cell| measures(&cell.spec)).flat_map(of).collect()
+}
+
+/// Whether anything is measured that a control could be compared by.
+fn measures(spec: &StudySpec) -> bool {
+    spec.stages().any(|stage| matches!(stage, StageSpec::Measure(_) | StageSpec::Lockstep(_)))
 }
 
 /// Factors whose values make no difference to any cell.

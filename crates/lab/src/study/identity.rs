@@ -28,7 +28,12 @@ pub fn canonical(cell: &StudySpec) -> String {
 }
 
 fn canonical_at(cell: &StudySpec, workload_version: u32) -> String {
-    canonical_text(&basis_at(cell, &cell.stages().collect::<Vec<_>>(), workload_version))
+    let mut basis = basis_at(cell, &cell.stages().collect::<Vec<_>>(), workload_version);
+    // A control begins with the state of the cell that it is of, and is a trial of its own.
+    if let (Some(control), Value::Object(map)) = (cell.control, &mut basis) {
+        map.insert("control".to_owned(), serde_json::json!(control));
+    }
+    canonical_text(&basis)
 }
 
 /// Everything that the state of a volume depends on after `stages`, of which the states they run in are no

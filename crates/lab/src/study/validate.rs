@@ -17,7 +17,7 @@ use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
 use fsage_model::problem::Explain;
 use fsage_model::study::SIZES;
-use fsage_model::study::{ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
+use fsage_model::study::{CONTROL, ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
 use serde_json::Value;
 
 pub(super) use device::check as devices;
@@ -33,6 +33,9 @@ const REPEAT_LIMIT: u32 = 10_000;
 /// Characters of a name that becomes part of a path: several and an id make one file name, which may have 255
 /// bytes.
 const LONGEST_NAME: usize = 60;
+
+/// Largest known slowdown.
+const SLOWEST: f64 = 100.0;
 
 /// Collects problems below a path.
 pub(super) struct Checker {
@@ -110,6 +113,7 @@ pub(super) fn study(spec: &StudySpec, written: &Value) -> Vec<Problem> {
             }
         }
     }
+    controls(&mut check, spec, written);
     for (index, rule) in spec.exclude.iter().enumerate() {
         let at = format!("exclude.{index}");
         check.require(!rule.is_empty(), &at, || "it names no factor, so it leaves nothing out".to_owned());
@@ -120,6 +124,22 @@ pub(super) fn study(spec: &StudySpec, written: &Value) -> Vec<Problem> {
     }
     claims(&mut check, spec, written);
     check.problems
+}
+
+/// Controls name factors of the matrix, which has none of their own name.
+fn controls(check: &mut Checker, spec: &StudySpec, written: &Value) {
+    check.require(!spec.matrix.contains_key(CONTROL), "matrix", || {
+        format!("`{CONTROL}` is the factor that `controls` makes: the matrix cannot have it")
+    });
+    let Some(controls) = &spec.controls else { return };
+    let slow = controls.slow;
+    check.require(slow == 0.0 || (slow > 1.0 && slow <= SLOWEST), "controls.slow", || {
+        format!("{slow} is no slowdown: above 1 and at most {SLOWEST}, or 0 for none")
+    });
+    for (path, wanted) in &controls.of {
+        let any = wanted.as_array().map_or(std::slice::from_ref(wanted), Vec::as_slice);
+        any.iter().for_each(|wanted| factor(check, spec, written, "controls.of", path, wanted));
+    }
 }
 
 fn claims(check: &mut Checker, spec: &StudySpec, written: &Value) {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fsage_engine::host::disk::FILE;
 use fsage_model::disk::call as disk_call;
+use fsage_model::fault::FaultSpec;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::size::Bytes;
 use fsage_model::study::{DiskOptions, SIZES};
@@ -167,6 +168,22 @@ impl DiskVolume {
                 .run_checked(session)
                 .map_err(VolumeError::Log)?;
         }
+        Ok(())
+    }
+
+    /// Brings faults into the disk in the place of those it has, or takes all out.
+    pub(super) fn set_faults(
+        &self,
+        session: &mut Session,
+        name: &str,
+        faults: Option<FaultSpec>,
+    ) -> Result<(), VolumeError> {
+        let directory = self.directory(name);
+        let ask = match faults {
+            Some(faults) => fsage_disk::ask(&directory, &disk_call::SetFaults { faults }.into()),
+            None => fsage_disk::ask(&directory, &disk_call::ClearFaults.into()),
+        };
+        ask.run_checked(session)?;
         Ok(())
     }
 

@@ -14,6 +14,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsage_model::fault::FaultSpec;
 use fsage_model::problem::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 use fsage_model::protocol::{BlockFacts, FailureKind, call};
 use fsage_model::size::Bytes;
@@ -339,6 +340,22 @@ impl Volume {
     pub fn mark(&self, session: &mut Session, name: &str, mark: &str) -> Result<(), VolumeError> {
         match self {
             Self::Disk(volume) => volume.mark(session, name, mark),
+            Self::Loop(_) | Self::Device(_) => Ok(()),
+        }
+    }
+
+    /// Brings faults into a virtual disk in the place of those it has, or takes all out; other volumes have none.
+    ///
+    /// # Errors
+    /// The disk does not answer or refuses.
+    pub fn set_faults(
+        &self,
+        session: &mut Session,
+        name: &str,
+        faults: Option<FaultSpec>,
+    ) -> Result<(), VolumeError> {
+        match self {
+            Self::Disk(volume) => volume.set_faults(session, name, faults),
             Self::Loop(_) | Self::Device(_) => Ok(()),
         }
     }

@@ -24,6 +24,7 @@ pub use chart::Chart;
 pub use device::words as device_words;
 pub use sentence::Sentence;
 
+use super::control;
 use super::text::{counted, percent};
 use super::view::View;
 use crate::stats::Judgement;
@@ -42,6 +43,9 @@ pub struct Answer {
     pub method: String,
     /// How many published findings got which verdict, the clear ones first; empty without any.
     pub verdicts: Vec<VerdictCount>,
+    /// What controls say of these numbers; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controls: Option<control::Summary>,
     /// Warnings of the complete trials by kind, by name.
     pub warnings: Vec<WarningCount>,
     /// Comparisons left out because their sides did not do the same work.
@@ -82,7 +86,10 @@ impl Answer {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let verdicts = self.verdict_line();
-        let rest = usize::from(!self.method.is_empty()) + usize::from(verdicts.is_some());
+        let controls = self.controls.as_ref().map(control::Summary::line);
+        let rest = usize::from(!self.method.is_empty())
+            + usize::from(verdicts.is_some())
+            + usize::from(controls.is_some());
         let room = LINES - rest;
         let shown = if self.sentences.len() > room { room - 1 } else { self.sentences.len() };
         let mut lines: Vec<String> = self.sentences[..shown].iter().map(Sentence::text).collect();
@@ -91,6 +98,7 @@ impl Answer {
         }
         lines.extend((!self.method.is_empty()).then(|| self.method.clone()));
         lines.extend(verdicts);
+        lines.extend(controls);
         lines
     }
 
@@ -127,7 +135,7 @@ impl Answer {
 }
 
 /// The answer of a view.
-pub(super) fn of(view: &View, judgements: &[Judgement]) -> Answer {
+pub(super) fn of(view: &View, judgements: &[Judgement], controls: Option<control::Summary>) -> Answer {
     let effects = effect::all(view);
     let sentences = sentence::all(view, &effects);
     let mut method = if sentences.is_empty() { String::new() } else { method(view, &effects) };
@@ -142,6 +150,7 @@ pub(super) fn of(view: &View, judgements: &[Judgement]) -> Answer {
         sentences,
         method,
         verdicts: verdicts(judgements),
+        controls,
         warnings: warnings(view),
         unequal,
         trials: view.trials.len(),

@@ -122,6 +122,7 @@ fn columns() -> Vec<Column> {
         Column::number("high", ""),
         Column::number("pairs", ""),
         Column::text("interval"),
+        Column::text("tree"),
         Column::text("finding"),
     ]
 }
@@ -157,6 +158,7 @@ fn row(cost: &AgeCost) -> Row {
             end(|interval| interval.high),
             Cell::number(cost.estimate.n.to_string(), as_f64(cost.estimate.n.try_into().unwrap_or(0))),
             Cell::text(cost.estimate.basis.describe()).class("small"),
+            Cell::text(cost.trees.words()).class("small"),
             Cell::markup(&finding, said),
         ],
         group: cost.measure.clone(),

@@ -34,6 +34,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "and of counts that may be 0. A pair or trial with a zero has no ratio and is left out; n says how many were. "
             "A finding with several clauses has a line for each, and holds if all of them do. A finding about each value of a factor, or measured on several file systems or media, has a line for each: it holds if it holds for all of "
             "them, and is contradicted if it is for one. "
+            em { "Fragile" } ": without one of the repeats the verdict would be another. "
             "Each finding was given beforehand and is judged alone: of twenty that are untrue, one may seem to hold by chance." }
     })
 }
@@ -46,13 +47,15 @@ fn rows(claim: &ClaimSpec, found: &Judgement) -> Vec<Row> {
     };
     let raw = format!("{} ({}) {}", claim.statement, claim.source, found.quantity);
     let own = (found.unit.as_str(), found.condition.as_str());
-    let first = row(own, Cell::markup(&statement, raw), &claim.published, &found.verdict, found.measured);
+    let verdict = (&found.verdict, found.fragile.as_deref());
+    let first = row(own, Cell::markup(&statement, raw), &claim.published, verdict, found.measured);
     let tested = found.each.iter().any(|part| part.measured.is_some());
     let parts = found.each.iter().filter(|_| tested).map(|part| {
         let value = factor::value(claim.each.as_deref().unwrap_or_default(), &part.value);
+        let verdict = (&part.verdict, part.fragile.as_deref());
         let what = html! { div.part { b { (value) } div.source { (claim.statement) } } };
         let raw = format!("{} ({}) {value}", claim.statement, claim.source);
-        row((&part.unit, &part.condition), Cell::markup(&what, raw), "", &part.verdict, part.measured)
+        row((&part.unit, &part.condition), Cell::markup(&what, raw), "", verdict, part.measured)
     });
     std::iter::once(first).chain(parts).collect()
 }
@@ -61,7 +64,7 @@ fn row(
     (unit, condition): (&str, &str),
     what: Cell,
     published: &str,
-    verdict: &ClaimVerdict,
+    (verdict, fragile): (&ClaimVerdict, Option<&str>),
     measured: Option<Estimate>,
 ) -> Row {
     let in_words = |value: f64| if unit.is_empty() { ratio(value) } else { in_unit(value, unit) };
@@ -78,7 +81,7 @@ fn row(
         ClaimVerdict::Compatible { .. } | ClaimVerdict::InThisRun { .. } => "verdict no-evidence",
         ClaimVerdict::NotComparable { .. } => "verdict not-tested",
     };
-    let reason = verdict.reason().unwrap_or_default();
+    let reason = verdict.reason().or(fragile).unwrap_or_default();
     let mut why = Vec::new();
     if !condition.is_empty() {
         why.push(format!("must be {condition}"));

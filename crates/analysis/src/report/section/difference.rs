@@ -34,6 +34,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         Column::number("high", ""),
         Column::number("pairs", ""),
         Column::text("low to high"),
+        Column::text("tree"),
         Column::number("Cliff's δ", ""),
         Column::text("finding"),
         Column::text("survives correction"),
@@ -89,6 +90,13 @@ fn notes(content: &Content<'_>, confidence: &str) -> Markup {
             "Those marked as surviving do so at a false discovery rate of " (percent(FALSE_DISCOVERIES)) " over all of them (Benjamini & Hochberg 1995)."
             @if differences.left_out > 0 { " " (counted(differences.left_out, "further comparison")) " were left out." }
         }
+        p.note {
+            "Tree: the digest of names, sizes and data versions of what both sides had, where something was aged. "
+            @let differ = differences.made.iter().filter(|difference| difference.trees.differ()).count();
+            @if differ > 0 {
+                b { (counted(differ, "comparison")) " of different trees" } ": the sides had other files, so what differs may be the files' doing."
+            } @else { "No comparison is of trees that are known to differ." }
+        }
         @if zeros > 0 {
             p.note.zeros { "A pair with a zero has no ratio: " (counted(zeros, "such pair")) " left out; the column of pairs says where." }
         }
@@ -136,6 +144,7 @@ fn row(difference: &Difference) -> Row {
                 fsage_model::quantity::as_f64(estimate.n.try_into().unwrap_or(0)),
             ),
             Cell::text(estimate.basis.describe()).class("small"),
+            Cell::text(difference.trees.words()).class("small"),
             Cell::maybe(difference.delta, |delta| {
                 format!("{delta:.2} ({})", crate::stats::effect::magnitude(delta).name())
             }),

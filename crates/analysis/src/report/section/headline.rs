@@ -117,7 +117,7 @@ fn scope(view: &View) -> String {
         written += leader.map(|volume| as_f64(volume.write.bytes_written)).sum::<f64>();
     }
     let planned = view.study.planned.len();
-    let complete = view.trials.len();
+    let complete = view.complete();
     let of = if planned > complete {
         format!(" of {} planned", grouped(planned.try_into().unwrap_or(0)))
     } else {

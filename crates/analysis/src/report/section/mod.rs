@@ -2,6 +2,7 @@
 
 mod age_cost;
 mod claim;
+mod control;
 mod cost;
 mod device;
 mod difference;
@@ -25,6 +26,7 @@ mod why;
 use maud::Markup;
 
 use super::answer::Answer;
+use super::control as control_rows;
 use super::difference::Differences;
 use super::view::View;
 use crate::stats::Judgement;
@@ -36,6 +38,8 @@ pub struct Content<'a> {
     pub differences: &'a Differences,
     /// One for each claim of the study.
     pub judgements: &'a [Judgement],
+    /// What controls measured.
+    pub controls: &'a [control_rows::Row],
 }
 
 /// A section: its anchor, its heading, the script that draws its charts, and what writes it down. `None` leaves
@@ -53,6 +57,7 @@ pub const ALL: &[Section] = &[
     headline::SECTION,
     why::SECTION,
     claim::SECTION,
+    control::SECTION,
     age_cost::SECTION,
     remedy::SECTION,
     device::SECTION,

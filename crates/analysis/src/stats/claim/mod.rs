@@ -10,6 +10,7 @@
 //! unfit ([`super::doubt`]) or the sides did different work ([`super::work`]), there is no verdict.
 
 mod foresee;
+mod fragile;
 mod given;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +19,9 @@ use fsage_model::study::{ClaimCheck, ClaimSpec};
 use fsage_model::{metric, number};
 use serde_json::Value;
 
-use super::evidence::{Estimate, Evidence, SEEDS, level, place, ratio, same, trend, zeros};
+use super::evidence::{Basis, Estimate, Evidence, SEEDS, level, place, ratio, same, trend, zeros};
 use super::interval::Interval;
+use super::quantile::count;
 use super::shared::same_run;
 use super::{doubt, work};
 
@@ -87,6 +89,8 @@ pub struct Judgement {
     pub unit: String,
     /// Where it must lie for the claim to hold: `above 1`.
     pub condition: String,
+    /// Why the verdict hangs on one repeat, in a sentence; `None` where it does not, or there is none to hang.
+    pub fragile: Option<String>,
     /// What each clause gave, and each value of the factor, of a claim that has several or has to hold for each of
     /// them ([`ClaimSpec::all`], [`ClaimSpec::each`]); `measured` is empty then.
     pub each: Vec<Part>,
@@ -105,6 +109,8 @@ pub struct Part {
     pub verdict: ClaimVerdict,
     /// What they measured.
     pub measured: Option<Estimate>,
+    /// Why the verdict hangs on one repeat ([`Judgement::fragile`]).
+    pub fragile: Option<String>,
 }
 
 type Cells = BTreeMap<String, Value>;
@@ -115,7 +121,7 @@ type Cells = BTreeMap<String, Value>;
 pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidence: f64) -> Judgement {
     let clauses: Vec<&ClaimCheck> = claim.clauses().collect();
     let each = claim.each.as_deref().filter(|_| !values.is_empty());
-    let mut parts = Vec::new();
+    let (mut parts, mut measured_by) = (Vec::new(), Vec::new());
     for check in &clauses {
         let condition = condition(check);
         for (value, trials) in split(trials, values, each, check) {
@@ -125,8 +131,14 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidenc
                 Ok((estimate, unit)) => (verdict(&estimate, above, below), Some(estimate), unit),
             };
             let value = if clauses.len() > 1 { in_clause(check, &value) } else { value };
-            parts.push(Part { value, unit, condition: condition.clone(), verdict, measured });
+            let (condition, fragile) = (condition.clone(), None);
+            parts.push(Part { value, unit, condition, verdict, measured, fragile });
+            measured_by.push((*check, trials));
         }
+    }
+    correct(claim, &mut parts, &measured_by, confidence);
+    for (part, (check, trials)) in parts.iter_mut().zip(&measured_by) {
+        part.fragile = fragile::of(claim, check, trials, confidence, &part.verdict);
     }
     match clauses[..] {
         [] => {
@@ -137,9 +149,44 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidenc
         _ => Judgement {
             verdict: of_all(&parts),
             quantity: format!("{} clauses", clauses.len()),
+            fragile: fragile::of_all(&parts),
             each: parts,
             ..untested("")
         },
+    }
+}
+
+/// One contradicted part contradicts the whole, so of many parts one would by chance: their contradictions are tested
+/// step by step as Holm (1979) does, each with the interval that its step asks for. To hold, every part has to: that
+/// needs no correction.
+fn correct(
+    claim: &ClaimSpec,
+    parts: &mut [Part],
+    measured_by: &[(&ClaimCheck, Vec<Evidence>)],
+    confidence: f64,
+) {
+    let mut open: Vec<usize> =
+        (0..parts.len()).filter(|&i| parts[i].verdict == ClaimVerdict::Contradicted).collect();
+    let tested = parts.iter().filter(|part| part.measured.is_some()).count();
+    let mut left = tested;
+    while left > 1 {
+        let level = 1.0 - (1.0 - confidence) / count(left);
+        let survives = |&i: &usize| {
+            let (check, trials) = &measured_by[i];
+            let (above, below) = check.bounds();
+            measure(claim, check, trials, level)
+                .is_ok_and(|(estimate, _)| verdict(&estimate, above, below) == ClaimVerdict::Contradicted)
+        };
+        let Some(place) = open.iter().position(survives) else { break };
+        open.remove(place);
+        left -= 1;
+    }
+    // The last step is at the confidence itself.
+    if left > 1 {
+        for i in open {
+            let reason = format!("contradicted alone, not after the correction for {tested} parts");
+            parts[i].verdict = ClaimVerdict::Compatible { reason };
+        }
     }
 }
 
@@ -154,11 +201,13 @@ fn of_one(check: &ClaimCheck, each: Option<&str>, parts: Vec<Part>) -> Judgement
     };
     if let (None, [only]) = (each, parts.as_slice()) {
         (judgement.verdict, judgement.measured) = (only.verdict.clone(), only.measured);
+        judgement.fragile.clone_from(&only.fragile);
         return judgement;
     }
     let over = each.map_or("file system and medium", last);
     judgement.quantity.push_str(&format!(", for each {over}"));
     judgement.verdict = of_all(&parts);
+    judgement.fragile = fragile::of_all(&parts);
     judgement.each = parts;
     judgement
 }
@@ -235,6 +284,7 @@ fn untested(reason: &str) -> Judgement {
         quantity: String::new(),
         unit: String::new(),
         condition: String::new(),
+        fragile: None,
         each: Vec::new(),
     }
 }
@@ -286,8 +336,16 @@ fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> Claim
         };
         let repeats =
             if estimate.units == 1 { "1 repeat".to_owned() } else { format!("{} repeats", estimate.units) };
-        let reason = format!("{seen}; {repeats} of the {SEEDS} that a verdict takes (`repeats`)");
-        return ClaimVerdict::InThisRun { reason };
+        let why = match estimate.basis {
+            Basis::Zeros => "no interval, because a trial has a 0, which has no logarithm".to_owned(),
+            _ if estimate.units < SEEDS => {
+                format!("{repeats} of the {SEEDS} that a verdict takes (`repeats`)")
+            }
+            _ => format!(
+                "no interval, because the {repeats} are equal and too few to prove anything (`repeats`)"
+            ),
+        };
+        return ClaimVerdict::InThisRun { reason: format!("{seen}; {why}") };
     }
     match (inside, outside) {
         (true, _) => ClaimVerdict::Holds,

@@ -185,6 +185,7 @@ fn a_value_that_measured_nothing_proves_nothing() {
         condition: String::new(),
         verdict,
         measured: None,
+        fragile: None,
     };
     let missing = || ClaimVerdict::NotComparable { reason: "why".to_owned() };
     let other = || ClaimVerdict::NotComparable { reason: "another why".to_owned() };

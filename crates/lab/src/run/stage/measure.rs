@@ -6,7 +6,7 @@ use fsage_model::location::Location;
 use fsage_model::measure::{Effect, MeasureResult, MeasureSpec, WorksOn};
 use fsage_model::protocol::call;
 use fsage_model::record::StageRecord;
-use fsage_model::study::MeasureStage;
+use fsage_model::study::{Control, MeasureStage};
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 
@@ -95,9 +95,18 @@ pub(super) fn one(
     if by_lab {
         place.mark(&name, context)?;
     }
+    let slowed = context.spec.control.and_then(Control::faults);
+    if let Some(faults) = &slowed {
+        place.set_faults(Some(faults.clone()), context)?;
+    }
     let watch = context.watch()?;
-    let mut result = context
-        .ask_long(&name, |session, journal, incoming| measure::measure(session, journal, &order, incoming))?;
+    let measured = context
+        .ask_long(&name, |session, journal, incoming| measure::measure(session, journal, &order, incoming));
+    // Also when it found no room: what comes after is not slowed.
+    if slowed.is_some() && !context.session.is_lost() {
+        place.set_faults(None, context)?;
+    }
+    let mut result = measured?;
     let now = context.session.call(call::HostActivity)?;
     let ours = if measure.effect() == Effect::Nothing { 0 } else { result.bytes };
     result.warnings.extend(watch.end(measure.name(), Some(Written { ours, of: result.bytes }), now));

@@ -1,0 +1,166 @@
+//! Controls with made-up numbers: clearly no measurements.
+
+use serde_json::json;
+
+use super::*;
+use crate::stats::evidence::Series;
+
+/// Splitmix64 with twelve draws added: nearly normal, mean 0, deviation 1.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> f64 {
+        let mut sum = -6.0;
+        for _ in 0..12 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            sum += fsage_model::quantity::as_f64((z ^ (z >> 31)) >> 11) / 9_007_199_254_740_992.0;
+        }
+        sum
+    }
+}
+
+/// Trials of one file system, and of a control of it, whose measure takes `factor` times as long.
+fn study(
+    control: &str,
+    metrics: &[&str],
+    repeats: u32,
+    noise: f64,
+    factor: f64,
+) -> (Vec<Evidence>, Vec<Evidence>) {
+    let mut random = Noise(7);
+    let (mut trials, mut controls) = (Vec::new(), Vec::new());
+    for repeat in 0..repeats {
+        let mut one = |factor: f64| {
+            let series = |value: f64| Series {
+                unit: "model s".to_owned(),
+                larger_is_worse: Some(true),
+                samples: vec![value],
+                ..Series::default()
+            };
+            let value = |random: &mut Noise| 10.0 * factor * (noise * random.next()).exp();
+            Evidence {
+                factors: BTreeMap::from([("file_system.kind".to_owned(), json!("ext4"))]),
+                spec: json!({"control": {"kind": "slow", "factor": 1.25}}),
+                repeat,
+                metrics: metrics
+                    .iter()
+                    .map(|name| ((*name).to_owned(), series(value(&mut random))))
+                    .collect(),
+                ..Evidence::default()
+            }
+        };
+        trials.push(one(1.0));
+        let mut own = one(factor);
+        own.factors.insert(CONTROL.to_owned(), json!(control));
+        controls.push(own);
+    }
+    (trials, controls)
+}
+
+#[test]
+fn one_state_measured_twice_gives_few_alarms_and_none_after_correction() {
+    let names: Vec<String> = (0..400).map(|n| format!("grep.n{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (trials, controls) = study("same", &names, 5, 0.03, 1.0);
+    let rows = rows(&controls, &trials, 0.95);
+    let found = summary(&rows).unwrap();
+    assert_eq!((found.same, found.slow, found.alarms_corrected, found.verdict), (400, 0, 0, "passed"));
+    // 20 are expected; 8 and 36 are less likely than one in a thousand.
+    assert!((8..=36).contains(&found.alarms), "{}", found.alarms);
+    let line = found.line();
+    assert_eq!(
+        line,
+        format!(
+            "Controls passed: of 400 numbers of one state measured twice {} differ before correction and 0 after.",
+            found.alarms
+        )
+    );
+}
+
+#[test]
+fn a_state_that_differs_from_itself_fails_and_binds_the_claims() {
+    let (trials, controls) = study("same", &["grep", "walk"], 5, 0.01, 1.3);
+    let rows = rows(&controls, &trials, 0.95);
+    let found = summary(&rows).unwrap();
+    assert_eq!((found.verdict, found.alarms_corrected), ("failed", 2));
+    assert!(rows.iter().all(|row| row.words() == "false alarm" && !row.passes()));
+    let judged = |verdict| Judgement {
+        verdict,
+        measured: None,
+        quantity: String::new(),
+        unit: String::new(),
+        condition: String::new(),
+        fragile: None,
+        each: Vec::new(),
+    };
+    let before = ClaimVerdict::NotComparable { reason: "no trial is complete".to_owned() };
+    let mut judgements = [judged(ClaimVerdict::Holds), judged(before.clone())];
+    bind(&mut judgements, Some(&found));
+    assert!(judgements[0].verdict.reason().unwrap().starts_with("controls failed: of 2 numbers"));
+    assert_eq!(judgements[1].verdict, before, "what was not judged keeps its own reason");
+    let mut judgements = [judged(ClaimVerdict::Holds)];
+    bind(&mut judgements, Some(&Summary { verdict: "passed", ..found }));
+    bind(&mut judgements, None);
+    assert_eq!(judgements[0].verdict, ClaimVerdict::Holds);
+}
+
+#[test]
+fn a_known_slowdown_is_found_with_its_size() {
+    let of = |repeats, noise, factor| {
+        let (trials, controls) =
+            study("slow", &["grep", "walk", "grep.read_requests"], repeats, noise, factor);
+        rows(&controls, &trials, 0.95)
+    };
+    let right = of(3, 0.005, 1.25);
+    let found = summary(&right).unwrap();
+    // Numbers beside the headline are no times of their own.
+    assert_eq!((found.verdict, found.slow, found.found, found.sized), ("passed", 2, 2, 2));
+    assert!(
+        found.line().contains("the known slowdown of ×1.25 was found in 2 of 2 measures and measured as")
+    );
+    // Without any spread three repeats prove nothing by their signs, and need not.
+    let exact = of(3, 0.0, 1.25);
+    assert_eq!((exact[0].estimate.interval, exact[0].words()), (None, "found"));
+    // Not there; there, and twice as large; too few repeats to say.
+    let missed = of(3, 0.005, 1.0);
+    assert_eq!((summary(&missed).unwrap().verdict, missed[0].words()), ("failed", "not found"));
+    let large = of(3, 0.005, 2.5);
+    assert_eq!(
+        (summary(&large).unwrap().verdict, large[0].words()),
+        ("failed", "found, with the wrong size")
+    );
+    let few = of(2, 0.005, 1.25);
+    assert_eq!((summary(&few).unwrap().verdict, few[0].words()), ("cannot tell", "too few repeats"));
+    assert!(summary(&few).unwrap().line().contains("3 repeats"));
+}
+
+#[test]
+fn the_disks_own_counter_says_how_large_the_slowdown_is() {
+    let (trials, mut controls) = study("slow", &["grep", "walk"], 3, 0.005, 1.6);
+    for control in &mut controls {
+        let mut number = |name: &str, value: f64| {
+            let series = Series { unit: "model ns".to_owned(), samples: vec![value], ..Series::default() };
+            control.metrics.insert(name.to_owned(), series);
+        };
+        number("grep.model_time", 16e9);
+        number("grep.disk_fault_slow_ns", 6e9);
+        // It asked the disk for nothing: no slowdown to be found.
+        number("walk.model_time", 1e9);
+    }
+    let rows = rows(&controls, &trials, 0.95);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!((rows[0].real - 1.6).abs() < 1e-12 && rows[0].passes());
+}
+
+#[test]
+fn controls_of_other_cells_and_repeats_are_no_partners() {
+    let (mut trials, controls) = study("same", &["grep"], 3, 0.01, 1.0);
+    trials[0].repeat = 9;
+    trials[1].factors.insert("use".to_owned(), json!(0.9));
+    let rows = rows(&controls, &trials, 0.95);
+    assert_eq!((rows.len(), rows[0].estimate.n, rows[0].is_told()), (1, 1, false));
+    assert!(super::rows(&controls, &[], 0.95).is_empty() && summary(&[]).is_none());
+}

@@ -1,0 +1,111 @@
+//! Verdicts that hang on one repeat: the claim is judged again without each.
+//!
+//! With four repeats or more a verdict is fragile where leaving one out makes it another. With three, two are left, whose
+//! interval is too wide to say anything: then it is fragile where the measured value alone moves to another side of a bound.
+
+use std::collections::BTreeSet;
+
+use fsage_model::study::{ClaimCheck, ClaimSpec};
+
+use super::{ClaimVerdict, Part, concerned, in_words, measure, verdict};
+use crate::stats::evidence::{Estimate, Evidence, SEEDS};
+
+/// Why a verdict hangs on one repeat; `None` where it does not.
+pub(super) fn of(
+    claim: &ClaimSpec,
+    check: &ClaimCheck,
+    trials: &[Evidence],
+    confidence: f64,
+    judged: &ClaimVerdict,
+) -> Option<String> {
+    if !is_clear(judged) {
+        return None;
+    }
+    let seeds: BTreeSet<u32> = concerned(trials, check).into_iter().map(|trial| trial.repeat).collect();
+    let (above, below) = check.bounds();
+    let without = |seed: u32| {
+        let rest: Vec<Evidence> = trials.iter().filter(|trial| trial.repeat != seed).cloned().collect();
+        let (estimate, _) = measure(claim, check, &rest, confidence).ok()?;
+        let found = if seeds.len() > SEEDS {
+            verdict(&estimate, above, below)
+        } else {
+            by_value(&estimate, above, below)
+        };
+        (found != *judged)
+            .then(|| format!("fragile: without repeat {} of {} it would not be so", seed + 1, seeds.len()))
+    };
+    seeds.iter().find_map(|seed| without(*seed))
+}
+
+/// What the value alone says.
+fn by_value(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> ClaimVerdict {
+    let value = estimate.value;
+    let inside = above.is_none_or(|bound| value > bound) && below.is_none_or(|bound| value < bound);
+    if inside { ClaimVerdict::Holds } else { ClaimVerdict::Contradicted }
+}
+
+fn is_clear(verdict: &ClaimVerdict) -> bool {
+    matches!(verdict, ClaimVerdict::Holds | ClaimVerdict::Contradicted)
+}
+
+/// Of a claim with several parts: it is fragile where a part is on which its verdict rests.
+pub(super) fn of_all(parts: &[Part]) -> Option<String> {
+    let contradicted = |part: &&Part| part.verdict == ClaimVerdict::Contradicted;
+    let mut against: Vec<&Part> = parts.iter().filter(contradicted).collect();
+    // One sound contradiction is enough; to hold, every part has to.
+    if against.iter().any(|part| part.fragile.is_none()) {
+        return None;
+    }
+    if against.is_empty() {
+        against = parts.iter().collect();
+    }
+    let part = against.into_iter().find(|part| part.fragile.is_some())?;
+    Some(format!("{} ({})", part.fragile.as_deref()?, in_words(&part.value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::super::judge;
+    use super::*;
+    use crate::stats::evidence::Series;
+
+    /// Whether the claim that the metric is above 1 holds, and why that hangs on one repeat.
+    fn judged(values: &[f64]) -> (ClaimVerdict, Option<String>) {
+        let check =
+            json!({"kind": "value", "metric": "m", "where": {"file_system.kind": "xfs"}, "above": 1.0});
+        let claim = ClaimSpec { check: Some(serde_json::from_value(check).unwrap()), ..ClaimSpec::default() };
+        let trial = |(repeat, value): (u32, &f64)| Evidence {
+            factors: BTreeMap::from([("file_system.kind".to_owned(), json!("xfs"))]),
+            repeat,
+            metrics: BTreeMap::from([(
+                "m".to_owned(),
+                Series { unit: "ns".to_owned(), samples: vec![*value], ..Series::default() },
+            )]),
+            ..Evidence::default()
+        };
+        let trials: Vec<Evidence> = (0..).zip(values).map(trial).collect();
+        let found = judge(&claim, &[], &trials, 0.95);
+        (found.verdict, found.fragile)
+    }
+
+    #[test]
+    fn a_verdict_that_one_repeat_carries_is_fragile() {
+        assert_eq!(judged(&[2.0, 2.1, 1.9, 2.05, 2.0]), (ClaimVerdict::Holds, None));
+        let (verdict, fragile) = judged(&[1.10, 1.12, 1.09, 1.11, 1.02]);
+        assert_eq!((verdict, fragile), (ClaimVerdict::Holds, None));
+        // Without a repeat that lies high the interval of the rest holds 1.
+        let (verdict, fragile) = judged(&[1.20, 1.02, 1.30, 1.28]);
+        assert_eq!(verdict, ClaimVerdict::Holds);
+        let said = fragile.unwrap();
+        assert!(said.starts_with("fragile: without repeat ") && said.contains(" of 4 "), "{said}");
+        // Of three, two lie where all do.
+        assert_eq!(judged(&[1.5, 1.52, 1.49]), (ClaimVerdict::Holds, None));
+        // What is no verdict cannot flip.
+        assert_eq!(judged(&[1.5, 0.5, 1.4, 1.6]).1, None);
+        assert_eq!(judged(&[1.5, 1.4]).1, None);
+    }
+}

@@ -1,0 +1,138 @@
+//! Controls of a study: trials whose answer is known beforehand.
+//!
+//! An A/A pair measures one state twice, as if it were two, and must show no difference. A known slowdown is made by the
+//! virtual disk itself while it is measured, and must be found with its size.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{StudySpec, VolumeSpec};
+use crate::fault::{FaultSpec, SlowSpec};
+
+/// The factor that tells trials of controls from the others, which do not have it.
+pub const CONTROL: &str = "control";
+
+/// Which cells of the matrix have controls, and how large the known slowdown is. Each such cell gets one trial more per
+/// repeat for the A/A pair and, on a virtual disk, one for the known slowdown; both begin with the cell's own image, where
+/// it has one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ControlsSpec {
+    /// Dotted path of a factor → its value, or a list of values: cells with all of them have controls. Absent:
+    /// every cell.
+    pub of: BTreeMap<String, Value>,
+    /// Measure the same state twice (the A/A pair).
+    pub same: bool,
+    /// How many times as long the virtual disk takes for each request while the known slowdown is measured (above
+    /// 1, at most 100); 0: no known slowdown. Volumes that are no virtual disks have none.
+    pub slow: f64,
+}
+
+impl Default for ControlsSpec {
+    fn default() -> Self {
+        Self { of: BTreeMap::new(), same: true, slow: 1.25 }
+    }
+}
+
+/// What a trial of a control is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Control {
+    /// The second half of an A/A pair.
+    Same,
+    /// The known slowdown.
+    Slow {
+        /// How many times as long each request of a measure takes.
+        factor: f64,
+    },
+}
+
+impl Control {
+    /// Its value of the factor [`CONTROL`].
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Slow { .. } => "slow",
+        }
+    }
+
+    /// What goes wrong with a virtual disk while it is measured; `None` where nothing does.
+    #[must_use]
+    pub fn faults(self) -> Option<FaultSpec> {
+        match self {
+            Self::Same => None,
+            Self::Slow { factor } => {
+                let slow = SlowSpec { rate: Some(1.0), factor: Some(factor), ..SlowSpec::default() };
+                Some(FaultSpec { slow_region: vec![slow], ..FaultSpec::default() })
+            }
+        }
+    }
+}
+
+impl ControlsSpec {
+    /// The controls of a cell with these factors.
+    #[must_use]
+    pub fn of_cell(&self, factors: &BTreeMap<String, Value>, cell: &StudySpec) -> Vec<Control> {
+        let has = |(path, wanted): (&String, &Value)| {
+            factors.get(path).is_some_and(|value| match wanted {
+                Value::Array(any) => any.contains(value),
+                one => one == value,
+            })
+        };
+        if !self.of.iter().all(has) {
+            return Vec::new();
+        }
+        // A disk that has faults of its own keeps them.
+        let sound = |disk: &super::DiskSpec| disk.faults.is_none();
+        let slows = self.slow > 0.0 && matches!(&cell.volume, VolumeSpec::Disk(disk) if sound(disk));
+        let same = self.same.then_some(Control::Same);
+        same.into_iter().chain(slows.then_some(Control::Slow { factor: self.slow })).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cell(volume: &Value) -> StudySpec {
+        let study = json!({
+            "name": "s", "title": "t", "question": "q", "volume": volume,
+            "file_system": {"kind": "ext4"}, "stage": [],
+        });
+        serde_json::from_value(study).unwrap()
+    }
+
+    #[test]
+    fn cells_that_are_named_have_controls_and_only_virtual_disks_are_slowed() {
+        let disk = cell(&json!({"kind": "disk", "medium": "ssd", "size": "1GiB"}));
+        let faulty = json!({"kind": "disk", "medium": "ssd", "size": "1GiB", "faults": {"seed": 1}});
+        let file = cell(&json!({"kind": "loop", "size": "1GiB"}));
+        let factors = |state: &str| BTreeMap::from([("state".to_owned(), json!(state))]);
+        let slow = Control::Slow { factor: 1.25 };
+        let all = ControlsSpec::default();
+        assert_eq!(all.of_cell(&factors("aged"), &disk), [Control::Same, slow]);
+        assert_eq!(all.of_cell(&factors("aged"), &file), [Control::Same]);
+        assert_eq!(all.of_cell(&factors("aged"), &cell(&faulty)), [Control::Same]);
+        let of = |wanted: Value| BTreeMap::from([("state".to_owned(), wanted)]);
+        let some = ControlsSpec { of: of(json!(["aged", "old"])), same: false, ..all.clone() };
+        assert_eq!(some.of_cell(&factors("aged"), &disk), [slow]);
+        assert_eq!(some.of_cell(&factors("fresh"), &disk), []);
+        let none = ControlsSpec { slow: 0.0, of: of(json!("fresh")), ..all };
+        assert_eq!(none.of_cell(&factors("fresh"), &disk), [Control::Same]);
+        assert_eq!(none.of_cell(&BTreeMap::new(), &disk), []);
+    }
+
+    #[test]
+    fn only_the_known_slowdown_has_faults() {
+        assert_eq!(Control::Same.faults(), None);
+        let faults = Control::Slow { factor: 2.0 }.faults().unwrap();
+        assert_eq!((faults.slow_region[0].factor, faults.slow_region[0].rate), (Some(2.0), Some(1.0)));
+        assert_eq!(serde_json::to_value(Control::Same).unwrap(), json!({"kind": "same"}));
+    }
+}
