@@ -22,7 +22,7 @@ use super::point::{self, Point};
 use super::series::{self, FreeMap, Latency};
 use super::{ReportError, ReportOptions, factor, palette, spread, text};
 use crate::report::explain::noted;
-use crate::stats::evidence::{self, Series, Trend, blocks};
+use crate::stats::evidence::{self, Series};
 use crate::stats::{Evidence, doubt, tree};
 
 /// Points a series may have in a chart.
