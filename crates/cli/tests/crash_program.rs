@@ -31,7 +31,7 @@ impl Rig {
     fn script(&self, name: &str, text: &str) {
         let path = self.path(name);
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     fn crash(&self, words: &[&str]) -> Output {
