@@ -113,7 +113,8 @@ fn every_point_is_run_on_the_file_system_and_on_the_bare_device() {
             let device = result.device.unwrap();
             assert!(device.read_bytes > 0 && !result.samples.is_empty(), "{name}");
             let metric = trial.metrics.iter().find(|metric| metric.name == format!("{name}.iops")).unwrap();
-            assert_eq!(metric.samples, [result.iops()]);
+            // Both went through JSON, which may cost the last bit.
+            assert!((metric.samples[0] / result.iops() - 1.0).abs() < 1e-12, "{name}: {:?}", metric.samples);
         }
     }
     // The same points on the same bytes: what one takes can be compared with what the other does.

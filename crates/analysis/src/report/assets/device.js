@@ -13,6 +13,13 @@ fsage.device = {
     if (!free.includes("files")) parts.push(d.files > 1 ? `${d.files} files` : "1 file");
     return parts.filter(Boolean).join(", ");
   },
+  // Percent: fine ticks around 100 where all are near it.
+  percents(values) {
+    const fine = Math.max(...values, 100) / Math.min(...values, 100) < 4;
+    if (!fine) return fsage.decades({});
+    const tickvals = [30, 40, 50, 60, 70, 80, 90, 100, 110, 125, 150, 200, 300];
+    return { tickvals, ticktext: tickvals.map(String) };
+  },
   // Powers of two along an axis of values.
   ticks(values, text) {
     const all = [...new Set(values)].sort((a, b) => a - b);
@@ -65,7 +72,7 @@ fsage.charts.device = {
     const text = over === "bs" ? fsage.size : String;
     const { layout, rows } = fsage.grid(Math.max(panels.length, 1),
       { title: { text: fsage.device.keys[over], standoff: 8 }, type: "log", ...fsage.device.ticks(drawn.map((d) => d[over]), text) },
-      { title: { text: unit, standoff: 8 }, type: "log", ...(show === "share" ? { tickvals: [10, 20, 30, 50, 70, 85, 100, 120, 150, 200], ticktext: ["10", "20", "30", "50", "70", "85", "100", "120", "150", "200"] } : fsage.decades({})) },
+      { title: { text: unit, standoff: 8 }, type: "log", ...(show === "share" ? fsage.device.percents(drawn.flatMap((d) => [value(d), ...ends(d)]).filter((v) => v > 0)) : fsage.decades({})) },
       panels);
     const height = rows * 340 + 130;
     const legend = { ...fsage.legend, y: 1 - 28 / height };
@@ -83,16 +90,17 @@ fsage.charts.device = {
 fsage.charts.device_latency = {
   draw(state) {
     const found = fsage.data.device.filter((d) => d.load === state.load && d.mean_ns > 0 && d.iops > 0);
-    const panels = [...new Set(found.map((d) => d.context))];
+    const panel = (d) => [d.context, d.engine, d.direct ? "" : "buffered"].filter(Boolean).join(", ");
+    const panels = [...new Set(found.map(panel))].sort();
     const sizes = [...new Set(found.map((d) => d.bs))].sort((a, b) => a - b);
     const symbols = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon"];
     const traces = [];
     const named = new Set();
-    panels.forEach((panel, index) => {
+    panels.forEach((title, index) => {
       const id = index ? index + 1 : "";
       for (const system of [...new Set(found.map((d) => d.file_system))].sort((a, b) => a - b)) {
         for (const bs of sizes) {
-          const own = found.filter((d) => d.context === panel && d.file_system === system && d.bs === bs)
+          const own = found.filter((d) => panel(d) === title && d.file_system === system && d.bs === bs)
             .sort((a, b) => a.depth * a.jobs * a.files - b.depth * b.jobs * b.files || a.iops - b.iops);
           if (!own.length) continue;
           const name = `${fsage.device.name(own[0])}, ${fsage.size(bs)}`;
