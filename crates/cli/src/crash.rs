@@ -152,8 +152,8 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
         options: BTreeMap::from([(args.file_system.clone(), options)]),
     };
     let load = match args.load {
-        LoadChoice::Update => (CrashLoad::Update, 4),
-        LoadChoice::Metadata => (CrashLoad::Metadata, 200),
+        LoadChoice::Update => CrashLoad::Update,
+        LoadChoice::Metadata => CrashLoad::Metadata,
     };
     Ok(CrashRun {
         file_system: Registry::new(&BTreeMap::new()).resolve(&spec)?,
@@ -172,7 +172,11 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
             faults: None,
             scheduler: None,
         },
-        load: CrashLoadSpec { load: load.0, size: args.length.unwrap_or(load.1), seed: args.seed },
+        load: CrashLoadSpec {
+            load,
+            size: args.length.unwrap_or_else(|| load.default_size()),
+            seed: args.seed,
+        },
         states: CrashSpec {
             drive: args.drive.into(),
             atomic_bytes: args.atomic.0,
@@ -241,6 +245,9 @@ fn survival(report: &CrashReport) -> String {
             "  {} broke a promise, {} have damage that nobody promised to prevent",
             report.broken, report.documented
         );
+        for (finding, states) in &report.findings {
+            let _ = writeln!(words, "  known finding in {states}: {} (docs/power.md)", finding.words());
+        }
         let kinds: Vec<String> =
             report.damage.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
         let _ = writeln!(words, "  states by damage: {}", kinds.join(", "));

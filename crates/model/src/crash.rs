@@ -4,6 +4,7 @@
 //! there are follows from what the drive declares ([`DriveBehaviour`]); the fault model is docs/power.md.
 
 mod found;
+pub mod known;
 mod operation;
 mod promise;
 mod report;
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
+pub use known::KnownFinding;
 pub use operation::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, UpdateWay};
 pub use promise::{Promises, promises};
 pub use report::{CrashReport, Failing, TimeSummary, WayOutcomes, at_most};

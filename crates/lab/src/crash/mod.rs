@@ -6,15 +6,17 @@
 //! next one: the device's page cache is dropped before each mount, and the loop device and the disk have
 //! none.
 //!
-//! Everything taken from the host is in the lease journal of a folder of its own, as for named disks.
+//! [`CrashRun::run`] takes a disk for itself; what it takes from the host is in the lease journal of a folder
+//! of its own, as for named disks. [`CrashRun::run_at`] works at a [`Bench`] that somebody else has: the
+//! volume of a trial.
 
+mod bench;
 mod error;
 mod place;
 mod shrink;
 
 use std::time::{Duration, Instant};
 
-use fsage_engine::disk::VirtualDisk;
 use fsage_model::crash::{
     Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashReport, CrashSpec, CrashState, Failing, LoadStep,
     Promises, TimeSummary, promises,
@@ -23,13 +25,11 @@ use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::call;
 use fsage_model::study::DiskOptions;
 
+pub use bench::Bench;
 pub use error::CrashError;
 use place::Place;
 
 use crate::filesystem::FileSystem;
-
-/// The load's directory on the volume.
-const DIRECTORY: &str = "load";
 
 /// Operations that are shown before a cut.
 const SHOWN: usize = 12;
@@ -77,14 +77,21 @@ impl CrashRun {
             return Err(CrashError::Mount { kind: self.file_system.kind().to_owned() });
         }
         let mut place = Place::open(&self.disk)?;
-        let outcome = self.run_at(&mut place, watch);
+        let device = place.device().to_owned();
+        let made = self.file_system.make(&mut place.session, &device).map_err(CrashError::from);
+        let outcome = made.and_then(|()| self.run_at(&mut place.bench(), watch));
         let closed = place.close();
         let report = outcome?;
         closed?;
         Ok(report)
     }
 
-    fn run_at(&self, place: &mut Place, watch: &mut dyn Watch) -> Result<CrashReport, CrashError> {
+    /// Does the load on a file system that is there and not mounted, and tries the states; then the disk is as
+    /// the load left it.
+    ///
+    /// # Errors
+    /// See [`CrashError`]. The file system may be mounted then, and the disk may show a state.
+    pub fn run_at(&self, place: &mut Bench<'_>, watch: &mut dyn Watch) -> Result<CrashReport, CrashError> {
         let steps = self.load(place)?;
         let coverage = place.ask(disk_call::BeginCrash { spec: self.states.clone() })?;
         let mut report = CrashReport {
@@ -99,6 +106,8 @@ impl CrashRun {
             ok: 0,
             documented: 0,
             broken: 0,
+            known: 0,
+            findings: Vec::new(),
             checked: 0,
             damage: Vec::new(),
             updates: Vec::new(),
@@ -116,16 +125,16 @@ impl CrashRun {
                 if ended { (state, attempt) } else { shrink::shrink(self, place, state, attempt)? };
             report.failing = Some(failing(state, attempt, lost_when_found, &steps));
         }
-        place.ask(disk_call::EndCrash)?;
+        // The states go with the log.
+        place.ask(disk_call::EndLog)?;
         Ok(report)
     }
 
-    /// Makes the file system, prepares the load, and does it while the disk keeps a log.
-    fn load(&self, place: &mut Place) -> Result<Vec<LoadStep>, CrashError> {
-        let (device, point) = (place.device().to_owned(), place.point());
-        self.file_system.make(&mut place.session, &device)?;
-        let mount = |place: &mut Place| self.file_system.mount(&mut place.session, &device, &point);
-        let unmount = |place: &mut Place| self.file_system.unmount(&mut place.session, &point);
+    /// Prepares the load, and does it while the disk keeps a log.
+    fn load(&self, place: &mut Bench<'_>) -> Result<Vec<LoadStep>, CrashError> {
+        let (device, point) = (place.device.clone(), place.point.clone());
+        let mount = |place: &mut Bench<'_>| self.file_system.mount(place.session, &device, &point);
+        let unmount = |place: &mut Bench<'_>| self.file_system.unmount(place.session, &point);
         mount(place)?;
         let prepared = place.session.call(call::CrashPrepare { load: self.load, directory: place.folder() });
         unmount(place)?;
@@ -139,7 +148,7 @@ impl CrashRun {
 
     fn try_all(
         &self,
-        place: &mut Place,
+        place: &mut Bench<'_>,
         report: &mut CrashReport,
         watch: &mut dyn Watch,
     ) -> Result<Option<(CrashState, Attempt)>, CrashError> {
@@ -179,12 +188,17 @@ impl CrashRun {
     }
 
     /// Tries the state that the disk shows. `inspected`: with the file system's check, and by writing to it.
-    fn attempt(&self, place: &mut Place, state: &CrashState, inspected: bool) -> Result<Attempt, CrashError> {
-        let fsck = self.file_system.fsck(place.device()).filter(|_| inspected);
+    fn attempt(
+        &self,
+        place: &mut Bench<'_>,
+        state: &CrashState,
+        inspected: bool,
+    ) -> Result<Attempt, CrashError> {
+        let fsck = self.file_system.fsck(&place.device).filter(|_| inspected);
         let limit = fsck.as_ref().map_or(Duration::ZERO, crate::tools::Invocation::time_limit);
         let attempt = AttemptSpec {
-            device: place.device().to_owned(),
-            point: place.point(),
+            device: place.device.clone(),
+            point: place.point.clone(),
             directory: place.folder(),
             file_system: self.file_system.mount_type().to_owned(),
             options: self.file_system.mount_options().to_vec(),
@@ -199,9 +213,10 @@ impl CrashRun {
     }
 }
 
-/// Which of two damaged states is shown: the worse one, then the one with less missing.
-fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, std::cmp::Reverse<usize>) {
-    (attempt.class, std::cmp::Reverse(state.lost.len()))
+/// Which of two damaged states is shown: the worse one, then one that no known finding explains, then the one
+/// with less missing.
+fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, bool, std::cmp::Reverse<usize>) {
+    (attempt.class, attempt.known.is_empty(), std::cmp::Reverse(state.lost.len()))
 }
 
 fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[LoadStep]) -> Failing {
@@ -211,6 +226,7 @@ fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[L
         state,
         lost_when_found,
         class: attempt.class,
+        known: attempt.known,
         damage: attempt.damage,
         kernel: attempt.kernel,
         before,
@@ -224,9 +240,4 @@ fn wide(number: usize) -> u64 {
 
 fn saturating_ns(elapsed: Duration) -> u64 {
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The disk of a place, by its folder.
-fn disk_at(place: &std::path::Path) -> VirtualDisk {
-    VirtualDisk::at(place.to_owned())
 }

@@ -7,8 +7,7 @@
 use fsage_model::crash::{Attempt, CrashState, DamageKind};
 use fsage_model::disk::call;
 
-use super::place::Place;
-use super::{CrashError, CrashRun};
+use super::{Bench, CrashError, CrashRun};
 
 /// Most states that are tried for it.
 const TRIES: usize = 40;
@@ -16,7 +15,7 @@ const TRIES: usize = 40;
 /// The state with as few requests missing as still do damage of the same kind.
 pub(super) fn shrink(
     run: &CrashRun,
-    place: &mut Place,
+    place: &mut Bench<'_>,
     state: CrashState,
     attempt: Attempt,
 ) -> Result<(CrashState, Attempt), CrashError> {
@@ -35,7 +34,8 @@ pub(super) fn shrink(
             if attempt.oops {
                 return Ok((smaller, attempt));
             }
-            if attempt.class == best.1.class && attempt.damage.iter().any(|damage| damage.kind == kind) {
+            let alike = attempt.class == best.1.class && attempt.known.is_empty() == best.1.known.is_empty();
+            if alike && attempt.damage.iter().any(|damage| damage.kind == kind) {
                 best = (smaller, attempt);
             } else {
                 at += chunk;

@@ -2,6 +2,7 @@
 //! further stage's begin with its name.
 
 pub(crate) mod lockstep;
+mod power_cuts;
 mod remedy;
 
 use fsage_model::disk::DiskTime;
@@ -61,6 +62,10 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
                 remedy::push(&mut List::new(prefix, &remedy.name, run, &mut metrics), remedy);
                 let prefix = String::new();
                 remedy::against(&mut List::new(prefix, &remedy.name, run, &mut metrics), stages, position);
+            }
+            StageRecord::PowerCuts(cuts) => {
+                let prefix = metric::prefix(&cuts.name, false);
+                power_cuts::push(&mut List::new(prefix, &cuts.name, run, &mut metrics), &cuts.report);
             }
             StageRecord::Image { .. } => {}
         }

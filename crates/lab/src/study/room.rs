@@ -50,7 +50,7 @@ fn room(spec: &StudySpec) -> Option<u64> {
                     size = size.min(volume.size()?.0);
                 }
             }
-            StageSpec::Image(_) | StageSpec::Measure(_) => {}
+            StageSpec::Image(_) | StageSpec::Measure(_) | StageSpec::PowerCuts(_) => {}
         }
     }
     Some(to_u64(as_f64(size) * (1.0 - used).max(0.0)))

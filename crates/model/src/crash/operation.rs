@@ -23,6 +23,15 @@ impl CrashLoad {
             Self::Metadata => "metadata",
         }
     }
+
+    /// Its length unless another is given: rounds of `update`, operations of `metadata`.
+    #[must_use]
+    pub const fn default_size(self) -> u32 {
+        match self {
+            Self::Update => 4,
+            Self::Metadata => 200,
+        }
+    }
 }
 
 /// A load with its size.

@@ -33,7 +33,11 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
                 }
                 aged.push(age);
             }
-            StageSpec::Image(_) | StageSpec::Copy(_) | StageSpec::Measure(_) | StageSpec::Lockstep(_) => {}
+            StageSpec::Image(_)
+            | StageSpec::Copy(_)
+            | StageSpec::Measure(_)
+            | StageSpec::Lockstep(_)
+            | StageSpec::PowerCuts(_) => {}
         }
     }
     check.problems

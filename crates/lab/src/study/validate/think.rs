@@ -47,7 +47,11 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
         let measures = match stage {
             StageSpec::Measure(stage) => &stage.measures,
             StageSpec::Lockstep(stage) => &stage.measures,
-            StageSpec::Age(_) | StageSpec::Copy(_) | StageSpec::Image(_) | StageSpec::Remedy(_) => continue,
+            StageSpec::Age(_)
+            | StageSpec::Copy(_)
+            | StageSpec::Image(_)
+            | StageSpec::Remedy(_)
+            | StageSpec::PowerCuts(_) => continue,
         };
         for (number, _) in measures.iter().enumerate().filter(|(_, one)| matches!(one, MeasureSpec::Fio(_))) {
             let path = ["stage", &index.to_string(), "measures", &number.to_string()].map(str::to_owned);
