@@ -56,7 +56,7 @@ fn shipped_studies_load_with_every_preset() {
             e.name
         })
         .collect();
-    assert_eq!(names, ["aging", "digest", "fullness", "fullness-git", "like", "remedies"]);
+    assert_eq!(names, ["aging", "digest", "fullness", "fullness-git", "like", "power", "remedies"]);
     let nothing = |_: &Study| std::collections::BTreeMap::new();
     let aging = check(Path::new("aging"), Consent::Below(None), &nothing).unwrap();
     assert_eq!(aging.trials["full"], 45);

@@ -20,6 +20,7 @@ mod lockstep;
 mod medium;
 mod page;
 mod palette;
+mod power;
 pub mod remedy;
 mod section;
 mod series;

@@ -13,6 +13,7 @@ mod layout;
 mod lockstep;
 mod medium;
 mod places;
+mod power;
 mod priced;
 mod profile;
 mod remedy;
@@ -52,6 +53,7 @@ pub const ALL: &[Section] = &[
     headline::SECTION,
     why::SECTION,
     claim::SECTION,
+    power::SECTION,
     age_cost::SECTION,
     remedy::SECTION,
     lockstep::SECTION,
