@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_content::{BLOCK_BYTES, Block, recognise};
-use fsage_model::crash::known::{OLDER_FILE, ONE_FILE, REMOVED_SINCE};
+use fsage_model::crash::known::{OLDER_FILE, ONE_FILE, REMOVED_SINCE, SYNC_ALONE};
 use fsage_model::crash::{Damage, DamageKind, UpdateOutcome, UpdateWay};
 
 use super::history::{Floors, History};
@@ -135,6 +135,25 @@ impl<'a> Judge<'a> {
     /// Whether a file holds what it may.
     fn contents(&self, file: Identity, bytes: &[u8]) -> Result<(), (DamageKind, String)> {
         let floor = self.floors.file(file);
+        self.contents_since(file, bytes, floor).map_err(|(kind, what)| {
+            let synced = self.floors.synced_file(file);
+            let alone = kind == DamageKind::Content
+                && self.is_overwritten(file, synced, floor)
+                && self.contents_since(file, bytes, synced).is_ok();
+            (kind, if alone { format!("{what}, {SYNC_ALONE}") } else { what })
+        })
+    }
+
+    /// Whether all that was done to a file from one tree to another is that blocks of it were overwritten.
+    fn is_overwritten(&self, file: Identity, from: usize, to: usize) -> bool {
+        let held = self.history.held(file, from, to);
+        let same_size = held.windows(2).all(|pair| pair[0].size_bytes == pair[1].size_bytes);
+        let whole = held.iter().all(|held| held.blocks.iter().all(|block| block.version > 0));
+        held.len() > 1 && same_size && whole
+    }
+
+    /// Whether a file holds what it did in one of the trees from its floor on.
+    fn contents_since(&self, file: Identity, bytes: &[u8], floor: usize) -> Result<(), (DamageKind, String)> {
         let held = self.history.held(file, floor, self.floors.last);
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let sizes = held.iter().map(|held| held.size_bytes);

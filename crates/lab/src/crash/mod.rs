@@ -15,11 +15,12 @@ mod error;
 mod place;
 mod shrink;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use fsage_model::crash::{
-    Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashReport, CrashSpec, CrashState, Failing, LoadStep,
-    Promises, TimeSummary, promises,
+    Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashOperation, CrashReport, CrashSpec, CrashState,
+    Damage, Failing, LoadStep, Promises, TimeSummary, promises,
 };
 use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::call;
@@ -33,6 +34,9 @@ use crate::filesystem::FileSystem;
 
 /// Operations that are shown before a cut.
 const SHOWN: usize = 12;
+
+/// Most operations that are shown, those included that made what is damaged.
+const MOST_SHOWN: usize = 30;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -221,7 +225,7 @@ fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, bool, std::cmp::R
 
 fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[LoadStep]) -> Failing {
     let returned = usize::try_from(attempt.returned).unwrap_or(usize::MAX).min(steps.len());
-    let before = steps.get(returned.saturating_sub(SHOWN)..returned).unwrap_or_default().to_vec();
+    let before = before(steps.get(..returned).unwrap_or_default(), &attempt.damage);
     Failing {
         state,
         lost_when_found,
@@ -234,10 +238,69 @@ fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[L
     }
 }
 
+/// The last operations, and before them those that made and promised what is damaged: those of its names, of
+/// names that they had before, and the last syncs.
+fn before(steps: &[LoadStep], damage: &[Damage]) -> Vec<LoadStep> {
+    let mut names: BTreeSet<&str> = damage.iter().map(|damage| damage.path.as_str()).collect();
+    let mut shown = Vec::new();
+    for (back, step) in steps.iter().rev().enumerate() {
+        let (path, other) = step.operation.paths();
+        let concerns = match &step.operation {
+            CrashOperation::Sync => true,
+            CrashOperation::FsyncDirectory { .. } => names.iter().any(|name| parent(name) == path),
+            _ => names.contains(path) || other.is_some_and(|other| names.contains(other)),
+        };
+        if back < SHOWN || (concerns && shown.len() < MOST_SHOWN) {
+            shown.push(step.clone());
+            // What it was called before.
+            if let Some(other) = other.filter(|other| concerns && names.contains(other)) {
+                names.insert(path);
+                names.insert(other);
+            }
+        }
+    }
+    shown.reverse();
+    shown
+}
+
+/// The directory of a path; empty: the load's own.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
 fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn saturating_ns(elapsed: Duration) -> u64 {
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::crash::DamageKind;
+
+    use super::*;
+
+    #[test]
+    fn a_case_shows_what_made_and_promised_what_is_damaged_however_long_ago() {
+        let path = |path: &str| path.to_owned();
+        let mut operations = vec![
+            CrashOperation::Write { path: path("x"), offset_bytes: 0, length_bytes: 1 },
+            CrashOperation::Write { path: path("old"), offset_bytes: 0, length_bytes: 1 },
+            CrashOperation::Fsync { path: path("old") },
+            CrashOperation::Rename { from: path("old"), to: path("one/b") },
+            CrashOperation::FsyncDirectory { path: path("one") },
+            CrashOperation::FsyncDirectory { path: path("two") },
+            CrashOperation::Sync,
+        ];
+        operations.extend((0..SHOWN).map(|_| CrashOperation::Unlink { path: path("x") }));
+        let step = |(position, operation): (u64, CrashOperation)| LoadStep { operation, position };
+        let steps: Vec<LoadStep> = (1..).zip(operations).map(step).collect();
+        let damage = Damage { kind: DamageKind::Content, path: path("one/b"), what: String::new() };
+        let shown: Vec<u64> = before(&steps, &[damage]).iter().map(|step| step.position).collect();
+        let last = 8..=7 + wide(SHOWN);
+        assert_eq!(shown, [2, 3, 4, 5, 7].into_iter().chain(last).collect::<Vec<u64>>());
+        assert_eq!(before(&steps[..1], &[]).len(), 1);
+    }
 }

@@ -15,6 +15,9 @@ pub const REMOVED_SINCE: &str = "and the name was removed later";
 /// What it says of names that lead to one file, which never had so many.
 pub const ONE_FILE: &str = "lead to one file, which never had more than";
 
+/// What it adds to damage of overwritten blocks that no `fsync` of the file promised, but `syncfs`.
+pub const SYNC_ALONE: &str = "which `syncfs` alone had promised";
+
 /// A known finding (docs/power.md, *Findings*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -25,11 +28,15 @@ pub enum KnownFinding {
     /// btrfs: a file was renamed to another directory, and only the new directory was synced: it has both
     /// names.
     BtrfsRenamedFileHasBothNames,
+    /// xfs: blocks of a file were overwritten within a tick of the clock of its last change, and `syncfs` returned
+    /// without a flush: the drive may still lose them.
+    XfsSyncfsWithoutFlush,
 }
 
 impl KnownFinding {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::BtrfsReplacedFileReturns, Self::BtrfsRenamedFileHasBothNames];
+    pub const ALL: [Self; 3] =
+        [Self::BtrfsReplacedFileReturns, Self::BtrfsRenamedFileHasBothNames, Self::XfsSyncfsWithoutFlush];
 
     /// As reports name it.
     #[must_use]
@@ -37,6 +44,7 @@ impl KnownFinding {
         match self {
             Self::BtrfsReplacedFileReturns => "btrfs-replaced-file-returns",
             Self::BtrfsRenamedFileHasBothNames => "btrfs-renamed-file-has-both-names",
+            Self::XfsSyncfsWithoutFlush => "xfs-syncfs-without-flush",
         }
     }
 
@@ -48,12 +56,16 @@ impl KnownFinding {
                 "btrfs: the file that was replaced comes back after the new one was removed"
             }
             Self::BtrfsRenamedFileHasBothNames => "btrfs: a renamed file has both names",
+            Self::XfsSyncfsWithoutFlush => "xfs: syncfs leaves overwritten blocks in the cache of the drive",
         }
     }
 
     /// The finding that a piece of damage is, if it is a known one.
     #[must_use]
     pub fn of(file_system: &str, damage: &Damage) -> Option<Self> {
+        if file_system == "xfs" && damage.kind == DamageKind::Content {
+            return damage.what.ends_with(SYNC_ALONE).then_some(Self::XfsSyncfsWithoutFlush);
+        }
         if file_system != "btrfs" || damage.kind != DamageKind::Name {
             return None;
         }
@@ -82,6 +94,12 @@ mod tests {
         assert_eq!(KnownFinding::of("btrfs", &older), None);
         assert_eq!(KnownFinding::of("btrfs", &damage(DamageKind::Content, &returned.what)), None);
         assert_eq!(KnownFinding::of("btrfs", &damage(DamageKind::Name, "is gone")), None);
+        let lost = format!("at 0: version 17 of the file, {SYNC_ALONE}");
+        let lost = damage(DamageKind::Content, &lost);
+        assert_eq!(KnownFinding::of("xfs", &lost), Some(KnownFinding::XfsSyncfsWithoutFlush));
+        assert_eq!((KnownFinding::of("ext4", &lost), KnownFinding::of("btrfs", &lost)), (None, None));
+        let of_fsync = damage(DamageKind::Content, "at 0: version 17 of the file");
+        assert_eq!(KnownFinding::of("xfs", &of_fsync), None);
     }
 
     #[test]

@@ -168,6 +168,26 @@ pub struct LoadStep {
     pub position: u64,
 }
 
+impl CrashOperation {
+    /// The name that it is about, empty for all; of a rename or link the new name as well.
+    #[must_use]
+    pub fn paths(&self) -> (&str, Option<&str>) {
+        match self {
+            Self::Rename { from, to } | Self::Link { from, to } => (from, Some(to)),
+            Self::Create { path }
+            | Self::Write { path, .. }
+            | Self::Truncate { path, .. }
+            | Self::Unlink { path }
+            | Self::Mkdir { path }
+            | Self::Rmdir { path }
+            | Self::Fsync { path }
+            | Self::Fdatasync { path }
+            | Self::FsyncDirectory { path } => (path, None),
+            Self::Sync => ("", None),
+        }
+    }
+}
+
 impl std::fmt::Display for CrashOperation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
