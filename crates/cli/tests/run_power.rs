@@ -9,6 +9,7 @@ mod support;
 use std::process::Command;
 
 use fsage_model::crash::{CrashReport, DriveBehaviour};
+use fsage_model::quantity::share;
 use fsage_model::record::{StageRecord, TrialRecord, TrialStatus};
 use lab::Lab;
 use support::{can_mount, can_serve_disks};
@@ -54,7 +55,7 @@ fn the_right_ones_are_damaged_and_every_layer_says_so() {
         assert_eq!((found.tried, found.broken, found.interrupted), (40, 0, false), "{found:?}");
         assert_eq!(found.load.seed, trial.seed, "every repeat has a load of its own");
         assert_eq!(found.ok + found.documented, 40);
-        assert!((metric(trial, "power.kept_share") - found.ok as f64 / 40.0).abs() < 1e-12);
+        assert!((metric(trial, "power.kept_share") - share(found.ok, 40)).abs() < 1e-12);
         assert!(metric(trial, "power.mount.median_ns") > 0.0 && metric(trial, "power.check.max_ns") > 0.0);
         assert!(
             trial.commands.iter().any(|line| line.starts_with("# power cuts on ")),
