@@ -9,6 +9,7 @@ use fsage_model::crash::{
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::size::Bytes;
 
+use super::text::percent;
 use super::view::View;
 use crate::stats::Interval;
 use crate::stats::proportion::clopper_pearson;
@@ -160,6 +161,18 @@ impl Survival {
         known.medians_ns.sort_unstable();
         known.median_ns = known.medians_ns.get(known.medians_ns.len() / 2).copied().unwrap_or_default();
     }
+}
+
+/// A probability in percent with two digits that say something, however small it is: `0.037 %`.
+pub fn chance(share: f64) -> String {
+    let value = 100.0 * share;
+    let digits = match value {
+        _ if value == 0.0 || value >= 1.0 => return percent(share),
+        _ if value >= 0.1 => 2,
+        _ if value >= 0.01 => 3,
+        _ => 4,
+    };
+    format!("{value:.digits$}\u{202f}%")
 }
 
 /// The worse one, then one that no known finding explains, then the one with less missing.
@@ -415,6 +428,14 @@ mod tests {
             (6, 1_000_000, 2_000_000, 6_000_000)
         );
         assert!((mount.mean_ns - 3e6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn small_chances_keep_their_digits() {
+        let words = [0.0, 1.0, 0.345_6, 0.006_129, 0.000_369, 0.000_012].map(chance);
+        let wanted =
+            ["0", "100", "34.6", "0.61", "0.037", "0.0012"].map(|number| format!("{number}\u{202f}%"));
+        assert_eq!(words, wanted);
     }
 
     #[test]

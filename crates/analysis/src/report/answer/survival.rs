@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::report::power::{self, Sum};
-use crate::report::text::{grouped, percent};
+use crate::report::text::grouped;
 use crate::report::view::View;
 use crate::stats::evidence::SEEDS;
 use crate::stats::proportion::clopper_pearson;
@@ -85,7 +85,7 @@ impl OnDrive {
             known => format!(" ({} by known findings)", grouped(*known)),
         };
         match (documented, broken) {
-            (0, 0) => format!("{kept} (damage in at most {})", percent(self.high)),
+            (0, 0) => format!("{kept} (damage in at most {})", power::chance(self.high)),
             (documented, 0) => format!("{kept}, {} documented damage", grouped(*documented)),
             (0, broken) => format!("{kept}, {} broken{known}", grouped(*broken)),
             (documented, broken) => {

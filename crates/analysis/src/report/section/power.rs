@@ -6,7 +6,7 @@ use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::{Content, Section};
-use crate::report::power::{Reliance, Sum, Survival, Times, all, matrix, reliance};
+use crate::report::power::{Reliance, Sum, Survival, Times, all, chance, matrix, reliance};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, grouped, in_unit, percent, significant};
 
@@ -129,9 +129,9 @@ fn state_row(one: &Survival, confidence: f64) -> Row {
             number(one.documented),
             number(one.broken),
             number(one.unexplained()),
-            Cell::number(percent(damaged), damaged),
-            Cell::number(percent(interval.low), interval.low),
-            Cell::number(percent(interval.high), interval.high),
+            Cell::number(chance(damaged), damaged),
+            Cell::number(chance(interval.low), interval.low),
+            Cell::number(chance(interval.high), interval.high),
             Cell::text(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }),
             Cell::text(counted(one.seeds, "seed")),
         ],
