@@ -196,6 +196,13 @@ fn a_file_that_was_replaced_durably_does_not_come_back_when_its_successor_goes()
     assert_eq!(damage(&history, 50, true, &back(5)), name);
     assert_eq!(damage(&history, 70, true, &there(&history, 7)), []);
     assert_eq!(damage(&history, 70, true, &back(7)), name);
+    // Only where the name was removed it may be what the removal brought back.
+    let removed = |history: &History, cut| {
+        let found = judge(history, &history.floors(cut, true), &back(4)).damage;
+        found.first().is_some_and(|damage| damage.what.ends_with(REMOVED_SINCE))
+    };
+    assert!(removed(&history, 70));
+    assert!(!removed(&self::history(&base, &load[..4]), 40), "there was no removal");
     // Before fsync returned, and where it promises no names, it may be the old one.
     assert_eq!(damage(&history, 30, true, &there(&history, 0)), []);
     assert_eq!(damage(&history, 70, false, &back(7)), []);
