@@ -218,11 +218,12 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
     if let Some(program) = program::resolve(args)? {
         return Ok(CrashWork::Program(Box::new(program)));
     }
-    let (load, size) = match args.load {
-        LoadChoice::Update => (CrashLoad::Update, 4),
-        LoadChoice::Metadata => (CrashLoad::Metadata, 200),
+    let load = match args.load {
+        LoadChoice::Update => CrashLoad::Update,
+        LoadChoice::Metadata => CrashLoad::Metadata,
     };
-    Ok(CrashWork::Load(CrashLoadSpec { load, size: args.length.unwrap_or(size), seed: args.seed }))
+    let size = args.length.unwrap_or_else(|| load.default_size());
+    Ok(CrashWork::Load(CrashLoadSpec { load, size, seed: args.seed }))
 }
 
 /// Says how far it is every few seconds, and ends at a signal.
@@ -290,6 +291,9 @@ fn survival(report: &CrashReport) -> String {
             "  {} broke a promise, {} have damage that nobody promised to prevent",
             report.broken, report.documented
         );
+        for (finding, states) in &report.findings {
+            let _ = writeln!(words, "  known finding in {states}: {} (docs/power.md)", finding.words());
+        }
         let kinds: Vec<String> =
             report.damage.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
         let _ = writeln!(words, "  states by damage: {}", kinds.join(", "));

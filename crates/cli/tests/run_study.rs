@@ -56,7 +56,8 @@ fn shipped_studies_load_with_every_preset() {
             e.name
         })
         .collect();
-    let all = ["aging", "digest", "fullness", "fullness-git", "like", "overhead", "remedies", "scaling"];
+    let all =
+        ["aging", "digest", "fullness", "fullness-git", "like", "overhead", "power", "remedies", "scaling"];
     assert_eq!(names, all);
     let nothing = |_: &Study| std::collections::BTreeMap::new();
     let aging = check(Path::new("aging"), Consent::Below(None), &nothing).unwrap();

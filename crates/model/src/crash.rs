@@ -4,6 +4,7 @@
 //! there are follows from what the drive declares ([`DriveBehaviour`]); the fault model is docs/power.md.
 
 mod found;
+pub mod known;
 mod operation;
 mod program;
 mod promise;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
+pub use known::KnownFinding;
 pub use operation::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, UpdateWay};
 pub use program::{
     ACKNOWLEDGED_VARIABLE, ACKNOWLEDGES, Acknowledgement, CutFate, CutRequest, DIRECTORY_VARIABLE,

@@ -2,6 +2,7 @@
 //! written with these, and where they are looked up or taken apart they are read with these. Nothing else
 //! spells one.
 
+use crate::crash::{DamageKind, UpdateOutcome, UpdateWay};
 use crate::fio::FioPoint;
 use crate::operation::OperationKind;
 
@@ -70,6 +71,18 @@ pub const OVER_FILES_1: &str = "over_files_1";
 pub const OVER_LARGEST_BLOCK: &str = "over_largest_block";
 /// Context switches of fio's threads per operation.
 pub const CONTEXT_SWITCHES: &str = "context_switches";
+/// Crash states that a `power-cuts` stage tried, below the stage's name; so are the following.
+pub const CUTS_STATES: &str = "states";
+/// Share of them in which everything promised was there.
+pub const CUTS_KEPT_SHARE: &str = "kept_share";
+/// Share with damage that nobody promised to prevent.
+pub const CUTS_DOCUMENTED_SHARE: &str = "documented_share";
+/// Share in which a promise was broken.
+pub const CUTS_BROKEN_SHARE: &str = "broken_share";
+/// Share in which a promise was broken that no known finding explains.
+pub const CUTS_UNEXPLAINED_SHARE: &str = "unexplained_share";
+/// States per second of wall time.
+pub const CUTS_STATES_PER_S: &str = "states_per_s";
 
 /// Statistics of a latency.
 pub const MEAN_NS: &str = "mean_ns";
@@ -139,6 +152,24 @@ pub fn of_measure(measure: &str, index: usize, number: &str) -> String {
 #[must_use]
 pub fn is_headline(name: &str) -> bool {
     !name.contains('.')
+}
+
+/// Share of crash states with damage of this kind, below the stage's name.
+#[must_use]
+pub fn damage_share(kind: DamageKind) -> String {
+    format!("damage.{}_share", kind.name())
+}
+
+/// Share of the files that were being replaced in this way and ended so, below the stage's name.
+#[must_use]
+pub fn update_share(way: UpdateWay, outcome: UpdateOutcome) -> String {
+    format!("{}.{}_share", way.name(), outcome.name())
+}
+
+/// A statistic (`min`, `median`, `mean`, `max`) of what a step took with a crash state, below the stage's name.
+#[must_use]
+pub fn step_time(step: &str, statistic: &str) -> String {
+    format!("{step}.{statistic}_ns")
 }
 
 /// Something of a volume of a `lockstep` stage.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::crash::CrashReport;
 use crate::disk::DiskUse;
 use crate::explanation::Explanation;
 use crate::fio::FioRecord;
@@ -21,7 +22,8 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the store. 1: first. 2: stages `image`, `copy` and `measure`. 3: stage `lockstep`; later also
 /// `explain.json`, the stage of a metric, and trial and factors in `probes.parquet`, which readers of version 3
-/// may find missing and need not know. 4: stage `remedy`. 5: stage `fio`, whose JSON is in `fio/`.
+/// may find missing and need not know. 4: stage `remedy`. 5: stages `fio`, whose JSON is in `fio/`, and
+/// `power-cuts`.
 pub const STORE_VERSION: u32 = 5;
 
 /// What became of a trial.
@@ -52,6 +54,9 @@ pub enum TrialStatus {
 /// | `A_over_B.MEASURE`, `A_over_B.write`, `use_over_fullness.MEASURE`, `VOLUME.write_late_over_early` | ratios between its volumes, sample by sample |
 /// | `POINT.iops`, `.bandwidth`, `.mean_ns`, `.cpu_ns`, `.context_switches`, `.read_p99_ns`, … | a point of a `fio` stage, named after its parameters (docs/device.md) |
 /// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
+/// | `CUTS.states`, `.kept_share`, `.documented_share`, `.broken_share`, `.unexplained_share` | crash states that a `power-cuts` stage tried, and how they were judged (docs/power.md) |
+/// | `CUTS.damage.KIND_share`, `CUTS.WAY.OUTCOME_share` | states with that damage; replaced files that ended so |
+/// | `CUTS.mount.median_ns`, `CUTS.check.max_ns`, …, `CUTS.states_per_s` | what a state took, by the wall's clock |
 /// | `layout.extents_per_file`, `layout.one_extent_share`, `layout.fragmented_share`, `layout.score`, `layout.noncontiguous_files` | files at the end |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
@@ -205,6 +210,17 @@ pub enum StageRecord {
         #[serde(default)]
         resumed_after: Vec<u64>,
     },
+    /// A `power-cuts` stage.
+    PowerCuts(Box<PowerCutsRecord>),
+}
+
+/// What a `power-cuts` stage found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PowerCutsRecord {
+    /// The stage's name.
+    pub name: String,
+    /// What came of the states.
+    pub report: CrashReport,
 }
 
 /// What a `remedy` stage did and what it took.
@@ -289,6 +305,7 @@ impl StageRecord {
             | Self::Lockstep { name, .. } => name,
             Self::Remedy(remedy) => &remedy.name,
             Self::Fio(fio) => &fio.name,
+            Self::PowerCuts(cuts) => &cuts.name,
         }
     }
 
@@ -301,8 +318,14 @@ impl StageRecord {
             Self::Measure { after, .. } => Some(after),
             Self::Remedy(remedy) => Some(&remedy.layout),
             Self::Lockstep { looks, .. } => looks.last()?.volumes.first().map(|volume| &*volume.layout),
-            Self::Image { .. } | Self::Fio(_) => None,
+            Self::Image { .. } | Self::Fio(_) | Self::PowerCuts(_) => None,
         }
+    }
+
+    /// What a `power-cuts` stage found.
+    #[must_use]
+    pub fn power_cuts(&self) -> Option<&CrashReport> {
+        if let Self::PowerCuts(cuts) = self { Some(&cuts.report) } else { None }
     }
 
     /// What the load of an `age` stage left.

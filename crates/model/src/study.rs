@@ -124,6 +124,13 @@ impl StudySpec {
     }
 }
 
+/// Whether a dotted path names an option of another file system than `kind`: it changes nothing there.
+#[must_use]
+pub fn is_option_of_another(path: &str, kind: &str) -> bool {
+    let of = path.strip_prefix("file_system.options.").and_then(|rest| rest.split('.').next());
+    of.is_some_and(|of| of != kind)
+}
+
 /// Where trials run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use fsage_model::study::is_option_of_another;
+
 use super::text::{percent, significant, words};
 
 /// The file system gets the colour, all other factors together the panel.
@@ -47,6 +49,7 @@ pub fn value(path: &str, value: &Value) -> String {
         Value::Array(items) => {
             items.iter().map(|item| self::value(path, item)).collect::<Vec<_>>().join(" + ")
         }
+        Value::Object(fields) if fields.is_empty() => "defaults".to_owned(),
         Value::Object(fields) => {
             let inner = |(key, item): (&String, &Value)| {
                 let text = self::value(&format!("{path}.{key}"), item);
@@ -78,9 +81,11 @@ pub fn setting(path: &str, setting: &Value) -> String {
 /// All factors but those named, in words; empty when none is left.
 #[must_use]
 pub fn context(factors: &BTreeMap<String, Value>, without: &BTreeSet<&str>) -> String {
+    let kind = factors.get(FILE_SYSTEM).and_then(Value::as_str);
     let parts: Vec<String> = factors
         .iter()
         .filter(|(path, _)| !without.contains(path.as_str()))
+        .filter(|(path, _)| kind.is_none_or(|kind| !is_option_of_another(path, kind)))
         .map(|(path, value)| setting(path, value))
         .collect();
     parts.join(", ")
@@ -110,7 +115,19 @@ mod tests {
             value("a.utilisation", &json!({"kind": "hold", "target": 0.9})),
             "hold target 90\u{202f}%"
         );
+        assert_eq!(value("a.ext4", &json!({"mkfs": {"journal": false}})), "mkfs journal no");
+        assert_eq!(value("a.ext4", &json!({})), "defaults");
         let factors = BTreeMap::from([(FILE_SYSTEM.to_owned(), json!("xfs")), (path.to_owned(), json!(0.8))]);
         assert_eq!(context(&factors, &BTreeSet::from([FILE_SYSTEM])), "utilisation target 80\u{202f}%");
+    }
+
+    #[test]
+    fn options_of_another_file_system_are_no_part_of_what_a_trial_is() {
+        let option = "file_system.options.ext4".to_owned();
+        let of = |kind: &str| {
+            let factors = [(FILE_SYSTEM.to_owned(), json!(kind)), (option.clone(), json!({}))];
+            context(&BTreeMap::from(factors), &BTreeSet::from([FILE_SYSTEM]))
+        };
+        assert_eq!((of("ext4").as_str(), of("xfs").as_str()), ("ext4 defaults", ""));
     }
 }

@@ -23,6 +23,7 @@ mod medium;
 mod page;
 mod palette;
 mod point;
+mod power;
 pub mod remedy;
 mod section;
 mod series;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::crash::CrashReport;
 use fsage_model::disk::DiskUse;
 use fsage_model::explanation::Explanation;
 use fsage_model::filesystem;
@@ -92,6 +93,8 @@ pub struct Trial {
     pub disk: Vec<DiskPart>,
     /// Volumes that were driven in lock-step.
     pub lockstep: Option<Lockstep>,
+    /// What survived power cuts.
+    pub power_cuts: Option<CrashReport>,
     /// What the requests of its logs would take on other media.
     pub priced: Vec<PricedLog>,
     pub points: Vec<Point>,
@@ -357,6 +360,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
     });
     let lockstep = lockstep(&stages);
     let points = point::of(&stages);
+    let power_cuts = stages.iter().find_map(StageRecord::power_cuts).cloned();
     let mut ages = Vec::new();
     for (position, stage) in stages.into_iter().enumerate().filter(|_| !copied) {
         let run = image.as_ref().filter(|(end, _)| position < *end).map(|(_, run)| run.clone());
@@ -386,6 +390,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         medium,
         disk,
         lockstep,
+        power_cuts,
         priced: Vec::new(),
         points,
     };

@@ -13,6 +13,7 @@ pub mod histogram;
 pub mod holm;
 pub mod interval;
 pub mod outlier;
+pub mod proportion;
 pub mod quantile;
 pub mod savitzky_golay;
 pub mod scale;

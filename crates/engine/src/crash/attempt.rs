@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use fsage_content::fill;
-use fsage_model::crash::{Attempt, AttemptSpec, CrashClass, Damage, DamageKind};
+use fsage_model::crash::{Attempt, AttemptSpec, CrashClass, Damage, DamageKind, KnownFinding};
 use fsage_model::location::Location;
 use fsage_model::protocol::ToolOutput;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fsync, unlinkat};
@@ -72,8 +72,9 @@ pub fn attempt(
         attempt.damage.extend(check_damage(checked)?);
     }
     attempt.damage.sort_by_key(|damage| damage.kind);
-    attempt.damage.truncate(MOST_DAMAGE);
     attempt.class = class(&attempt, spec);
+    attempt.known = known(&attempt, spec);
+    attempt.damage.truncate(MOST_DAMAGE);
     Ok(attempt)
 }
 
@@ -123,9 +124,25 @@ fn compare(spec: &AttemptSpec, history: &History, floors: &Floors, attempt: &mut
     }
 }
 
+/// Whether somebody promised that this damage would not happen.
+const fn breaks_promise(damage: &Damage, spec: &AttemptSpec) -> bool {
+    spec.honest && spec.promises.exclude(damage.kind)
+}
+
+/// The known findings that explain every broken promise; none where one is left.
+fn known(attempt: &Attempt, spec: &AttemptSpec) -> Vec<KnownFinding> {
+    let broken = attempt.damage.iter().filter(|damage| breaks_promise(damage, spec));
+    let found: Option<Vec<KnownFinding>> =
+        broken.map(|damage| KnownFinding::of(&spec.file_system, damage)).collect();
+    let mut found = found.filter(|_| !attempt.oops).unwrap_or_default();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// What the worst damage amounts to.
 fn class(attempt: &Attempt, spec: &AttemptSpec) -> CrashClass {
-    let broken = |damage: &Damage| spec.honest && spec.promises.exclude(damage.kind);
+    let broken = |damage: &Damage| breaks_promise(damage, spec);
     match attempt.damage.as_slice() {
         // A bug that the kernel reports is one whatever the drive does.
         _ if attempt.oops => CrashClass::Broken,
@@ -292,6 +309,26 @@ mod tests {
             assert_eq!(class(&with(Vec::new(), true), &spec), CrashClass::Broken);
             assert_eq!(class(&with(Vec::new(), false), &spec), CrashClass::Ok);
         }
+    }
+
+    #[test]
+    fn a_known_finding_explains_a_state_only_where_it_explains_every_broken_promise() {
+        use fsage_model::crash::known::ONE_FILE;
+        let both = || Damage {
+            kind: DamageKind::Name,
+            path: "c".to_owned(),
+            what: format!("c and one/c {ONE_FILE} 1"),
+        };
+        let btrfs = spec("btrfs", true);
+        let is = [KnownFinding::BtrfsRenamedFileHasBothNames];
+        assert_eq!(known(&with(vec![both(), both()], false), &btrfs), is);
+        let lost = whole(DamageKind::Content, "zeros".to_owned());
+        assert_eq!(known(&with(vec![both(), lost], false), &btrfs), []);
+        assert_eq!(known(&with(vec![both()], true), &btrfs), []);
+        assert_eq!(known(&with(vec![both()], false), &spec("ext4", true)), []);
+        // Nothing is broken where the drive breaks its word, or nothing is damaged.
+        assert_eq!(known(&with(vec![both()], false), &spec("btrfs", false)), []);
+        assert_eq!(known(&with(Vec::new(), false), &btrfs), []);
     }
 
     #[test]

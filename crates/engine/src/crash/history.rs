@@ -60,7 +60,12 @@ impl Floors {
 
     /// The floor of what a file holds.
     pub fn file(&self, file: Identity) -> usize {
-        self.all.max(self.files.get(&file).copied().unwrap_or(0))
+        self.all.max(self.synced_file(file))
+    }
+
+    /// The floor of what a file holds by syncs of the file itself.
+    pub fn synced_file(&self, file: Identity) -> usize {
+        self.files.get(&file).copied().unwrap_or(0)
     }
 
     /// The floor of everything.

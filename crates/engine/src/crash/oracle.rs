@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_content::{BLOCK_BYTES, Block, recognise};
+use fsage_model::crash::known::{OLDER_FILE, ONE_FILE, REMOVED_SINCE, SYNC_ALONE};
 use fsage_model::crash::{Damage, DamageKind, UpdateOutcome, UpdateWay};
 
 use super::history::{Floors, History};
@@ -119,7 +120,13 @@ impl<'a> Judge<'a> {
             .filter(|node| !nodes.contains(node))
             .any(|node| matches!(node, Some(Node::File(file)) if owner == Some(*file)));
         match worst {
-            _ if is_earlier => self.damage(DamageKind::Name, name, self.since(floor, "is an older file")),
+            _ if is_earlier => {
+                let what = self.since(floor, OLDER_FILE);
+                // Whether it may be what a removal brought back.
+                let removed =
+                    if nodes.contains(&None) { format!(", {REMOVED_SINCE}") } else { String::new() };
+                self.damage(DamageKind::Name, name, format!("{what}{removed}"));
+            }
             Some((kind, what)) => self.damage(kind, name, what),
             None => self.damage(DamageKind::Name, name, self.since(floor, "is there")),
         }
@@ -128,6 +135,25 @@ impl<'a> Judge<'a> {
     /// Whether a file holds what it may.
     fn contents(&self, file: Identity, bytes: &[u8]) -> Result<(), (DamageKind, String)> {
         let floor = self.floors.file(file);
+        self.contents_since(file, bytes, floor).map_err(|(kind, what)| {
+            let synced = self.floors.synced_file(file);
+            let alone = kind == DamageKind::Content
+                && self.is_overwritten(file, synced, floor)
+                && self.contents_since(file, bytes, synced).is_ok();
+            (kind, if alone { format!("{what}, {SYNC_ALONE}") } else { what })
+        })
+    }
+
+    /// Whether all that was done to a file from one tree to another is that blocks of it were overwritten.
+    fn is_overwritten(&self, file: Identity, from: usize, to: usize) -> bool {
+        let held = self.history.held(file, from, to);
+        let same_size = held.windows(2).all(|pair| pair[0].size_bytes == pair[1].size_bytes);
+        let whole = held.iter().all(|held| held.blocks.iter().all(|block| block.version > 0));
+        held.len() > 1 && same_size && whole
+    }
+
+    /// Whether a file holds what it did in one of the trees from its floor on.
+    fn contents_since(&self, file: Identity, bytes: &[u8], floor: usize) -> Result<(), (DamageKind, String)> {
         let held = self.history.held(file, floor, self.floors.last);
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let sizes = held.iter().map(|held| held.size_bytes);
@@ -135,7 +161,10 @@ impl<'a> Judge<'a> {
             return Err((DamageKind::Name, "it was not yet made".to_owned()));
         };
         for (number, block) in (0..).zip(bytes.chunks(BLOCK_BYTES)) {
-            let candidates: Vec<Written> = held.iter().map(|held| written(held, number)).collect();
+            let mut candidates: Vec<Written> = held.iter().map(|held| written(held, number)).collect();
+            // Most of what a file held differs elsewhere; making the bytes is what takes time.
+            candidates.sort_unstable();
+            candidates.dedup();
             let is =
                 |written: &Written| block_bytes(file, number, *written).get(..block.len()) == Some(block);
             if !candidates.iter().any(is) {
@@ -199,8 +228,7 @@ impl<'a> Judge<'a> {
             let count = |tree| history.names(tree).map_or(0, |all| count_of(all, file));
             let most = (floors.all()..=floors.last).map(count).max().unwrap_or(0);
             if most > 0 && names.len() > most {
-                let what =
-                    format!("{} lead to one file, which never had more than {most}", names.join(" and "));
+                let what = format!("{} {ONE_FILE} {most}", names.join(" and "));
                 self.damage(DamageKind::Name, names.first().copied().unwrap_or_default(), what);
             }
         }

@@ -196,9 +196,38 @@ fn a_file_that_was_replaced_durably_does_not_come_back_when_its_successor_goes()
     assert_eq!(damage(&history, 50, true, &back(5)), name);
     assert_eq!(damage(&history, 70, true, &there(&history, 7)), []);
     assert_eq!(damage(&history, 70, true, &back(7)), name);
+    // Only where the name was removed it may be what the removal brought back.
+    let removed = |history: &History, cut| {
+        let found = judge(history, &history.floors(cut, true), &back(4)).damage;
+        found.first().is_some_and(|damage| damage.what.ends_with(REMOVED_SINCE))
+    };
+    assert!(removed(&history, 70));
+    assert!(!removed(&self::history(&base, &load[..4]), 40), "there was no removal");
     // Before fsync returned, and where it promises no names, it may be the old one.
     assert_eq!(damage(&history, 30, true, &there(&history, 0)), []);
     assert_eq!(damage(&history, 70, false, &back(7)), []);
+}
+
+/// docs/power.md, *Findings*: what only `syncfs` promised is told from what `fsync` of the file did.
+#[test]
+fn overwritten_blocks_that_syncfs_alone_promised_are_named_so() {
+    use fsage_model::crash::known::SYNC_ALONE;
+    let what = |base: &[&str], load: &[&str], tree: usize| {
+        let history = history(base, load);
+        let cut = u64::try_from(load.len()).unwrap() * 10;
+        let found = judge(&history, &history.floors(cut, true), &there(&history, tree)).damage;
+        let [damage] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(damage.kind, DamageKind::Content);
+        damage.what.ends_with(SYNC_ALONE)
+    };
+    let base = ["create a", "write a 8192"];
+    assert!(what(&base, &["write a 8192", "sync"], 0));
+    assert!(what(&base, &["fsync a", "write a 8192", "write a 8192", "sync"], 2));
+    // fsync promised it as well, what came before the last fsync is back, or the file had grown.
+    assert!(!what(&base, &["write a 8192", "fsync a", "sync"], 0));
+    assert!(!what(&base, &["write a 8192", "fsync a", "write a 8192", "sync"], 0));
+    assert!(!what(&["create a", "write a 4096"], &["write a 8192", "sync"], 0));
+    assert!(!what(&["create a", "write a 8192", "truncate a 12288"], &["write a 12288", "sync"], 0));
 }
 
 /// docs/power.md, *Findings*: one name or the other, not both.

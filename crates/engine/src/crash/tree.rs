@@ -25,7 +25,7 @@ pub enum Node {
 }
 
 /// A block of a file: its first `bytes` bytes are of that version, the rest is zeros.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Written {
     /// 0: never written, all zeros.
     pub version: u32,

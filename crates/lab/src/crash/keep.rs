@@ -12,8 +12,8 @@ use fsage_model::escape;
 use fsage_model::protocol::call;
 use fsage_sys::new_file::{NewFile, Readers};
 
-use super::place::Place;
-use super::{ACKNOWLEDGED, CrashError, CrashRun, CrashWork, DIRECTORY};
+use super::place::DIRECTORY;
+use super::{ACKNOWLEDGED, Bench, CrashError, CrashRun, CrashWork};
 use crate::tools::quote;
 
 /// The disk as it is in the state.
@@ -34,7 +34,7 @@ pub(super) fn check(folder: &Path) -> Result<(), CrashError> {
 /// Writes a failing state to a new folder that only its owner may enter.
 pub(super) fn keep(
     run: &CrashRun,
-    place: &mut Place,
+    place: &mut Bench<'_>,
     failing: &Failing,
     program: Option<&ProgramRun>,
     folder: &Path,
@@ -45,7 +45,7 @@ pub(super) fn keep(
     };
     DirBuilder::new().mode(0o700).create(folder).map_err(keep(folder))?;
     place.ask(disk_call::ShowCrash { state: failing.state.clone() })?;
-    let device = place.device().to_owned();
+    let device = place.device.clone();
     place.session.call(call::CrashSave { device, file: folder.join(IMAGE) })?;
     place.ask(disk_call::SaveLog { file: folder.join(LOG), without_data: false })?;
     if let Some(program) = program {

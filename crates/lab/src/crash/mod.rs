@@ -6,8 +6,11 @@
 //! next one: the device's page cache is dropped before each mount, and the loop device and the disk have
 //! none.
 //!
-//! Everything taken from the host is in the lease journal of a folder of its own, as for named disks.
+//! [`CrashRun::run`] takes a disk for itself; what it takes from the host is in the lease journal of a folder
+//! of its own, as for named disks. [`CrashRun::run_at`] works at a [`Bench`] that somebody else has: the
+//! volume of a trial.
 
+mod bench;
 mod error;
 mod keep;
 mod place;
@@ -15,31 +18,32 @@ mod program;
 mod shrink;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use fsage_engine::disk::VirtualDisk;
 use fsage_model::crash::{
-    Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashReport, CrashSpec, CrashState, Failing, LoadStep,
-    ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck, TimeSummary, promises,
+    Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashOperation, CrashReport, CrashSpec, CrashState,
+    Damage, Failing, LoadStep, ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck, TimeSummary,
+    promises,
 };
 use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::call;
 use fsage_model::study::DiskOptions;
 
+pub use bench::Bench;
 pub use error::CrashError;
 use place::Place;
 
 use crate::filesystem::FileSystem;
-
-/// The load's directory on the volume.
-const DIRECTORY: &str = "load";
 
 /// Operations that are shown before a cut.
 const SHOWN: usize = 12;
 
 /// File with what a program acknowledged before a cut.
 const ACKNOWLEDGED: &str = "acknowledged";
+/// Most operations that are shown, those included that made what is damaged.
+const MOST_SHOWN: usize = 30;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -108,14 +112,21 @@ impl CrashRun {
         }
         self.keep.as_deref().map_or(Ok(()), keep::check)?;
         let mut place = Place::open(&self.disk)?;
-        let outcome = self.run_at(&mut place, watch);
+        let device = place.device().to_owned();
+        let made = self.file_system.make(&mut place.session, &device).map_err(CrashError::from);
+        let outcome = made.and_then(|()| self.run_at(&mut place.bench(), watch));
         let closed = place.close();
         let report = outcome?;
         closed?;
         Ok(report)
     }
 
-    fn run_at(&self, place: &mut Place, watch: &mut dyn Watch) -> Result<CrashReport, CrashError> {
+    /// Does the load on a file system that is there and not mounted, and tries the states; then the disk is as
+    /// the load left it.
+    ///
+    /// # Errors
+    /// See [`CrashError`]. The file system may be mounted then, and the disk may show a state.
+    pub fn run_at(&self, place: &mut Bench<'_>, watch: &mut dyn Watch) -> Result<CrashReport, CrashError> {
         let done = self.load(place, watch)?;
         let end = program::end(place)?;
         let coverage = place.ask(disk_call::BeginCrash { spec: self.states.clone() })?;
@@ -135,6 +146,8 @@ impl CrashRun {
             ok: 0,
             documented: 0,
             broken: 0,
+            known: 0,
+            findings: Vec::new(),
             checked: 0,
             damage: Vec::new(),
             updates: Vec::new(),
@@ -162,16 +175,16 @@ impl CrashRun {
             }
             report.failing = Some(failing);
         }
-        place.ask(disk_call::EndCrash)?;
+        // The states go with the log.
+        place.ask(disk_call::EndLog)?;
         Ok(report)
     }
 
-    /// Makes the file system, prepares the load, and does it while the disk keeps a log.
-    fn load(&self, place: &mut Place, watch: &mut dyn Watch) -> Result<Done, CrashError> {
-        let (device, point) = (place.device().to_owned(), place.point());
-        self.file_system.make(&mut place.session, &device)?;
-        let mount = |place: &mut Place| self.file_system.mount(&mut place.session, &device, &point);
-        let unmount = |place: &mut Place| self.file_system.unmount(&mut place.session, &point);
+    /// Prepares the load, and does it while the disk keeps a log.
+    fn load(&self, place: &mut Bench<'_>, watch: &mut dyn Watch) -> Result<Done, CrashError> {
+        let (device, point) = (place.device.clone(), place.point.clone());
+        let mount = |place: &mut Bench<'_>| self.file_system.mount(place.session, &device, &point);
+        let unmount = |place: &mut Bench<'_>| self.file_system.unmount(place.session, &point);
         mount(place)?;
         let directory = place.folder();
         let prepared = match &self.work {
@@ -187,7 +200,7 @@ impl CrashRun {
         done
     }
 
-    fn do_load(&self, place: &mut Place, watch: &mut dyn Watch) -> Result<Done, CrashError> {
+    fn do_load(&self, place: &mut Bench<'_>, watch: &mut dyn Watch) -> Result<Done, CrashError> {
         let directory = place.folder();
         Ok(match &self.work {
             CrashWork::Load(_) => {
@@ -209,7 +222,7 @@ impl CrashRun {
 
     fn try_all(
         &self,
-        place: &mut Place,
+        place: &mut Bench<'_>,
         report: &mut CrashReport,
         watch: &mut dyn Watch,
     ) -> Result<Option<(CrashState, Attempt)>, CrashError> {
@@ -249,12 +262,17 @@ impl CrashRun {
     }
 
     /// Tries the state that the disk shows. `inspected`: with the file system's check, and by writing to it.
-    fn attempt(&self, place: &mut Place, state: &CrashState, inspected: bool) -> Result<Attempt, CrashError> {
-        let fsck = self.file_system.fsck(place.device()).filter(|_| inspected);
+    fn attempt(
+        &self,
+        place: &mut Bench<'_>,
+        state: &CrashState,
+        inspected: bool,
+    ) -> Result<Attempt, CrashError> {
+        let fsck = self.file_system.fsck(&place.device).filter(|_| inspected);
         let limit = fsck.as_ref().map_or(Duration::ZERO, crate::tools::Invocation::time_limit);
         let attempt = AttemptSpec {
-            device: place.device().to_owned(),
-            point: place.point(),
+            device: place.device.clone(),
+            point: place.point.clone(),
             directory: place.folder(),
             file_system: self.file_system.mount_type().to_owned(),
             options: self.file_system.mount_options().to_vec(),
@@ -277,18 +295,20 @@ impl CrashRun {
     }
 }
 
-/// Which of two damaged states is shown: the worse one, then the one with less missing, then the earlier cut.
-fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, Reverse<(usize, u64)>) {
-    (attempt.class, Reverse((state.lost.len(), state.cut)))
+/// Which of two damaged states is shown: the worse one, then one that no known finding explains, then the one
+/// with less missing, then the earlier cut.
+fn rank(attempt: &Attempt, state: &CrashState) -> (CrashClass, bool, Reverse<(usize, u64)>) {
+    (attempt.class, attempt.known.is_empty(), Reverse((state.lost.len(), state.cut)))
 }
 
 fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[LoadStep]) -> Failing {
     let returned = usize::try_from(attempt.returned).unwrap_or(usize::MAX).min(steps.len());
-    let before = steps.get(returned.saturating_sub(SHOWN)..returned).unwrap_or_default().to_vec();
+    let before = before(steps.get(..returned).unwrap_or_default(), &attempt.damage);
     Failing {
         state,
         lost_when_found,
         class: attempt.class,
+        known: attempt.known,
         damage: attempt.damage,
         kernel: attempt.kernel,
         before,
@@ -296,6 +316,36 @@ fn failing(state: CrashState, attempt: Attempt, lost_when_found: u64, steps: &[L
         acknowledged: Vec::new(),
         requests: Vec::new(),
     }
+}
+
+/// The last operations, and before them those that made and promised what is damaged: those of its names, of
+/// names that they had before, and the last syncs.
+fn before(steps: &[LoadStep], damage: &[Damage]) -> Vec<LoadStep> {
+    let mut names: BTreeSet<&str> = damage.iter().map(|damage| damage.path.as_str()).collect();
+    let mut shown = Vec::new();
+    for (back, step) in steps.iter().rev().enumerate() {
+        let (path, other) = step.operation.paths();
+        let concerns = match &step.operation {
+            CrashOperation::Sync => true,
+            CrashOperation::FsyncDirectory { .. } => names.iter().any(|name| parent(name) == path),
+            _ => names.contains(path) || other.is_some_and(|other| names.contains(other)),
+        };
+        if back < SHOWN || (concerns && shown.len() < MOST_SHOWN) {
+            shown.push(step.clone());
+            // What it was called before.
+            if let Some(other) = other.filter(|other| concerns && names.contains(other)) {
+                names.insert(path);
+                names.insert(other);
+            }
+        }
+    }
+    shown.reverse();
+    shown
+}
+
+/// The directory of a path; empty: the load's own.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
 fn wide(number: usize) -> u64 {
@@ -306,7 +356,31 @@ fn saturating_ns(elapsed: Duration) -> u64 {
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The disk of a place, by its folder.
-fn disk_at(place: &std::path::Path) -> VirtualDisk {
-    VirtualDisk::at(place.to_owned())
+#[cfg(test)]
+mod tests {
+    use fsage_model::crash::DamageKind;
+
+    use super::*;
+
+    #[test]
+    fn a_case_shows_what_made_and_promised_what_is_damaged_however_long_ago() {
+        let path = |path: &str| path.to_owned();
+        let mut operations = vec![
+            CrashOperation::Write { path: path("x"), offset_bytes: 0, length_bytes: 1 },
+            CrashOperation::Write { path: path("old"), offset_bytes: 0, length_bytes: 1 },
+            CrashOperation::Fsync { path: path("old") },
+            CrashOperation::Rename { from: path("old"), to: path("one/b") },
+            CrashOperation::FsyncDirectory { path: path("one") },
+            CrashOperation::FsyncDirectory { path: path("two") },
+            CrashOperation::Sync,
+        ];
+        operations.extend((0..SHOWN).map(|_| CrashOperation::Unlink { path: path("x") }));
+        let step = |(position, operation): (u64, CrashOperation)| LoadStep { operation, position };
+        let steps: Vec<LoadStep> = (1..).zip(operations).map(step).collect();
+        let damage = Damage { kind: DamageKind::Content, path: path("one/b"), what: String::new() };
+        let shown: Vec<u64> = before(&steps, &[damage]).iter().map(|step| step.position).collect();
+        let last = 8..=7 + wide(SHOWN);
+        assert_eq!(shown, [2, 3, 4, 5, 7].into_iter().chain(last).collect::<Vec<u64>>());
+        assert_eq!(before(&steps[..1], &[]).len(), 1);
+    }
 }

@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_model::disk::call::Call;
-use fsage_model::location::Location;
 use fsage_model::protocol::call;
 use fsage_model::study::DiskOptions;
 
-use super::{CrashError, DIRECTORY, disk_at};
+use super::{Bench, CrashError};
 use crate::lease::record::Lease;
 use crate::lease::{Journal, LeaseError, LeaseId, clean, give_back, runtime};
 use crate::target::{Session, Target};
@@ -15,6 +13,9 @@ use crate::volume::{Acquired, DiskVolume, Volume};
 
 /// Name of the disk.
 const DISK: &str = "crash";
+
+/// The load's directory on the volume.
+pub(super) const DIRECTORY: &str = "load";
 
 /// Runs that may work at once.
 const MOST: u32 = 16;
@@ -80,22 +81,13 @@ impl Place {
         self.folder.join("mounts/state")
     }
 
-    /// The load's directory.
-    pub fn folder(&self) -> Location {
-        Location::on(&self.point(), DIRECTORY)
-    }
-
-    /// A file of the run's own, beside its journal.
-    pub fn scratch(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    /// Asks the disk one thing.
-    ///
-    /// # Errors
-    /// It does not answer, or refuses.
-    pub fn ask<C: Call>(&self, call: C) -> Result<C::Reply, CrashError> {
-        Ok(disk_at(&self.served).ask(call)?)
+    /// What a run works with.
+    pub fn bench(&mut self) -> Bench<'_> {
+        let (device, point) = (self.device().to_owned(), self.point());
+        let (served, directory) = (self.served.clone(), DIRECTORY.to_owned());
+        // Files of the run's own lie beside its journal.
+        let own = self.folder.clone();
+        Bench { session: &mut self.session, device, point, served, directory, own }
     }
 
     /// Releases everything, in reverse order; every step is tried.

@@ -8,8 +8,7 @@ use fsage_model::crash::{CrashKind, CrashState, CutFate, CutRequest, Failing, Pr
 use fsage_model::disk::call as disk_call;
 use fsage_model::protocol::{Event, call};
 
-use super::place::Place;
-use super::{CrashError, CrashRun, SHOWN, Watch};
+use super::{Bench, CrashError, CrashRun, SHOWN, Watch};
 use crate::target::Incoming;
 
 /// Requests before a cut that are shown, beside those that are missing.
@@ -20,7 +19,7 @@ const MISSING: usize = 24;
 
 /// Runs the load.
 pub(super) fn work(
-    place: &mut Place,
+    place: &mut Bench<'_>,
     program: &ProgramSpec,
     watch: &mut dyn Watch,
 ) -> Result<ProgramRun, CrashError> {
@@ -39,12 +38,12 @@ pub(super) fn work(
 }
 
 /// The position of the log when the load had ended and the volume was unmounted.
-pub(super) fn end(place: &Place) -> Result<u64, CrashError> {
+pub(super) fn end(place: &Bench<'_>) -> Result<u64, CrashError> {
     Ok(place.ask(disk_call::Mark { name: "unmounted".to_owned() })?.position)
 }
 
 /// The check has to accept what the load left where nothing was cut: else its word is worth nothing.
-pub(super) fn check_end(run: &CrashRun, place: &mut Place, end: u64) -> Result<(), CrashError> {
+pub(super) fn check_end(run: &CrashRun, place: &mut Bench<'_>, end: u64) -> Result<(), CrashError> {
     let super::CrashWork::Program(program) = &run.work else { return Ok(()) };
     let (lost, torn) = (Vec::new(), None);
     let state =
@@ -62,7 +61,7 @@ pub(super) fn check_end(run: &CrashRun, place: &mut Place, end: u64) -> Result<(
 }
 
 /// Says what led to a failing state: acknowledgements and requests.
-pub(super) fn describe(place: &Place, run: &ProgramRun, failing: &mut Failing) -> Result<(), CrashError> {
+pub(super) fn describe(place: &Bench<'_>, run: &ProgramRun, failing: &mut Failing) -> Result<(), CrashError> {
     let before = run.acknowledged.partition_point(|one| one.position <= failing.state.cut);
     let shown = run.acknowledged.get(before.saturating_sub(SHOWN)..before);
     failing.acknowledged = shown.unwrap_or_default().to_vec();
@@ -71,7 +70,7 @@ pub(super) fn describe(place: &Place, run: &ProgramRun, failing: &mut Failing) -
 }
 
 /// The last requests before a cut, and those that are missing.
-fn requests(place: &Place, state: &CrashState) -> Result<Vec<CutRequest>, CrashError> {
+fn requests(place: &Bench<'_>, state: &CrashState) -> Result<Vec<CutRequest>, CrashError> {
     let file = place.scratch("requests.log");
     // Of a run that was killed here.
     let _ = std::fs::remove_file(&file);

@@ -7,8 +7,7 @@
 use fsage_model::crash::{Attempt, CrashKind, CrashState, DamageKind};
 use fsage_model::disk::call;
 
-use super::place::Place;
-use super::{CrashError, CrashRun};
+use super::{Bench, CrashError, CrashRun};
 
 /// Most states that are tried for it.
 const TRIES: usize = 40;
@@ -17,7 +16,7 @@ const TRIES: usize = 40;
 /// it too.
 pub(super) fn shrink(
     run: &CrashRun,
-    place: &mut Place,
+    place: &mut Bench<'_>,
     state: CrashState,
     attempt: Attempt,
 ) -> Result<(CrashState, Attempt), CrashError> {
@@ -47,14 +46,15 @@ pub(super) fn shrink(
 /// the best.
 fn does_it_too(
     run: &CrashRun,
-    place: &mut Place,
+    place: &mut Bench<'_>,
     best: &mut (CrashState, Attempt),
     simpler: CrashState,
     kind: DamageKind,
 ) -> Result<bool, CrashError> {
     place.ask(call::ShowCrash { state: simpler.clone() })?;
     let attempt = run.attempt(place, &simpler, kind == DamageKind::Check || kind == DamageKind::Use)?;
-    let same = attempt.class == best.1.class && attempt.damage.iter().any(|damage| damage.kind == kind);
+    let alike = attempt.class == best.1.class && attempt.known.is_empty() == best.1.known.is_empty();
+    let same = alike && attempt.damage.iter().any(|damage| damage.kind == kind);
     let is_better = same || attempt.oops;
     if is_better {
         *best = (simpler, attempt);

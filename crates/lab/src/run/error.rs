@@ -8,6 +8,7 @@ use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
 use fsage_model::verify::VerifyResult;
 
+use crate::crash::CrashError;
 use super::fio::FioError;
 use crate::filesystem::FileSystemError;
 use crate::image::ImageError;
@@ -92,6 +93,12 @@ pub enum RunError {
         /// What goes by the wall's clock.
         why: String,
     },
+    /// The kernel reported a bug of its own while a trial mounted a crash state: nothing more may be mounted.
+    #[error("trial {id} ended the run: the kernel reported a bug of its own")]
+    Kernel {
+        /// The trial.
+        id: String,
+    },
     /// Which processors there are cannot be found out.
     #[error("cannot choose processors")]
     Processors(#[from] HostError),
@@ -126,6 +133,7 @@ impl Explain for RunError {
             | Self::Overlap { .. }
             | Self::Jobs { .. }
             | Self::NotBeside { .. } => EXIT_USAGE,
+            Self::Kernel { .. } => EXIT_DAMAGE,
             Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => EXIT_INTERNAL,
         }
     }
@@ -151,10 +159,14 @@ impl Explain for RunError {
                 "leave --jobs out, or use virtual disks in model time (`volume.kind = \"disk\"`) for all volumes"
                     .to_owned(),
             ),
+            Self::Kernel { .. } => Some(REBOOT.to_owned()),
             Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => None,
         }
     }
 }
+
+/// What is to be done after a bug of the kernel.
+const REBOOT: &str = "reboot before anything else; the trial has the lines of the kernel's log";
 
 /// What fails a trial; the others continue.
 #[derive(Debug, thiserror::Error)]
@@ -177,6 +189,21 @@ pub(super) enum TrialError {
     /// The program of a remedy.
     #[error("cannot do the remedy")]
     Remedy(#[source] ToolError),
+    /// Crash states.
+    #[error("cannot try crash states")]
+    Crash(#[from] CrashError),
+    /// A `power-cuts` stage on a volume that is no virtual disk; the study's check refuses it before.
+    #[error("stage `{stage}` needs a virtual disk")]
+    NoDisk {
+        /// The stage.
+        stage: String,
+    },
+    /// The kernel reported a bug of its own while it mounted a crash state; ends the run.
+    #[error("the kernel reported a bug of its own: {said}")]
+    Kernel {
+        /// What it logged.
+        said: String,
+    },
     /// The agent.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -237,9 +264,15 @@ impl TrialError {
             | Self::Measure(_)
             | Self::Fio(_)
             | Self::Remedy(_)
+            | Self::Crash(_)
             | Self::Target(_)
             | Self::Interrupted => true,
-            Self::Lease(_) | Self::Store(_) | Self::Damaged(_) | Self::Unclean(_) => false,
+            Self::NoDisk { .. }
+            | Self::Kernel { .. }
+            | Self::Lease(_)
+            | Self::Store(_)
+            | Self::Damaged(_)
+            | Self::Unclean(_) => false,
         }
     }
 
@@ -257,10 +290,12 @@ impl TrialError {
             Self::Measure(e) => e.exit_code(),
             Self::Fio(e) => e.exit_code(),
             Self::Remedy(e) => e.exit_code(),
+            Self::Crash(e) => e.exit_code(),
+            Self::NoDisk { .. } => EXIT_USAGE,
             Self::Target(e) => Explain::exit_code(e),
             Self::Lease(e) => e.exit_code(),
             Self::Store(e) => e.exit_code(),
-            Self::Damaged(_) | Self::Unclean(_) => EXIT_DAMAGE,
+            Self::Kernel { .. } | Self::Damaged(_) | Self::Unclean(_) => EXIT_DAMAGE,
             Self::Interrupted => EXIT_FAILED,
         }
     }
@@ -284,6 +319,9 @@ impl TrialError {
             Self::Measure(e) => e.hint(),
             Self::Fio(e) => e.hint(),
             Self::Remedy(e) => e.hint(),
+            Self::Crash(e) => e.hint(),
+            Self::NoDisk { .. } => Some("give the volume a `medium`".to_owned()),
+            Self::Kernel { .. } => Some(REBOOT.to_owned()),
             Self::Target(e) => Explain::hint(e),
             _ => None,
         };

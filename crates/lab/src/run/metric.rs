@@ -3,6 +3,7 @@
 
 mod fio;
 pub(crate) mod lockstep;
+mod power_cuts;
 mod remedy;
 
 use fsage_model::disk::DiskTime;
@@ -66,6 +67,10 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
             StageRecord::Fio(fio) => {
                 let prefix = prefix(&mut pointed, &fio.name);
                 fio::push(&mut List::new(prefix, &fio.name, run, &mut metrics), fio);
+            }
+            StageRecord::PowerCuts(cuts) => {
+                let prefix = metric::prefix(&cuts.name, false);
+                power_cuts::push(&mut List::new(prefix, &cuts.name, run, &mut metrics), &cuts.report);
             }
             StageRecord::Image { .. } => {}
         }

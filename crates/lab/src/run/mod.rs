@@ -28,6 +28,7 @@ use std::time::Instant;
 
 use beside::Processors;
 use fsage_model::protocol::call;
+use fsage_model::study::is_option_of_another;
 
 pub use digest::groups as digest_groups;
 pub use error::RunError;
@@ -231,9 +232,11 @@ fn every_trial(
 /// `ext4, 0.8, repeat 2`: factor values in words.
 #[must_use]
 pub fn label(trial: &PlannedTrial, repeats: u32) -> String {
+    let kind = trial.factors.get("file_system.kind").and_then(serde_json::Value::as_str);
     let mut words: Vec<String> = trial
         .factors
         .iter()
+        .filter(|(path, _)| kind.is_none_or(|kind| !is_option_of_another(path, kind)))
         .map(|(path, value)| {
             let short = path.rsplit('.').next().unwrap_or(path);
             match value {

@@ -134,6 +134,9 @@ impl<'a> Queue<'a> {
             }
             error => {
                 folder.finish(&record, started_s)?;
+                if matches!(error, Some(TrialError::Kernel { .. })) {
+                    return Err(RunError::Kernel { id: planned.id.clone() });
+                }
                 let code = error.as_ref().map_or(0, TrialError::exit_code);
                 let mut state = self.state();
                 state.summary.finished(index, &record.error, code);

@@ -8,6 +8,7 @@ pub(super) mod image;
 pub(super) mod lockstep;
 pub(super) mod measure;
 mod places;
+pub(super) mod power_cuts;
 pub(super) mod remedy;
 
 use std::path::Path;

@@ -65,6 +65,14 @@ impl TrialVolume {
         matches!(self.volume, Volume::Loop(_))
     }
 
+    /// Folder from which it is served, where it is a virtual disk.
+    pub(super) fn served(&self) -> Option<PathBuf> {
+        match &self.volume {
+            Volume::Disk(disk) => Some(disk.directory(&self.name)),
+            Volume::Loop(_) | Volume::Device(_) => None,
+        }
+    }
+
     /// Where it is mounted, or will be.
     pub(super) fn point(&self) -> &Path {
         &self.point

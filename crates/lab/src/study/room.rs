@@ -50,8 +50,8 @@ fn room(spec: &StudySpec) -> Option<u64> {
                     size = size.min(volume.size()?.0);
                 }
             }
-            // Its files go with it, and their size is its own.
-            StageSpec::Image(_) | StageSpec::Measure(_) | StageSpec::Fio(_) => {}
+            // The files of fio go with it, and their size is its own; so do those of power cuts.
+            StageSpec::Image(_) | StageSpec::Measure(_) | StageSpec::Fio(_) | StageSpec::PowerCuts(_) => {}
         }
     }
     Some(to_u64(as_f64(size) * (1.0 - used).max(0.0)))

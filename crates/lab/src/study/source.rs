@@ -7,11 +7,12 @@ use serde::Serialize;
 use super::{Consent, Overrides, StudyError, load};
 
 /// Name and text of each shipped study.
-const SHIPPED: [(&str, &str); 8] = [
+const SHIPPED: [(&str, &str); 9] = [
     ("aging", include_str!("../../../../studies/aging.toml")),
     ("like", include_str!("../../../../studies/like.toml")),
     ("fullness", include_str!("../../../../studies/fullness.toml")),
     ("fullness-git", include_str!("../../../../studies/fullness-git.toml")),
+    ("power", include_str!("../../../../studies/power.toml")),
     ("remedies", include_str!("../../../../studies/remedies.toml")),
     ("overhead", include_str!("../../../../studies/overhead.toml")),
     ("scaling", include_str!("../../../../studies/scaling.toml")),

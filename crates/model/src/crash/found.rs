@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Promises, UpdateWay};
+use super::{KnownFinding, Promises, UpdateWay};
 use crate::location::Location;
 
 /// What is damaged.
@@ -29,6 +29,10 @@ pub enum DamageKind {
 }
 
 impl DamageKind {
+    /// All of them, the worst first.
+    pub const ALL: [Self; 6] =
+        [Self::Mount, Self::Check, Self::Name, Self::Content, Self::Foreign, Self::Use];
+
     /// As reports name it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -166,6 +170,9 @@ pub struct Attempt {
     pub class: CrashClass,
     /// Everything that is damaged, the worst first; at most a few dozen.
     pub damage: Vec<Damage>,
+    /// Where every promise that was broken is a known finding: which they are; else empty.
+    #[serde(default)]
+    pub known: Vec<KnownFinding>,
     /// Operations of the load that had returned before the cut.
     pub returned: u64,
     /// Names and contents that were compared.

@@ -23,6 +23,15 @@ impl CrashLoad {
             Self::Metadata => "metadata",
         }
     }
+
+    /// Its length unless another is given: rounds of `update`, operations of `metadata`.
+    #[must_use]
+    pub const fn default_size(self) -> u32 {
+        match self {
+            Self::Update => 4,
+            Self::Metadata => 200,
+        }
+    }
 }
 
 /// A load with its size.
@@ -157,6 +166,26 @@ pub struct LoadStep {
     pub operation: CrashOperation,
     /// Requests in the log when it had returned.
     pub position: u64,
+}
+
+impl CrashOperation {
+    /// The name that it is about, empty for all; of a rename or link the new name as well.
+    #[must_use]
+    pub fn paths(&self) -> (&str, Option<&str>) {
+        match self {
+            Self::Rename { from, to } | Self::Link { from, to } => (from, Some(to)),
+            Self::Create { path }
+            | Self::Write { path, .. }
+            | Self::Truncate { path, .. }
+            | Self::Unlink { path }
+            | Self::Mkdir { path }
+            | Self::Rmdir { path }
+            | Self::Fsync { path }
+            | Self::Fdatasync { path }
+            | Self::FsyncDirectory { path } => (path, None),
+            Self::Sync => ("", None),
+        }
+    }
 }
 
 impl std::fmt::Display for CrashOperation {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Acknowledgement, Attempt, CrashClass, CrashCoverage, CrashLoadSpec, CrashSpec, CrashState, CutRequest,
-    Damage, DamageKind, LoadStep, ProgramReport, UpdateOutcome, UpdateWay,
+    Damage, DamageKind, KnownFinding, LoadStep, ProgramReport, UpdateOutcome, UpdateWay,
 };
 use crate::quantity::as_f64;
 
@@ -38,6 +38,12 @@ pub struct CrashReport {
     pub documented: u64,
     /// States in which a promise was broken.
     pub broken: u64,
+    /// Of these, states in which nothing but known findings broke a promise (docs/power.md).
+    #[serde(default)]
+    pub known: u64,
+    /// The known findings in those, and in how many states; one state may have several.
+    #[serde(default)]
+    pub findings: Vec<(KnownFinding, u64)>,
     /// States that the file system's check inspected.
     pub checked: u64,
     /// States by the damage in them; one state may have several.
@@ -105,6 +111,9 @@ pub struct Failing {
     pub lost_when_found: u64,
     /// How it is judged.
     pub class: CrashClass,
+    /// The known findings that explain it; empty where none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<KnownFinding>,
     /// What is damaged.
     pub damage: Vec<Damage>,
     /// What the kernel logged.
@@ -135,6 +144,18 @@ impl CrashReport {
         self.documented + self.broken
     }
 
+    /// States in which a promise was broken that no known finding explains.
+    #[must_use]
+    pub const fn unexplained(&self) -> u64 {
+        self.broken.saturating_sub(self.known)
+    }
+
+    /// The worst kind of damage, if any.
+    #[must_use]
+    pub fn worst_damage(&self) -> Option<DamageKind> {
+        self.damage.iter().map(|(kind, _)| *kind).min()
+    }
+
     /// Adds what was found in one state.
     pub fn add(&mut self, attempt: &Attempt) {
         self.tried += 1;
@@ -150,6 +171,8 @@ impl CrashReport {
             CrashClass::Broken => &mut self.broken,
         } += u64::from(!undecided);
         self.oops |= attempt.oops;
+        self.known += u64::from(!attempt.known.is_empty());
+        attempt.known.iter().for_each(|finding| bump(&mut self.findings, *finding));
         let mut kinds: Vec<DamageKind> = attempt.damage.iter().map(|damage| damage.kind).collect();
         kinds.sort_unstable();
         kinds.dedup();

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FioStage, VolumeSpec, one, yes};
+use crate::crash::{CACHE_BYTES, CrashLoad, DriveBehaviour};
 use crate::load::{StopSpec, WriteMode};
 use crate::measure::MeasureSpec;
 use crate::remedy::Remedy;
@@ -64,6 +65,8 @@ stages! {
     "lockstep" Lockstep(Box<LockstepStage>);
     /// Run fio at every point of its parameters, on files or on the bare device.
     "fio" Fio(Box<FioStage>);
+    /// Do a load, lose power, and inspect what the file system makes of what the drive may hold then.
+    "power-cuts" PowerCuts(Box<PowerCutsStage>);
 }
 
 impl StageSpec {
@@ -337,6 +340,73 @@ fn lockstep_name() -> String {
 
 fn full() -> String {
     "full".to_owned()
+}
+
+/// Parameters of the `power-cuts` stage: a load runs on the volume, a virtual disk that logs every request.
+/// Then the disk shows what it may hold after a power cut, one crash state after the other; each is mounted
+/// and compared with what `fsync`, `sync` and `rename` had promised. Damage is a result, no failure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PowerCutsStage {
+    /// Name in dotted paths; absent: `power-cuts`.
+    #[serde(default = "power_cuts_name")]
+    pub name: String,
+    /// States it runs in; empty: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<String>,
+    /// What is done before the cut: `update` replaces files in the ways that applications do it, `metadata`
+    /// does random operations on names and files.
+    #[serde(default)]
+    pub load: CrashLoad,
+    /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata`; absent: 4 and 200.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<u32>,
+    /// What the drive does with what it was given.
+    #[serde(default)]
+    pub drive: DriveBehaviour,
+    /// Unit that the drive writes wholly or not at all: a multiple of 4 KiB.
+    #[serde(default = "atomic")]
+    pub atomic: Bytes,
+    /// Volatile cache of a drive that lies: the newest writes of that size may be missing.
+    #[serde(default = "cache")]
+    pub cache: Bytes,
+    /// Most crash states that are tried (1..=1,000,000).
+    #[serde(default = "crash_states")]
+    pub states: u64,
+    /// Check one of so many states with the file system's own program and write to it; 0: none.
+    #[serde(default = "check_every")]
+    pub check_every: u64,
+    /// Seed of the load and of the states; absent: the trial's, so that every repeat has a load of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
+
+impl PowerCutsStage {
+    /// Length of the load.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.length.unwrap_or_else(|| self.load.default_size())
+    }
+}
+
+fn power_cuts_name() -> String {
+    "power-cuts".to_owned()
+}
+
+const fn atomic() -> Bytes {
+    Bytes(4096)
+}
+
+const fn cache() -> Bytes {
+    Bytes(CACHE_BYTES)
+}
+
+const fn crash_states() -> u64 {
+    200
+}
+
+const fn check_every() -> u64 {
+    8
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod chart;
 mod device;
 mod effect;
 mod sentence;
+mod survival;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ use serde::Serialize;
 pub use chart::Chart;
 pub use device::words as device_words;
 pub use sentence::Sentence;
+pub use survival::{OnDrive, Survived};
 
 use super::control;
 use super::text::{counted, percent};
@@ -39,6 +41,9 @@ pub const LINES: usize = 10;
 pub struct Answer {
     /// One for each file system on each device, device by device.
     pub sentences: Vec<Sentence>,
+    /// What survived power cuts: one for each configuration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub survival: Vec<Survived>,
     /// What the numbers of the sentences are; empty without any.
     pub method: String,
     /// How many published findings got which verdict, the clear ones first; empty without any.
@@ -91,10 +96,12 @@ impl Answer {
             + usize::from(verdicts.is_some())
             + usize::from(controls.is_some());
         let room = LINES - rest;
-        let shown = if self.sentences.len() > room { room - 1 } else { self.sentences.len() };
-        let mut lines: Vec<String> = self.sentences[..shown].iter().map(Sentence::text).collect();
-        if shown < self.sentences.len() {
-            lines.push(format!("{} more in the report.", self.sentences.len() - shown));
+        let survived = self.survival.iter().map(Survived::text);
+        let mut lines: Vec<String> = survived.chain(self.sentences.iter().map(Sentence::text)).collect();
+        if lines.len() > room {
+            let more = lines.len() + 1 - room;
+            lines.truncate(room - 1);
+            lines.push(format!("{more} more in the report."));
         }
         lines.extend((!self.method.is_empty()).then(|| self.method.clone()));
         lines.extend(verdicts);
@@ -148,6 +155,7 @@ pub(super) fn of(view: &View, judgements: &[Judgement], controls: Option<control
     let chart = Chart::new(view, &effects);
     Answer {
         sentences,
+        survival: survival::all(view),
         method,
         verdicts: verdicts(judgements),
         controls,

@@ -37,7 +37,17 @@ fn render(content: &Content<'_>) -> Option<Markup> {
 
 fn sentences(answer: &Answer) -> Markup {
     html! {
-        @if answer.sentences.is_empty() && !answer.method.is_empty() {
+        @if !answer.survival.is_empty() {
+            ul.answer {
+                @for one in &answer.survival {
+                    @let (before, found) = one.parts();
+                    li { (before) b { (found) } "." }
+                }
+            }
+        }
+        @if !answer.survival.is_empty() && answer.sentences.is_empty() {
+            @if !answer.method.is_empty() { p.empty { (answer.method) } }
+        } @else if answer.sentences.is_empty() && !answer.method.is_empty() {
             p.empty { (answer.method) }
         } @else if answer.sentences.is_empty() {
             p.empty { "This study compares no two states of a file system, so there is no slowdown to state; what it measured is below." }

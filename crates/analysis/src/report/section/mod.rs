@@ -15,6 +15,7 @@ mod layout;
 mod lockstep;
 mod medium;
 mod places;
+mod power;
 mod priced;
 mod profile;
 mod remedy;
@@ -58,6 +59,7 @@ pub const ALL: &[Section] = &[
     why::SECTION,
     claim::SECTION,
     control::SECTION,
+    power::SECTION,
     age_cost::SECTION,
     remedy::SECTION,
     device::SECTION,

@@ -71,7 +71,11 @@ fn named(spec: &StudySpec) -> Vec<Named<'_>> {
                 let at = if name == UNAGED { name.to_owned() } else { format!("followers.{name}") };
                 Some((format!("stage.{index}.{at}.volume"), other.volume.as_ref()?))
             })),
-            StageSpec::Age(_) | StageSpec::Image(_) | StageSpec::Measure(_) | StageSpec::Fio(_) => {}
+            StageSpec::Age(_)
+            | StageSpec::Image(_)
+            | StageSpec::Measure(_)
+            | StageSpec::Fio(_)
+            | StageSpec::PowerCuts(_) => {}
         }
     }
     let mut named = Vec::new();

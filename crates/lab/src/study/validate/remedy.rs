@@ -37,7 +37,8 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
             | StageSpec::Copy(_)
             | StageSpec::Measure(_)
             | StageSpec::Lockstep(_)
-            | StageSpec::Fio(_) => {}
+            | StageSpec::Fio(_)
+            | StageSpec::PowerCuts(_) => {}
         }
     }
     check.problems

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use fsage_model::load::StopSpec;
 use fsage_model::measure::Effect;
+use fsage_model::number::grouped;
 use fsage_model::remedy::Remedy;
 use fsage_model::study::{
-    AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, RemedyStage, StageSpec, StudySpec, UNAGED,
-    VolumeSpec,
+    AgeStage, CopyStage, ImageStage, LockstepStage, MeasureStage, PowerCutsStage, RemedyStage, StageSpec,
+    StudySpec, UNAGED, VolumeSpec,
 };
 use fsage_model::with_stage;
 
@@ -43,6 +44,9 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
             "fio" => "measure",
             other => other,
         };
+        check.require(!before.contains("power-cuts"), &index.to_string(), || {
+            "power cuts come last, once a trial: compare loads and drives as factors of the matrix".to_owned()
+        });
         match stage {
             StageSpec::Image(_) => {
                 check.require(!before.is_empty(), &index.to_string(), || {
@@ -79,7 +83,7 @@ fn order(spec: &StudySpec) -> Vec<Problem> {
                     "one remedy a trial: make `method` a factor of the matrix to compare several".to_owned()
                 });
             }
-            StageSpec::Measure(_) | StageSpec::Fio(_) => {}
+            StageSpec::Measure(_) | StageSpec::Fio(_) | StageSpec::PowerCuts(_) => {}
         }
         before.insert(kind);
     }
@@ -208,6 +212,45 @@ impl Limits for LockstepStage {
         check.path.pop();
     }
 }
+
+impl Limits for PowerCutsStage {
+    fn limits(&self, check: &mut Checker, own: &VolumeSpec) {
+        if let Some(length) = self.length {
+            let length = u64::from(length);
+            check.require((1..=MOST_LENGTH).contains(&length), "length", || {
+                format!("{length} is no length of a load: 1 to {}", grouped(MOST_LENGTH))
+            });
+        }
+        check.require((1..=MOST_STATES).contains(&self.states), "states", || {
+            format!("{} states: 1 to {}", grouped(self.states), grouped(MOST_STATES))
+        });
+        let atomic = self.atomic.0;
+        check.require(atomic > 0 && atomic.is_multiple_of(4096), "atomic", || {
+            format!("{} is not a multiple of 4 KiB", self.atomic)
+        });
+        check.at_least("cache", self.cache.0, 4096);
+        let VolumeSpec::Disk(disk) = own else {
+            let message = "only a virtual disk can show what it may hold after a power cut";
+            check.fail("", message);
+            if let Some(problem) = check.problems.last_mut() {
+                problem.hint = Some("give the volume a `medium`: `ram` is the fastest".to_owned());
+            }
+            return;
+        };
+        check.require(!disk.log, "", || {
+            "the disk keeps one log, which this stage begins at its load: leave `volume.log` out".to_owned()
+        });
+        check.require(disk.faults.is_none(), "", || {
+            "injected faults would be taken for what a power cut did: leave `volume.faults` out".to_owned()
+        });
+    }
+}
+
+/// Longest load.
+const MOST_LENGTH: u64 = 10_000;
+
+/// Most crash states.
+const MOST_STATES: u64 = 1_000_000;
 
 impl Limits for MeasureStage {
     fn limits(&self, check: &mut Checker, _own: &VolumeSpec) {

@@ -51,7 +51,8 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
             | StageSpec::Copy(_)
             | StageSpec::Image(_)
             | StageSpec::Remedy(_)
-            | StageSpec::Fio(_) => continue,
+            | StageSpec::Fio(_)
+            | StageSpec::PowerCuts(_) => continue,
         };
         for (number, _) in measures.iter().enumerate().filter(|(_, one)| matches!(one, MeasureSpec::Fio(_))) {
             let path = ["stage", &index.to_string(), "measures", &number.to_string()].map(str::to_owned);

@@ -37,7 +37,11 @@ pub(super) fn of(spec: &StudySpec) -> Vec<Placed> {
                 let place = if remedy.volume.is_some() { ".volume" } else { "" };
                 found.push(Placed { path: path(&format!("stage.{index}{place}")), volume });
             }
-            StageSpec::Age(_) | StageSpec::Image(_) | StageSpec::Measure(_) | StageSpec::Fio(_) => {}
+            StageSpec::Age(_)
+            | StageSpec::Image(_)
+            | StageSpec::Measure(_)
+            | StageSpec::Fio(_)
+            | StageSpec::PowerCuts(_) => {}
         }
     }
     found

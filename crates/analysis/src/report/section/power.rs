@@ -1,0 +1,344 @@
+//! What survives a power cut: every configuration on every drive, what a program may rely on, the smallest
+//! failing cases, and what recovery takes.
+
+use fsage_model::crash::{Failing, UpdateOutcome};
+use fsage_model::quantity::as_f64;
+use maud::{Markup, html};
+
+use super::{Content, Section};
+use crate::report::power::{Reliance, Sum, Survival, Times, all, chance, matrix, reliance};
+use crate::report::table::{Cell, Column, Row, table};
+use crate::report::text::{counted, grouped, in_unit, percent, significant};
+
+pub(super) const SECTION: Section =
+    Section { id: "power-cuts", title: "What survives a power cut", script: "", render };
+
+/// Damage that is listed of a failing case.
+const MOST_DAMAGE: usize = 8;
+
+/// Lines of the kernel's log that are listed.
+const MOST_LINES: usize = 6;
+
+/// Missing requests that are listed.
+const MOST_LOST: usize = 20;
+
+fn render(content: &Content<'_>) -> Option<Markup> {
+    let found = all(content.view);
+    if found.is_empty() {
+        return None;
+    }
+    let confidence = content.view.confidence;
+    let rows: Vec<Row> = found.iter().map(|one| state_row(one, confidence)).collect();
+    let ways: Vec<Row> = reliance(&found).iter().map(way_row).collect();
+    let times: Vec<Row> =
+        found.iter().flat_map(|one| one.times.iter().map(move |time| time_row(one, time))).collect();
+    Some(html! {
+        (grid(&found))
+        (table("power-states", &format!("Crash states, with exact {} intervals", percent(confidence)), &state_columns(), &rows))
+        p.note {
+            "A state is what the drive may hold after power is lost at some point of its request log. It is " b { "kept" } " when everything "
+            "that fsync, sync and rename had promised is there; damage is " b { "documented" } " when the file system's documentation or the "
+            "drive does not exclude it, and " b { "broken" } " when a promise was. "
+            b { "Unexplained" } " are broken states without those that only known findings break, which were examined to their root. "
+            "The states tried are no random sample of power cuts: the interval (Clopper and Pearson) is that of a state drawn like these, and says how well the search "
+            "covered what it searched."
+        }
+        @if !ways.is_empty() {
+            (table("power-ways", "Ways to replace a file, and what files held that were being replaced when power was lost", &way_columns(), &ways))
+            p.note { "Whether a new version is there for good once a way has returned is part of the states above: lost, it counts as damage." }
+        }
+        (cases(&found))
+        @if !times.is_empty() {
+            (table("power-times", "What recovery takes, by the wall's clock", &time_columns(), &times))
+            p.note { "Mount includes the file system's recovery; verify reads and compares every file; check is the file system's own program, on a share of the states. "
+                "The disk is in memory: these are the times of processor and file system, without a device. Medians are medians of the trials' medians." }
+        }
+    })
+}
+
+/// Configurations by drives.
+fn grid(found: &[Survival]) -> Markup {
+    let (drives, rows) = matrix(found);
+    let columns: Vec<Column> = std::iter::once(Column::text("configuration"))
+        .chain(drives.iter().map(|drive| Column::text(format!("{drive} drive"))))
+        .collect();
+    let rows: Vec<Row> = rows
+        .iter()
+        .map(|(configuration, cells)| {
+            let name = std::iter::once(Cell::text(configuration.clone()).class("label"));
+            name.chain(cells.iter().map(|sum| sum.as_ref().map_or_else(Cell::none, grid_cell)))
+                .collect::<Vec<_>>()
+                .into()
+        })
+        .collect();
+    table(
+        "power-matrix",
+        "Crash states that kept what was promised, over all loads and seeds",
+        &columns,
+        &rows,
+    )
+}
+
+fn grid_cell(sum: &Sum) -> Cell {
+    let mut words = format!("{} of {} kept", grouped(sum.kept), grouped(sum.tried));
+    if sum.documented > 0 {
+        words.push_str(&format!("; {} documented", grouped(sum.documented)));
+    }
+    if sum.broken > 0 {
+        words.push_str(&format!("; {} broken", grouped(sum.broken)));
+    }
+    if sum.known > 0 {
+        words.push_str(&format!(" ({} by known findings)", grouped(sum.known)));
+    }
+    if let Some(worst) = sum.worst {
+        words.push_str(&format!("; worst: {}", worst.name()));
+    }
+    Cell::text(words)
+}
+
+fn state_columns() -> Vec<Column> {
+    vec![
+        Column::text("configuration"),
+        Column::text("drive"),
+        Column::text("load"),
+        Column::number("states", ""),
+        Column::number("kept", ""),
+        Column::number("documented", ""),
+        Column::number("broken", ""),
+        Column::number("unexplained", ""),
+        Column::number("with damage", ""),
+        Column::number("low", ""),
+        Column::number("high", ""),
+        Column::text("states by damage"),
+        Column::text("seeds"),
+    ]
+}
+
+fn state_row(one: &Survival, confidence: f64) -> Row {
+    let number = |states: u64| Cell::number(grouped(states), as_f64(states));
+    let (damaged, interval) = one.damaged_share(confidence);
+    let kinds: Vec<String> =
+        one.damage.iter().map(|(kind, states)| format!("{} {}", kind.name(), grouped(*states))).collect();
+    Row {
+        cells: vec![
+            Cell::text(one.configuration.clone()).class("label"),
+            Cell::text(one.drive.clone()),
+            Cell::text(one.load.clone()),
+            number(one.tried),
+            number(one.kept),
+            number(one.documented),
+            number(one.broken),
+            number(one.unexplained()),
+            Cell::number(chance(damaged), damaged),
+            Cell::number(chance(interval.low), interval.low),
+            Cell::number(chance(interval.high), interval.high),
+            Cell::text(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }),
+            Cell::text(counted(one.seeds, "seed")),
+        ],
+        group: one.configuration.clone(),
+        class: if one.damaged() == 0 { "grey" } else { "" },
+    }
+}
+
+fn way_columns() -> Vec<Column> {
+    let outcomes = UpdateOutcome::ALL.map(|outcome| Column::number(outcome.name(), ""));
+    [Column::text("way"), Column::text("configuration"), Column::text("drive"), Column::text("a program")]
+        .into_iter()
+        .chain([Column::number("files", "")])
+        .chain(outcomes)
+        .collect()
+}
+
+fn way_row(one: &Reliance) -> Row {
+    let number = |files: u64| Cell::number(grouped(files), as_f64(files));
+    let head = [
+        Cell::text(one.way.name()).class("label"),
+        Cell::text(one.configuration.clone()),
+        Cell::text(one.drive.clone()),
+        Cell::text(one.words()),
+        number(one.files),
+    ];
+    let outcomes =
+        UpdateOutcome::ALL.map(|outcome| number(one.outcomes.get(&outcome).copied().unwrap_or_default()));
+    Row { cells: head.into_iter().chain(outcomes).collect(), group: one.way.name().to_owned(), class: "" }
+}
+
+fn time_columns() -> Vec<Column> {
+    let times = ["min", "median", "mean", "max"].map(|title| Column::number(title, "ns"));
+    [Column::text("configuration"), Column::text("drive"), Column::text("load"), Column::text("step")]
+        .into_iter()
+        .chain([Column::number("n", "")])
+        .chain(times)
+        .chain([Column::number("states per second", "")])
+        .collect()
+}
+
+fn time_row(one: &Survival, time: &Times) -> Row {
+    let ns = |ns: f64| Cell::number(in_unit(ns, "ns"), ns);
+    Row {
+        cells: vec![
+            Cell::text(one.configuration.clone()).class("label"),
+            Cell::text(one.drive.clone()),
+            Cell::text(one.load.clone()),
+            Cell::text(time.step.clone()),
+            Cell::number(grouped(time.count), as_f64(time.count)),
+            ns(as_f64(time.min_ns)),
+            ns(as_f64(time.median_ns)),
+            ns(time.mean_ns),
+            ns(as_f64(time.max_ns)),
+            Cell::number(significant(one.states_per_s), one.states_per_s),
+        ],
+        group: one.configuration.clone(),
+        class: "",
+    }
+}
+
+/// The worst state of each configuration, drive and load, as a timeline.
+fn cases(found: &[Survival]) -> Markup {
+    let cases: Vec<(&Survival, &Failing)> =
+        found.iter().filter_map(|one| Some((one, one.failing.as_ref()?))).collect();
+    html! {
+        @if !cases.is_empty() {
+            h3 { "The smallest failing cases" }
+            p.note { "The worst state of each, with as few requests missing as were found to do the damage. On the left is the position in the request log at which an operation had returned." }
+            @for (one, failing) in cases {
+                details {
+                    summary { (one.configuration) " · " (one.drive) " drive · " (one.load) ": " (failing.class.name()) ", " (first(failing)) }
+                    pre { (timeline(failing)) }
+                }
+            }
+        }
+    }
+}
+
+fn first(failing: &Failing) -> String {
+    failing.damage.first().map_or_else(
+        || "a bug of the kernel".to_owned(),
+        |damage| format!("{}: {} {}", damage.kind.name(), damage.path, damage.what),
+    )
+}
+
+/// The case as text.
+fn timeline(failing: &Failing) -> String {
+    let state = &failing.state;
+    let numbers = |numbers: &[u64]| {
+        let shown: Vec<String> = numbers.iter().take(MOST_LOST).map(u64::to_string).collect();
+        let more = numbers.len().saturating_sub(MOST_LOST);
+        if more > 0 { format!("{} and {more} more", shown.join(" ")) } else { shown.join(" ") }
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for step in &failing.before {
+        lines.push(format!("{:>8}  {}", step.position, step.operation));
+    }
+    lines.push(format!(
+        "{:>8}  power lost, {} of {} pending changes missing",
+        state.cut,
+        state.lost.len(),
+        state.pending
+    ));
+    if let Some(step) = &failing.under_way {
+        lines.push(format!("{:>8}  ({}: perhaps begun)", "", step.operation));
+    }
+    lines.push(String::new());
+    if !state.lost.is_empty() {
+        lines.push(format!("missing requests: {}", numbers(&state.lost)));
+    }
+    if let Some(torn) = &state.torn {
+        lines.push(format!("torn request: {}, units that are there: {}", torn.entry, numbers(&torn.kept)));
+    }
+    for damage in failing.damage.iter().take(MOST_DAMAGE) {
+        lines.push(format!("{}: {} {}", damage.kind.name(), damage.path, damage.what));
+    }
+    for finding in &failing.known {
+        lines.push(format!("known finding: {} (docs/power.md)", finding.words()));
+    }
+    for line in failing.kernel.iter().take(MOST_LINES) {
+        lines.push(format!("kernel: {line}"));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::crash::{
+        CrashClass, CrashKind, CrashOperation, CrashState, Damage, DamageKind, KnownFinding, LoadStep,
+        TornRequest,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_case_is_a_timeline_that_ends_with_the_cut_and_says_what_is_missing() {
+        let step = |operation, position| LoadStep { operation, position };
+        let failing = Failing {
+            state: CrashState {
+                kind: CrashKind::Torn,
+                cut: 18,
+                durable: 10,
+                pending: 40,
+                lost: (11..36).collect(),
+                torn: Some(TornRequest { entry: 13, kept: vec![0, 2] }),
+                image: 1,
+            },
+            lost_when_found: 30,
+            class: CrashClass::Broken,
+            known: vec![KnownFinding::BtrfsReplacedFileReturns],
+            damage: vec![Damage {
+                kind: DamageKind::Name,
+                path: "b".to_owned(),
+                what: "is an older file <script>".to_owned(),
+            }],
+            kernel: vec!["BTRFS info: start tree-log replay".to_owned()],
+            before: vec![
+                step(CrashOperation::Fsync { path: "b".to_owned() }, 13),
+                step(CrashOperation::Sync, 18),
+            ],
+            under_way: Some(step(CrashOperation::Unlink { path: "b".to_owned() }, 20)),
+            acknowledged: Vec::new(),
+            requests: Vec::new(),
+        };
+        let text = timeline(&failing);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..4],
+            [
+                "      13  fsync b",
+                "      18  syncfs",
+                "      18  power lost, 25 of 40 pending changes missing",
+                "          (unlink b: perhaps begun)",
+            ]
+        );
+        for words in [
+            "29 30 and 5 more",
+            "torn request: 13, units that are there: 0 2",
+            "name: b is an older file",
+            "known finding: btrfs: the file that was replaced comes back",
+            "kernel: BTRFS info",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        // What a file system or a kernel says is text, not markup.
+        let mut one = crate::report::power::sample::survival("btrfs", [10, 0, 1, 1]);
+        one.failing = Some(failing);
+        let page = cases(&[one]).into_string();
+        assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"), "{page}");
+    }
+
+    #[test]
+    fn a_cell_says_kept_documented_broken_and_known() {
+        let sum = Sum {
+            tried: 1000,
+            kept: 900,
+            documented: 90,
+            broken: 10,
+            known: 7,
+            worst: Some(DamageKind::Mount),
+            seeds: 3,
+        };
+        let cell = format!("{:?}", grid_cell(&sum));
+        assert!(
+            cell.contains("900 of 1,000 kept; 90 documented; 10 broken (7 by known findings); worst: mount"),
+            "{cell}"
+        );
+    }
+}
