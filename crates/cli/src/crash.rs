@@ -390,7 +390,13 @@ fn failed(failing: &Failing) -> String {
     }
     for damage in failing.damage.iter().take(8) {
         let path = if damage.path.is_empty() { String::new() } else { format!("{} ", damage.path) };
-        let _ = writeln!(words, "  {}: {}{}", damage.kind.name(), escape::line(&path), escape::line(&damage.what));
+        let _ = writeln!(
+            words,
+            "  {}: {}{}",
+            damage.kind.name(),
+            escape::line(&path),
+            escape::line(&damage.what)
+        );
     }
     for line in failing.kernel.iter().take(4) {
         let _ = writeln!(words, "  kernel: {line}");
