@@ -180,7 +180,8 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
     let keep = keep.map_err(|error| Problem::new(EXIT_USAGE, "`--keep` names no folder").because(&error))?;
     let file_system = Registry::new(&BTreeMap::new()).resolve(&spec)?;
     if file_system.is_bare() {
-        let problem = Problem::new(EXIT_USAGE, "the bare device has no file system that a power cut could damage");
+        let problem =
+            Problem::new(EXIT_USAGE, "the bare device has no file system that a power cut could damage");
         return Err(problem.hint("name a file system: ext2, ext3, ext4, xfs or btrfs"));
     }
     Ok(CrashRun {

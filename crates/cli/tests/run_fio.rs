@@ -206,7 +206,11 @@ fn what_the_device_or_fio_cannot_do_is_refused_with_the_reason() {
     for (set, code, wanted) in [
         // The queue of a loop device has 128 places without a scheduler, 256 with one.
         (vec!["stage.fio.iodepth=1024", "stage.fio.ioengine=\"libaio\""], 4, "requests at once"),
-        (vec!["stage.fio.size=\"250MiB\"", "matrix.file_system.kind=[\"ext4\"]"], 4, "4 files need"),
+        (
+            vec!["stage.fio.size=\"250MiB\"", "matrix.file_system.kind=[\"ext4\"]"],
+            4,
+            "do not fit: the volume has",
+        ),
         (vec!["stage.fio.size=\"254MiB\""], 2, "left free at both ends"),
         (vec!["stage.fio.files=1024", "stage.fio.bs=\"1MiB\""], 2, "less than one block"),
     ] {

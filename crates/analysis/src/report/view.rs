@@ -350,7 +350,6 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         };
         evidence.metrics.insert(metric.name.clone(), series);
     }
-    let medium = medium(&evidence.spec);
     // What a copy was made of is shown with the trial that measured it.
     let copied = stages.iter().any(|stage| matches!(stage, StageRecord::Copy { .. }));
     let disk = disk_parts(&stages, copied);
@@ -358,8 +357,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         StageRecord::Image { run, .. } if !run.is_empty() => Some((position, run.clone())),
         _ => None,
     });
-    let lockstep = lockstep(&stages);
-    let points = point::of(&stages);
+    let (lockstep, points) = (lockstep(&stages), point::of(&stages));
     let power_cuts = stages.iter().find_map(StageRecord::power_cuts).cloned();
     let mut ages = Vec::new();
     for (position, stage) in stages.into_iter().enumerate().filter(|_| !copied) {
@@ -387,7 +385,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         program: file.program,
         check: file.check,
         ages,
-        medium,
+        medium: medium(&evidence.spec),
         disk,
         lockstep,
         power_cuts,

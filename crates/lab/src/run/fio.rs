@@ -42,10 +42,8 @@ pub(super) enum FioError {
         queue: u32,
     },
     /// The files do not fit.
-    #[error("{files} files need {}, and the volume has {}", Bytes(*.needed_bytes), Bytes(*.available_bytes))]
+    #[error("files with {} in all do not fit: the volume has {} free", Bytes(*.needed_bytes), Bytes(*.available_bytes))]
     Room {
-        /// How many.
-        files: u32,
         /// Bytes of all of them, with what must stay free.
         needed_bytes: u64,
         /// Bytes there are.

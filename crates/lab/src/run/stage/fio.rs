@@ -143,7 +143,7 @@ impl Run<'_> {
             return Err(FioError::Block { files, each_bytes, bs: point.bs }.into());
         }
         let folder = self.place.folder(&self.stage.name);
-        let ground = self.ground(&folder, (files, all), context)?;
+        let ground = self.ground(&folder, all, context)?;
         let place = Place { ground, files, each_bytes };
         let outcome = self.points(&place, &todo, context);
         if context.file_system.is_bare() || context.session.is_lost() {
@@ -157,20 +157,22 @@ impl Run<'_> {
 
     /// Where files go: a new folder, or the device; refused where there is no room.
     fn ground(
-        &self,
+        &mut self,
         folder: &Location,
-        (files, bytes): (u32, u64),
+        bytes: u64,
         context: &mut StageContext<'_>,
     ) -> Result<Ground, TrialError> {
         let room = |needed_bytes: u64, available_bytes: u64| {
             let enough = needed_bytes <= available_bytes;
-            if enough { Ok(()) } else { Err(FioError::Room { files, needed_bytes, available_bytes }) }
+            if enough { Ok(()) } else { Err(FioError::Room { needed_bytes, available_bytes }) }
         };
         if context.file_system.is_bare() {
             let needed = bytes.saturating_add(BARE_HEAD_BYTES + BARE_TAIL_BYTES);
             room(needed, self.place.facts().size_bytes)?;
             return Ok(Ground::Device(self.place.device().display().to_string()));
         }
+        // xfs frees the blocks of removed files in the background, and all of them before it is unmounted.
+        self.place.remount(context)?;
         let usage = context.session.call(call::Usage { directory: self.place.point().to_owned() })?;
         room(bytes.saturating_add(to_u64(as_f64(bytes) * BESIDE)), usage.available_bytes)?;
         context.session.call(call::MakeFolder { directory: folder.clone() })?;
