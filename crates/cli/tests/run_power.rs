@@ -78,7 +78,11 @@ fn the_right_ones_are_damaged_and_every_layer_says_so() {
         assert!(metric(trial, "power.documented_share") > 0.0);
     }
 
-    // The answer, the page and the export.
+    shown(&lab, &stdout);
+}
+
+/// The answer, the page and the export say the same.
+fn shown(lab: &Lab, stdout: &str) {
     for words in [
         "ower cuts on ext2: honest drive, ",
         "ower cuts on ext4: honest drive, 40 of 40 states kept",

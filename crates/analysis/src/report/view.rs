@@ -377,11 +377,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         host: file.host,
         device: file.device,
         commands: file.commands,
-        warnings: file
-            .warnings
-            .into_iter()
-            .map(|warning| Warning { message: text::with_sizes(&warning.message), ..warning })
-            .collect(),
+        warnings: readable(file.warnings),
         program: file.program,
         check: file.check,
         ages,
@@ -393,6 +389,12 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         points,
     };
     (trial, evidence)
+}
+
+/// Warnings whose byte counts are made readable.
+fn readable(warnings: Vec<Warning>) -> Vec<Warning> {
+    let one = |warning: Warning| Warning { message: text::with_sizes(&warning.message), ..warning };
+    warnings.into_iter().map(one).collect()
 }
 
 /// What a `lockstep` stage left, where there is one.
