@@ -1,16 +1,19 @@
-//! `fsage image list` and `fsage image prune`: the images that a store keeps of aged volumes.
+//! `fsage image list` and `fsage image prune`: the images that a store keeps of aged volumes, and the checkpoints of
+//! interrupted trials.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_OK, Explain, Problem};
+use fsage_model::record::TrialStatus;
 use serde_json::json;
 
 use super::terminal::Terminal;
 use super::text;
+use fsage_lab::store::checkpoint::Checkpoint;
 use fsage_lab::store::images::{ImageRecord, Images, UnknownImage};
-use fsage_lab::store::{self, StoreError};
+use fsage_lab::store::{self, Store, StoreError};
 
 /// Arguments of `fsage image list`.
 #[derive(Debug, Args)]
@@ -28,14 +31,16 @@ pub struct ListArgs {
 /// Arguments of `fsage image prune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --all it removes what can never be used again: incomplete images of killed runs, and images made under another
-kernel. Trials that are done do not need their images; others make them again. Images that this fsage cannot judge, because
-a newer one made them or their kernel is not known, are kept and listed, and so are files whose names are not those of images.")]
+Without --all it removes what can never be used again: incomplete images of killed runs, images made under another kernel,
+and checkpoints of trials that are complete or not in the study's plan any more. Trials that are done do not need their
+images; others make them again, and start over without their checkpoint. Images that this fsage cannot judge, because a newer
+one made them or their kernel is not known, are kept and listed, and so are files whose names are not those of images and
+checkpoints.")]
 pub struct PruneArgs {
     /// The store
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
-    /// Every image
+    /// Every image and every checkpoint
     #[arg(long)]
     pub all: bool,
 }
@@ -50,8 +55,10 @@ fn about(record: &ImageRecord) -> (String, String, u64) {
 }
 
 pub(super) fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    let images = Images::of(&existing(&args.store)?);
+    let store = existing(&args.store)?;
+    let images = Images::of(store.root());
     let records = images.list();
+    note_checkpoints(&store, terminal)?;
     if terminal.json {
         let rows: Vec<_> = records
             .iter()
@@ -88,53 +95,128 @@ pub(super) fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> 
     Ok(EXIT_OK)
 }
 
-/// Why a file in the place of an image stays.
-const STRANGE: &str = "it has no name or beginning of an image's files";
+/// Why a file in the place of an image or a checkpoint stays.
+const STRANGE: &str = "it has no name or beginning of the files of an image or a checkpoint";
+
+/// What was removed, and what was not.
+#[derive(Debug, Default)]
+struct Pruned {
+    images: u64,
+    checkpoints: u64,
+    freed_bytes: u64,
+    kept: Vec<UnknownImage>,
+}
+
+impl Pruned {
+    /// What is none of fsage's stays.
+    fn strange(&mut self, keys: Vec<String>) {
+        self.kept.extend(keys.into_iter().map(|key| UnknownImage { key, why: STRANGE.to_owned() }));
+    }
+}
 
 pub(super) fn prune(args: &PruneArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    let root = existing(&args.store)?;
-    let images = Images::of(&root);
+    let store = existing(&args.store)?;
     // No run may be restoring one meanwhile.
-    let _lock = store::lock(&root).map_err(problem)?;
-    let mut kept = images.unknown().map_err(problem)?;
-    let (mut removed, mut freed) = (0_u64, 0_u64);
-    if args.all {
-        let mut strange = Vec::new();
-        for image in kept.drain(..) {
-            let bytes = std::fs::metadata(images.path(&image.key)).map_or(0, |file| file.len());
-            if images.remove(&image.key).map_err(problem)? {
-                (freed, removed) = (freed + bytes, removed + 1);
-            } else {
-                strange.push(UnknownImage { why: STRANGE.to_owned(), ..image });
-            }
-        }
-        kept = strange;
-    }
-    let kernel = running_kernel();
-    for record in images.list() {
-        match of_another_kernel(&about(&record).1, &kernel) {
-            Err(why) if !args.all => kept.push(UnknownImage { key: record.key, why }),
-            Ok(false) if !args.all => {}
-            _ if images.remove(&record.key).map_err(problem)? => {
-                freed = freed.saturating_add(record.file_bytes);
-                removed += 1;
-            }
-            _ => kept.push(UnknownImage { key: record.key, why: STRANGE.to_owned() }),
-        }
-    }
-    let swept = images.sweep().map_err(problem)?;
-    freed += swept.freed_bytes;
-    kept.extend(swept.strange.into_iter().map(|key| UnknownImage { key, why: STRANGE.to_owned() }));
+    let _lock = store::lock(store.root()).map_err(problem)?;
+    let mut pruned = Pruned::default();
+    prune_images(&Images::of(store.root()), args.all, &mut pruned)?;
+    prune_checkpoints(&store, args.all, &mut pruned)?;
+    let Pruned { images, checkpoints, freed_bytes, kept } = pruned;
     if terminal.json {
-        terminal.json(&json!({"removed": removed, "freed_bytes": freed, "kept": kept}))?;
+        terminal.json(&json!({
+            "removed": images, "removed_checkpoints": checkpoints, "freed_bytes": freed_bytes, "kept": kept,
+        }))?;
     } else {
-        let what = text::plural(removed, "image", "images");
-        terminal.result(&format!("{what} removed, {} freed\n", text::size(freed)))?;
+        let mut what = text::plural(images, "image", "images");
+        if checkpoints > 0 {
+            what = format!("{what} and {}", text::plural(checkpoints, "checkpoint", "checkpoints"));
+        }
+        terminal.result(&format!("{what} removed, {} freed\n", text::size(freed_bytes)))?;
         for UnknownImage { key, why } in &kept {
             terminal.note(&format!("note: {} is kept: {why}", escape::line(key)));
         }
     }
     Ok(EXIT_OK)
+}
+
+fn prune_images(images: &Images, all: bool, pruned: &mut Pruned) -> Result<(), Problem> {
+    let mut strange = Vec::new();
+    for image in images.unknown().map_err(problem)? {
+        if !all {
+            pruned.kept.push(image);
+            continue;
+        }
+        let bytes = std::fs::metadata(images.path(&image.key)).map_or(0, |file| file.len());
+        if images.remove(&image.key).map_err(problem)? {
+            pruned.freed_bytes += bytes;
+            pruned.images += 1;
+        } else {
+            strange.push(image.key);
+        }
+    }
+    let kernel = running_kernel();
+    for record in images.list() {
+        match of_another_kernel(&about(&record).1, &kernel) {
+            Err(why) if !all => pruned.kept.push(UnknownImage { key: record.key, why }),
+            Ok(false) if !all => {}
+            _ if images.remove(&record.key).map_err(problem)? => {
+                pruned.freed_bytes = pruned.freed_bytes.saturating_add(record.file_bytes);
+                pruned.images += 1;
+            }
+            _ => strange.push(record.key),
+        }
+    }
+    let swept = images.sweep().map_err(problem)?;
+    pruned.freed_bytes += swept.freed_bytes;
+    pruned.strange(strange);
+    pruned.strange(swept.strange);
+    Ok(())
+}
+
+fn prune_checkpoints(store: &Store, all: bool, pruned: &mut Pruned) -> Result<(), Problem> {
+    let found = Checkpoint::all(store.root()).map_err(problem)?;
+    pruned.strange(found.strange);
+    for checkpoint in found.checkpoints {
+        match is_continued(store, checkpoint.trial()) {
+            Err(why) if !all => {
+                let key = format!("checkpoint of trial {}", checkpoint.trial());
+                pruned.kept.push(UnknownImage { key, why });
+            }
+            Ok(true) if !all => {}
+            _ => {
+                let swept = checkpoint.sweep().map_err(problem)?;
+                pruned.freed_bytes = pruned.freed_bytes.saturating_add(swept.freed_bytes);
+                // What is left of one is none.
+                pruned.checkpoints += u64::from(swept.freed_bytes > 0);
+                pruned.strange(swept.strange);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a run of the study as it was run last continues a trial from its checkpoint.
+///
+/// # Errors
+/// In words, when the trial's record cannot be read.
+fn is_continued(store: &Store, trial: &str) -> Result<bool, String> {
+    let planned = store.plan().trials.iter().any(|planned| planned.id == trial);
+    let done = store.trial_without_stages(trial)?;
+    Ok(planned && done.is_none_or(|record| record.status != TrialStatus::Complete))
+}
+
+/// Says what checkpoints there are beside the images.
+fn note_checkpoints(store: &Store, terminal: &Terminal) -> Result<(), Problem> {
+    for checkpoint in Checkpoint::all(store.root()).map_err(problem)?.checkpoints {
+        let next = match is_continued(store, checkpoint.trial()) {
+            Ok(true) => "`fsage run` continues from it",
+            Ok(false) => "no run continues from it: `fsage image prune` removes it",
+            Err(_) => "the trial's record cannot be read",
+        };
+        let bytes = text::size(checkpoint.bytes().map_err(problem)?);
+        terminal.note(&format!("note: checkpoint of trial {}, {bytes}: {next}", checkpoint.trial()));
+    }
+    Ok(())
 }
 
 /// The running kernel, as images name it; empty when it does not tell.
@@ -158,9 +240,9 @@ fn of_another_kernel(made_under: &str, running: &str) -> Result<bool, String> {
     Ok(made_under != running)
 }
 
-fn existing(store: &std::path::Path) -> Result<PathBuf, Problem> {
+fn existing(store: &std::path::Path) -> Result<Store, Problem> {
     // The plan is read: a folder that only looks like a store is somebody's.
-    store::Store::open(store).map(|store| store.root().to_owned()).map_err(problem)
+    Store::open(store).map_err(problem)
 }
 
 fn problem(error: StoreError) -> Problem {

@@ -228,6 +228,12 @@ fn its_log_is_shown_filtered_summed_up_and_converted() {
         let again = disks.json(&["disk", "log", "summary", "./other.log"]);
         assert_eq!(again["summary"]["writes"]["bytes"], writes["bytes"], "{format}");
     }
+    // A disk has its name first; its file is meant by a path.
+    std::fs::write(disks.path("logged"), "not a log").unwrap();
+    let of_the_disk = disks.output(&["disk", "log", "show", "logged"]);
+    let said = String::from_utf8_lossy(&of_the_disk.stderr).into_owned();
+    assert!(of_the_disk.status.success() && said.contains("the file is ./logged"), "{said}");
+    assert_ne!(disks.refused(&["disk", "log", "show", "./logged"]).0, 0);
     let (code, said) = disks.refused(&["disk", "log", "show", "./other.log", "--bytes", "9..3"]);
     assert!(code == 2 && said.contains("`--bytes 9..3` is not a range"), "{said}");
     let whole = std::fs::read(disks.path("requests.log")).unwrap();

@@ -108,6 +108,64 @@ fn what_a_newer_fsage_wrote_is_kept_and_named() {
     assert_eq!(std::fs::read_dir(store.path().join("images")).unwrap().count(), 0);
 }
 
+/// Puts a checkpoint of a trial there: an image of 8 bytes and a record of 2.
+fn checkpoint(store: &Store, trial: &str) -> PathBuf {
+    let folder = store.path().join("checkpoints").join(trial);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("checkpoint.json"), "{}").unwrap();
+    std::fs::write(folder.join("round-50-volume-0.fsage"), "fsageIMG").unwrap();
+    folder
+}
+
+/// Says that a trial is complete.
+fn complete(store: &Store, trial: &str) {
+    let folder = store.path().join("trials").join(trial);
+    std::fs::create_dir_all(&folder).unwrap();
+    let record = json!({"version": fsage_model::record::STORE_VERSION, "id": trial, "status": "complete"});
+    std::fs::write(folder.join("trial.json"), record.to_string()).unwrap();
+}
+
+#[test]
+fn checkpoints_that_no_run_continues_from_are_removed() {
+    let store = Store::new();
+    let path = store.path().to_str().unwrap();
+    let planned = fsage_lab::store::Store::open(store.path()).unwrap().plan().trials[0].id.clone();
+    let (wanted, gone) = (checkpoint(&store, &planned), checkpoint(&store, "00000000000000aa"));
+    std::fs::write(gone.join("diary.txt"), "mine").unwrap();
+    std::fs::create_dir(store.path().join("checkpoints/photos")).unwrap();
+    let listed = fsage(&["image", "list", path]);
+    for words in [
+        format!("checkpoint of trial {planned}, 10 B: `fsage run` continues from it"),
+        "checkpoint of trial 00000000000000aa, 14 B: no run continues from it".to_owned(),
+    ] {
+        assert!(listed.stderr.contains(&words), "{listed:?}");
+    }
+    let run = fsage(&["image", "prune", path]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.starts_with("0 images and 1 checkpoint removed, 10 B freed"), "{run:?}");
+    for strange in ["checkpoints/photos is kept", "checkpoints/00000000000000aa/diary.txt is kept"] {
+        assert!(run.stderr.contains(strange), "{run:?}");
+    }
+    assert!(wanted.join("checkpoint.json").exists() && gone.join("diary.txt").exists());
+    assert!(!gone.join("checkpoint.json").exists() && !gone.join("round-50-volume-0.fsage").exists());
+    // The trial is complete by now: in a store that was copied together, say.
+    complete(&store, &planned);
+    let run = fsage(&["image", "prune", path, "--json"]).result();
+    assert_eq!((&run["removed"], &run["removed_checkpoints"]), (&json!(0), &json!(1)), "{run}");
+    assert_eq!(run["freed_bytes"], json!(10));
+    assert!(!wanted.exists());
+}
+
+#[test]
+fn every_checkpoint_is_removed_when_everything_is() {
+    let store = Store::new();
+    let planned = fsage_lab::store::Store::open(store.path()).unwrap().plan().trials[0].id.clone();
+    checkpoint(&store, &planned);
+    let run = fsage(&["image", "prune", store.path().to_str().unwrap(), "--all"]);
+    assert!(run.stdout.contains("1 checkpoint removed"), "{run:?}");
+    assert!(!store.path().join("checkpoints").exists());
+}
+
 #[test]
 fn a_kernel_whose_name_cannot_be_read_costs_no_image() {
     if !root() {

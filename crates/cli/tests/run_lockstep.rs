@@ -310,6 +310,49 @@ fn loop_files_continue_from_the_last_look_too_and_ssds_start_over() {
     assert_eq!(flash.trials().len(), 1);
 }
 
+/// Makes the checkpoint of a store say that the volume was always empty.
+fn forge(lab: &Lab) {
+    let folder = std::fs::read_dir(lab.store().join("checkpoints")).unwrap().next().unwrap().unwrap();
+    let path = folder.path().join("checkpoint.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let total = record["past"][0]["begun"][1].clone();
+    let empty = serde_json::json!([0, total]);
+    for run in record["past"].as_array_mut().unwrap() {
+        run["begun"] = empty.clone();
+        run["parts"].as_array_mut().unwrap().fill(empty.clone());
+        // A look after each operation: what is said to have been seen is seen again and again.
+        let looks = (1..2_000_000).map(|number| serde_json::json!([number, empty]));
+        run["looks"] = looks.collect();
+        run["failures"] = serde_json::json!([]);
+    }
+    std::fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+}
+
+#[test]
+fn a_checkpoint_that_no_run_can_have_left_is_not_continued_from() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let lab = Lab::new(STUDY);
+    let set = ["volume.medium=\"ram\"", "matrix.\"file_system.kind\"=[\"ext4\"]"];
+    killed_after(&lab, &set, 0);
+    forge(&lab);
+    let (code, stderr) = lab.run(&set);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    assert!(!lab.store().join("checkpoints").exists());
+    let trial = lab.trials().remove(0);
+    let StageRecord::Lockstep { resumed_after, rounds, .. } = &trial.stages[0] else {
+        panic!("{}", trial.stages[0].name())
+    };
+    assert_eq!((resumed_after.len(), rounds.len()), (0, 5));
+    let said: Vec<_> = trial.warnings.iter().filter(|one| one.kind == WarningKind::NoCheckpoint).collect();
+    let [warning] = &said[..] else { panic!("{:?}", trial.warnings) };
+    for words in ["after round 0, started over", "more files than the volume has room for"] {
+        assert!(warning.message.contains(words), "{}", warning.message);
+    }
+}
+
 #[test]
 fn followers_that_cannot_follow_are_refused_before_anything_is_begun() {
     let lab = Lab::new(STUDY);

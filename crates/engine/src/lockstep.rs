@@ -31,7 +31,7 @@ use fsage_model::operation::{Action, Operation};
 use fsage_model::protocol::FailureKind;
 
 use crate::disk::Clock;
-use crate::load::{Control, LoadError, LoadSink, NoSink, TestDirectory};
+use crate::load::{Control, LoadError, LoadSink, TestDirectory};
 use crate::tree::{Directory, ShapeError, walk};
 use crate::workload::{AnyWorkload, Part, ResolveContext, Workload as _, resolve};
 use past::Past;
@@ -53,8 +53,11 @@ pub enum LockstepError {
     #[error("{}", .0.text())]
     Diverged(Box<Divergence>),
     /// A history that the workload does not follow.
-    #[error("the workload does not go the way that its history tells")]
-    Past,
+    #[error("the workload does not go the way that its history tells: {what}")]
+    Past {
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A tree could not be inspected.
     #[error("cannot check {}", path.display())]
     Walk {
@@ -115,7 +118,7 @@ impl LockstepError {
             Self::Load(error) => error.hint(),
             Self::Diverged(_) => "followers must have at least as much room as the first volume".to_owned(),
             Self::Walk { .. } => String::new(),
-            Self::Past => {
+            Self::Past { .. } => {
                 "another version of fsage may have written it; without it the workload begins again"
                     .to_owned()
             }
@@ -129,7 +132,7 @@ impl LockstepError {
         match self {
             Self::Load(error) => error.errno(),
             Self::Diverged(divergence) => Some(divergence.errno),
-            Self::Past | Self::Walk { .. } | Self::Different { .. } => None,
+            Self::Past { .. } | Self::Walk { .. } | Self::Different { .. } => None,
         }
     }
 
@@ -138,7 +141,7 @@ impl LockstepError {
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Load(error) => error.kind(),
-            Self::Diverged(_) | Self::Walk { .. } | Self::Past => FailureKind::Failed,
+            Self::Diverged(_) | Self::Walk { .. } | Self::Past { .. } => FailureKind::Failed,
             Self::Different { .. } => FailureKind::Damage,
         }
     }
@@ -148,6 +151,8 @@ impl LockstepError {
 pub struct Lockstep {
     spec: LockstepSpec,
     workload: AnyWorkload,
+    /// Size of the leader's file system.
+    volume_bytes: u64,
     operations: u64,
     part: Part,
     failed: BTreeMap<String, u64>,
@@ -173,24 +178,47 @@ impl Lockstep {
     }
 
     /// Continues where the runs of `past` ended, on volumes that hold what they left: a tree with this
-    /// digest. Nothing is done on the volumes.
+    /// digest. Nothing is done on the volumes. `None` when its end was asked meanwhile.
     ///
     /// # Errors
-    /// As [`Lockstep::begin`], and [`LockstepError::Past`] for a history that leads elsewhere.
-    pub fn resume(spec: LockstepSpec, past: &[RunHistory], digest: &str) -> Result<Self, LockstepError> {
+    /// As [`Lockstep::begin`], and [`LockstepError::Past`] for a history that leads elsewhere, or that no run
+    /// on these volumes can have left.
+    pub fn resume(
+        spec: LockstepSpec,
+        past: &[RunHistory],
+        digest: &str,
+        control: &Control,
+        sink: &mut dyn LoadSink,
+    ) -> Result<Option<Self>, LockstepError> {
         let mut lockstep = Self::resolved(spec)?;
-        for run in past {
-            let mut leader = Past::new(run, lockstep.workload.live_bytes());
-            std::thread::scope(|scope| {
-                let mut post = Post::open(scope, Vec::new(), false);
-                lockstep.drive(run.until, &mut leader, &mut post, &Control::new(), &mut NoSink)
-            })?;
-            if !leader.is_over() {
-                return Err(LockstepError::Past);
-            }
+        if !lockstep.retrace(past, control, sink)? {
+            return Ok(None);
         }
         let found = lockstep.workload.digest().to_string();
-        if found == digest { Ok(lockstep) } else { Err(LockstepError::Past) }
+        if found == digest { Ok(Some(lockstep)) } else { Err(past::refused("its tree is another one")) }
+    }
+
+    /// Brings the workload to where the runs of `past` ended; whether it was not stopped on the way.
+    fn retrace(
+        &mut self,
+        past: &[RunHistory],
+        control: &Control,
+        sink: &mut dyn LoadSink,
+    ) -> Result<bool, LockstepError> {
+        for run in past {
+            let mut leader = Past::new(run, self.workload.live_bytes(), self.volume_bytes)?;
+            let result = std::thread::scope(|scope| {
+                let mut post = Post::open(scope, Vec::new(), false);
+                self.drive(run.until, &mut leader, &mut post, control, sink)
+            })?;
+            if result.stopped {
+                return Ok(false);
+            }
+            if !leader.is_over() {
+                return Err(past::refused("it has more than the workload's rounds"));
+            }
+        }
+        Ok(true)
     }
 
     /// The workload before its first operation.
@@ -208,7 +236,7 @@ impl Lockstep {
             .map_err(|error| LoadError::Workload { what: error.to_string(), hint: error.hint() })?;
         let round = vec![VolumeRound::default(); spec.directories.len()];
         let part = workload.part();
-        Ok(Self { spec, workload, operations: 0, part, failed: BTreeMap::new(), round })
+        Ok(Self { spec, workload, volume_bytes, operations: 0, part, failed: BTreeMap::new(), round })
     }
 
     /// Goes on until round `until` is over, or nothing is left to do.
@@ -348,7 +376,7 @@ impl Lockstep {
         let before = self.workload.live_bytes();
         let outcome = leader.execute(operation)?;
         self.workload.completed(operation, &outcome);
-        leader.took(before, self.workload.live_bytes());
+        leader.took(before, self.workload.live_bytes(), self.workload.files())?;
         self.operations += 1;
         if outcome.errno == 0 {
             return post.send(operation);
@@ -398,6 +426,7 @@ mod tests {
     use super::*;
     use crate::load::NoSink;
     use fsage_model::load::WriteMode;
+    use fsage_model::lockstep::SeenUsage;
     use fsage_model::size::Bytes;
     use fsage_model::workload::WorkloadSpec;
     use fsage_model::workload::{DriftSpec, FsfbSpec, SizeSpec};
@@ -520,6 +549,15 @@ mod tests {
         assert!(!alone[0].drains());
     }
 
+    /// Continues, with nobody who asks for an end.
+    fn resumed(
+        paths: &[PathBuf],
+        past: &[RunHistory],
+        digest: &str,
+    ) -> Result<Option<Lockstep>, LockstepError> {
+        Lockstep::resume(spec(paths), past, digest, &Control::new(), &mut NoSink)
+    }
+
     /// Copies what is in a folder.
     fn copied(from: &Path, to: &Path) {
         let done = std::process::Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap();
@@ -536,7 +574,7 @@ mod tests {
         let wanted = run(&mut whole, 7);
         let history: Vec<RunHistory> = past.iter().map(|run| run.history.clone()).collect();
         assert_eq!(history[1].parts.len(), 3);
-        let mut resumed = Lockstep::resume(spec(&copies), &history, &past[1].digest).unwrap();
+        let mut resumed = resumed(&copies, &history, &past[1].digest).unwrap().unwrap();
         let found = run(&mut resumed, 7);
         assert_eq!((&found.digest, &found.failed), (&wanted.digest, &wanted.failed));
         let counts = |round: &Round| {
@@ -556,6 +594,7 @@ mod tests {
         history: RunHistory,
         fullness: crate::load::Fullness,
         operations: u64,
+        since_look: u64,
     }
 
     impl Lead for Failing {
@@ -565,9 +604,10 @@ mod tests {
 
         fn execute(
             &mut self,
-            _operation: &Operation,
+            operation: &Operation,
         ) -> Result<fsage_model::operation::Outcome, LockstepError> {
             self.operations += 1;
+            self.since_look += crate::load::bytes_moved(operation).0;
             let errno = if self.operations.is_multiple_of(7) { 28 } else { 0 };
             if errno != 0 {
                 self.history.failures.push((self.operations, errno));
@@ -575,15 +615,18 @@ mod tests {
             Ok(fsage_model::operation::Outcome { errno, latency_ns: 1 })
         }
 
-        fn took(&mut self, before: u64, now: u64) {
+        fn took(&mut self, before: u64, now: u64, _files: u64) -> Result<(), LockstepError> {
             self.fullness.add(now.cast_signed() - before.cast_signed());
+            Ok(())
         }
 
+        /// Where a run looks, and at the ends of some turns.
         fn is_due(&self) -> bool {
-            self.operations.is_multiple_of(500)
+            self.since_look >= self.fullness.due_bytes() || self.operations.is_multiple_of(500)
         }
 
         fn look(&mut self) -> Result<(), LockstepError> {
+            self.since_look = 0;
             self.history.looks.push((self.operations, place::seen(self.usage())));
             self.fullness.correct(self.usage());
             Ok(())
@@ -591,6 +634,7 @@ mod tests {
 
         fn end_part(&mut self) -> Result<place::Ended, LockstepError> {
             self.history.parts.push(place::seen(self.usage()));
+            self.since_look = 0;
             self.fullness.correct(self.usage());
             Ok(place::Ended::of(self.usage()))
         }
@@ -611,6 +655,7 @@ mod tests {
             history: RunHistory { until: 3, begun: place::seen(usage), ..RunHistory::default() },
             fullness: place::estimate(usage, 0),
             operations: 0,
+            since_look: 0,
         };
         let mut lockstep = Lockstep::begin(spec(&paths)).unwrap();
         let done = std::thread::scope(|scope| {
@@ -620,19 +665,65 @@ mod tests {
         assert!(leader.history.failures.len() > 500 && leader.history.looks.len() > 5);
         let text = serde_json::to_string(&leader.history).unwrap();
         let history: RunHistory = serde_json::from_str(&text).unwrap();
-        let resumed = Lockstep::resume(spec(&paths), std::slice::from_ref(&history), &done.digest).unwrap();
-        assert_eq!((resumed.operations, &resumed.failed), (4000, &done.failed));
+        let again = resumed(&paths, std::slice::from_ref(&history), &done.digest).unwrap().unwrap();
+        assert_eq!((again.operations, &again.failed), (4000, &done.failed));
         // A history that leads elsewhere is found out.
         let mut other = history.clone();
         other.failures.remove(9);
         let mut short = history.clone();
         short.parts.pop();
-        let mut long = history;
+        let mut long = history.clone();
         long.parts.push(long.begun);
-        for wrong in [other, short, long] {
-            let refused = Lockstep::resume(spec(&paths), &[wrong], &done.digest).err().unwrap();
-            assert!(matches!(refused, LockstepError::Past), "{refused}");
+        let mut blind = history.clone();
+        blind.looks.clear();
+        let mut larger = history;
+        larger.parts[0] = SeenUsage(0, 1 << 60);
+        for wrong in [other, short, long, blind, larger] {
+            let refused = resumed(&paths, &[wrong], &done.digest).err().unwrap();
+            assert!(matches!(refused, LockstepError::Past { .. }), "{refused}");
         }
+    }
+
+    /// A history in which a volume never fills, followed by a workload that fills it.
+    fn endless(volume_bytes: u64, control: &Control, sink: &mut dyn LoadSink) -> Result<bool, LockstepError> {
+        let (_folder, paths) = volumes(1);
+        let size = SizeSpec::Uniform { min: Bytes(1), max: Bytes(200) };
+        let fill = FsfbSpec { rounds: 1, file_size: size, ..FsfbSpec::default() };
+        let workload = WorkloadSpec::Fsfb(fill);
+        let mut lockstep =
+            Lockstep::resolved(LockstepSpec { workload, round_operations: None, ..spec(&paths) }).unwrap();
+        lockstep.volume_bytes = volume_bytes;
+        let seen = SeenUsage(0, volume_bytes);
+        // A look after each operation, as if each ended a turn: none is missed.
+        let looks = (1..1 << 20).map(|number| (number, seen)).collect();
+        let past = RunHistory { until: 1, begun: seen, looks, ..RunHistory::default() };
+        lockstep.retrace(&[past], control, sink)
+    }
+
+    #[test]
+    fn a_history_leads_to_no_more_files_than_there_is_room_for() {
+        let refused = endless(32 << 20, &Control::new(), &mut NoSink).unwrap_err();
+        assert!(refused.to_string().contains("more files than the volume has room for"), "{refused}");
+    }
+
+    /// Asks for the end as soon as it hears of operations.
+    struct Impatient<'a>(&'a Control);
+
+    impl LoadSink for Impatient<'_> {
+        fn tick(&mut self, _: fsage_model::load::Tick) {}
+        fn probe(&mut self, _: fsage_model::load::Probe) {}
+        fn progress(&mut self, operations: u64, _elapsed_ns: u64, _share: Option<f64>, _note: &str) {
+            assert!(operations <= 1024, "it was not heard");
+            self.0.stop();
+        }
+        fn warning(&mut self, _: fsage_model::warning::Warning) {}
+        fn trace_chunk(&mut self, _: &[u8]) {}
+    }
+
+    #[test]
+    fn a_history_that_is_followed_ends_when_that_is_asked() {
+        let control = Control::new();
+        assert!(!endless(1 << 40, &control, &mut Impatient(&control)).unwrap());
     }
 
     #[test]

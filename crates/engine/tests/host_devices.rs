@@ -8,6 +8,7 @@ mod skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use fsage_engine::host::held::HeldDevices;
 use fsage_engine::host::{HostError, block, cache, loopback, mount, setting};
 use fsage_model::protocol::{Failure, FailureKind};
 
@@ -25,9 +26,13 @@ impl Disk {
             skip::skip("needs root");
             return None;
         }
+        Some(Self::of(SIZE))
+    }
+
+    fn of(size: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let device = loopback::attach(&folder.path().join("disk"), Some(SIZE), 512, false).unwrap();
-        Some(Self { folder, device })
+        let device = loopback::attach(&folder.path().join("disk"), Some(size), 512, false).unwrap();
+        Self { folder, device }
     }
 
     fn file(&self) -> PathBuf {
@@ -162,4 +167,77 @@ fn a_setting_changed_by_someone_else_stays() {
     assert_eq!(now(), "32");
     setting::restore(&path, &old, "32").unwrap();
     assert_eq!(now(), old);
+}
+
+#[test]
+fn a_volume_that_cannot_be_mounted_again_leads_nowhere_and_says_so() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let Some(disk) = Disk::new() else { return };
+    run("mkfs.ext4", &["-q", &disk.device.display().to_string()]);
+    let point = disk.folder.path().join("mount point");
+    mount::make_point(&point).unwrap();
+    let held = HeldDevices::default();
+    let identity = block::facts(&disk.device).unwrap().identity;
+    held.hold(&disk.device, &identity).unwrap();
+    held.mount(&disk.device, &point, "ext4", &[], true).unwrap();
+    std::fs::write(point.join("kept"), "kept").unwrap();
+    let root = std::fs::File::open(&point).unwrap();
+    let below = |name: &str| {
+        let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+        rustix::fs::openat(&root, name, flags, rustix::fs::Mode::RWXU)
+    };
+    assert!(held.mount_afresh(&point).unwrap());
+    below("after").unwrap();
+    // Others may enter the folder of the mount point by now: nothing is mounted there any more.
+    std::fs::set_permissions(disk.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let error = held.mount_afresh(&point).unwrap_err();
+    assert!(matches!(&error, HostError::Unmounted { .. }), "{error}");
+    assert!(error.to_string().contains("cannot be mounted at"), "{error}");
+    for words in [disk.device.to_str().unwrap(), "mount it there again", "chmod 700"] {
+        assert!(error.hint().contains(words), "{}", error.hint());
+    }
+    assert!(!mount::is_mount_point(&point));
+    // What was open leads to nothing, above all not to the host's folder below the mount.
+    assert_eq!(below("stray").unwrap_err(), rustix::io::Errno::NOTDIR);
+    assert_eq!(std::fs::read_dir(&point).unwrap().count(), 0);
+    // Nothing was lost.
+    std::fs::set_permissions(disk.folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    held.mount(&disk.device, &point, "ext4", &[], false).unwrap();
+    assert_eq!(std::fs::read_to_string(point.join("kept")).unwrap(), "kept");
+    assert!(point.join("after").exists() && !point.join("stray").exists());
+}
+
+#[test]
+fn a_file_is_made_in_steps_where_the_host_cannot_allocate() {
+    const HOST: u64 = 256 << 20;
+    if !rustix::process::geteuid().is_root() {
+        skip::skip("needs root");
+        return;
+    }
+    let disk = Disk::of(HOST);
+    // ext2 has no extents, and so no `fallocate`.
+    run("mke2fs", &["-q", "-t", "ext2", &disk.device.display().to_string()]);
+    let point = disk.folder.path().join("mount point");
+    mount::make_point(&point).unwrap();
+    mount::mount(&disk.device, &point, "ext2", &[]).unwrap();
+    let volume = point.join("volume");
+    let size = 160 << 20;
+    let stopped = loopback::attach_held(&volume, Some(size), 512, false, &mut |_, _| false).unwrap_err();
+    assert!(matches!(&stopped, HostError::Stopped { .. }), "{stopped}");
+    assert!(loopback_devices(&volume).is_empty());
+    let mut told = Vec::new();
+    let made = loopback::attach_held(&volume, Some(size), 512, false, &mut |done, of| {
+        told.push((done, of));
+        true
+    });
+    drop(made.unwrap());
+    loopback::detach(&volume).unwrap();
+    assert_eq!(told, [(64 << 20, size), (128 << 20, size)]);
+    assert!(std::os::unix::fs::MetadataExt::blocks(&volume.metadata().unwrap()) * 512 >= size);
+}
+
+/// Loop devices over a file.
+fn loopback_devices(file: &Path) -> Vec<PathBuf> {
+    fsage_sys::loopdev::by_backing_file(file).unwrap()
 }

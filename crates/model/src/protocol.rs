@@ -35,8 +35,9 @@ use crate::warning::Warning;
 /// point, what identifies leased things, held devices; 3 the folder of a measure is passed as a descriptor;
 /// 4 a reply is the value alone, without its kind; 5 loop files with all their blocks, lock-step that resumes,
 /// partition tables, timers by the disk's clock, what a copy took, deleting a share of files, continuing an
-/// earlier load.
-pub const PROTOCOL_VERSION: u32 = 5;
+/// earlier load; 6 a lock-step that resumes can be stopped, and so can making a
+/// loop file.
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;

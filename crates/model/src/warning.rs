@@ -181,7 +181,7 @@ warning_kinds! {
         "The rest of its work is included in the times of the volume whose turn came next.",
         WallTimes;
     NoCheckpoint = "no-checkpoint",
-        "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store.",
+        "A checkpoint of a `lockstep` stage could not be saved, for example without space in the store, or could not be continued from.",
         "Results are not affected; after an interruption the stage continues from an earlier look or starts over.",
         Nothing;
     NoLog = "no-log",

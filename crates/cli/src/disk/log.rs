@@ -118,7 +118,7 @@ pub enum OperationChoice {
 /// Arguments of `fsage disk log show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// A disk's name, or a file with a log in any of the formats
+    /// A disk's name, or a file with a log in any of the formats; ./FILE where a disk has its name
     #[arg(value_name = "LOG")]
     pub log: String,
     #[command(flatten)]
@@ -131,7 +131,7 @@ pub struct ShowArgs {
 /// Arguments of `fsage disk log summary`.
 #[derive(Debug, Args)]
 pub struct SummaryArgs {
-    /// A disk's name, or a file with a log in any of the formats
+    /// A disk's name, or a file with a log in any of the formats; ./FILE where a disk has its name
     #[arg(value_name = "LOG")]
     pub log: String,
     #[command(flatten)]
@@ -253,13 +253,25 @@ struct Log {
     _copy: Option<tempfile::TempDir>,
 }
 
-/// What is a path, or there as a file, is a file; everything else the name of a disk.
-fn open(log: &str) -> Result<Log, Problem> {
+/// What has a slash is a file. Everything else is the disk of that name, and where there is none a file of the
+/// working directory.
+fn open(log: &str, terminal: &Terminal) -> Result<Log, Problem> {
     let path = Path::new(log);
-    if log.contains('/') || path.is_file() {
-        return Ok(Log { opened: convert::open(path, &Options::default())?, _copy: None });
+    let file = || -> Result<Log, Problem> {
+        Ok(Log { opened: convert::open(path, &Options::default())?, _copy: None })
+    };
+    let is_file = path.is_file();
+    if log.contains('/') {
+        return file();
     }
-    let disk = NamedDisk::new(log)?;
+    let disk = match NamedDisk::new(log) {
+        Ok(disk) if is_file && disk.state().is_none() => return file(),
+        Err(_) if is_file => return file(),
+        disk => disk?,
+    };
+    if is_file {
+        terminal.note(&format!("note: this is the log of disk {log}; the file is ./{log}"));
+    }
     crate::require_root("asking a disk")?;
     let folder = tempfile::tempdir()
         .map_err(|error| Problem::new(EXIT_FAILED, "no folder for the log").because(&error))?;
@@ -270,7 +282,7 @@ fn open(log: &str) -> Result<Log, Problem> {
 
 fn show(args: &ShowArgs, terminal: &Terminal) -> Result<(), Problem> {
     let filter = filter(&args.filter)?;
-    let mut log = open(&args.log)?;
+    let mut log = open(&args.log, terminal)?;
     let first = log.opened.skip_to(filter.numbers.as_ref().map_or(0, |range| range.start))?;
     if !terminal.json {
         terminal.result(&format!("{HEADING}\n"))?;
@@ -310,7 +322,7 @@ impl From<LogError> for Shown {
 
 fn summary(args: &SummaryArgs, terminal: &Terminal) -> Result<(), Problem> {
     let filter = filter(&args.filter)?;
-    let mut log = open(&args.log)?;
+    let mut log = open(&args.log, terminal)?;
     let axis = match args.axis {
         AxisChoice::Model => Axis::Model,
         AxisChoice::Real => Axis::Real,

@@ -38,6 +38,7 @@ Options of up:
   --transport automatic|device   of fuse: io_uring where the kernel has it, or always /dev/fuse
   --nbd on|off           whether it is a network block device too, on the socket DIR/nbd (default off)
   --memory BYTES         most memory for contents; beyond it they go to the spill file, or writes fail
+  --memory-shares N      without --memory: how many share the memory that the host has to give (default 1)
   --spill DIR            folder for the spill file
   --pack-above BYTES|N%  memory for contents, or percent of the host's, above which what was not used lately is packed
                          (default 48 MiB)
@@ -179,6 +180,7 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
                 settings.faults = Some(faults.map_err(|error| usage(format!("--faults: {error}")))?);
             }
             "--memory" => settings.memory_limit_bytes = Some(number(name, value)?),
+            "--memory-shares" => settings.memory_shares = number(name, value)?,
             "--pack-above" => {
                 let mark: Result<PackAbove, _> = value.parse();
                 settings.pack_above =
@@ -274,7 +276,7 @@ mod tests {
         #[cfg(not(feature = "ublk"))]
         let (name, export) = ("fuse", Export::Fuse);
         let settings = parsed(
-            &r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --cpu serial --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
+            &r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --cpu serial --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --memory-shares 2 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
         )
         .unwrap();
         let wanted = Settings {
@@ -290,6 +292,7 @@ mod tests {
             transport: Choice::Device,
             nbd: true,
             memory_limit_bytes: Some(9),
+            memory_shares: 2,
             spill_folder: Some("/s".into()),
             pack_above: Some(PackAbove::Percent(4)),
             watchdog_s: 3,

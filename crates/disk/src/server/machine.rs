@@ -77,7 +77,7 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     let spec = settings.medium.parse::<MediumSpec>()?;
     let medium = spec.resolve(size_bytes)?;
     let usual = StoreOptions::default();
-    let spare = spare_memory_bytes()?;
+    let spare = spare_memory_bytes(settings.memory_shares)?;
     let store = StoreOptions {
         pack_above_bytes: settings
             .pack_above
@@ -105,12 +105,17 @@ fn host_memory_bytes() -> u64 {
     info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
-/// What a disk may take where nothing is said: the memory that the host has to give now, but for a tenth of
-/// all, at least 1 GiB. The server is locked in memory and safe from the kernel's out-of-memory killer, so
+/// What each of so many disks may take where nothing is said: its part of the memory that the host has to give
+/// now, but for a tenth of all, at least 1 GiB. The server is locked in memory and safe from the kernel's out-of-memory killer, so
 /// that everyone else would pay for a disk without a limit.
-fn spare_memory_bytes() -> Result<u64, MachineError> {
+fn spare_memory_bytes(shares: u32) -> Result<u64, MachineError> {
     let available = memory_limit::available_bytes().map_err(MachineError::Meminfo)?;
-    Ok(available.saturating_sub((host_memory_bytes() / 10).max(1 << 30)).max(LEAST_BYTES))
+    Ok(share_bytes(available, host_memory_bytes(), shares))
+}
+
+/// One of so many equal parts of what a host has to give that has so much memory available, of so much.
+fn share_bytes(available: u64, total: u64, shares: u32) -> u64 {
+    (available.saturating_sub((total / 10).max(1 << 30)) / u64::from(shares.max(1))).max(LEAST_BYTES)
 }
 
 /// No disk is limited to less than this.
@@ -130,5 +135,19 @@ impl Backend for Disk {
 
     fn submit(&mut self, transfers: &mut [Transfer<'_>]) {
         Self::submit(self, transfers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_side_by_side_share_what_the_host_has_to_give() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(share_bytes(32 * GIB, 40 * GIB, 1), 28 * GIB);
+        assert_eq!(share_bytes(32 * GIB, 40 * GIB, 4), 7 * GIB);
+        assert_eq!(share_bytes(3 * GIB, 4 * GIB, 0), 2 * GIB);
+        assert_eq!(share_bytes(GIB / 2, 4 * GIB, 2), LEAST_BYTES);
     }
 }

@@ -103,6 +103,10 @@ pub struct Settings {
     /// writes fail.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
+    /// How many may take as much at the same time: without a limit of its own a disk takes its part of the
+    /// memory that the host has to give. At least 1.
+    #[serde(default = "alone")]
+    pub memory_shares: u32,
     /// Folder for that file.
     #[serde(default)]
     pub spill_folder: Option<PathBuf>,
@@ -117,6 +121,10 @@ pub struct Settings {
 
 const fn block_bytes() -> u32 {
     4096
+}
+
+const fn alone() -> u32 {
+    1
 }
 
 const fn watchdog_s() -> u32 {
@@ -140,6 +148,7 @@ impl Settings {
             transport: Choice::default(),
             nbd: false,
             memory_limit_bytes: None,
+            memory_shares: alone(),
             spill_folder: None,
             pack_above: None,
             watchdog_s: watchdog_s(),

@@ -1,9 +1,11 @@
 //! Calls about the host: its programs, devices, mounts, settings and files.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fsage_model::protocol::{Failure, Greeting, PROTOCOL_VERSION, ToolOutput};
+use fsage_model::quantity::share;
 
+use super::sink::EventSink;
 use super::task::{Task, handlers};
 use crate::device::Device;
 use crate::disk::VirtualDisk;
@@ -11,6 +13,7 @@ use crate::host::process::{self, Identity};
 use crate::host::{
     HostError, activity, block, cache, disk, facts, file, loopback, mount, processor, setting, split, tool,
 };
+use crate::load::LoadSink as _;
 
 handlers! { task:
     Hello { protocol } => hello(protocol);
@@ -28,8 +31,12 @@ handlers! { task:
     Abandon => ();
     Goodbye => ();
 
-    LoopAttach { file, size_bytes, sector_bytes, direct_io } => task.agent.held
-        .attach(&file, || loopback::attach_held(&file, size_bytes, sector_bytes, direct_io))?;
+    LoopAttach { file, size_bytes, sector_bytes, direct_io } => {
+        let attach = |making: loopback::Making<'_>| {
+            loopback::attach_held(&file, size_bytes, sector_bytes, direct_io, making)
+        };
+        task.agent.held.attach(&file, || while_making(task, attach))?
+    };
     LoopAttachReadOnly { file, sector_bytes } =>
         task.agent.held.attach(&file, || loopback::attach_read_only(&file, sector_bytes))?;
     LoopAllocate { file } => loopback::allocate_again(&file)?;
@@ -69,6 +76,21 @@ handlers! { task:
     Sync { directory } => cache::sync(&directory)?;
     Usage { directory } => cache::usage(&directory)?;
     DeviceBytes { directory } => Device::under(&directory).as_ref().and_then(Device::bytes);
+}
+
+/// Makes a file, which can take long: sends how far it is, and ends it when that is asked.
+fn while_making<T>(
+    task: &Task<'_>,
+    make: impl FnOnce(loopback::Making<'_>) -> Result<T, HostError>,
+) -> Result<T, HostError> {
+    let (mut sink, started) = (EventSink::of(task), Instant::now());
+    task.agent.with_control(|control| {
+        make(&mut |done, size_bytes| {
+            let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            sink.progress(done / 4096, elapsed_ns, Some(share(done, size_bytes)), "blocks of zeros");
+            !control.is_asked() || control.wait(&|| false)
+        })
+    })
 }
 
 /// The lab compares the versions: it can say what to do about another one.

@@ -28,7 +28,13 @@ handlers! { task:
     };
     LockstepResume { lockstep, past, digest } => {
         drop(kept(task).take());
-        *kept(task) = Some(Lockstep::resume(*lockstep, &past, &digest)?);
+        let mut sink = EventSink::of(task);
+        let resumed = task.agent.with_control(|control| {
+            Lockstep::resume(*lockstep, &past, &digest, control, &mut sink)
+        })?;
+        let continues = resumed.is_some();
+        *kept(task) = resumed;
+        continues
     };
     LockstepRun { until } => lockstep_run(task, until)?;
     LockstepEnd => begun(task)?.check()?;

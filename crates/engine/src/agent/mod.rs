@@ -134,7 +134,9 @@ const fn is_load(request: &Request) -> bool {
     matches!(
         request,
         Request::Load(_)
+            | Request::LoopAttach(_)
             | Request::Replay(_)
+            | Request::LockstepResume(_)
             | Request::LockstepRun(_)
             | Request::Measure(_)
             | Request::Copy(_)

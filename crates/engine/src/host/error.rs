@@ -134,6 +134,22 @@ pub enum HostError {
         /// What and why.
         what: String,
     },
+    /// A volume's file was not made whole, because that was asked.
+    #[error("making {} was stopped", path.display())]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file system that was unmounted for a moment could not be mounted again.
+    #[error("{} was unmounted to forget what is in memory, and cannot be mounted at {} again", device.display(), point.display())]
+    Unmounted {
+        /// The device, which has all that was written.
+        device: PathBuf,
+        /// Where it was mounted: nothing is now.
+        point: PathBuf,
+        /// Why not.
+        source: Box<Self>,
+    },
     /// The agent is ending and starts nothing any more.
     #[error("the agent is ending")]
     Ending,
@@ -167,6 +183,7 @@ impl HostError {
             Self::File { source, .. } | Self::Start { source, .. } | Self::NoRoom { source, .. } => {
                 source.raw_os_error()
             }
+            Self::Unmounted { source, .. } => source.errno(),
             Self::Busy { .. } => Some(rustix::io::Errno::BUSY.raw_os_error()),
             _ => None,
         }
@@ -188,6 +205,7 @@ impl HostError {
             Self::NoRoom { source, .. } if source.raw_os_error().is_some_and(is_out_of_space) => {
                 FailureKind::Missing
             }
+            Self::Unmounted { source, .. } => source.kind(),
             Self::Senseless { .. } | Self::NoPartitions { .. } | Self::Partitioned { .. } => {
                 FailureKind::Usage
             }
@@ -232,6 +250,16 @@ impl HostError {
             }
             Self::NotShown { device } => {
                 format!("`partx --update {}` tells the kernel of them, or a reboot", device.display())
+            }
+            Self::Unmounted { device, point, source } => {
+                let cause = source.hint();
+                let cause = if cause.is_empty() { cause } else { format!("; {cause}") };
+                format!(
+                    "its data is on {} and nothing was written to {} since; see `dmesg`, mount it there again or \
+                     start again{cause}",
+                    device.display(),
+                    point.display()
+                )
             }
             Self::Unkillable { .. } => "check dmesg: a device may not answer".to_owned(),
             _ => String::new(),

@@ -18,10 +18,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use fsage_model::protocol::{BackingFile, DeviceIdentity};
 use fsage_sys::open_folders::OpenFolders;
+use rustix::io::Errno;
 
+use super::mount::BUSY_WAIT;
 use super::{HostError, block, loopback, mount};
 
 /// What the agent holds, and what it mounted from it.
@@ -184,7 +187,8 @@ impl HeldDevices {
     /// is as it was.
     ///
     /// # Errors
-    /// It stays busy or cannot be mounted again; then what was open on it leads nowhere.
+    /// It stays busy, and is as it was; or it cannot be mounted again ([`HostError::Unmounted`]): then what was
+    /// open on it leads nowhere, in no case to the folder of the host that it was mounted over.
     pub fn mount_afresh(&self, directory: &Path) -> Result<bool, HostError> {
         let path = directory.canonicalize().map_err(HostError::file("find", directory))?;
         let known = self.mounts().iter().rev().find_map(|known| {
@@ -194,11 +198,17 @@ impl HeldDevices {
         let Some((point, Again { device, file_system, options })) = known else { return Ok(false) };
         let failed = |what| HostError::file(what, &point);
         let open = OpenFolders::let_go(&point).map_err(failed("let go of directories on"))?;
-        let mounted =
-            self.unmount(&point).and_then(|()| self.mount(&device, &point, &file_system, &options, true));
-        // What is still mounted where unmounting failed is opened again too.
-        let opened = open.reopen().map_err(failed("open directories again on"));
-        mounted.and(opened).map(|()| true)
+        let reopen = |open: OpenFolders| open.reopen().map_err(failed("open directories again on"));
+        if let Err(error) = self.unmount(&point) {
+            // It is still mounted. Why it stays says more than what of it cannot be opened.
+            let _ = reopen(open);
+            return Err(error);
+        }
+        let mount = || self.mount(&device, &point, &file_system, &options, true);
+        match while_busy(mount) {
+            Ok(()) => reopen(open).map(|()| true),
+            Err(source) => Err(HostError::Unmounted { device, point, source: Box::new(source) }),
+        }
     }
 
     /// As [`HeldDevices::mount`], with exactly these options: a mount of the user's own that was unmounted
@@ -336,6 +346,21 @@ impl HeldDevices {
 
     fn forget_mount(&self, point: &Path) {
         self.mounts().retain(|known| known.point != point);
+    }
+}
+
+/// Tries until the device is not busy any more, for some seconds: udev inspects what was just unmounted.
+fn while_busy(mut mount: impl FnMut() -> Result<(), HostError>) -> Result<(), HostError> {
+    let started = Instant::now();
+    loop {
+        match mount() {
+            Err(error)
+                if error.errno() == Some(Errno::BUSY.raw_os_error()) && started.elapsed() < BUSY_WAIT =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            mounted => return mounted,
+        }
     }
 }
 

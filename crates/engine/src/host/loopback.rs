@@ -26,6 +26,12 @@ const DETACH_WAIT: Duration = Duration::from_secs(5);
 /// Zeros that are written at once where `fallocate` cannot.
 const PIECE: usize = 1 << 20;
 
+/// Bytes of zeros that are made durable before anyone is asked whether to continue: a second of a slow disk.
+const STEP: u64 = 64 << 20;
+
+/// What is told how many bytes of how many are made where that takes long, and says whether to continue.
+pub type Making<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
 /// Links are not followed: a volume's file is made by us.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
@@ -36,16 +42,17 @@ const NO_WAITING: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// a descriptor that keeps it the one it is.
 ///
 /// # Errors
-/// The file cannot be made or has no room ([`HostError::NoRoom`]), or the kernel refuses (no direct I/O
-/// there, for one).
+/// The file cannot be made or has no room ([`HostError::NoRoom`]), or `making` was not to continue
+/// ([`HostError::Stopped`]), or the kernel refuses (no direct I/O there, for one).
 pub fn attach_held(
     file: &Path,
     size_bytes: Option<u64>,
     sector_bytes: u32,
     direct_io: bool,
+    making: Making<'_>,
 ) -> Result<(PathBuf, OwnedFd), HostError> {
     if let Some(size_bytes) = size_bytes {
-        make(file, size_bytes)?;
+        make(file, size_bytes, making)?;
     }
     let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io };
     loopdev::attach_held(&options)
@@ -53,13 +60,17 @@ pub fn attach_held(
 }
 
 /// Makes the file of a volume.
-fn make(file: &Path, size_bytes: u64) -> Result<(), HostError> {
+fn make(file: &Path, size_bytes: u64, making: Making<'_>) -> Result<(), HostError> {
     let mut options = OpenOptions::new();
     // It will hold what files hold that only their owners may read.
     options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
     let made = options.open(file).map_err(HostError::file("make", file))?;
     made.set_len(size_bytes).map_err(HostError::file("set the size of", file))?;
-    allocate(&made, size_bytes).map_err(HostError::no_room(file, size_bytes))
+    match allocate(&made, size_bytes, making) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(HostError::Stopped { path: file.to_owned() }),
+        Err(error) => Err(HostError::no_room(file, size_bytes)(error)),
+    }
 }
 
 /// Gives a volume's file back what blocks it lost to discards. Where the host cannot allocate it cannot make
@@ -83,24 +94,33 @@ pub fn allocate_again(file: &Path) -> Result<(), HostError> {
     }
 }
 
-/// Gives the file all of its blocks.
-fn allocate(file: &File, size_bytes: u64) -> io::Result<()> {
+/// Gives the file all of its blocks; whether it was not stopped before.
+fn allocate(file: &File, size_bytes: u64, making: Making<'_>) -> io::Result<bool> {
     match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size_bytes)) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, size_bytes),
-        other => Ok(other?),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, size_bytes, making),
+        Err(errno) => Err(errno.into()),
+        Ok(()) => Ok(true),
     }
 }
 
-/// Writes zeros over the whole file.
-fn write_zeros(file: &File, size_bytes: u64) -> io::Result<()> {
+/// Writes zeros over the whole file; whether it was not stopped before.
+fn write_zeros(file: &File, size_bytes: u64, making: Making<'_>) -> io::Result<bool> {
     let zeros = vec![0; PIECE];
     let mut offset = 0;
     while offset < size_bytes {
         let length = usize::try_from(size_bytes - offset).unwrap_or(PIECE).min(PIECE);
         file.write_all_at(&zeros[..length], offset)?;
         offset += length as u64;
+        if offset.is_multiple_of(STEP) {
+            // What is written is on the disk before more is: the end is no long wait.
+            file.sync_data()?;
+            if !making(offset, size_bytes) {
+                return Ok(false);
+            }
+        }
     }
-    file.sync_all()
+    file.sync_all()?;
+    Ok(true)
 }
 
 /// Attaches `file`, which may be a block device, so that the device refuses every write; with direct I/O
@@ -130,7 +150,7 @@ pub fn attach(
     sector_bytes: u32,
     direct_io: bool,
 ) -> Result<PathBuf, HostError> {
-    attach_held(file, size_bytes, sector_bytes, direct_io).map(|(device, _)| device)
+    attach_held(file, size_bytes, sector_bytes, direct_io, &mut |_, _| true).map(|(device, _)| device)
 }
 
 /// Detaches every device over `file` (also when the file was removed) and waits until they are free; none is
@@ -205,7 +225,7 @@ mod tests {
         const SIZE: u64 = (5 << 20) + 4096;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volume");
-        make(&path, SIZE).unwrap();
+        make(&path, SIZE, &mut |_, _| true).unwrap();
         let made = File::open(&path).unwrap();
         assert_eq!(made.metadata().unwrap().len(), SIZE);
         assert!(held(&made) >= SIZE, "{} of {SIZE}", held(&made));
@@ -230,11 +250,26 @@ mod tests {
         const SIZE: u64 = 2 * (PIECE as u64) + 4096;
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(SIZE).unwrap();
-        write_zeros(&file, SIZE).unwrap();
+        assert!(write_zeros(&file, SIZE, &mut |_, _| true).unwrap());
         assert!(held(&file) >= SIZE, "{} of {SIZE}", held(&file));
         let mut found = Vec::new();
         io::Read::read_to_end(&mut file, &mut found).unwrap();
         assert!(found.len() as u64 == SIZE && found.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn zeros_are_told_of_and_end_when_that_is_asked() {
+        const SIZE: u64 = 3 * STEP + PIECE as u64;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(SIZE).unwrap();
+        let mut told = Vec::new();
+        let ended = write_zeros(&file, SIZE, &mut |done, of| {
+            told.push((done, of));
+            told.len() < 2
+        });
+        assert!(!ended.unwrap());
+        assert_eq!(told, [(STEP, SIZE), (2 * STEP, SIZE)]);
+        assert!((2 * STEP..SIZE).contains(&held(&file)), "{}", held(&file));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use rustix::process::geteuid;
 use super::{HostError, companion};
 
 /// How long unmounting waits for a busy mount point: udev and desktop indexers look into new mounts.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]

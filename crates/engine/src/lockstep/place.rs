@@ -199,8 +199,8 @@ pub(super) trait Lead {
     fn feedback(&self) -> Feedback;
     /// Does an operation.
     fn execute(&mut self, operation: &Operation) -> Result<Outcome, LockstepError>;
-    /// Takes in how many bytes the model's files have now.
-    fn took(&mut self, before: u64, now: u64);
+    /// Takes in how many bytes the model's files have now, and how many files those are.
+    fn took(&mut self, before: u64, now: u64, files: u64) -> Result<(), LockstepError>;
     /// Whether the fullness estimate is to be corrected.
     fn is_due(&self) -> bool;
     /// Corrects the estimate.
@@ -286,8 +286,9 @@ impl Lead for Leader<'_> {
         Ok(outcome)
     }
 
-    fn took(&mut self, before: u64, now: u64) {
+    fn took(&mut self, before: u64, now: u64, _files: u64) -> Result<(), LockstepError> {
         self.fullness.add(now.cast_signed() - before.cast_signed());
+        Ok(())
     }
 
     fn is_due(&self) -> bool {

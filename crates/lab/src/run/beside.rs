@@ -21,6 +21,11 @@ pub(super) struct Processors {
 }
 
 impl Processors {
+    /// Trials that may run at the same time, this one among them.
+    pub(super) fn trials(&self) -> u32 {
+        u32::try_from(self.all.len()).unwrap_or(u32::MAX).max(1)
+    }
+
     /// Of so many trials side by side each its own, the last processors first.
     ///
     /// # Errors
@@ -123,9 +128,11 @@ mod tests {
     fn each_trial_has_a_processor_of_its_own() {
         assert_eq!(Processors::of(0).unwrap(), [Processors::default()]);
         assert_eq!(Processors::of(1).unwrap(), [Processors::default()]);
+        assert_eq!(Processors::default().trials(), 1);
         let there = u32::try_from(processor::allowed().unwrap().len()).unwrap();
         if there > 1 {
             let lanes = Processors::of(there).unwrap();
+            assert!(lanes.iter().all(|lane| lane.trials() == there));
             let mut own: Vec<u32> = lanes.iter().filter_map(|lane| lane.own).collect();
             assert_eq!(own, lanes[0].all);
             own.dedup();

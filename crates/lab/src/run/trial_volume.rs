@@ -39,9 +39,10 @@ impl TrialVolume {
         name: &str,
         context: &mut StageContext<'_>,
     ) -> Result<Self, TrialError> {
-        let volume = volume::resolve(spec, context.consent, context.root)?;
+        let mut volume = volume::resolve(spec, context.consent, context.root)?;
+        volume.beside(context.processors.trials());
         context.step("volume", &volume.describe(name).join("; "));
-        let acquired = volume.acquire(context.session, context.journal, name)?;
+        let acquired = acquire(&volume, name, context)?;
         context.commands.extend(acquired.commands.iter().cloned());
         context.file_system.fits(acquired.facts.size_bytes)?;
         let point = mount_point(context.root, name);
@@ -180,8 +181,16 @@ impl TrialVolume {
         self.unmount(context)?;
         self.keep_log(context)?;
         self.acquired.give_back(context.session, context.journal)?;
-        self.acquired = self.volume.acquire(context.session, context.journal, &self.name)?;
+        self.acquired = acquire(&self.volume, &self.name, context)?;
         context.commands.extend(self.acquired.commands.iter().cloned());
         Ok(())
     }
+}
+
+/// Takes a volume. Where the host's file system cannot allocate, the file of a loop volume is written in full,
+/// which takes long.
+fn acquire(volume: &Volume, name: &str, context: &mut StageContext<'_>) -> Result<Acquired, TrialError> {
+    Ok(context.ask_long("volume", |session, journal, incoming| {
+        volume.acquire_with(session, journal, name, incoming)
+    })?)
 }

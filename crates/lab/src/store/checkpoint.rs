@@ -2,7 +2,9 @@
 //!
 //! `checkpoints/<trial>/` has `checkpoint.json`, the record, and the images of the volumes that it names. The
 //! record is written when its images are there, and what it does not name is removed after that: whenever a
-//! run is killed there is one whole checkpoint, or none yet. It is removed when the stage is over.
+//! run is killed there is one whole checkpoint, or none yet. It is removed when the stage is over. One that no
+//! run continues from (its trial was planned anew, or is complete in a store that was copied together) stays
+//! until [`Checkpoint::sweep`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,11 +16,14 @@ use fsage_model::record::{Look, STORE_VERSION};
 use fsage_model::warning::Warning;
 use fsage_sys::folder::Folder;
 use fsage_sys::input::{self, RECORD_LIMIT};
+use fsage_sys::new_file::is_temporary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::StoreError;
 use super::file::{self, failed};
+use super::images::{Swept, begins_as_image};
+use crate::study::identity::TRIAL_ID_LENGTH;
 
 /// Folder of the checkpoints in a store.
 const FOLDER: &str = "checkpoints";
@@ -52,6 +57,15 @@ pub struct CheckpointRecord {
     pub warnings: Vec<Warning>,
 }
 
+/// The checkpoints of a store.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    /// Them, by trial.
+    pub checkpoints: Vec<Checkpoint>,
+    /// What lies among them and is none.
+    pub strange: Vec<String>,
+}
+
 /// The checkpoint of one trial of a store.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
@@ -64,6 +78,79 @@ impl Checkpoint {
     #[must_use]
     pub fn of(root: &Path, trial: &str) -> Self {
         Self { root: root.to_owned(), trial: trial.to_owned() }
+    }
+
+    /// All that the store in `root` has.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn all(root: &Path) -> Result<Kept, StoreError> {
+        let mut kept = Kept::default();
+        let directory = root.join(FOLDER);
+        if is_missing(&directory) {
+            return Ok(kept);
+        }
+        // No link.
+        file::folder(root, &[FOLDER])?;
+        let mut names = names(&directory)?;
+        names.sort();
+        for name in names {
+            let found = directory.join(&name).symlink_metadata();
+            if found.is_ok_and(|found| found.is_dir()) && is_id(&name) {
+                kept.checkpoints.push(Self::of(root, &name));
+            } else {
+                kept.strange.push(format!("{FOLDER}/{name}"));
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Its trial.
+    #[must_use]
+    pub fn trial(&self) -> &str {
+        &self.trial
+    }
+
+    /// Bytes of its files.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
+        let folder = self.folder()?;
+        Ok(names(&self.directory())?.iter().map(|name| size_of(&folder, name)).sum())
+    }
+
+    /// Removes it, its record first, and tells how many bytes that freed. What has no name or beginning that
+    /// fsage gives the files of a checkpoint stays and is reported.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file cannot be removed.
+    pub fn sweep(&self) -> Result<Swept, StoreError> {
+        let folder = self.folder()?;
+        let mut swept = Swept::default();
+        let mut names = names(&self.directory())?;
+        names.sort_by_key(|name| name != RECORD);
+        for name in names {
+            if self.is_own(&name) {
+                swept.freed_bytes += size_of(&folder, &name);
+                self.remove_file(&folder, &name)?;
+            } else {
+                swept.strange.push(format!("{FOLDER}/{}/{name}", self.trial));
+            }
+        }
+        self.remove_folders()?;
+        Ok(swept)
+    }
+
+    /// Whether a file of the folder is one that fsage wrote.
+    fn is_own(&self, name: &str) -> bool {
+        let whole = name.strip_prefix('.').filter(|_| is_temporary(name.as_ref()));
+        if whole.unwrap_or(name).starts_with(RECORD) {
+            return whole.is_some() || name == RECORD;
+        }
+        let below = Path::new(FOLDER).join(&self.trial).join(name);
+        let is_image = || input::open_below(&self.root, &below).is_ok_and(begins_as_image);
+        is_image_name(whole.unwrap_or(name), whole.is_some()) && is_image()
     }
 
     fn directory(&self) -> PathBuf {
@@ -140,6 +227,12 @@ impl Checkpoint {
         }
         self.remove_file(&self.folder()?, RECORD)?;
         self.clear(&|_| false)?;
+        self.remove_folders()
+    }
+
+    /// Removes its folder and that of all checkpoints, if nothing is in them.
+    fn remove_folders(&self) -> Result<(), StoreError> {
+        let directory = self.directory();
         for folder in [directory, self.root.join(FOLDER)] {
             match fs::remove_dir(&folder) {
                 // Other trials may have theirs.
@@ -155,20 +248,45 @@ impl Checkpoint {
     /// Removes what is not `kept`.
     fn clear(&self, kept: &dyn Fn(&str) -> bool) -> Result<(), StoreError> {
         let folder = self.folder()?;
-        let failed = |error| failed("read", &self.directory(), error);
-        for entry in fs::read_dir(self.directory()).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let name = name.to_string_lossy();
-            if !kept(&name) {
-                self.remove_file(&folder, &name)?;
-            }
-        }
-        Ok(())
+        let names = names(&self.directory())?;
+        names.iter().filter(|name| !kept(name)).try_for_each(|name| self.remove_file(&folder, name))
     }
 
     fn remove_file(&self, folder: &Folder, name: &str) -> Result<(), StoreError> {
         folder.remove(name.as_ref()).map_err(|error| failed("remove", &self.path(name), error))
     }
+}
+
+fn is_missing(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// Names in a folder.
+fn names(directory: &Path) -> Result<Vec<String>, StoreError> {
+    let failed = |error| failed("read", directory, error);
+    let entries = fs::read_dir(directory).map_err(failed)?;
+    entries.map(|entry| Ok(entry.map_err(failed)?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// Bytes of a file of a folder; 0 of what is not there.
+fn size_of(folder: &Folder, name: &str) -> u64 {
+    let found = folder.find(name.as_ref()).ok().flatten();
+    found.and_then(|found| u64::try_from(found.st_size).ok()).unwrap_or(0)
+}
+
+/// Whether a name is that of a trial.
+fn is_id(name: &str) -> bool {
+    name.len() == TRIAL_ID_LENGTH && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether a name is [`Checkpoint::image_name`]'s, or begins as one while the image is written.
+fn is_image_name(name: &str, unfinished: bool) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = name.strip_prefix("round-").and_then(|name| name.split_once("-volume-"));
+    let Some((round, rest)) = parts else { return false };
+    let Some((volume, ending)) = rest.split_once('.') else { return false };
+    let ends = ending == "fsage" || unfinished && ending.starts_with("fsage.");
+    number(round) && number(volume) && ends
 }
 
 #[cfg(test)]
@@ -225,6 +343,45 @@ mod tests {
         checkpoint.remove().unwrap();
         checkpoint.remove().unwrap();
         assert_eq!(fs::read_dir(store.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_checkpoint_is_swept_and_nothing_beside_it() {
+        let store = tempfile::tempdir().unwrap();
+        assert!(Checkpoint::all(store.path()).unwrap().checkpoints.is_empty());
+        assert!(!store.path().join(FOLDER).exists(), "looking makes nothing");
+        let checkpoint = Checkpoint::of(store.path(), "0123456789abcdef");
+        checkpoint.prepare().unwrap();
+        let kept = record(50, &[5, 6]);
+        for (name, _) in &kept.images {
+            fs::write(checkpoint.path(name), "fsageIMG").unwrap();
+        }
+        checkpoint.keep(&kept).unwrap();
+        for name in [
+            ".round-100-volume-0.fsage.0123456789abcdef.partial",
+            ".checkpoint.json.0123456789abcdef.partial",
+        ] {
+            fs::write(checkpoint.path(name), "fsage").unwrap();
+        }
+        let strange =
+            ["diary.txt", "round-1-volume-0.fsage", "round-x-volume-0.fsage", "checkpoint.json.bak"];
+        for name in strange {
+            fs::write(checkpoint.path(name), "my own").unwrap();
+        }
+        fs::create_dir(store.path().join(FOLDER).join("photos")).unwrap();
+        std::os::unix::fs::symlink("/", store.path().join(FOLDER).join("fedcba9876543210")).unwrap();
+        let found = Checkpoint::all(store.path()).unwrap();
+        assert_eq!(found.strange, ["checkpoints/fedcba9876543210", "checkpoints/photos"]);
+        let [one] = &found.checkpoints[..] else { panic!("{found:?}") };
+        assert_eq!(one.trial(), "0123456789abcdef");
+        let own = fs::metadata(checkpoint.path(RECORD)).unwrap().len() + 8 + 8 + 5 + 5;
+        assert_eq!(one.bytes().unwrap(), own + 4 * 6);
+        let mut swept = one.sweep().unwrap();
+        swept.strange.sort();
+        let mut expected = strange.map(|name| format!("checkpoints/0123456789abcdef/{name}"));
+        expected.sort();
+        assert_eq!((swept.freed_bytes, swept.strange.as_slice()), (own, expected.as_slice()));
+        assert_eq!(fs::read_dir(checkpoint.directory()).unwrap().count(), strange.len());
     }
 
     #[test]

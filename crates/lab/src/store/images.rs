@@ -282,9 +282,7 @@ impl Images {
 
     /// Whether a file is an image as far as it goes: a killed writer of old left less than the magic.
     fn begins_as_image(&self, name: &str) -> bool {
-        let mut start = Vec::new();
-        let read = self.open(name).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start));
-        read.is_ok() && MAGIC.starts_with(&start)
+        self.open(name).is_ok_and(begins_as_image)
     }
 
     fn keys(&self) -> Result<BTreeSet<String>, StoreError> {
@@ -304,6 +302,12 @@ impl Images {
         };
         entries.map(name).collect()
     }
+}
+
+/// Whether a file is an image as far as it goes.
+pub(super) fn begins_as_image(file: fs::File) -> bool {
+    let mut start = Vec::new();
+    file.take(MAGIC.len() as u64).read_to_end(&mut start).is_ok() && MAGIC.starts_with(&start)
 }
 
 /// What [`Images::sweep`] did.

@@ -30,6 +30,8 @@ pub struct Up<'a> {
     pub log: bool,
     /// Most memory for what is not self-describing data.
     pub memory_bytes: Option<u64>,
+    /// Without `memory_bytes`: how many share the memory that the host has to give.
+    pub memory_shares: u32,
     /// Folder for the file that takes what goes beyond.
     pub spill: Option<&'a Path>,
     /// Percent of the host's memory above which contents that were not used lately are packed; `None`: the
@@ -64,6 +66,8 @@ pub fn up(disk: &Up<'_>) -> Invocation {
     };
     option("--cpu", (disk.cpu == DiskCpu::Serial).then(|| "serial".to_owned()));
     option("--memory", disk.memory_bytes.map(|bytes| bytes.to_string()));
+    let shared = disk.memory_bytes.is_none() && disk.memory_shares > 1;
+    option("--memory-shares", shared.then(|| disk.memory_shares.to_string()));
     option("--spill", disk.spill.map(|path| path.display().to_string()));
     option("--pack-above", disk.pack_above_percent.map(|percent| format!("{percent}%")));
     option("--faults", disk.faults.map(str::to_owned));
@@ -112,6 +116,7 @@ mod tests {
             cpu: DiskCpu::Ignored,
             log: false,
             memory_bytes: None,
+            memory_shares: 1,
             spill: None,
             pack_above_percent: None,
             nbd: false,
@@ -126,6 +131,9 @@ mod tests {
             up(&plain()).to_string(),
             format!("{common} --medium hdd-7200 --block-bytes 4096 --time model")
         );
+        let shared = Up { memory_shares: 2, ..plain() };
+        assert!(up(&shared).to_string().ends_with(" --memory-shares 2"));
+        assert_eq!(up(&Up { memory_bytes: Some(9), ..shared }), up(&Up { memory_bytes: Some(9), ..plain() }));
         let all = Up {
             medium: "hdd-7200,rpm=5400",
             block_bytes: 512,

@@ -37,6 +37,8 @@ const TRIAL_UNPACKED_PERCENT: u8 = 4;
 pub struct DiskVolume {
     options: DiskOptions,
     place: DiskDirectory,
+    /// Trials that run at the same time, whose disks share the host's memory.
+    trials: u32,
 }
 
 /// Where a disk is served from, and how long.
@@ -81,7 +83,12 @@ impl DiskVolume {
         if options.spill.as_ref().is_some_and(|spill| spill.is_relative()) {
             return wrong("spill", "must be an absolute path".to_owned());
         }
-        Ok(Self { options, place })
+        Ok(Self { options, place, trials: 1 })
+    }
+
+    /// The same beside so many trials in all, whose disks share the host's memory.
+    pub(super) const fn beside(&mut self, trials: u32) {
+        self.trials = trials;
     }
 
     /// What it is to be.
@@ -126,6 +133,7 @@ impl DiskVolume {
             cpu: options.cpu,
             log: options.log,
             memory_bytes: options.memory.map(|bytes| bytes.0),
+            memory_shares: self.trials,
             spill: options.spill.as_deref(),
             pack_above_percent: matches!(self.place, DiskDirectory::Of(_)).then_some(TRIAL_UNPACKED_PERCENT),
             nbd: options.nbd,
@@ -327,6 +335,18 @@ mod tests {
         assert!(folders[0].join("control").as_os_str().len() < 100);
         let lasting = DiskVolume::lasting(options(), Path::new("/run/fsage/disks/a/served")).unwrap();
         assert_eq!(lasting.directory("t1"), Path::new("/run/fsage/disks/a/served"));
+    }
+
+    #[test]
+    fn trials_side_by_side_share_the_hosts_memory() {
+        let mut trial = Volume::Disk(DiskVolume::new(options(), Path::new("/store")).unwrap());
+        assert!(!trial.describe("t1")[0].contains("--memory"));
+        trial.beside(2);
+        assert!(trial.describe("t1")[0].contains(" --memory-shares 2 "), "{:?}", trial.describe("t1"));
+        let limited = DiskOptions { memory: Some(Bytes(1 << 30)), ..options() };
+        let mut limited = Volume::Disk(DiskVolume::new(limited, Path::new("/store")).unwrap());
+        limited.beside(2);
+        assert!(!limited.describe("t1")[0].contains("--memory-shares"));
     }
 
     #[test]

@@ -134,12 +134,13 @@ impl LoopVolume {
         taking.lease(Lease::loop_over(&file))?;
         taking.commands.push(self.make_line(&file));
         taking.commands.push(self.attach_line(&file));
-        let device = taking.session.call(call::LoopAttach {
+        let attach = call::LoopAttach {
             file,
             size_bytes: Some(self.size_bytes),
             sector_bytes: self.sector_bytes,
             direct_io: self.direct_io,
-        })?;
+        };
+        let device = taking.session.call_with(attach, &mut *taking.incoming)?;
         taking.facts(&device)
     }
 

@@ -21,7 +21,7 @@ use fsage_model::study::VolumeSpec;
 
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError, LeaseId, setting};
-use crate::target::{Session, TargetError};
+use crate::target::{Incoming, Session, TargetError};
 use crate::tools::{Invocation, ToolError};
 
 pub mod consent;
@@ -235,6 +235,14 @@ pub fn check_room(volumes: &[Volume], session: &mut Session) -> Result<(), Volum
 }
 
 impl Volume {
+    /// Says that so many trials run at the same time, this one among them: what a virtual disk may take of the
+    /// host's memory where nothing is said is divided by them.
+    pub const fn beside(&mut self, trials: u32) {
+        if let Self::Disk(volume) = self {
+            volume.beside(trials);
+        }
+    }
+
     /// Whether it is a virtual disk that keeps a log of its requests.
     #[must_use]
     pub const fn keeps_log(&self) -> bool {
@@ -276,7 +284,22 @@ impl Volume {
         journal: &mut Journal,
         name: &str,
     ) -> Result<Acquired, VolumeError> {
-        let mut taking = Taking { session, journal, taken: Vec::new(), commands: Vec::new() };
+        self.acquire_with(session, journal, name, &mut |_| {})
+    }
+
+    /// The same; how far the file of a loop volume is, where it has to be written in full, goes to `incoming`.
+    /// The session's control can stop it.
+    ///
+    /// # Errors
+    /// As [`Volume::acquire`].
+    pub fn acquire_with(
+        &self,
+        session: &mut Session,
+        journal: &mut Journal,
+        name: &str,
+        incoming: &mut dyn FnMut(Incoming),
+    ) -> Result<Acquired, VolumeError> {
+        let mut taking = Taking { session, journal, incoming, taken: Vec::new(), commands: Vec::new() };
         let facts = match self {
             Self::Loop(volume) => volume.take(&mut taking, name),
             Self::Device(volume) => volume.take(&mut taking),
@@ -387,6 +410,7 @@ enum Taken {
 struct Taking<'a> {
     session: &'a mut Session,
     journal: &'a mut Journal,
+    incoming: &'a mut dyn FnMut(Incoming),
     taken: Vec<Taken>,
     commands: Vec<String>,
 }

@@ -216,8 +216,9 @@ calls! {
     /// forgotten.
     LockstepBegin { lockstep: Box<LockstepSpec> } -> ();
     /// As `LockstepBegin`, on volumes that hold what the runs of `past` left, whose tree had `digest`: makes
-    /// nothing on them, and continues from there. A history that leads elsewhere is an error.
-    LockstepResume { lockstep: Box<LockstepSpec>, past: Vec<RunHistory>, digest: String } -> ();
+    /// nothing on them, and continues from there. A history that leads elsewhere, or that no run on these volumes
+    /// can have left, is an error. With `Event::Progress`; the reply is `false` where `Stop` ended it.
+    LockstepResume { lockstep: Box<LockstepSpec>, past: Vec<RunHistory>, digest: String } -> bool;
     /// Go on until round `until` is over: with `Event::Progress`. Nothing stays open afterwards. `Stop` ends
     /// it in the middle of a round.
     LockstepRun { until: u64 } -> LockstepResult;

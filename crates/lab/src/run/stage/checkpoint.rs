@@ -123,16 +123,19 @@ impl Checkpoints {
     }
 }
 
-/// Has the workload continue on volumes that were restored and are mounted.
+/// Has the workload of a stage continue on volumes that were restored and are mounted.
 pub(super) fn resume(
+    stage: &str,
     lockstep: LockstepSpec,
     past: &[RunHistory],
     digest: &str,
     context: &mut StageContext<'_>,
 ) -> Result<(), TrialError> {
     let (past, digest) = (past.to_vec(), digest.to_owned());
-    context.session.call(call::LockstepResume { lockstep: Box::new(lockstep), past, digest })?;
-    Ok(())
+    let resume = call::LockstepResume { lockstep: Box::new(lockstep), past, digest };
+    context.step(stage, "makes up what was done before");
+    let continues = context.ask_long(stage, |session, _, incoming| session.call_with(resume, incoming))?;
+    if continues { Ok(()) } else { Err(TrialError::Interrupted) }
 }
 
 /// Whether nothing below the file system tells a volume that was restored from the one that was saved, once

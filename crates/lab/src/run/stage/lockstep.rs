@@ -8,6 +8,7 @@
 
 use std::path::Path;
 
+use fsage_model::cause::in_one_line;
 use fsage_model::load::out_of_space;
 use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round, RunHistory};
 use fsage_model::measure::MeasureResult;
@@ -66,8 +67,9 @@ fn through(
     for (name, follower) in &stage.followers {
         followers.push(take(stage, name, follower, context)?);
     }
-    let mut record = match checkpoints.find() {
-        Some(kept) => resume(stage, checkpoints, kept, place, &mut followers, context)?,
+    let resumed = resume_if_it_can_be(stage, checkpoints, place, &mut followers, context)?;
+    let mut record = match resumed {
+        Some(record) => record,
         None => {
             begin(stage, place, &followers, context)?;
             Record::default()
@@ -153,6 +155,37 @@ impl Record {
     }
 }
 
+/// Continues from the checkpoint, where there is one. One that leads nowhere is removed, and a warning says so:
+/// the stage starts over then, on volumes that are new.
+fn resume_if_it_can_be(
+    stage: &LockstepStage,
+    checkpoints: &Checkpoints,
+    place: &mut TrialVolume,
+    followers: &mut [TrialVolume],
+    context: &mut StageContext<'_>,
+) -> Result<Option<Record>, TrialError> {
+    let Some(kept) = checkpoints.find() else { return Ok(None) };
+    let (round, before) = (kept.round, context.warnings.clone());
+    match resume(stage, checkpoints, kept, place, followers, context) {
+        Ok(record) => return Ok(Some(record)),
+        Err(error) if context.session.is_lost() => return Err(error),
+        Err(TrialError::Interrupted) => return Err(TrialError::Interrupted),
+        Err(error) => {
+            context.interrupted()?;
+            *context.warnings = before;
+            let message = format!("not continued after round {round}, started over: {}", in_one_line(&error));
+            context.warn(Warning { kind: WarningKind::NoCheckpoint, message });
+        }
+    }
+    checkpoints.remove()?;
+    for place in std::iter::once(place).chain(followers) {
+        place.renew(context)?;
+        place.make(context)?;
+        place.mount(context)?;
+    }
+    Ok(None)
+}
+
 /// Brings the volumes and the workload to where they were after a look.
 fn resume(
     stage: &LockstepStage,
@@ -166,7 +199,8 @@ fn resume(
     checkpoints.restore(&kept, &mut volumes, context)?;
     mount_at_rest(place, followers, context)?;
     context.command(&stage.name, &in_words(stage, place.point()));
-    checkpoint::resume(spec(stage, place, followers, context), &kept.past, &kept.digest, context)?;
+    let lockstep = spec(stage, place, followers, context);
+    checkpoint::resume(&stage.name, lockstep, &kept.past, &kept.digest, context)?;
     let CheckpointRecord { round, rounds, looks, digest, failed, past, mut resumed_after, .. } = kept;
     resumed_after.push(round);
     Ok(Record { rounds, looks, digest, failed, past, resumed_after })
