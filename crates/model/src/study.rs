@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::disk::{DiskCpu, DiskTime};
 use crate::fault::FaultSpec;
-use crate::medium::{At, MediumSpec};
+use crate::medium::{At, MediumSpec, PartitionSpec};
 use crate::size::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -235,6 +235,7 @@ impl DiskSpec {
     pub fn options(&self) -> DiskOptions {
         DiskOptions {
             size: self.size,
+            partitions: Vec::new(),
             medium: self.drive().to_string(),
             rotational: self.medium.preset().is_rotational(),
             block_bytes: self.block_bytes,
@@ -329,8 +330,10 @@ pub const LABEL: &str = "fsage";
 /// A virtual disk, as a study or a command line gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskOptions {
-    /// Size.
+    /// Size; of a drive with partitions, all of them together.
     pub size: Bytes,
+    /// Its partitions, each a block device; none: the disk is one device.
+    pub partitions: Vec<PartitionSpec>,
     /// Medium, in the form of the flag `--medium`.
     pub medium: String,
     /// Whether its medium is rotational, as the kernel reports it to file systems.

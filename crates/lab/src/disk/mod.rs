@@ -21,7 +21,7 @@ use fsage_model::disk::call::{self, Call};
 use fsage_model::study::DiskOptions;
 
 pub use error::DiskError;
-pub use record::DiskRecord;
+pub use record::{DiskRecord, PartitionRecord};
 
 use crate::lease::disk::{FOLDER, SERVED, folder, is_name};
 use crate::lease::{Journal, LeaseError, LeaseId, clean, runtime};

@@ -181,6 +181,8 @@ pub struct Acquired {
     pub device: PathBuf,
     /// What is known about it.
     pub facts: BlockFacts,
+    /// All block devices: this one, and of a drive with several partitions those after it.
+    pub devices: Vec<BlockFacts>,
     /// What was done, as a shell would read it.
     pub commands: Vec<String>,
     taken: Vec<Taken>,
@@ -300,13 +302,16 @@ impl Volume {
         incoming: &mut dyn FnMut(Incoming),
     ) -> Result<Acquired, VolumeError> {
         let mut taking = Taking { session, journal, incoming, taken: Vec::new(), commands: Vec::new() };
-        let facts = match self {
-            Self::Loop(volume) => volume.take(&mut taking, name),
-            Self::Device(volume) => volume.take(&mut taking),
+        let devices = match self {
+            Self::Loop(volume) => volume.take(&mut taking, name).map(|facts| vec![facts]),
+            Self::Device(volume) => volume.take(&mut taking).map(|facts| vec![facts]),
             Self::Disk(volume) => volume.take(&mut taking, name),
         };
-        let facts = match facts.and_then(|facts| taking.scheduler(&facts, self.wanted_scheduler())) {
-            Ok(facts) => facts,
+        let set = |devices: Vec<BlockFacts>| -> Result<Vec<BlockFacts>, VolumeError> {
+            devices.iter().map(|facts| taking.scheduler(facts, self.wanted_scheduler())).collect()
+        };
+        let devices = match devices.and_then(set) {
+            Ok(devices) => devices,
             Err(error) => {
                 let (session, journal) = (taking.session, taking.journal);
                 // The first error tells more; what is not released here stays leased.
@@ -314,7 +319,10 @@ impl Volume {
                 return Err(error);
             }
         };
-        Ok(Acquired { device: facts.path.clone(), facts, commands: taking.commands, taken: taking.taken })
+        // Every volume is at least one device.
+        let facts = devices.first().cloned().unwrap_or_default();
+        let Taking { taken, commands, .. } = taking;
+        Ok(Acquired { device: facts.path.clone(), facts, devices, commands, taken })
     }
 
     /// Gives it back: settings, loop device and file, in reverse order. Every step is tried even after one
