@@ -168,7 +168,7 @@ fn partitions_of_one_drive_are_devices_that_share_its_head_and_its_counters() {
         assert!(shell(read, device, Path::new("/")));
     }
     let moved = disks.json(&["disk", "stat", "shared"]);
-    assert!(seeks(&moved) - seeks(&after) > 20e6, "{after} {moved}");
+    assert!(seeks(&moved) - seeks(&after) > 10e6, "{after} {moved}");
     let listed = disks.run(&["disk", "ls"]);
     assert!(listed.lines().count() == 3 && listed.contains("at inner"), "{listed}");
     let point = disks.path("point");

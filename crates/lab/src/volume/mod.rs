@@ -28,6 +28,7 @@ pub mod consent;
 pub mod device;
 pub mod disk;
 pub mod loop_file;
+pub mod partition;
 pub mod safety;
 pub mod split;
 
@@ -35,6 +36,7 @@ pub use consent::EraseConsent;
 pub use device::DeviceVolume;
 pub use disk::DiskVolume;
 pub use loop_file::LoopVolume;
+pub use partition::{Drive, PartitionVolume};
 pub use safety::Refusal;
 pub use split::{ListedPartition, Split, SplitError};
 
@@ -171,6 +173,8 @@ pub enum Volume {
     Device(DeviceVolume),
     /// A virtual disk.
     Disk(DiskVolume),
+    /// A partition of a virtual disk that is served for several volumes.
+    Partition(PartitionVolume),
 }
 
 /// A volume that was taken. Give it back with [`Volume::release`].
@@ -219,7 +223,13 @@ pub fn resolve(
         VolumeSpec::Device { path, scheduler } => {
             DeviceVolume::new(path, consent, store_directory, scheduler.clone()).map(Volume::Device)
         }
-        VolumeSpec::Disk(disk) => DiskVolume::new(disk.options(), store_directory).map(Volume::Disk),
+        VolumeSpec::Disk(disk) => match &disk.share {
+            Some(share) => PartitionVolume::new(disk, share, store_directory).map(Volume::Partition),
+            None => DiskVolume::new(disk.options(), store_directory).map(Volume::Disk),
+        },
+        VolumeSpec::Partition { drive, .. } => {
+            Err(VolumeError::Spec { key: "drive", what: format!("`{drive}` is not divided yet") })
+        }
     }
 }
 
@@ -231,7 +241,7 @@ pub fn resolve(
 pub fn check_room(volumes: &[Volume], session: &mut Session) -> Result<(), VolumeError> {
     let files = volumes.iter().filter_map(|volume| match volume {
         Volume::Loop(file) => Some(file),
-        Volume::Device(_) | Volume::Disk(_) => None,
+        Volume::Device(_) | Volume::Disk(_) | Volume::Partition(_) => None,
     });
     loop_file::check_room(&files.collect::<Vec<_>>(), session)
 }
@@ -245,11 +255,28 @@ impl Volume {
         }
     }
 
+    /// Says which trial it is of, which names the drives that the trial's volumes share.
+    pub fn of_trial(&mut self, trial: &str) {
+        if let Self::Partition(volume) = self {
+            volume.of_trial(trial);
+        }
+    }
+
+    /// What tells it from the other partitions of its trial, where it is one.
+    #[must_use]
+    pub fn partition(&self) -> Option<(String, u64)> {
+        match self {
+            Self::Partition(volume) => Some(volume.key()),
+            Self::Loop(_) | Self::Device(_) | Self::Disk(_) => None,
+        }
+    }
+
     /// Whether it is a virtual disk that keeps a log of its requests.
     #[must_use]
     pub const fn keeps_log(&self) -> bool {
         match self {
             Self::Disk(volume) => volume.keeps_log(),
+            Self::Partition(volume) => volume.keeps_log(),
             Self::Loop(_) | Self::Device(_) => false,
         }
     }
@@ -262,7 +289,7 @@ impl Volume {
     pub fn allocate(&self, name: &str, session: &mut Session) -> Result<(), VolumeError> {
         match self {
             Self::Loop(volume) => volume.allocate(name, session),
-            Self::Device(_) | Self::Disk(_) => Ok(()),
+            Self::Device(_) | Self::Disk(_) | Self::Partition(_) => Ok(()),
         }
     }
 
@@ -272,6 +299,7 @@ impl Volume {
         match self {
             Self::Loop(volume) => Some(volume.size_bytes()),
             Self::Disk(volume) => Some(volume.size_bytes()),
+            Self::Partition(volume) => Some(volume.size_bytes()),
             Self::Device(_) => None,
         }
     }
@@ -306,6 +334,7 @@ impl Volume {
             Self::Loop(volume) => volume.take(&mut taking, name).map(|facts| vec![facts]),
             Self::Device(volume) => volume.take(&mut taking).map(|facts| vec![facts]),
             Self::Disk(volume) => volume.take(&mut taking, name),
+            Self::Partition(volume) => volume.take(&mut taking).map(|facts| vec![facts]),
         };
         let set = |devices: Vec<BlockFacts>| -> Result<Vec<BlockFacts>, VolumeError> {
             devices.iter().map(|facts| taking.scheduler(facts, self.wanted_scheduler())).collect()
@@ -347,6 +376,7 @@ impl Volume {
     pub fn mark(&self, session: &mut Session, name: &str, mark: &str) -> Result<(), VolumeError> {
         match self {
             Self::Disk(volume) => volume.mark(session, name, mark),
+            Self::Partition(volume) => volume.mark(session, mark),
             Self::Loop(_) | Self::Device(_) => Ok(()),
         }
     }
@@ -356,7 +386,8 @@ impl Volume {
     pub fn save_log(&self, name: &str, file: &Path) -> Option<Invocation> {
         match self {
             Self::Disk(volume) => volume.save_log(name, file),
-            Self::Loop(_) | Self::Device(_) => None,
+            // The drive's log is kept with the drive.
+            Self::Loop(_) | Self::Device(_) | Self::Partition(_) => None,
         }
     }
 
@@ -367,6 +398,7 @@ impl Volume {
             Self::Loop(volume) => volume.describe(name),
             Self::Device(volume) => volume.describe(),
             Self::Disk(volume) => volume.describe(name),
+            Self::Partition(volume) => volume.describe(),
         };
         if let Some(scheduler) = self.wanted_scheduler() {
             let device = self.device_in_words();
@@ -379,7 +411,7 @@ impl Volume {
     #[must_use]
     pub fn device_in_words(&self) -> String {
         match self {
-            Self::Loop(_) | Self::Disk(_) => "loopN".to_owned(),
+            Self::Loop(_) | Self::Disk(_) | Self::Partition(_) => "loopN".to_owned(),
             Self::Device(volume) => volume.path().display().to_string(),
         }
     }
@@ -391,7 +423,7 @@ impl Volume {
     /// The rule that refuses it, or why it cannot be inspected.
     pub fn look(&self) -> Result<(), VolumeError> {
         match self {
-            Self::Loop(_) | Self::Disk(_) => Ok(()),
+            Self::Loop(_) | Self::Disk(_) | Self::Partition(_) => Ok(()),
             Self::Device(volume) => volume.look(),
         }
     }
@@ -401,6 +433,7 @@ impl Volume {
             Self::Loop(volume) => volume.scheduler(),
             Self::Device(volume) => volume.scheduler(),
             Self::Disk(volume) => volume.scheduler(),
+            Self::Partition(volume) => volume.scheduler(),
         }
     }
 }
