@@ -34,7 +34,7 @@ pub struct UpArgs {
     /// Size, up to 16TiB
     #[arg(long, value_name = "SIZE", required_unless_present = "partition")]
     pub size: Option<String>,
-    /// In place of --size: a partition of the drive, each a block device; AT is `outer`, `inner` or an offset; absent: behind the one before
+    /// Partition of the drive, repeated, in place of --size: at `outer`, `inner` or an offset, else behind the one before
     #[arg(long, value_name = "SIZE[@AT]", conflicts_with = "size")]
     pub partition: Vec<String>,
     /// Medium: a preset, or a preset and changed parameters (`fsage disk media` lists them)
