@@ -210,7 +210,7 @@ fn a_shared_drive_keeps_one_log_for_all_its_volumes() {
     let logs = store.request_logs(&trials[0].id);
     assert!(matches!(&logs[..], [log] if log.ends_with("requests-drive-one.log")), "{logs:?}");
     let mut price = Command::new(env!("CARGO_BIN_EXE_fsage"));
-    let output = price.arg("price").arg(&logs[0]).output().unwrap();
+    let output = price.args(["price", "--medium", "smr"]).arg(&logs[0]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains("partitions"), "{said}");
 }
