@@ -106,6 +106,7 @@ impl Served {
 pub fn attach(file: &Path) -> io::Result<PathBuf> {
     let options = loopdev::AttachOptions {
         file: file.to_owned(),
+        offset: 0,
         size: 0,
         sector_bytes: SECTOR_BYTES,
         direct_io: true,

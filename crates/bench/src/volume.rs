@@ -25,7 +25,7 @@ impl Ext4 {
         fs::create_dir(folder)?;
         let file = folder.join("volume");
         File::create(&file)?.set_len(bytes)?;
-        let attach = loopdev::AttachOptions { file, size: 0, sector_bytes: 4096, direct_io: true };
+        let attach = loopdev::AttachOptions { file, offset: 0, size: 0, sector_bytes: 4096, direct_io: true };
         let device = loopdev::attach(&attach).map_err(io::Error::other)?;
         let volume = Self { folder: folder.to_owned(), device, point: folder.join("mount") };
         fs::create_dir(&volume.point)?;

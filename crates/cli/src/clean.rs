@@ -91,6 +91,9 @@ pub(super) fn name(lease: &Lease) -> String {
     match lease {
         Lease::File { path } => format!("file {}", path.display()),
         Lease::Directory { path } => format!("directory {}", path.display()),
+        Lease::Loop { file, offset_bytes: Some(offset), .. } => {
+            format!("loop device over {} from byte {offset} on", file.display())
+        }
         Lease::Loop { file, .. } => format!("loop device over {}", file.display()),
         Lease::Mount { point } => format!("mount {}", point.display()),
         Lease::Setting { path, old, .. } => format!("setting {} = {old}", path.display()),

@@ -189,6 +189,7 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
         options: args.mount.iter().chain(&args.mkfs).cloned().collect(),
         disk: DiskOptions {
             size: args.size,
+            partitions: Vec::new(),
             medium: medium.to_string(),
             rotational: medium.preset().is_rotational(),
             block_bytes: 4096,

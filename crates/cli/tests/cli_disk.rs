@@ -121,6 +121,87 @@ fn a_disk_stays_until_it_is_taken_down_and_counts_what_it_does() {
     assert!(!disks.path("runtime/disks/old").exists());
 }
 
+#[test]
+fn partitions_of_one_drive_are_devices_that_share_its_head_and_its_counters() {
+    let Some(disks) = Disks::new() else { return };
+    let words = [
+        "shared",
+        "--medium",
+        "hdd-7200",
+        "--partition",
+        "64MiB",
+        "--partition",
+        "128MiB@inner",
+        "--partition=32MiB",
+    ];
+    let record = disks.up(&words);
+    let partitions = record["partitions"].as_array().unwrap().clone();
+    let devices: Vec<PathBuf> = partitions.iter().map(device).collect();
+    assert_eq!((devices.len(), &devices[0]), (3, &device(&record)));
+    assert_eq!(record["size_bytes"].as_u64(), Some(224 << 20));
+    for (device, size) in devices.iter().zip([64_u64, 128, 32]) {
+        let name = device.file_name().unwrap().to_str().unwrap();
+        let sectors = std::fs::read_to_string(format!("/sys/block/{name}/size")).unwrap();
+        assert_eq!(sectors.trim().parse::<u64>().unwrap() * 512, size << 20);
+    }
+    // Each holds what was written to it, up to its end.
+    for (number, device) in devices.iter().enumerate() {
+        let fill = format!(
+            "yes {number} | dd of=\"$1\" bs=1M iflag=fullblock oflag=direct 2>&1 | grep -q 'No space'"
+        );
+        assert!(shell(&fill, device, Path::new("/")), "{number}");
+    }
+    let before = disks.json(&["disk", "stat", "shared"]);
+    for (number, device) in devices.iter().enumerate() {
+        let same = format!("test \"$(dd if=\"$1\" bs=1M iflag=direct status=none | sort -u)\" = {number}");
+        assert!(shell(&same, device, Path::new("/")), "{number}");
+    }
+    let after = disks.json(&["disk", "stat", "shared"]);
+    assert!(elapsed_s(&after) - elapsed_s(&before) > 224.0 / 200.0, "{before} {after}");
+    // From the outer edge to the inner one and back: the head is one.
+    let read = "dd if=\"$1\" of=/dev/null bs=4k count=1 skip=64 iflag=direct status=none";
+    let seeks = |stat: &Value| {
+        let counters = stat["counters"].as_array().unwrap();
+        counters.iter().find(|counter| counter["name"] == "seek_ns").unwrap()["value"].as_f64().unwrap()
+    };
+    for device in [&devices[0], &devices[1], &devices[0]] {
+        assert!(shell(read, device, Path::new("/")));
+    }
+    let moved = disks.json(&["disk", "stat", "shared"]);
+    assert!(seeks(&moved) - seeks(&after) > 10e6, "{after} {moved}");
+    let listed = disks.run(&["disk", "ls"]);
+    assert!(listed.lines().count() == 3 && listed.contains("at inner"), "{listed}");
+    let point = disks.path("point");
+    std::fs::create_dir(&point).unwrap();
+    assert!(shell("mkfs.ext4 -q \"$1\" && mount \"$1\" \"$2\"", &devices[1], &point));
+    let (code, said) = disks.refused(&["disk", "down", "shared"]);
+    assert!(code == 2 && said.contains("is in use: mounted at"), "{said}");
+    assert!(shell("umount \"$2\"", &devices[1], &point));
+    disks.run(&["disk", "down", "shared"]);
+    assert!(disks.scratch.left_behind().is_empty());
+    assert!(devices.iter().all(|device| {
+        let name = device.file_name().unwrap().to_str().unwrap();
+        let backing = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+        !backing.is_ok_and(|file| Path::new(file.trim()).starts_with(disks.scratch.path()))
+    }));
+}
+
+#[test]
+fn partitions_that_a_drive_cannot_have_are_refused() {
+    let Some(disks) = Disks::new() else { return };
+    for (words, wanted) in [
+        (&["--partition", "1GiB@outer", "--partition", "1GiB@512MiB"][..], "overlaps the one of 1GiB at 0"),
+        (&["--partition", "600GiB"], "no room for a partition of 600GiB"),
+        (&["--partition", "1GiB@middle"], "`middle` is not a position"),
+        (&["--partition", "1GiB", "--size", "1GiB"], "cannot be used with"),
+        (&["--partition", "4096"], "multiple of 1MiB"),
+    ] {
+        let (code, said) = disks.refused(&[&["disk", "up", "no", "--medium", "hdd-7200"], words].concat());
+        assert!(code == 2 && said.contains(wanted), "{words:?}: {said}");
+    }
+    assert_eq!(disks.json(&["disk", "ls"]), serde_json::json!([]));
+}
+
 /// A journal is committed every five seconds of the disk's clock, of which many pass in one of the wall's.
 #[test]
 fn the_kernels_timers_go_by_the_disks_clock() {

@@ -235,7 +235,8 @@ impl Ours {
     fn attached(rig: &mut Rig) -> Self {
         let file = rig.store.parent().unwrap().join("ours");
         let (size_bytes, sector_bytes) = (Some(64 << 20), 512);
-        let attach = call::LoopAttach { file: file.clone(), size_bytes, sector_bytes, direct_io: false };
+        let attach =
+            call::LoopAttach { file: file.clone(), size_bytes, sector_bytes, direct_io: false, part: None };
         let device = rig.call(attach);
         Self { file, device }
     }
@@ -283,7 +284,7 @@ fn the_number_of_a_device_in_use_does_not_become_anothers() {
     assert!(foreign.is_none(), "the number is still ours");
     let found = fsage_engine::host::signature::of_file(&std::fs::File::open(ours).unwrap(), 64 << 20);
     assert_eq!((found.name.as_str(), found.label.as_str()), ("ext4", "ours"));
-    rig.call(call::LoopDetach { file: ours.clone(), backing: None });
+    rig.call(call::LoopDetach { file: ours.clone(), backing: None, offset_bytes: None });
     assert!(fsage_sys::loopdev::by_backing_file(ours).unwrap().is_empty());
     // Free now: for anyone.
     drop(Foreign::on(device, &theirs));
@@ -332,7 +333,7 @@ fn a_file_that_got_the_name_of_ours_keeps_its_device() {
     std::fs::File::create(ours).unwrap().set_len(1 << 20).unwrap();
     let theirs = PathBuf::from(run(&["losetup", "--find", "--show", ours.to_str().unwrap()]));
     let foreign = Foreign { device: theirs, file: ours.clone(), before: digest(ours) };
-    rig.call(call::LoopDetach { file: ours.clone(), backing: None });
+    rig.call(call::LoopDetach { file: ours.clone(), backing: None, offset_bytes: None });
     foreign.assert_unchanged("detached by name");
     let left = fsage_sys::loopdev::by_backing_file(&ours.with_extension("moved")).unwrap();
     assert!(!left.contains(device), "ours is still attached");
@@ -343,7 +344,10 @@ fn the_lease_of_a_device_does_not_detach_who_has_its_number_now() {
     let Some(mut rig) = Rig::new() else { return };
     let folder = rig.store.parent().unwrap().to_owned();
     let theirs = foreign_file(&folder);
-    let lease = rig.journal.take(Lease::Loop { file: folder.join("ours"), backing: None }).unwrap();
+    let lease = rig
+        .journal
+        .take(Lease::Loop { file: folder.join("ours"), backing: None, offset_bytes: None })
+        .unwrap();
     let Ours { device, .. } = &Ours::attached(&mut rig);
     // Its agent dies, and with it the descriptor that kept the number.
     let pid = rig.session.identity().pid.to_string();
@@ -400,6 +404,6 @@ fn what_others_mounted_over_ours_stays() {
     assert!(said.contains("is not what it was") && said.contains("theirs, tmpfs"), "{said}");
     run(&["umount", point.to_str().unwrap()]);
     rig.release_mount(leases);
-    rig.call(call::LoopDetach { file: ours.clone(), backing: None });
+    rig.call(call::LoopDetach { file: ours.clone(), backing: None, offset_bytes: None });
     rig.assert_nothing_left();
 }

@@ -57,7 +57,7 @@ impl Victims {
         std::fs::create_dir(folder.path().join("empty")).unwrap();
         std::fs::write(folder.path().join("backing"), vec![0; 1 << 20]).unwrap();
         let file = folder.path().join("backing");
-        let options = AttachOptions { file, size: 0, sector_bytes: 512, direct_io: false };
+        let options = AttachOptions { file, offset: 0, size: 0, sector_bytes: 512, direct_io: false };
         let device = loopdev::attach(&options).unwrap();
         let process = Command::new("sleep").arg("600").spawn().unwrap();
         let mut victims = Self { folder, process, device, read_ahead: String::new() };

@@ -36,7 +36,8 @@ fn take_everything(store: &Path, journal: &mut Journal, session: &mut Session) -
     let (file, point) = (store.join("volume.img"), store.join("mnt"));
     journal.make(Lease::File { path: file.clone() }).unwrap();
     journal.take(Lease::loop_over(&file)).unwrap();
-    let attach = call::LoopAttach { file, size_bytes: Some(SIZE), sector_bytes: 4096, direct_io: false };
+    let attach =
+        call::LoopAttach { file, size_bytes: Some(SIZE), sector_bytes: 4096, direct_io: false, part: None };
     let device = ask(session, attach);
     let name = device.file_name().unwrap().to_string_lossy().into_owned();
     let path = PathBuf::from(format!("/sys/class/block/{name}/queue/max_sectors_kb"));

@@ -130,6 +130,91 @@ fn a_full_and_an_empty_volume_go_through_the_same_states() {
     }
 }
 
+/// The study's volumes as partitions of one drive, on a hard disk and on an SSD.
+fn shared() -> String {
+    let drive = "[drive.one]\nmedium = \"hdd-7200\"\n[volume]\ndrive = \"one\"";
+    let text = STUDY.replace("[volume]\nmedium = \"hdd-7200\"", drive);
+    let text = text.replace("unaged = { size", "unaged = { volume = { drive = \"one\", at = \"inner\", size");
+    let text = text.replace("at = \"inner\", size = \"640MiB\" }", "at = \"inner\", size = \"640MiB\" } }");
+    text.replace(
+        "\"file_system.kind\" = [\"ext4\", \"xfs\", \"btrfs\"]",
+        "\"drive.one.medium\" = [\"hdd-7200\", \"ssd\"]",
+    )
+}
+
+#[test]
+fn volumes_on_one_drive_take_turns_on_its_clock() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let lab = Lab::new(&shared());
+    let dry = lab.command(&[]).arg("--dry-run").output().unwrap();
+    let dry = String::from_utf8(dry.stdout).unwrap();
+    let parts = "--partition 335544320@0 --partition 671088640@335544320 --partition 671088640@";
+    assert!(dry.contains(&format!(" {parts}")) && dry.contains(" --medium ssd "), "{dry}");
+    assert!(dry.contains("--offset 0 --sizelimit 335544320 "), "{dry}");
+    assert_eq!(dry.matches("fsage-disk up ").count(), dry.matches("fsage-disk down ").count(), "{dry}");
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 2);
+    for trial in &trials {
+        let which = &trial.factors["drive.one.medium"];
+        assert_eq!((trial.status, trial.check.as_str()), (TrialStatus::Complete, "clean"), "{which}");
+        let (_, rounds, looks) = stage(trial);
+        assert_eq!((rounds.len(), looks.len()), (5, 3), "{which}");
+        for round in rounds {
+            let [full, empty] = &round.volumes[..] else { panic!("{} volumes", round.volumes.len()) };
+            assert!(full.model_time && !full.still_busy && !empty.still_busy, "{which}");
+            assert_eq!(full.write.bytes_written, empty.write.bytes_written, "{which}");
+            // Each is charged for its own turns: by the one clock, a follower that paid for the leader's would
+            // take twice as long.
+            let [full_ns, empty_ns] = [full, empty].map(|volume| volume.write.elapsed_ns);
+            println!("{which}: round {}, full {full_ns} ns, empty {empty_ns} ns", round.round);
+            let ratio = share(full_ns, empty_ns);
+            assert!(
+                round.round == 0 || (0.4..2.5).contains(&ratio),
+                "{which}: round {}: {ratio}",
+                round.round
+            );
+        }
+        // One server, three devices; the copy's is discarded before its second and third use.
+        let of = |words: &str| trial.commands.iter().filter(|line| line.contains(words)).count();
+        assert_eq!(
+            (of("fsage-disk up "), of("losetup "), of("blkdiscard ")),
+            (1, 5, 2),
+            "{:?}",
+            trial.commands
+        );
+        for look in looks {
+            let bytes: Vec<u64> =
+                look.volumes.iter().map(|volume| volume.layout.file_histogram.total_bytes()).collect();
+            assert!(bytes[0] > 0 && bytes.iter().all(|other| *other == bytes[0]), "{which}: {bytes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_shared_drive_keeps_one_log_for_all_its_volumes() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let lab = Lab::new(&shared());
+    let set = ["drive.one.log=true", "drive.one.cpu=serial", "stage.lockstep.workload.rounds=1"];
+    let (code, stderr) = lab.run(&[&set[..], &["matrix.drive.one.medium=[]"]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    lab.nothing_left();
+    let trials = lab.trials();
+    let store = Store::open(&lab.store()).unwrap();
+    let logs = store.request_logs(&trials[0].id);
+    assert!(matches!(&logs[..], [log] if log.ends_with("requests-drive-one.log")), "{logs:?}");
+    let mut price = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    let output = price.args(["price", "--medium", "smr"]).arg(&logs[0]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("partitions"), "{said}");
+}
+
 #[test]
 fn clones_of_a_repository_are_pulled_on_both_volumes() {
     if !can_mount() || !can_serve_disks() {

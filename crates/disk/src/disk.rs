@@ -17,6 +17,7 @@ pub use self::history::LogContents;
 
 use fsage_model::disk::call::SnapshotId;
 use fsage_model::disk::{Counts, DiskFigures};
+use fsage_model::medium::PartitionSpec;
 
 use self::crash::Shown;
 use self::history::monotonic_ns;
@@ -114,6 +115,8 @@ pub struct Disk {
     medium: Medium,
     /// What the medium is, as a flag names it, for who reads the log.
     medium_name: Option<String>,
+    /// Its partitions, as flags name them, where it has several.
+    partitions: Option<String>,
     clock_ns: u64,
     busy_ns: u64,
     /// CPU time of the load, where it passes on the clock.
@@ -147,6 +150,7 @@ impl Disk {
             store: Store::new(options.size_bytes, &options.store)?,
             medium,
             medium_name: None,
+            partitions: None,
             clock_ns: 0,
             busy_ns: 0,
             think: None,
@@ -313,6 +317,12 @@ impl Disk {
     /// Says what the medium is, as a flag names it: logs begin with it from now on ([`OwnMark::Medium`]).
     pub fn name_medium(&mut self, name: String) {
         self.medium_name = Some(name);
+    }
+
+    /// Says what partitions the drive has: logs begin with them from now on ([`OwnMark::Partitions`]).
+    pub fn name_partitions(&mut self, partitions: &[PartitionSpec]) {
+        let words: Vec<String> = partitions.iter().map(ToString::to_string).collect();
+        self.partitions = (!words.is_empty()).then(|| words.join(" "));
     }
 
     /// Brings the medium to rest ([`Model::rest`]) and moves the clock on to when it is; no request, and in a

@@ -108,6 +108,26 @@ fn what_else_is_on_an_ssd_decides_what_overwriting_costs() {
 }
 
 #[test]
+fn what_another_partition_of_an_ssd_holds_decides_what_overwriting_costs() {
+    let amplification = |fills_other: bool| {
+        let medium: MediumSpec = "ssd,capacity_bytes=8589934592,spare_permille=70".parse().unwrap();
+        let partitions = ["4GiB", "4GiB"].map(|text| text.parse().unwrap());
+        let mut drive = medium.partitioned(&partitions).unwrap();
+        let fill =
+            |from: u64| (from..from + 32_768).map(|n| Request::new(Operation::Write, n << 17, 1 << 17));
+        if fills_other {
+            time_ns(&mut drive, fill(32_768));
+        }
+        time_ns(&mut drive, fill(0));
+        time_ns(&mut drive, scattered(Operation::Write, 4 * GIB, 1_000_000));
+        drive.counters().into_iter().find(|c| c.name == "write_amplification").unwrap().value
+    };
+    let (empty, full) = (amplification(false), amplification(true));
+    assert!((empty - 1.0).abs() < 0.05, "{empty}");
+    assert!(full > 1.3, "the other partition is full: {full}, empty {empty}");
+}
+
+#[test]
 fn a_drive_takes_memory_for_what_is_written_only() {
     let peak = || {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();

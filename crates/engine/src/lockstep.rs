@@ -10,8 +10,8 @@
 //! stays in a [`Lockstep`].
 //!
 //! Each part of a round ends with a `syncfs`, which is part of its cost. On disks in model time followers
-//! work at the same time as the leader, because their time is the disks' own; anywhere else they take turns,
-//! and a part costs what its operations and its syncs took. A turn is what lies between two syncs: a part, or
+//! work at the same time as the leader, because their time is the disks' own; on one drive and anywhere else they
+//! take turns, and a part costs what its operations and its syncs took. A turn is what lies between two syncs: a part, or
 //! less where the leader syncs to see how full it is. It ends with the volume's device at rest, which nobody
 //! is charged for, so that no write-back and no background work of one volume runs in the turn of another.
 //! Memory: batches of [`BATCH`] operations, by turns at most [`TURN`], and the model of the tree.
@@ -30,12 +30,11 @@ use fsage_model::lockstep::VolumeRound;
 use fsage_model::operation::{Action, Operation};
 use fsage_model::protocol::FailureKind;
 
-use crate::disk::Clock;
 use crate::load::{Control, LoadError, LoadSink, TestDirectory};
 use crate::tree::{Directory, ShapeError, walk};
 use crate::workload::{AnyWorkload, Part, ResolveContext, Workload as _, resolve};
 use past::Past;
-use place::{Follower, Lead, Leader, Post, VolumeWork, drain_turns};
+use place::{Follower, Lead, Leader, Post, VolumeWork, settle_turns};
 
 /// Operations handed to a follower at once.
 pub const BATCH: usize = 4096;
@@ -256,19 +255,18 @@ impl Lockstep {
             VolumeWork::open(test_directory, &self.spec, known.iter().copied())
         };
         let mut works: Vec<VolumeWork> = grounds.iter().map(open).collect::<Result<_, _>>()?;
-        drain_turns(&mut works);
+        let by_turns = settle_turns(&mut works);
         let mut works = works.into_iter();
         let (Some((first, others)), Some(work)) = (grounds.split_first(), works.next()) else {
             return Err(LoadError::Spec { what: "no directory is given".to_owned() }.into());
         };
-        let clock = Clock::under(&first.held()).map_err(LoadError::from)?;
         // Followers did what succeeded.
         let done = self.operations - self.failed.values().sum::<u64>();
         let mut leader = Leader::new(work, first, self.workload.live_bytes())?;
         let followers: Vec<Follower<'_>> =
             works.zip(others).map(|(work, other)| Follower::new(work, other, done)).collect();
         std::thread::scope(|scope| {
-            let mut post = Post::open(scope, followers, !clock.is_model());
+            let mut post = Post::open(scope, followers, by_turns);
             let result = self.drive(until, &mut leader, &mut post, control, sink);
             // A follower's own words come before what its silence led to.
             post.close()?;
@@ -541,11 +539,11 @@ mod tests {
             VolumeWork::open(&ground, &spec(&paths), []).unwrap()
         };
         let mut works: Vec<VolumeWork> = paths.iter().map(open).collect();
-        drain_turns(&mut works);
+        settle_turns(&mut works);
         let has_device = crate::device::Device::under(&paths[0]).is_some();
         assert_eq!(works.iter().map(VolumeWork::drains).collect::<Vec<_>>(), [!has_device; 2]);
         let mut alone = works.split_off(1);
-        drain_turns(&mut alone);
+        settle_turns(&mut alone);
         assert!(!alone[0].drains());
     }
 

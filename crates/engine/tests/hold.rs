@@ -36,7 +36,7 @@ impl Volume {
         File::create(&file).unwrap().set_len(400 << 20).unwrap();
         let point = folder.path().join("mount");
         fs::create_dir(&point).unwrap();
-        let attach = loopdev::AttachOptions { file, size: 0, sector_bytes: 4096, direct_io: true };
+        let attach = loopdev::AttachOptions { file, offset: 0, size: 0, sector_bytes: 4096, direct_io: true };
         let volume = Self { device: loopdev::attach(&attach).unwrap(), point, _folder: folder };
         let made = Command::new(format!("mkfs.{kind}")).args(options).arg(&volume.device).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));

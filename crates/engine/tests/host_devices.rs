@@ -223,11 +223,12 @@ fn a_file_is_made_in_steps_where_the_host_cannot_allocate() {
     mount::mount(&disk.device, &point, "ext2", &[]).unwrap();
     let volume = point.join("volume");
     let size = 160 << 20;
-    let stopped = loopback::attach_held(&volume, Some(size), 512, false, &mut |_, _| false).unwrap_err();
+    let stopped =
+        loopback::attach_held(&volume, Some(size), 512, false, None, &mut |_, _| false).unwrap_err();
     assert!(matches!(&stopped, HostError::Stopped { .. }), "{stopped}");
     assert!(loopback_devices(&volume).is_empty());
     let mut told = Vec::new();
-    let made = loopback::attach_held(&volume, Some(size), 512, false, &mut |done, of| {
+    let made = loopback::attach_held(&volume, Some(size), 512, false, None, &mut |done, of| {
         told.push((done, of));
         true
     });

@@ -38,7 +38,8 @@ impl Volume {
         File::create(&file).unwrap().set_len(SIZE).unwrap();
         let point = folder.path().join("mount");
         fs::create_dir(&point).unwrap();
-        let options = loopdev::AttachOptions { file, size: 0, sector_bytes: 4096, direct_io: true };
+        let options =
+            loopdev::AttachOptions { file, offset: 0, size: 0, sector_bytes: 4096, direct_io: true };
         let device = loopdev::attach(&options).unwrap();
         let volume = Self { device, point, _folder: folder };
         let mkfs = format!("mkfs.{kind}");

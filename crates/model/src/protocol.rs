@@ -36,8 +36,8 @@ use crate::warning::Warning;
 /// 4 a reply is the value alone, without its kind; 5 loop files with all their blocks, lock-step that resumes,
 /// partition tables, timers by the disk's clock, what a copy took, deleting a share of files, continuing an
 /// earlier load; 6 a lock-step that resumes can be stopped, and so can making a
-/// loop file; points of fio.
-pub const PROTOCOL_VERSION: u32 = 6;
+/// loop file; points of fio; 7 loop devices over a part of a file, discarding a device.
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -308,6 +308,9 @@ pub struct DeviceIdentity {
     pub size_bytes: u64,
     /// Of the file behind a loop device.
     pub backing: Option<BackingFile>,
+    /// Where it begins in that file.
+    #[serde(default)]
+    pub offset_bytes: u64,
 }
 
 /// The file behind a loop device, which its name does not tell from others.
@@ -339,6 +342,10 @@ impl DeviceIdentity {
                 of.backing.map_or_else(|| "no file".to_owned(), file)
             };
             return Some(format!("{} was behind it, and now {}", named(self), named(found)));
+        }
+        if self.offset_bytes != found.offset_bytes {
+            let (was, is) = (self.offset_bytes, found.offset_bytes);
+            return Some(format!("it began at byte {was} of its file, and begins at byte {is}"));
         }
         if self.sequence != found.sequence {
             return Some("its medium or its file was taken away and another one is there".to_owned());

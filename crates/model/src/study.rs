@@ -5,6 +5,7 @@
 
 mod claim;
 mod control;
+mod drive;
 mod fio;
 mod stage;
 
@@ -13,13 +14,14 @@ use std::path::PathBuf;
 
 use crate::disk::{DiskCpu, DiskTime};
 use crate::fault::FaultSpec;
-use crate::medium::{At, MediumSpec};
+use crate::medium::{At, MediumSpec, PartitionSpec};
 use crate::size::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use claim::*;
 pub use control::*;
+pub use drive::{DriveShare, DriveSpec};
 pub use fio::FioStage;
 pub use stage::*;
 
@@ -50,6 +52,9 @@ pub struct StudySpec {
     /// Where trials run.
     #[serde(default)]
     pub target: TargetSpec,
+    /// Name → a virtual disk whose partitions are volumes of the study (docs/volumes.md).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub drive: BTreeMap<String, DriveSpec>,
     /// The device under test.
     pub volume: VolumeSpec,
     /// The file system under test.
@@ -172,6 +177,18 @@ pub enum VolumeSpec {
     },
     /// A virtual disk: any medium, in memory. `kind` may be omitted when `medium` is given.
     Disk(Box<DiskSpec>),
+    /// A partition of a virtual disk that other volumes of the trial have their part of. `kind` may be omitted
+    /// when `drive` is given.
+    Partition {
+        /// Name of the drive under `[drive]`.
+        drive: String,
+        /// Size, a multiple of 1 MiB.
+        size: Bytes,
+        /// Position on the drive: `outer` (the start), `inner` (the end) or an offset in bytes from the start;
+        /// absent: behind the partition before it, in the study's order.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<At>,
+    },
 }
 
 impl VolumeSpec {
@@ -179,9 +196,28 @@ impl VolumeSpec {
     #[must_use]
     pub fn size(&self) -> Option<Bytes> {
         match self {
-            Self::Loop { size, .. } => Some(*size),
+            Self::Loop { size, .. } | Self::Partition { size, .. } => Some(*size),
             Self::Disk(disk) => Some(disk.size),
             Self::Device { .. } => None,
+        }
+    }
+
+    /// Another volume of this kind beside it: a partition follows on the same drive.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        let mut other = self.clone();
+        if let Self::Partition { at, .. } = &mut other {
+            *at = None;
+        }
+        other
+    }
+
+    /// Its part of a drive, where it shares one with others.
+    #[must_use]
+    pub fn share(&self) -> Option<&DriveShare> {
+        match self {
+            Self::Disk(disk) => disk.share.as_deref(),
+            Self::Loop { .. } | Self::Device { .. } | Self::Partition { .. } => None,
         }
     }
 
@@ -232,9 +268,19 @@ pub struct DiskSpec {
     /// I/O scheduler; absent: not changed.
     #[serde(default)]
     pub scheduler: Option<String>,
+    /// Which partition of which drive it is. No key of a study: it is set where a study's drives are divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub share: Option<Box<DriveShare>>,
 }
 
 impl DiskSpec {
+    /// Bytes that its server serves: its own, or those of all partitions of its drive.
+    #[must_use]
+    pub fn served_bytes(&self) -> u64 {
+        self.share.as_ref().map_or(self.size.0, |share| share.all_bytes())
+    }
+
     /// Whether CPU time passes on its clock.
     #[must_use]
     pub const fn is_serial(&self) -> bool {
@@ -247,11 +293,20 @@ impl DiskSpec {
         self.at.map_or_else(|| self.medium.clone(), |at| self.medium.placed(at))
     }
 
-    /// The options of the virtual disk.
+    /// The options of the virtual disk; of a partition those of its drive.
     #[must_use]
     pub fn options(&self) -> DiskOptions {
+        let own = self.own_options();
+        match &self.share {
+            Some(share) => share.options(own, &self.medium),
+            None => own,
+        }
+    }
+
+    fn own_options(&self) -> DiskOptions {
         DiskOptions {
             size: self.size,
+            partitions: Vec::new(),
             medium: self.drive().to_string(),
             rotational: self.medium.preset().is_rotational(),
             block_bytes: self.block_bytes,
@@ -347,8 +402,10 @@ pub const LABEL: &str = "fsage";
 /// A virtual disk, as a study or a command line gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskOptions {
-    /// Size.
+    /// Size; of a drive with partitions, all of them together.
     pub size: Bytes,
+    /// Its partitions, each a block device; none: the disk is one device.
+    pub partitions: Vec<PartitionSpec>,
     /// Medium, in the form of the flag `--medium`.
     pub medium: String,
     /// Whether its medium is rotational, as the kernel reports it to file systems.

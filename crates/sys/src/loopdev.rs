@@ -23,7 +23,9 @@ use crate::{Error, Result};
 pub struct AttachOptions {
     /// The file. It must exist, with a length that is a multiple of `sector_bytes`.
     pub file: PathBuf,
-    /// Size of the device in bytes, from the start of the file; 0 takes the whole file.
+    /// First byte of the file that the device has, a multiple of 512.
+    pub offset: u64,
+    /// Size of the device in bytes, from `offset` on; 0 takes the rest of the file.
     pub size: u64,
     /// Logical sector of the device: 512, 1024, 2048 or 4096.
     pub sector_bytes: u32,
@@ -144,7 +146,7 @@ fn configure(
 ) -> Result<OwnedFd> {
     let fd =
         open(device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(Error::path("open", device))?;
-    let mut info = LoopInfo { size_limit: options.size, ..EMPTY_INFO };
+    let mut info = LoopInfo { offset: options.offset, size_limit: options.size, ..EMPTY_INFO };
     if options.direct_io {
         info.flags |= LO_FLAGS_DIRECT_IO;
     }
@@ -241,33 +243,51 @@ pub fn detach_file(file: &Path) -> Result<usize> {
     detach_each(by_backing_file(file)?, is_same)
 }
 
-/// As [`detach_file`], of a file by its device and inode number, whatever its name.
+/// As [`detach_file`], of a file by its device and inode number, whatever its name; with `offset` only the
+/// devices that begin there.
 ///
 /// # Errors
 /// As there.
-pub fn detach_backing(wanted: (u64, u64)) -> Result<usize> {
-    let is_same =
-        |device: BorrowedFd<'_>, _: &Path| backing_of(device).is_ok_and(|found| found == Some(wanted));
+pub fn detach_backing(wanted: (u64, u64), offset: Option<u64>) -> Result<usize> {
+    let is_same = |device: BorrowedFd<'_>, path: &Path| {
+        begins_at(path, offset) && backing_of(device).is_ok_and(|found| found == Some(wanted))
+    };
     detach_each(over(wanted)?, is_same)
+}
+
+/// First byte of the file behind a device; nothing when there is none.
+#[must_use]
+pub fn offset_of(device: &Path) -> Option<u64> {
+    let name = device.file_name()?.to_str()?;
+    // Not by the device itself: one over a file on FUSE does not answer once the file's server died.
+    fs::read_to_string(format!("{SYSFS}/{name}/loop/offset")).ok()?.trim().parse().ok()
+}
+
+/// Whether the device begins at this byte of its file, where one is meant.
+fn begins_at(device: &Path, offset: Option<u64>) -> bool {
+    offset.is_none_or(|offset| offset_of(device) == Some(offset))
 }
 
 /// As [`detach_file`], of the file that was attached as `file` with this device and inode number: whatever
 /// else has the name by now keeps its devices. The name counts too, because numbers of file systems that are
-/// gone (FUSE) are given again. Also how many were left.
+/// gone (FUSE) are given again. Also how many were left. With `offset` it is about the devices that begin there
+/// alone.
 ///
 /// # Errors
 /// As there.
-pub fn detach_leased(file: &Path, wanted: (u64, u64)) -> Result<(usize, usize)> {
+pub fn detach_leased(file: &Path, wanted: (u64, u64), offset: Option<u64>) -> Result<(usize, usize)> {
     // The kernel knows no links.
     let parent = file.parent().and_then(|parent| parent.canonicalize().ok());
     let name =
         parent.zip(file.file_name()).map_or_else(|| file.to_owned(), |(parent, name)| parent.join(name));
     let (mut count, mut left) = (0, 0);
     for name in [name.display().to_string(), format!("{} (deleted)", name.display())] {
-        let devices = by_backing_name(&name)?;
+        let mut devices = by_backing_name(&name)?;
+        devices.retain(|device| begins_at(device, offset));
         let named = devices.len();
         let is_ours = |device: BorrowedFd<'_>, path: &Path| {
             has_name(path, &name)
+                && begins_at(path, offset)
                 && match backing_of(device) {
                     Ok(found) => found == Some(wanted),
                     Err(error) => UNSERVED.contains(&error.errno()),
@@ -279,7 +299,7 @@ pub fn detach_leased(file: &Path, wanted: (u64, u64)) -> Result<(usize, usize)> 
     }
     if count == 0 {
         // Under another name it may be ours, or another's with a number that was given again.
-        left += over(wanted)?.len();
+        left += over(wanted)?.iter().filter(|device| begins_at(device, offset)).count();
     }
     Ok((count, left))
 }

@@ -30,7 +30,8 @@ impl Loop {
         // Longer than what the kernel keeps of the name.
         let file = folder.path().join(format!("volume-{}", "x".repeat(80)));
         File::create(&file).unwrap().set_len(SIZE).unwrap();
-        let options = loopdev::AttachOptions { file: file.clone(), size, sector_bytes, direct_io: true };
+        let options =
+            loopdev::AttachOptions { file: file.clone(), offset: 0, size, sector_bytes, direct_io: true };
         let device = loopdev::attach(&options).unwrap();
         Some(Self { device, file, folder })
     }

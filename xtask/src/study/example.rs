@@ -71,12 +71,13 @@ impl Examples {
             return self.walk(name, &root["$defs"][name], value, root);
         }
         let known = tables(schema);
-        // A volume with a medium need not have a kind.
-        let kind = table.get("kind").and_then(Value::as_str).unwrap_or(if table.contains_key("medium") {
-            "disk"
-        } else {
-            ""
-        });
+        // A volume with a drive or a medium need not have a kind.
+        let implied = match (table.contains_key("drive"), table.contains_key("medium")) {
+            (true, _) => "partition",
+            (false, true) => "disk",
+            (false, false) => "",
+        };
+        let kind = table.get("kind").and_then(Value::as_str).unwrap_or(implied);
         match known.iter().find(|(name, _)| name.is_empty() || name == kind) {
             Some((name, properties)) => self.keys(definition, name, properties, table, root),
             None if referred(schema).is_some() => {

@@ -176,7 +176,8 @@ impl Volume {
         // 16 KiB a file is twice what they take on average, and what mkfs.ext4 makes an inode for.
         let size = u64::try_from(files).map_err(io::Error::other)? * 32 * 1024 + (1 << 30);
         File::create(&file)?.set_len(size & !4095)?;
-        let options = loopdev::AttachOptions { file, size: 0, sector_bytes: 4096, direct_io: true };
+        let options =
+            loopdev::AttachOptions { file, offset: 0, size: 0, sector_bytes: 4096, direct_io: true };
         let device = loopdev::attach(&options).map_err(io::Error::other)?;
         let options: &[&str] = match kind {
             "ext4" => &["-F", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],

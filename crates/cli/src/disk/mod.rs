@@ -7,13 +7,16 @@ mod snapshot;
 mod stat;
 mod up;
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use fsage_model::problem::{EXIT_OK, Problem};
 use serde_json::json;
 
 use super::terminal::Terminal;
 use super::text;
-use fsage_lab::disk::{self, DiskState, NamedDisk};
+use fsage_lab::disk::{self, DiskRecord, DiskState, NamedDisk, PartitionRecord};
+use fsage_model::medium::PartitionSpec;
 
 /// What to do with virtual disks.
 #[derive(Debug, Subcommand)]
@@ -100,14 +103,7 @@ fn list(terminal: &Terminal) -> Result<u8, Problem> {
     let mut lines = String::new();
     for (name, state) in &disks {
         match state {
-            DiskState::Up(record) => lines.push_str(&format!(
-                "{name:<12} {:<12} {:>9}  {}, {} time{}\n",
-                record.device.display(),
-                text::size(record.size_bytes),
-                record.medium,
-                fsage_lab::tools::fsage_disk::time_word(record.time),
-                if record.log { ", logged" } else { "" },
-            )),
+            DiskState::Up(record) => lines.push_str(&listed(name, record)),
             DiskState::Dead(_) => {
                 lines.push_str(&format!("{name:<12} dead: `fsage disk down {name}` removes what is left\n"));
             }
@@ -118,4 +114,23 @@ fn list(terminal: &Terminal) -> Result<u8, Problem> {
     }
     terminal.result(&lines)?;
     Ok(EXIT_OK)
+}
+
+/// A disk that is up: a line, or one for each partition of it.
+fn listed(name: &str, record: &DiskRecord) -> String {
+    let time = fsage_lab::tools::fsage_disk::time_word(record.time);
+    let logged = if record.log { ", logged" } else { "" };
+    let line = |device: &Path, size_bytes: u64, at: &str| {
+        let (device, size) = (device.display(), text::size(size_bytes));
+        format!("{name:<12} {device:<12} {size:>9}  {}, {time} time{logged}{at}\n", record.medium)
+    };
+    if record.partitions.is_empty() {
+        return line(&record.device, record.size_bytes, "");
+    }
+    let of = |partition: &PartitionRecord| {
+        let PartitionSpec { size, at } = partition.partition;
+        let at = at.map_or_else(|| ", behind the one before".to_owned(), |at| format!(", at {at}"));
+        line(&partition.device, size.0, &at)
+    };
+    record.partitions.iter().map(of).collect()
 }

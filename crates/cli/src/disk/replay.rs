@@ -173,6 +173,11 @@ fn on_disk(args: &ReplayArgs, requests: &mut Requests, name: &str) -> Result<Sum
     let disk = NamedDisk::new(name)?;
     crate::require_root("writing to a disk")?;
     let record = disk.find()?;
+    if record.partitions.len() > 1 {
+        let message = format!("the disk `{name}` has several partitions, and a log is of one disk");
+        let hint = "replay it onto a disk without partitions: `fsage disk up NAME --size SIZE`";
+        return Err(Problem::new(EXIT_USAGE, message).hint(hint));
+    }
     disk.refuse_in_use()?;
     requests.size_bytes = record.size_bytes;
     let mut device = Device::open(&record.device)?;

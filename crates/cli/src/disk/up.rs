@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fsage_disk::media::Resolve as _;
 use fsage_model::disk::{DiskCpu, DiskTime};
-use fsage_model::medium::MediumSpec;
+use fsage_model::medium::{MediumSpec, PartitionSpec};
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
 use fsage_model::study::DiskOptions;
@@ -25,14 +25,18 @@ reply is delayed by the time of the medium.
 Examples:
   sudo fsage disk up old --size 400GiB --medium hdd-7200
   sudo mkfs.ext4 $(sudo fsage disk up worn --size 64GiB --medium ssd --json | jq -r .device)
+  sudo fsage disk up shared --medium hdd-7200 --partition 5GiB --partition 50GiB --partition 1GiB@inner
   sudo fsage disk up slow --size 8GiB --medium hdd-5400,rpm=4200 --time real --log")]
 pub struct UpArgs {
     /// Name: letters, digits, `-`, `_` and `.`
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Size, up to 16TiB
-    #[arg(long, value_name = "SIZE")]
-    pub size: String,
+    #[arg(long, value_name = "SIZE", required_unless_present = "partition")]
+    pub size: Option<String>,
+    /// Partition of the drive, repeated, in place of --size: at `outer`, `inner` or an offset, else behind the one before
+    #[arg(long, value_name = "SIZE[@AT]", conflicts_with = "size")]
+    pub partition: Vec<String>,
     /// Medium: a preset, or a preset and changed parameters (`fsage disk media` lists them)
     #[arg(long, value_name = "MEDIUM", default_value = "ram")]
     pub medium: String,
@@ -93,7 +97,10 @@ pub(super) fn run(args: &UpArgs, terminal: &Terminal) -> Result<u8, Problem> {
     if terminal.json {
         terminal.json(&record)?;
     } else {
-        terminal.result(&format!("{}\n", record.device.display()))?;
+        let others = record.partitions.iter().skip(1).map(|partition| &partition.device);
+        for device in std::iter::once(&record.device).chain(others) {
+            terminal.result(&format!("{}\n", device.display()))?;
+        }
     }
     Ok(EXIT_OK)
 }
@@ -102,14 +109,21 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
     let usage = |flag: &str, error: &dyn std::error::Error| {
         Problem::new(EXIT_USAGE, format!("`{flag}` is invalid")).because(error)
     };
-    let size: Bytes = args
-        .size
-        .parse()
-        .map_err(|error| usage(&format!("--size {}", args.size), &error).hint("write it as 500GiB"))?;
+    let partitions = partitions(args)?;
+    let size = match &args.size {
+        Some(size) => size
+            .parse()
+            .map_err(|error| usage(&format!("--size {size}"), &error).hint("write it as 500GiB"))?,
+        None => Bytes(partitions.iter().fold(0, |sum, part: &PartitionSpec| sum.saturating_add(part.size.0))),
+    };
     let memory = args.memory.as_deref().map(str::parse).transpose();
     let memory = memory.map_err(|error| usage("--memory", &error).hint("write it as 4GiB"))?;
     let medium: MediumSpec = args.medium.parse()?;
-    medium.resolve(size.0)?;
+    if partitions.is_empty() {
+        medium.resolve(size.0)?
+    } else {
+        medium.partitioned(&partitions)?
+    };
     if let Some(faults) = &args.faults {
         super::snapshot::faults(faults, size.0)?;
     }
@@ -123,6 +137,7 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
     let spill = args.spill.as_ref().map(std::path::absolute).transpose();
     Ok(DiskOptions {
         size,
+        partitions,
         medium: medium.to_string(),
         rotational: medium.preset().is_rotational(),
         block_bytes: args.block_bytes,
@@ -141,4 +156,14 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
         faults: args.faults.clone(),
         scheduler: args.scheduler.clone(),
     })
+}
+
+fn partitions(args: &UpArgs) -> Result<Vec<PartitionSpec>, Problem> {
+    let parse = |text: &String| {
+        text.parse().map_err(|error: String| {
+            Problem::new(EXIT_USAGE, format!("`--partition {text}` is invalid: {error}"))
+                .hint("write it as 5GiB, 5GiB@inner or 5GiB@100GiB")
+        })
+    };
+    args.partition.iter().map(parse).collect()
 }

@@ -170,7 +170,8 @@ impl Disk {
         let device = if scan {
             PathBuf::from(run(&["losetup", "--find", "--show", "--partscan", file.to_str().expect("plain")]))
         } else {
-            let options = AttachOptions { file: file.clone(), size: 0, sector_bytes: 512, direct_io: false };
+            let options =
+                AttachOptions { file: file.clone(), offset: 0, size: 0, sector_bytes: 512, direct_io: false };
             loopdev::attach(&options).expect("a loop device")
         };
         let links = Path::new("/dev/disk/by-id");

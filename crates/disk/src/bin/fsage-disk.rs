@@ -15,7 +15,7 @@ use serde_json::Value;
 const HELP: &str = r#"fsage-disk serves a virtual disk: a file in a FUSE mount, for a loop device with direct I/O, and if wanted a network
 block device.
 
-Usage: fsage-disk up --directory DIR --size BYTES --medium MEDIUM [OPTION …]
+Usage: fsage-disk up --directory DIR --size BYTES|--partition SIZE --medium MEDIUM [OPTION …]
        fsage-disk down|stat|clean --directory DIR
        fsage-disk ask --directory DIR JSON
 
@@ -27,6 +27,8 @@ Usage: fsage-disk up --directory DIR --size BYTES --medium MEDIUM [OPTION …]
 
 Options of up:
   --size BYTES           size of the disk, up to 16 TiB
+  --partition SIZE[@AT]  instead: a partition of the drive; repeated for each. They follow one another in the file, and
+                         lie at outer, inner or an offset of the drive, or behind the one before
   --medium MEDIUM        a preset's name, or a medium in JSON
   --block-bytes BYTES    smallest unit of a request: 512 to 4096 (default 4096)
   --time model|real      whether answers take the medium's time (default model)
@@ -155,6 +157,9 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
         match name {
             "--directory" => directory = Some(absolute(value)?),
             "--size" => size = Some(number(name, value)?),
+            "--partition" => settings
+                .partitions
+                .push(value.parse().map_err(|error| usage(format!("--partition {value}: {error}")))?),
             "--medium" => medium = Some(value.to_owned()),
             "--block-bytes" => settings.block_bytes = number(name, value)?,
             "--time" => {
@@ -192,6 +197,8 @@ fn settings(options: &[String]) -> Result<Settings, Failure> {
         }
     }
     settings.directory = directory.ok_or_else(|| usage("--directory DIR is missing"))?;
+    let all = || settings.partitions.iter().fold(0_u64, |sum, part| sum.saturating_add(part.size.0));
+    let size = size.or_else(|| (!settings.partitions.is_empty()).then(all));
     settings.size_bytes = size.ok_or_else(|| usage("--size BYTES is missing"))?;
     settings.medium = medium.ok_or_else(|| usage("--medium MEDIUM is missing"))?;
     Ok(settings)
@@ -276,12 +283,13 @@ mod tests {
         #[cfg(not(feature = "ublk"))]
         let (name, export) = ("fuse", Export::Fuse);
         let settings = parsed(
-            &r#"--directory /d --size 8192 --log on --medium ram --block-bytes 512 --time real --cpu serial --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --memory-shares 2 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
+            &r#"--directory /d --size 8192 --partition 4096 --partition 4096@inner --log on --medium ram --block-bytes 512 --time real --cpu serial --faults {"seed":7} --export EXPORT --transport device --nbd on --memory 9 --memory-shares 2 --pack-above 4% --spill /s --watchdog 3"#.replace("EXPORT", name),
         )
         .unwrap();
         let wanted = Settings {
             directory: "/d".into(),
             size_bytes: 8192,
+            partitions: vec!["4096".parse().unwrap(), "4096@inner".parse().unwrap()],
             block_bytes: 512,
             medium: "ram".to_owned(),
             time: DiskTime::Real,
@@ -308,6 +316,7 @@ mod tests {
             ("--directory /d --size 1", "--medium"),
             ("--directory", "needs a value"),
             ("--directory /d --size many", "whole number"),
+            ("--directory /d --partition 1GiB@middle", "`middle` is not a position"),
             ("--directory /d --size 1 --time later", "model or real"),
             ("--directory /d --size 1 --export nfs", EXPORTS),
             ("--directory /d --size 1 --nbd maybe", "--nbd is on or off"),

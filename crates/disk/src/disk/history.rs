@@ -34,6 +34,9 @@ impl Disk {
         if let Some(name) = &self.medium_name {
             recorder.log.mark(&OwnMark::Medium(name).to_string(), monotonic_ns());
         }
+        if let Some(partitions) = &self.partitions {
+            recorder.log.mark(&OwnMark::Partitions(partitions).to_string(), monotonic_ns());
+        }
         self.recorder = Some(recorder);
     }
 

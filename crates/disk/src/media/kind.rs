@@ -2,7 +2,7 @@
 //! ([`fsage_model::medium::kind`]).
 
 use fsage_model::disk::DiskCounter;
-use fsage_model::medium::{MediumError, MediumSpec, Parameters};
+use fsage_model::medium::{At, Extent, MediumError, MediumSpec, Parameters, PartitionSpec, partition};
 
 use super::{Model, Partition, Ram};
 use crate::request::Request;
@@ -67,6 +67,12 @@ pub trait Resolve {
     /// # Errors
     /// When the parameters contradict each other, or the volume does not fit.
     fn resolve(&self, size_bytes: u64) -> Result<Partition, MediumError>;
+
+    /// The drive with these partitions, which follow one another in the space that is served.
+    ///
+    /// # Errors
+    /// When the parameters contradict each other, partitions overlap, or one is not within the drive.
+    fn partitioned(&self, partitions: &[PartitionSpec]) -> Result<Partition, MediumError>;
 }
 
 impl Resolve for MediumSpec {
@@ -82,7 +88,26 @@ impl Resolve for MediumSpec {
             ))
         })?;
         let drive = medium(&parameters, capacity_bytes).map_err(impossible)?;
-        Ok(Partition::new(drive, start_bytes, size_bytes))
+        Ok(Partition::new(drive, vec![Extent { start_bytes, size_bytes }]))
+    }
+
+    fn partitioned(&self, partitions: &[PartitionSpec]) -> Result<Partition, MediumError> {
+        let preset = self.preset().name;
+        let impossible = |(problem, hint)| MediumError::Impossible { preset, problem, hint };
+        let said = |problem: &str, hint: &str| impossible((problem.to_owned(), hint.to_owned()));
+        if partitions.is_empty() {
+            return Err(said("the drive has no partition", "give it at least one"));
+        }
+        if self.at() != At::Outer {
+            return Err(said("`at` is the position of one volume", "give each partition its own position"));
+        }
+        let parameters = self.resolved()?;
+        let capacity_bytes = parameters.capacity_bytes();
+        let extents = partition::place(partitions, capacity_bytes)
+            .map_err(|error| said(&error.to_string(), error.hint()))?;
+        let all_bytes = extents.iter().map(|extent| extent.size_bytes).sum();
+        let drive = medium(&parameters, capacity_bytes.unwrap_or(all_bytes)).map_err(impossible)?;
+        Ok(Partition::new(drive, extents))
     }
 }
 

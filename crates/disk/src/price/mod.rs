@@ -71,6 +71,12 @@ pub enum PriceError {
         /// Its time.
         time_ns: u64,
     },
+    /// Of a drive with partitions.
+    #[error("the log is of a drive with the partitions {partitions}, and only one volume can be priced")]
+    Partitions {
+        /// As flags name them.
+        partitions: String,
+    },
     /// Nothing to price.
     #[error("the log holds no requests")]
     Empty,
@@ -84,7 +90,7 @@ impl Explain for PriceError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Log(source) => source.exit_code(),
-            Self::Class { .. } | Self::Empty => EXIT_USAGE,
+            Self::Class { .. } | Self::Partitions { .. } | Self::Empty => EXIT_USAGE,
             Self::Time { .. } => EXIT_DAMAGE,
         }
     }
@@ -95,6 +101,9 @@ impl Explain for PriceError {
             Self::Class { wanted, .. } => Some(format!(
                 "file systems place data by it, so the requests would be others: record a log on a disk of `{wanted}` or of a medium of its class"
             )),
+            Self::Partitions { .. } => Some(
+                "run the load on that medium: `fsage disk up NAME --medium MEDIUM --partition …`".to_owned(),
+            ),
             Self::Time { .. } => Some("save or convert the log again".to_owned()),
             Self::Empty => Some("start the log before the requests of interest".to_owned()),
         }
@@ -133,7 +142,12 @@ pub fn price(source: &mut dyn Source, medium: &mut impl Model) -> Result<Priced,
                 pricer.entry(&entry);
                 number += 1;
             }
-            Item::Mark(mark) => pricer.mark(mark.name),
+            Item::Mark(mark) => {
+                if let Some(OwnMark::Partitions(partitions)) = OwnMark::read(&mark.name) {
+                    return Err(PriceError::Partitions { partitions: partitions.to_owned() });
+                }
+                pricer.mark(mark.name);
+            }
         }
     }
     pricer.serve();
@@ -163,7 +177,7 @@ impl<M: Model> Pricer<'_, M> {
 
     fn mark(&mut self, name: String) {
         match OwnMark::read(&name) {
-            Some(OwnMark::Medium(_)) => {}
+            Some(OwnMark::Medium(_) | OwnMark::Partitions(_)) => {}
             Some(OwnMark::Rest) => {
                 self.serve();
                 self.rests = true;

@@ -8,7 +8,7 @@ use fsage_sys::memory_limit;
 use crate::disk::{Disk, DiskOptions};
 use crate::export::Backend;
 use crate::fault::Faults;
-use crate::media::Resolve as _;
+use crate::media::{Partition, Resolve as _};
 use crate::request::Transfer;
 use crate::store::{StoreError, StoreOptions};
 
@@ -30,6 +30,14 @@ pub enum MachineError {
         size_bytes: u64,
         /// The block size.
         block_bytes: u32,
+    },
+    /// The partitions are another disk than the size says.
+    #[error("a disk of {size_bytes} bytes with partitions of {partitions_bytes} bytes together")]
+    Partitions {
+        /// The size asked for.
+        size_bytes: u64,
+        /// The sizes of the partitions.
+        partitions_bytes: u64,
     },
     /// CPU time passes by itself.
     #[error("CPU time can be counted in model time alone: in real time it passes anyway")]
@@ -57,6 +65,7 @@ impl MachineError {
             Self::Medium(source) => source.hint(),
             Self::Faults(source) => Some(source.hint()),
             Self::Cpu => Some("leave `--cpu` out, or give `--time model`".to_owned()),
+            Self::Partitions { .. } => Some("leave `--size` out: the partitions give it".to_owned()),
             Self::Block { .. } | Self::Size { .. } | Self::Meminfo(_) => None,
         }
     }
@@ -75,7 +84,7 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
         return Err(MachineError::Cpu);
     }
     let spec = settings.medium.parse::<MediumSpec>()?;
-    let medium = spec.resolve(size_bytes)?;
+    let medium = medium(&spec, settings)?;
     let usual = StoreOptions::default();
     let spare = spare_memory_bytes(settings.memory_shares)?;
     let store = StoreOptions {
@@ -92,11 +101,27 @@ pub(super) fn make(settings: &Settings) -> Result<Disk, MachineError> {
     }
     // A log may be started later.
     disk.name_medium(spec.to_string());
+    disk.name_partitions(&settings.partitions);
     disk.limit_log(spare / 4);
     if settings.log {
         disk.start_log();
     }
     Ok(disk)
+}
+
+/// The drive, with the one volume or with its partitions.
+fn medium(spec: &MediumSpec, settings: &Settings) -> Result<Partition, MachineError> {
+    let Settings { size_bytes, partitions, .. } = settings;
+    if partitions.is_empty() {
+        return Ok(spec.resolve(*size_bytes)?);
+    }
+    let medium = spec.partitioned(partitions)?;
+    let partitions_bytes = partitions.iter().map(|partition| partition.size.0).sum();
+    if partitions_bytes == *size_bytes {
+        Ok(medium)
+    } else {
+        Err(MachineError::Partitions { size_bytes: *size_bytes, partitions_bytes })
+    }
 }
 
 /// Memory of this host, as `sysinfo(2)` says it.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use fsage_model::disk::{DiskCpu, DiskTime};
 use fsage_model::fault::FaultSpec;
+use fsage_model::medium::PartitionSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::export::fuse::Choice;
@@ -71,8 +72,12 @@ impl std::str::FromStr for PackAbove {
 pub struct Settings {
     /// Where the server keeps its files; absolute. Made if it is not there.
     pub directory: PathBuf,
-    /// Size of the disk, a multiple of `block_bytes`.
+    /// Size of the disk, a multiple of `block_bytes`; of a drive with partitions, all of them together.
     pub size_bytes: u64,
+    /// The partitions of the drive, which follow one another in what is served; none: the disk is one, where
+    /// `medium` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<PartitionSpec>,
     /// Smallest unit of a request.
     #[serde(default = "block_bytes")]
     pub block_bytes: u32,
@@ -138,6 +143,7 @@ impl Settings {
         Self {
             directory,
             size_bytes,
+            partitions: Vec::new(),
             block_bytes: block_bytes(),
             medium: medium.to_owned(),
             time: DiskTime::default(),

@@ -220,8 +220,13 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     pub fn attach(file: &Path) -> Self {
-        let options =
-            loopdev::AttachOptions { file: file.to_owned(), size: 0, sector_bytes: 4096, direct_io: true };
+        let options = loopdev::AttachOptions {
+            file: file.to_owned(),
+            offset: 0,
+            size: 0,
+            sector_bytes: 4096,
+            direct_io: true,
+        };
         let path = loopdev::attach(&options).unwrap();
         let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
         let file = File::options().read(true).write(true).custom_flags(direct).open(&path).unwrap();

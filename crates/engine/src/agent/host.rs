@@ -31,16 +31,17 @@ handlers! { task:
     Abandon => ();
     Goodbye => ();
 
-    LoopAttach { file, size_bytes, sector_bytes, direct_io } => {
+    LoopAttach { file, size_bytes, sector_bytes, direct_io, part } => {
         let attach = |making: loopback::Making<'_>| {
-            loopback::attach_held(&file, size_bytes, sector_bytes, direct_io, making)
+            loopback::attach_held(&file, size_bytes, sector_bytes, direct_io, part, making)
         };
         task.agent.held.attach(&file, || while_making(task, attach))?
     };
     LoopAttachReadOnly { file, sector_bytes } =>
         task.agent.held.attach(&file, || loopback::attach_read_only(&file, sector_bytes))?;
     LoopAllocate { file } => loopback::allocate_again(&file)?;
-    LoopDetach { file, backing } => task.agent.held.detach(&file, backing)?;
+    LoopDetach { file, backing, offset_bytes } => task.agent.held.detach(&file, backing, offset_bytes)?;
+    DiscardDevice { device } => task.agent.held.discard(&device)?;
     BlockFacts { device } =>
         task.agent.held.used_if_held::<_, HostError>(Some(&device), || block::facts(&device))?;
     HoldDevice { device, identity } => task.agent.held.hold(&device, &identity)?;

@@ -82,7 +82,8 @@ pub fn identity(device: &File, path: &Path) -> Result<DeviceIdentity, HostError>
     } else {
         None
     };
-    Ok(DeviceIdentity { major, minor, sequence, size_bytes, backing })
+    let offset_bytes = backing.and_then(|_| fsage_sys::loopdev::offset_of(path)).unwrap_or(0);
+    Ok(DeviceIdentity { major, minor, sequence, size_bytes, backing, offset_bytes })
 }
 
 /// Bytes of a sector in sysfs, whatever the device's own sectors are.

@@ -262,23 +262,31 @@ impl HeldDevices {
         }
     }
 
-    /// Detaches every loop device over `file`: over the very file that was attached under this name, where
+    /// Detaches every loop device over `file`, or those that begin at `offset_bytes` of it: over the very file that was attached under this name, where
     /// this agent did that or `backing` says which it was, whatever has the name now. Why something that has
     /// the name was left, if it was.
     ///
     /// # Errors
     /// As [`loopback::detach`].
-    pub fn detach(&self, file: &Path, backing: Option<BackingFile>) -> Result<Option<String>, HostError> {
-        let held = self.detach_where(|held| held == file);
+    pub fn detach(
+        &self,
+        file: &Path,
+        backing: Option<BackingFile>,
+        offset_bytes: Option<u64>,
+    ) -> Result<Option<String>, HostError> {
+        let held = self.detach_where(|held, identity| {
+            held == file && offset_bytes.is_none_or(|offset| offset == identity.offset_bytes)
+        });
         match (held.is_empty(), backing) {
             (true, Some(backing)) => {
-                let others = loopback::detach_leased(file, backing)?;
+                let others = loopback::detach_leased(file, backing, offset_bytes)?;
                 Ok(others
                     .then(|| "what is attached there now has another name or is another file".to_owned()))
             }
             (true, None) => loopback::detach(file).map(|()| None),
             (false, _) => {
-                held.into_iter().try_for_each(|backing| loopback::detach_backing(file, backing))?;
+                held.into_iter()
+                    .try_for_each(|backing| loopback::detach_backing(file, backing, offset_bytes))?;
                 Ok(None)
             }
         }
@@ -286,7 +294,20 @@ impl HeldDevices {
 
     /// Detaches what is held over a file below `directory`, at once or when its last user goes.
     pub fn detach_below(&self, directory: &Path) {
-        self.detach_where(|held| held.starts_with(directory));
+        self.detach_where(|held, _| held.starts_with(directory));
+    }
+
+    /// Discards all of a held device that nothing else uses: it then reads as zeros where it can.
+    ///
+    /// # Errors
+    /// It is not held, in use, or cannot discard.
+    pub fn discard(&self, device: &Path) -> Result<(), HostError> {
+        self.used(device, |identity| {
+            let what = || format!("discard {}", device.display());
+            let opened = fsage_sys::block::open_exclusive(device).map_err(HostError::kernel(what()))?;
+            fsage_sys::block::discard(opened.as_fd(), 0, identity.size_bytes)
+                .map_err(HostError::kernel(what()))
+        })
     }
 
     /// Closes a device; one that is not held is fine.
@@ -296,8 +317,8 @@ impl HeldDevices {
     }
 
     /// The files behind those that were held.
-    fn detach_where(&self, is_meant: impl Fn(&Path) -> bool) -> Vec<BackingFile> {
-        let is_meant = |held: &Held| held.file.as_deref().is_some_and(&is_meant);
+    fn detach_where(&self, is_meant: impl Fn(&Path, &DeviceIdentity) -> bool) -> Vec<BackingFile> {
+        let is_meant = |held: &Held| held.file.as_deref().is_some_and(|file| is_meant(file, &held.identity));
         let meant: Vec<Held> = self.devices().extract_if(.., |held| is_meant(held)).collect();
         let mut files = Vec::new();
         for held in meant {

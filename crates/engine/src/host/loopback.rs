@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fsage_model::medium::Extent;
 use fsage_model::protocol::BackingFile;
 use fsage_sys::loopdev::{self, AttachOptions};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -39,7 +40,7 @@ const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 const NO_WAITING: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 /// Attaches `file`, made with `size_bytes` and all of its blocks when that is given, and gives the device and
-/// a descriptor that keeps it the one it is.
+/// a descriptor that keeps it the one it is; of `part` that part alone.
 ///
 /// # Errors
 /// The file cannot be made or has no room ([`HostError::NoRoom`]), or `making` was not to continue
@@ -49,12 +50,14 @@ pub fn attach_held(
     size_bytes: Option<u64>,
     sector_bytes: u32,
     direct_io: bool,
+    part: Option<Extent>,
     making: Making<'_>,
 ) -> Result<(PathBuf, OwnedFd), HostError> {
     if let Some(size_bytes) = size_bytes {
         make(file, size_bytes, making)?;
     }
-    let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io };
+    let (offset, size) = part.map_or((0, 0), |part| (part.start_bytes, part.size_bytes));
+    let options = AttachOptions { file: file.to_owned(), offset, size, sector_bytes, direct_io };
     loopdev::attach_held(&options)
         .map_err(HostError::kernel(format!("attach {} as a loop device", file.display())))
 }
@@ -129,7 +132,7 @@ fn write_zeros(file: &File, size_bytes: u64, making: Making<'_>) -> io::Result<b
 /// # Errors
 /// The kernel refuses.
 pub fn attach_read_only(file: &Path, sector_bytes: u32) -> Result<(PathBuf, OwnedFd), HostError> {
-    let options = AttachOptions { file: file.to_owned(), size: 0, sector_bytes, direct_io: true };
+    let options = AttachOptions { file: file.to_owned(), offset: 0, size: 0, sector_bytes, direct_io: true };
     let refused = Errno::INVAL.raw_os_error();
     match loopdev::attach_read_only(&options) {
         Err(error) if error.errno() == refused => {
@@ -150,7 +153,7 @@ pub fn attach(
     sector_bytes: u32,
     direct_io: bool,
 ) -> Result<PathBuf, HostError> {
-    attach_held(file, size_bytes, sector_bytes, direct_io, &mut |_, _| true).map(|(device, _)| device)
+    attach_held(file, size_bytes, sector_bytes, direct_io, None, &mut |_, _| true).map(|(device, _)| device)
 }
 
 /// Detaches every device over `file` (also when the file was removed) and waits until they are free; none is
@@ -164,23 +167,28 @@ pub fn detach(file: &Path) -> Result<(), HostError> {
     wait(file, || Ok(loopdev::detach_file(file)? + loopdev::detach_named(&removed)?))
 }
 
-/// As [`detach`], of the file with these numbers, which was attached as `file`.
+/// As [`detach`], of the file with these numbers, which was attached as `file`, and only of the devices that
+/// begin at `offset_bytes`, where one is given.
 ///
 /// # Errors
 /// As there.
-pub fn detach_backing(file: &Path, backing: BackingFile) -> Result<(), HostError> {
-    wait(file, || loopdev::detach_backing((backing.device, backing.inode)))
+pub fn detach_backing(file: &Path, backing: BackingFile, offset_bytes: Option<u64>) -> Result<(), HostError> {
+    wait(file, || loopdev::detach_backing((backing.device, backing.inode), offset_bytes))
 }
 
 /// As [`detach`], of the file with these numbers alone, which was attached as `file`; whether another file of
-/// that name keeps its devices.
+/// that name keeps its devices. With `offset_bytes` it is about the devices that begin there alone.
 ///
 /// # Errors
 /// As there.
-pub fn detach_leased(file: &Path, backing: BackingFile) -> Result<bool, HostError> {
+pub fn detach_leased(
+    file: &Path,
+    backing: BackingFile,
+    offset_bytes: Option<u64>,
+) -> Result<bool, HostError> {
     let mut others = 0;
     wait(file, || {
-        let (count, left) = loopdev::detach_leased(file, (backing.device, backing.inode))?;
+        let (count, left) = loopdev::detach_leased(file, (backing.device, backing.inode), offset_bytes)?;
         others = left;
         Ok(count)
     })?;

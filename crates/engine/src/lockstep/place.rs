@@ -12,7 +12,7 @@ use fsage_sys::errno::is_out_of_space;
 
 use super::{BATCH, Divergence, LockstepError, TURN, bytes_deleted};
 use crate::device::Device;
-use crate::disk::Clock;
+use crate::disk::{Clock, VirtualDisk};
 use crate::executor::{Executor, ExecutorOptions, WriteBack};
 use crate::filesystem;
 use crate::load::{Fullness, LoadError, TestDirectory, Usage, bytes_moved, descriptors};
@@ -38,6 +38,13 @@ pub(super) struct VolumeWork {
     clock: Clock,
     device: Option<Device>,
     device_start: u64,
+    /// The drive that it is on, where that is a virtual disk.
+    disk: Option<VirtualDisk>,
+    /// Its clock also passes in the turns of others: a part takes what its own turns do.
+    shares_clock: bool,
+    /// When the present turn began, on such a clock, and the time of the part's turns before it.
+    turn_began_ns: Option<u64>,
+    turns_ns: u64,
     /// When the part began.
     began: Moment,
     cost: PartCost,
@@ -94,7 +101,20 @@ impl VolumeWork {
         let device = Device::under(&test_directory.held());
         let device_start = device.as_ref().and_then(Device::bytes_written).unwrap_or(0);
         let (began, cost) = (Moment::default(), PartCost::default());
-        Ok(Self { executor, clock, device, device_start, began, cost, drains: false, still_busy: false })
+        Ok(Self {
+            executor,
+            clock,
+            device,
+            device_start,
+            disk: VirtualDisk::under(&test_directory.held()),
+            shares_clock: false,
+            turn_began_ns: None,
+            turns_ns: 0,
+            began,
+            cost,
+            drains: false,
+            still_busy: false,
+        })
     }
 
     /// Makes directories, parents first.
@@ -121,8 +141,22 @@ impl VolumeWork {
         self.began = Moment { clock_ns: self.clock.now_ns(), cpu_ns: cpu.user_ns + cpu.sys_ns };
     }
 
+    /// Begins a turn, unless one is under way.
+    fn begin_turn(&mut self) {
+        if self.shares_clock && self.turn_began_ns.is_none() {
+            self.turn_began_ns = Some(self.clock.now_ns());
+        }
+    }
+
+    fn end_turn(&mut self) {
+        if let Some(began_ns) = self.turn_began_ns.take() {
+            self.turns_ns += self.clock.now_ns().saturating_sub(began_ns);
+        }
+    }
+
     /// Writes everything out, which the part is charged for.
     fn sync(&mut self, test_directory: &TestDirectory) -> Result<(), LoadError> {
+        self.begin_turn();
         self.clock.count_cpu();
         let start_ns = self.clock.now_ns();
         self.executor.write_out();
@@ -135,12 +169,14 @@ impl VolumeWork {
     /// Ends a turn, with everything written out: waits until the device is at rest, on nobody's account, so
     /// that nothing of this volume is in the next one's times.
     fn drain(&mut self) {
+        self.end_turn();
         if self.drains {
             self.still_busy |= self.device.as_ref().is_some_and(|device| !device.settle());
         }
     }
 
     fn execute(&mut self, operation: &Operation) -> Outcome {
+        self.begin_turn();
         let outcome = self.executor.execute(operation).outcome;
         self.cost.operations += 1;
         if self.cost.operations.is_multiple_of(WRITE_OUT) {
@@ -163,7 +199,10 @@ impl VolumeWork {
         let began = self.began;
         self.begin();
         self.cost.cpu_ns = self.began.cpu_ns.saturating_sub(began.cpu_ns);
-        if self.clock.is_model() {
+        if self.shares_clock {
+            self.end_turn();
+            self.cost.elapsed_ns = std::mem::take(&mut self.turns_ns);
+        } else if self.clock.is_model() {
             self.cost.elapsed_ns = self.began.clock_ns.saturating_sub(began.clock_ns);
         }
         self.drain();
@@ -181,16 +220,22 @@ impl VolumeWork {
     }
 }
 
-/// Settles whether turns on these volumes end with their devices at rest: where they take turns, and have
-/// devices of their own. Disks in model time have clocks of their own.
-pub(super) fn drain_turns(works: &mut [VolumeWork]) {
-    let shared = |(index, work): (usize, &VolumeWork)| {
-        work.device.is_some() && works[..index].iter().any(|other| other.device == work.device)
-    };
-    let apart = works.len() > 1 && !works.iter().enumerate().any(shared);
-    for work in works {
-        work.drains = apart && !work.clock.is_model();
+/// Settles how these volumes take turns, and says whether they do: by the host's clock, which would see them all,
+/// and on a drive that several of them share, whose clock and head would. Turns end with the device at rest where
+/// each volume has one of its own. Disks in model time that nobody shares have clocks of their own.
+pub(super) fn settle_turns(works: &mut [VolumeWork]) -> bool {
+    let again = |index: usize, is_same: &dyn Fn(&VolumeWork) -> bool| works[..index].iter().any(is_same);
+    let one_device = (0..works.len())
+        .any(|at| works[at].device.is_some() && again(at, &|other| other.device == works[at].device));
+    let one_drive = (0..works.len())
+        .any(|at| works[at].disk.is_some() && again(at, &|other| other.disk == works[at].disk));
+    let apart = works.len() > 1 && !one_device;
+    for work in &mut *works {
+        let is_model = work.clock.is_model();
+        work.drains = apart && (!is_model || one_drive);
+        work.shares_clock = is_model && one_drive;
     }
+    one_drive || works.first().is_some_and(|leader| !leader.clock.is_model())
 }
 
 /// What the workload runs on: the leader's volume, or what is known of it.
@@ -379,7 +424,7 @@ struct Line<'scope> {
 pub(super) struct Post<'scope> {
     lines: Vec<Line<'scope>>,
     batch: Vec<Operation>,
-    /// Followers and leader take turns: the host's clock would see them all. A turn ends with a sync.
+    /// Followers and leader take turns: one clock would see them all. A turn ends with a sync.
     by_turns: bool,
 }
 

@@ -55,8 +55,13 @@ impl Volume {
         File::create(&file).unwrap().set_len(mebibytes << 20).unwrap();
         let point = folder.path().join("mount");
         std::fs::create_dir(&point).unwrap();
-        let attach =
-            loopdev::AttachOptions { file: file.clone(), size: 0, sector_bytes: 4096, direct_io: true };
+        let attach = loopdev::AttachOptions {
+            file: file.clone(),
+            offset: 0,
+            size: 0,
+            sector_bytes: 4096,
+            direct_io: true,
+        };
         let device = loopdev::attach(&attach).unwrap();
         let volume = Self { kind, file, device, point, _folder: folder };
         let mkfs = Command::new(format!("mkfs.{kind}")).args(options).arg(&volume.device).output().unwrap();

@@ -21,7 +21,7 @@ use fsage_model::disk::call::{self, Call};
 use fsage_model::study::DiskOptions;
 
 pub use error::DiskError;
-pub use record::DiskRecord;
+pub use record::{DiskRecord, PartitionRecord};
 
 use crate::lease::disk::{FOLDER, SERVED, folder, is_name};
 use crate::lease::{Journal, LeaseError, LeaseId, clean, runtime};
@@ -195,8 +195,9 @@ impl NamedDisk {
         // By the disk's own file: what has the device's name may be another's by now.
         let devices = fsage_sys::loopdev::by_backing_file(&record.directory.join(FILE));
         let devices = devices.unwrap_or_else(|_| vec![record.device.clone()]);
-        let mut users: Vec<String> =
-            devices.iter().flat_map(|device| block::users(device).unwrap_or_default()).collect();
+        let of = |device: &PathBuf| block::users(device).unwrap_or_default();
+        let mut users: Vec<String> = devices.iter().flat_map(of).collect();
+        let used = devices.iter().find(|device| !of(device).is_empty()).cloned();
         if record.nbd.is_some() {
             let clients = self.ask(call::Stat)?.nbd_clients;
             users.extend(clients.filter(|count| *count > 0).map(|count| format!("{count} NBD clients")));
@@ -204,7 +205,8 @@ impl NamedDisk {
         if users.is_empty() {
             return Ok(());
         }
-        Err(DiskError::InUse { name: self.name.clone(), device: record.device, users: users.join(", ") })
+        let device = used.unwrap_or(record.device);
+        Err(DiskError::InUse { name: self.name.clone(), device, users: users.join(", ") })
     }
 
     /// Refuses an open device that is not the disk's any more: who detaches it frees its name for any other

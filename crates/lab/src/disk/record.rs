@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use fsage_model::disk::DiskTime;
-use fsage_model::protocol::DeviceIdentity;
+use fsage_model::medium::PartitionSpec;
+use fsage_model::protocol::{BlockFacts, DeviceIdentity};
 use fsage_sys::input::{self, TEXT_LIMIT};
 use fsage_sys::new_file::{self, Readers};
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,11 @@ pub struct DiskRecord {
     /// What tells the device from a later one of its name.
     #[serde(default)]
     pub identity: DeviceIdentity,
-    /// Size.
+    /// Size; of a drive with partitions, all of them together.
     pub size_bytes: u64,
+    /// Its partitions, where it has several; `device` is the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<PartitionRecord>,
     /// Medium, as a flag says it.
     pub medium: String,
     /// How it keeps time.
@@ -42,6 +46,18 @@ pub struct DiskRecord {
     pub since: String,
 }
 
+/// A partition of a drive that is up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionRecord {
+    /// The block device.
+    pub device: PathBuf,
+    /// What tells the device from a later one of its name.
+    pub identity: DeviceIdentity,
+    /// Size and position, as asked for.
+    #[serde(flatten)]
+    pub partition: PartitionSpec,
+}
+
 /// The record's file.
 pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join(RECORD)
@@ -50,7 +66,13 @@ pub(super) fn path(folder: &Path) -> PathBuf {
 impl DiskRecord {
     pub(super) fn new(name: &str, volume: &DiskVolume, directory: &Path, acquired: &Acquired) -> Self {
         let options = volume.options();
+        let record = |(partition, facts): (&PartitionSpec, &BlockFacts)| PartitionRecord {
+            device: facts.path.clone(),
+            identity: facts.identity,
+            partition: *partition,
+        };
         Self {
+            partitions: options.partitions.iter().zip(&acquired.devices).map(record).collect(),
             name: name.to_owned(),
             device: acquired.device.clone(),
             identity: acquired.facts.identity,
@@ -91,6 +113,11 @@ mod tests {
             device: "/dev/loop3".into(),
             identity: DeviceIdentity::default(),
             size_bytes: 1 << 30,
+            partitions: vec![PartitionRecord {
+                device: "/dev/loop3".into(),
+                identity: DeviceIdentity::default(),
+                partition: "1GiB@inner".parse().unwrap(),
+            }],
             medium: "hdd-7200".to_owned(),
             time: DiskTime::Real,
             block_bytes: 4096,

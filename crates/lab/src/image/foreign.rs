@@ -212,8 +212,13 @@ fn materialise(
     volume: &Path,
 ) -> Result<(), ImageError> {
     let kept = hold.len();
-    let attach =
-        call::LoopAttach { file: volume.to_owned(), size_bytes: None, sector_bytes: 512, direct_io: false };
+    let attach = call::LoopAttach {
+        file: volume.to_owned(),
+        size_bytes: None,
+        sector_bytes: 512,
+        direct_io: false,
+        part: None,
+    };
     let device = hold.attach(session, journal, volume, attach)?;
     if let Some(row) = import.format.facts() {
         let options = [row.clone_options, &["noatime"]].concat();

@@ -29,6 +29,9 @@ pub enum Lease {
         file: PathBuf,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backing: Option<BackingFile>,
+        /// Only those that begin at this byte of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offset_bytes: Option<u64>,
     },
     /// A mount we make; unmounted on release.
     Mount { point: PathBuf },
@@ -47,7 +50,14 @@ impl Lease {
     /// Loop devices over a file that is there.
     #[must_use]
     pub fn loop_over(file: &Path) -> Self {
-        Self::Loop { file: file.to_owned(), backing: loopback::backing(file).ok() }
+        Self::Loop { file: file.to_owned(), backing: loopback::backing(file).ok(), offset_bytes: None }
+    }
+
+    /// Loop devices over the part that begins at `offset_bytes` of a file that is there.
+    #[must_use]
+    pub fn loop_at(file: &Path, offset_bytes: u64) -> Self {
+        let (file, backing) = (file.to_owned(), loopback::backing(file).ok());
+        Self::Loop { file, backing, offset_bytes: Some(offset_bytes) }
     }
 
     /// Whether fsage could take it.

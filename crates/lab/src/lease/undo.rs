@@ -64,7 +64,9 @@ pub(super) fn undo(
                 return Ok(Some(format!("the lease does not say which {what} was made")));
             }
         },
-        Lease::Loop { file, backing } => return session.call(call::LoopDetach { file, backing }),
+        Lease::Loop { file, backing, offset_bytes } => {
+            return session.call(call::LoopDetach { file, backing, offset_bytes });
+        }
         Lease::Mount { point } => session.call(call::Unmount { point })?,
         Lease::Setting { path, old, new } => {
             // Another lab holds it still: then its value is what has to be there.

@@ -86,6 +86,8 @@ fn objection(cell: &Cell) -> Option<String> {
 fn of_volume(volume: &VolumeSpec) -> Option<&'static str> {
     match volume {
         VolumeSpec::Disk(disk) if disk.time == DiskTime::Model => None,
+        // In a cell it is a disk.
+        VolumeSpec::Partition { .. } => None,
         VolumeSpec::Disk(_) => {
             Some("a virtual disk in real time (`time = \"real\"`) goes by the wall's clock")
         }

@@ -22,7 +22,7 @@ pub(super) fn named(study: &Study) -> BTreeSet<PathBuf> {
     });
     let path = |volume: VolumeSpec| match volume {
         VolumeSpec::Device { path, .. } => Some(path),
-        VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) => None,
+        VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) | VolumeSpec::Partition { .. } => None,
     };
     volumes.filter_map(path).collect()
 }

@@ -11,12 +11,14 @@ use fsage_model::study::StudySpec;
 
 use super::error::TrialError;
 use super::trial::{mount_point, resolve};
-use super::{RunError, RunEvent, RunObserver, RunSummary, TrialState, deterministic, device, label, stage};
+use super::{
+    RunError, RunEvent, RunObserver, RunSummary, TrialState, deterministic, device, drives, label, stage,
+};
 use crate::filesystem::FileSystem;
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::study::Study;
-use crate::volume::EraseConsent;
+use crate::volume::{Drive, EraseConsent};
 
 pub(super) fn run(
     study: &Study,
@@ -51,20 +53,27 @@ pub(super) fn run(
     for (planned, _) in pending {
         let cell = &study.cells[planned.cell];
         let spec = &cell.spec;
-        let resolved = resolve(cell, planned.seed, consent, root)?;
+        let mut resolved = resolve(cell, planned.seed, consent, root)?;
+        resolved.volume.of_trial(&planned.id);
+        let drives = Drive::of(&drives::volumes(cell), &planned.id, root)?;
         say(format!("# trial {}: {}", planned.id, label(planned, study.spec.repeats)));
         let point = mount_point(root, &planned.id);
         let named = resolved.volume.device_in_words();
         let device = if named.starts_with('/') { named } else { format!("/dev/{named}") };
         let device = Path::new(&device);
         deterministic::describe(spec).into_iter().for_each(&mut say);
+        drives.iter().map(Drive::describe).for_each(&mut say);
         resolved.volume.describe(&planned.id).into_iter().for_each(&mut say);
         on_volume(&resolved.file_system, spec, (device, &point, planned.seed), &mut say);
         let requests = root.join("trials").join(&planned.id).join("requests.log");
         let save = resolved.volume.save_log(&planned.id, &requests);
         save.map(|save| save.to_string()).into_iter().for_each(&mut say);
-        for line in undo(resolved.volume.describe(&planned.id)) {
-            say(line);
+        undo(resolved.volume.describe(&planned.id)).into_iter().for_each(&mut say);
+        for drive in drives.iter().rev() {
+            let name = format!("requests-drive-{}.log", drive.name());
+            let save = drive.save_log(&root.join("trials").join(&planned.id).join(name));
+            save.map(|save| save.to_string()).into_iter().for_each(&mut say);
+            undo(vec![drive.describe()]).into_iter().for_each(&mut say);
         }
         for name in ["log.txt", "latency.hlog", "probes.parquet", "explain.json", "trial.json"] {
             say(format!("write {}", root.join("trials").join(&planned.id).join(name).display()));

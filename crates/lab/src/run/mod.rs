@@ -8,6 +8,7 @@ mod beside;
 mod deterministic;
 mod device;
 mod digest;
+mod drives;
 mod dry;
 mod error;
 mod fio;

@@ -11,6 +11,7 @@ mod places;
 pub(super) mod power_cuts;
 pub(super) mod remedy;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use fsage_model::layout::{FreeSpace, LayoutSummary};
@@ -59,6 +60,8 @@ pub(super) struct StageContext<'a> {
     pub(super) interrupt: &'a Interrupt,
     /// Where it runs, and where those beside it do.
     pub(super) processors: &'a Processors,
+    /// Partitions of shared drives that were taken before: they are discarded when they are taken again.
+    pub(super) used_partitions: BTreeSet<(String, u64)>,
     /// Images that trials of this run are making.
     pub(super) making: &'a Making,
     /// Who gets events.

@@ -3,6 +3,7 @@
 //! The order of releasing is the reverse of taking. When a step fails, what is outstanding in the journal is
 //! released through the same agent, or through a fresh one when the agent is lost.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use fsage_model::warning::Warning;
 
 use super::beside::Processors;
 use super::deterministic::{self, DeterministicSettings};
+use super::drives::Drives;
 use super::error::TrialError;
 use super::interrupt::Interrupt;
 use super::making::{Making, Wanted};
@@ -266,6 +268,7 @@ impl<'a> Lab<'a> {
             folder,
             interrupt: &self.interrupt,
             processors: &self.processors,
+            used_partitions: BTreeSet::new(),
             making: &self.making,
             observer,
             warnings: &mut collected.warnings,
@@ -275,6 +278,7 @@ impl<'a> Lab<'a> {
         let mounts = context.journal.make(Lease::Directory { path: self.root.join("mounts") })?;
         check_room(&mut context)?;
         let deterministic = DeterministicSettings::take(&mut context)?;
+        let drives = Drives::take(cell, &mut context)?;
         let mut place = TrialVolume::acquire(&cell.spec.volume, &planned.id, &mut context)?;
         collected.device = place.facts().clone();
         context.interrupted()?;
@@ -284,6 +288,7 @@ impl<'a> Lab<'a> {
         outcome?;
         collected.check = place.check(&mut context)?;
         place.release(&mut context)?;
+        drives.release(&mut context)?;
         deterministic.release(&mut context)?;
         context.give_back(mounts)
     }

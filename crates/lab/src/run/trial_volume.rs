@@ -42,12 +42,26 @@ impl TrialVolume {
     ) -> Result<Self, TrialError> {
         let mut volume = volume::resolve(spec, context.consent, context.root)?;
         volume.beside(context.processors.trials());
+        volume.of_trial(&context.planned.id);
         context.step("volume", &volume.describe(name).join("; "));
         let acquired = acquire(&volume, name, context)?;
         context.commands.extend(acquired.commands.iter().cloned());
         context.file_system.fits(acquired.facts.size_bytes)?;
         let point = mount_point(context.root, name);
-        Ok(Self { volume, name: name.to_owned(), acquired, point, mounted: None })
+        let place = Self { volume, name: name.to_owned(), acquired, point, mounted: None };
+        place.clear_if_used(context)?;
+        Ok(place)
+    }
+
+    /// Discards all of a partition that this trial had before: its drive is not a new one.
+    fn clear_if_used(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
+        let used = self.volume.partition().is_some_and(|key| !context.used_partitions.insert(key));
+        if used {
+            let device = self.device().to_owned();
+            context.command("discard", &format!("blkdiscard {}", device.display()));
+            context.session.call(call::DiscardDevice { device })?;
+        }
+        Ok(())
     }
 
     /// The block device.
@@ -203,14 +217,14 @@ impl TrialVolume {
     }
 
     /// Gives the volume back and takes it again, so that nothing of its history is left below the file system
-    /// either: a loop file gets blocks of its own again.
+    /// either: a loop file gets blocks of its own again. A partition of a shared drive is discarded.
     pub(super) fn renew(&mut self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         self.unmount(context)?;
         self.keep_log(context)?;
         self.acquired.give_back(context.session, context.journal)?;
         self.acquired = acquire(&self.volume, &self.name, context)?;
         context.commands.extend(self.acquired.commands.iter().cloned());
-        Ok(())
+        self.clear_if_used(context)
     }
 }
 

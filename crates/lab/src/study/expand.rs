@@ -13,7 +13,7 @@ use super::document::{Document, Segments, parse_value};
 use super::error::Fault;
 use super::outside::{OUTSIDE_HINT, Reach};
 use super::schema::{self, Problem};
-use super::{Cell, Overrides, StudyError, identity, path, validate};
+use super::{Cell, Overrides, StudyError, drive, identity, path, validate};
 use crate::filesystem::FileSystem;
 use crate::source::{self, Contents, Refusal};
 
@@ -115,11 +115,11 @@ impl<'a> Layers<'a> {
 
     /// Puts the profiles that workloads name in the place of their paths, and notes which keys stand beside
     /// them. Other paths only become absolute: what is read there comes last, so that its keys can still be
-    /// changed. A volume with a medium is a disk. A profile out of reach is an error if that is the last word
+    /// changed. A volume with a medium is a disk, one with a drive a partition. A profile out of reach is an error if that is the last word
     /// (`final_word`).
     fn embed_profiles(&mut self, base: &Path, final_word: bool) -> Result<(), StudyError> {
-        imply_disks(&mut self.value);
-        let mut problems = Vec::new();
+        drive::imply_kinds(&mut self.value);
+        let mut problems = drive::misplaced(&self.value);
         let stages = self.value.get_mut("stage").and_then(Value::as_array_mut);
         for (index, stage) in stages.into_iter().flatten().enumerate() {
             let Some(workload) = stage.get_mut("workload") else { continue };
@@ -305,7 +305,8 @@ impl<'a> Layers<'a> {
         self.embed_profiles(self.document.folder(), true)?;
         self.reject(schema::check(&self.value))?;
         let value = self.embedded()?;
-        let spec = self.deserialize(&value)?;
+        let mut spec = self.deserialize(&value)?;
+        self.reject(drive::divide(&mut spec))?;
         let file_system = validate::cell(&spec).map_err(|problems| self.invalid(problems))?;
         Ok((spec, file_system, value.to_string().len()))
     }
@@ -354,18 +355,6 @@ fn no_preset(file: &Path, name: &str, presets: &Map<String, Value>) -> StudyErro
             format!("it has {}", names.join(", "))
         },
     }
-}
-
-/// Adds the kind of every volume that has a medium and no kind.
-pub(super) fn imply_disks(value: &mut Value) {
-    let imply = |volume: &mut Value| {
-        if let Some(table) = volume.as_object_mut().filter(|table| table.contains_key("medium")) {
-            table.entry("kind").or_insert_with(|| Value::from("disk"));
-        }
-    };
-    value.get_mut("volume").into_iter().for_each(imply);
-    let stages = value.get_mut("stage").and_then(Value::as_array_mut).into_iter().flatten();
-    stages.filter_map(|stage| stage.get_mut("volume")).for_each(imply);
 }
 
 /// A count for people; one that does not fit is beyond any study.

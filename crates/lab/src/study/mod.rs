@@ -4,6 +4,7 @@
 //! cell is checked before anything is taken from the host.
 
 mod document;
+mod drive;
 mod error;
 mod expand;
 pub mod identity;
@@ -124,7 +125,7 @@ pub fn parse(
 pub fn kept(text: &str) -> Result<StudySpec, String> {
     let mut value =
         document::Document::parse(Path::new("study.toml"), text).map_err(|error| error.to_string())?.value;
-    expand::imply_disks(&mut value);
+    drive::imply_kinds(&mut value);
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 

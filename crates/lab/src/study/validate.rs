@@ -6,7 +6,7 @@ mod price;
 mod remedy;
 mod stage;
 mod think;
-mod volumes;
+pub(super) mod volumes;
 mod workload;
 
 use std::collections::BTreeSet;
@@ -96,6 +96,9 @@ pub(super) fn study(spec: &StudySpec, written: &Value) -> Vec<Problem> {
         format!("{} is too large: at most {REPEAT_LIMIT}", spec.repeats)
     });
     check.require(!spec.stage.is_empty(), "stage", || "a study needs at least one [[stage]]".to_owned());
+    for name in spec.drive.keys() {
+        check.path_name(&format!("drive.{name}"), name);
+    }
     let mut names = BTreeSet::new();
     for (index, stage) in spec.stage.iter().enumerate() {
         check.require(names.insert(stage.name()), &format!("stage.{index}.name"), || {
@@ -298,6 +301,8 @@ fn volume_limits(check: &mut Checker, spec: &VolumeSpec) {
             });
         }
         VolumeSpec::Disk(disk) => disk_limits(check, disk),
+        // In a cell it is a part of its drive.
+        VolumeSpec::Partition { .. } => {}
         VolumeSpec::Device { path, .. } => {
             check.require(path.is_absolute(), "path", || {
                 format!("{} is not a device: give its full path, best /dev/disk/by-id/…", path.display())
@@ -317,7 +322,8 @@ fn disk_limits(check: &mut Checker, disk: &DiskSpec) {
     if let Some(spill) = &disk.spill {
         check.require(spill.is_absolute(), "spill", || format!("{} is not a full path", spill.display()));
     }
-    if let Some(Err(error)) = disk.faults.as_ref().map(|faults| Faults::new(faults, size.0)) {
+    let served_bytes = disk.served_bytes();
+    if let Some(Err(error)) = disk.faults.as_ref().map(|faults| Faults::new(faults, served_bytes)) {
         let mut path = check.path.clone();
         path.push("faults".to_owned());
         check.problems.push(Problem { path, message: error.to_string(), hint: Some(error.hint()) });

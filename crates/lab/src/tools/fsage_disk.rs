@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fsage_model::disk::call::Command;
 use fsage_model::disk::{DiskCpu, DiskTime, Ready};
+use fsage_model::medium::PartitionSpec;
 
 use super::{Invocation, Output, Program};
 
@@ -18,6 +19,8 @@ pub struct Up<'a> {
     pub directory: &'a Path,
     /// Size.
     pub size_bytes: u64,
+    /// Its partitions, which give the size; none: it is one volume.
+    pub partitions: &'a [PartitionSpec],
     /// Medium, as a flag says it (`hdd-7200,rpm=5400`).
     pub medium: &'a str,
     /// Logical block size.
@@ -46,19 +49,24 @@ pub struct Up<'a> {
 /// Starts a disk in the background.
 #[must_use]
 pub fn up(disk: &Up<'_>) -> Invocation {
-    let mut words = vec![
-        "up".to_owned(),
-        "--directory".to_owned(),
-        disk.directory.display().to_string(),
-        "--size".to_owned(),
-        disk.size_bytes.to_string(),
-        "--medium".to_owned(),
-        disk.medium.to_owned(),
-        "--block-bytes".to_owned(),
-        disk.block_bytes.to_string(),
-        "--time".to_owned(),
-        time_word(disk.time).to_owned(),
-    ];
+    let mut words = vec!["up".to_owned(), "--directory".to_owned(), disk.directory.display().to_string()];
+    if disk.partitions.is_empty() {
+        words.extend(["--size".to_owned(), disk.size_bytes.to_string()]);
+    }
+    for partition in disk.partitions {
+        words.extend(["--partition".to_owned(), partition.to_string()]);
+    }
+    words.extend(
+        [
+            "--medium",
+            disk.medium,
+            "--block-bytes",
+            &disk.block_bytes.to_string(),
+            "--time",
+            time_word(disk.time),
+        ]
+        .map(str::to_owned),
+    );
     let mut option = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             words.extend([name.to_owned(), value]);
@@ -110,6 +118,7 @@ mod tests {
         Up {
             directory: Path::new("/run/fsage/disks/a"),
             size_bytes: 1 << 30,
+            partitions: &[],
             medium: "hdd-7200",
             block_bytes: 4096,
             time: DiskTime::Model,
@@ -134,6 +143,9 @@ mod tests {
         let shared = Up { memory_shares: 2, ..plain() };
         assert!(up(&shared).to_string().ends_with(" --memory-shares 2"));
         assert_eq!(up(&Up { memory_bytes: Some(9), ..shared }), up(&Up { memory_bytes: Some(9), ..plain() }));
+        let partitions = ["1073741824@outer", "2097152"].map(|text| text.parse().unwrap());
+        let drive = up(&Up { partitions: &partitions, ..plain() }).to_string();
+        assert!(drive.contains("/a --partition 1073741824@outer --partition 2097152 --medium"), "{drive}");
         let all = Up {
             medium: "hdd-7200,rpm=5400",
             block_bytes: 512,

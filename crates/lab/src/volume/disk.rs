@@ -11,6 +11,7 @@ use std::time::Duration;
 use fsage_engine::host::disk::FILE;
 use fsage_model::disk::call as disk_call;
 use fsage_model::fault::FaultSpec;
+use fsage_model::medium::{Extent, PartitionSpec};
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::size::Bytes;
 use fsage_model::study::{DiskOptions, SIZES};
@@ -81,6 +82,10 @@ impl DiskVolume {
         if !size.0.is_multiple_of(4096) {
             return wrong("size", format!("must be a multiple of 4096 bytes, not {} bytes", size.0));
         }
+        let bytes = |sum: u64, partition: &PartitionSpec| sum.saturating_add(partition.size.0);
+        if !options.partitions.is_empty() && options.partitions.iter().fold(0, bytes) != size.0 {
+            return wrong("size", "must be that of all partitions together".to_owned());
+        }
         if options.spill.as_ref().is_some_and(|spill| spill.is_relative()) {
             return wrong("spill", "must be an absolute path".to_owned());
         }
@@ -128,6 +133,7 @@ impl DiskVolume {
         Up {
             directory,
             size_bytes: options.size.0,
+            partitions: &options.partitions,
             medium: &options.medium,
             block_bytes: options.block_bytes,
             time: options.time,
@@ -143,16 +149,46 @@ impl DiskVolume {
     }
 
     pub(super) fn describe(&self, name: &str) -> Vec<String> {
-        let directory = self.directory(name);
-        vec![
-            fsage_disk::up(&self.up(&directory)).to_string(),
-            self.attach_line(&directory.join(FILE)),
+        let mut lines = vec![self.serve_line(name)];
+        for part in self.parts() {
+            lines.extend(self.describe_part(name, part));
+        }
+        lines
+    }
+
+    /// What serves it, as a shell would read it.
+    pub(super) fn serve_line(&self, name: &str) -> String {
+        fsage_disk::up(&self.up(&self.directory(name))).to_string()
+    }
+
+    /// What attaches a part of it, as a shell would read it.
+    pub(super) fn describe_part(&self, name: &str, part: Option<Extent>) -> [String; 2] {
+        [
+            self.attach_line(&self.directory(name).join(FILE), part),
             format!("echo {REQUEST_KIB} >/sys/block/loopN/queue/max_sectors_kb"),
         ]
     }
 
-    fn attach_line(&self, file: &Path) -> String {
-        format!("losetup --find --show --direct-io=on -b {} {}", self.options.block_bytes, file.display())
+    fn attach_line(&self, file: &Path, part: Option<Extent>) -> String {
+        let part = part.map_or_else(String::new, |part| {
+            format!(" --offset {} --sizelimit {}", part.start_bytes, part.size_bytes)
+        });
+        let block_bytes = self.options.block_bytes;
+        format!("losetup --find --show --direct-io=on -b {block_bytes}{part} {}", file.display())
+    }
+
+    /// What each block device has of the file that is served: all of it, or one partition after the other.
+    fn parts(&self) -> Vec<Option<Extent>> {
+        if self.options.partitions.is_empty() {
+            return vec![None];
+        }
+        let sizes = self.options.partitions.iter().map(|partition| partition.size.0);
+        let place = |start_bytes: &mut u64, size_bytes| {
+            let extent = Extent { start_bytes: *start_bytes, size_bytes };
+            *start_bytes = extent.end_bytes();
+            Some(Some(extent))
+        };
+        sizes.scan(0, place).collect()
     }
 
     /// Whether it keeps a log of its requests.
@@ -194,8 +230,14 @@ impl DiskVolume {
         self.options.log.then(|| fsage_disk::ask(&self.directory(name), &save.into()).within(SAVE_LOG))
     }
 
-    /// Serves it and attaches it.
-    pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<BlockFacts, VolumeError> {
+    /// Serves it and attaches it: the facts of its block devices, one for each partition.
+    pub(super) fn take(&self, taking: &mut Taking<'_>, name: &str) -> Result<Vec<BlockFacts>, VolumeError> {
+        let file = self.serve(taking, name)?;
+        self.parts().into_iter().map(|part| self.attach(taking, &file, part)).collect()
+    }
+
+    /// Serves it, and gives the file.
+    pub(super) fn serve(&self, taking: &mut Taking<'_>, name: &str) -> Result<PathBuf, VolumeError> {
         let directory = &self.directory(name);
         if matches!(self.place, DiskDirectory::Of(_)) {
             // Nobody else may have made it: what lies in it decides which processes are ended.
@@ -212,14 +254,27 @@ impl DiskVolume {
         let output = invocation.run_checked(taking.session)?;
         let served = fsage_disk::served(&output)
             .map_err(|_| VolumeError::NotServed { command: invocation.to_string(), said: output.tail() })?;
-        let file = served.file;
-        taking.lease(Lease::loop_over(&file))?;
-        taking.commands.push(self.attach_line(&file));
+        Ok(served.file)
+    }
+
+    /// Attaches the file that is served, or a part of it.
+    pub(super) fn attach(
+        &self,
+        taking: &mut Taking<'_>,
+        file: &Path,
+        part: Option<Extent>,
+    ) -> Result<BlockFacts, VolumeError> {
+        taking.lease(match part {
+            Some(part) => Lease::loop_at(file, part.start_bytes),
+            None => Lease::loop_over(file),
+        })?;
+        taking.commands.push(self.attach_line(file, part));
         let device = taking.session.call(call::LoopAttach {
-            file,
+            file: file.to_owned(),
             size_bytes: None,
             sector_bytes: self.options.block_bytes,
             direct_io: true,
+            part,
         })?;
         let rotational = if self.options.rotational { "1" } else { "0" };
         for (setting, value) in
@@ -245,6 +300,7 @@ mod tests {
     fn options() -> DiskOptions {
         DiskOptions {
             size: Bytes(1 << 30),
+            partitions: Vec::new(),
             medium: "hdd-7200".to_owned(),
             rotational: true,
             block_bytes: 4096,
@@ -319,6 +375,37 @@ mod tests {
     }
 
     #[test]
+    fn each_partition_of_a_drive_is_a_device_with_a_lease_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path()).unwrap();
+        let (mut session, asked) = session(SERVED);
+        let partitions = vec!["1GiB@outer".parse().unwrap(), "2GiB@inner".parse().unwrap()];
+        let options = DiskOptions { size: Bytes(3 << 30), partitions, ..options() };
+        let volume = Volume::Disk(DiskVolume::new(options, Path::new("/store")).unwrap());
+        let lines = volume.describe("d");
+        assert!(
+            lines[0].contains(" --partition 1073741824@outer --partition 2147483648@inner "),
+            "{lines:?}"
+        );
+        assert!(lines[3].contains(" --offset 1073741824 --sizelimit 2147483648 "), "{lines:?}");
+        let acquired = volume.acquire(&mut session, &mut journal, "d").unwrap();
+        assert_eq!(acquired.devices.len(), 2);
+        let offsets: Vec<Option<u64>> = journal
+            .outstanding()
+            .iter()
+            .filter_map(|record| match record.lease {
+                Lease::Loop { offset_bytes, .. } => Some(offset_bytes),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(offsets, [Some(0), Some(1 << 30)]);
+        volume.release(acquired, &mut session, &mut journal).unwrap();
+        let asked = asked.lock().unwrap().join(" ");
+        assert!(asked.ends_with("loop-detach restore loop-detach end-disk"), "{asked}");
+        assert!(journal.outstanding().is_empty());
+    }
+
+    #[test]
     fn one_that_does_not_come_up_leaves_nothing() {
         for (stdout, wanted) in [("", "no such medium"), ("up\n", "did not say where the disk is")] {
             let folder = tempfile::tempdir().unwrap();
@@ -386,6 +473,8 @@ mod tests {
         assert_eq!(refused(DiskOptions { size: Bytes(4096), ..options() }), "size");
         assert_eq!(refused(DiskOptions { size: Bytes((16 << 40) + 4096), ..options() }), "size");
         assert_eq!(refused(DiskOptions { size: Bytes((1 << 30) + 512), ..options() }), "size");
+        let partitions = vec!["1MiB".parse().unwrap()];
+        assert_eq!(refused(DiskOptions { partitions, ..options() }), "size");
         assert_eq!(refused(DiskOptions { block_bytes: 1024, ..options() }), "block_bytes");
         assert_eq!(refused(DiskOptions { spill: Some("spill".into()), ..options() }), "spill");
     }

@@ -139,6 +139,7 @@ impl LoopVolume {
             size_bytes: Some(self.size_bytes),
             sector_bytes: self.sector_bytes,
             direct_io: self.direct_io,
+            part: None,
         };
         let device = taking.session.call_with(attach, &mut *taking.incoming)?;
         taking.facts(&device)

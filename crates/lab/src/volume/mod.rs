@@ -29,6 +29,7 @@ pub mod consent;
 pub mod device;
 pub mod disk;
 pub mod loop_file;
+pub mod partition;
 pub mod safety;
 pub mod split;
 
@@ -36,6 +37,7 @@ pub use consent::EraseConsent;
 pub use device::DeviceVolume;
 pub use disk::DiskVolume;
 pub use loop_file::LoopVolume;
+pub use partition::{Drive, PartitionVolume};
 pub use safety::Refusal;
 pub use split::{ListedPartition, Split, SplitError};
 
@@ -172,6 +174,8 @@ pub enum Volume {
     Device(DeviceVolume),
     /// A virtual disk.
     Disk(DiskVolume),
+    /// A partition of a virtual disk that is served for several volumes.
+    Partition(PartitionVolume),
 }
 
 /// A volume that was taken. Give it back with [`Volume::release`].
@@ -182,6 +186,8 @@ pub struct Acquired {
     pub device: PathBuf,
     /// What is known about it.
     pub facts: BlockFacts,
+    /// All block devices: this one, and of a drive with several partitions those after it.
+    pub devices: Vec<BlockFacts>,
     /// What was done, as a shell would read it.
     pub commands: Vec<String>,
     taken: Vec<Taken>,
@@ -218,7 +224,13 @@ pub fn resolve(
         VolumeSpec::Device { path, scheduler } => {
             DeviceVolume::new(path, consent, store_directory, scheduler.clone()).map(Volume::Device)
         }
-        VolumeSpec::Disk(disk) => DiskVolume::new(disk.options(), store_directory).map(Volume::Disk),
+        VolumeSpec::Disk(disk) => match &disk.share {
+            Some(share) => PartitionVolume::new(disk, share, store_directory).map(Volume::Partition),
+            None => DiskVolume::new(disk.options(), store_directory).map(Volume::Disk),
+        },
+        VolumeSpec::Partition { drive, .. } => {
+            Err(VolumeError::Spec { key: "drive", what: format!("`{drive}` is not divided yet") })
+        }
     }
 }
 
@@ -230,7 +242,7 @@ pub fn resolve(
 pub fn check_room(volumes: &[Volume], session: &mut Session) -> Result<(), VolumeError> {
     let files = volumes.iter().filter_map(|volume| match volume {
         Volume::Loop(file) => Some(file),
-        Volume::Device(_) | Volume::Disk(_) => None,
+        Volume::Device(_) | Volume::Disk(_) | Volume::Partition(_) => None,
     });
     loop_file::check_room(&files.collect::<Vec<_>>(), session)
 }
@@ -244,11 +256,28 @@ impl Volume {
         }
     }
 
+    /// Says which trial it is of, which names the drives that the trial's volumes share.
+    pub fn of_trial(&mut self, trial: &str) {
+        if let Self::Partition(volume) = self {
+            volume.of_trial(trial);
+        }
+    }
+
+    /// What tells it from the other partitions of its trial, where it is one.
+    #[must_use]
+    pub fn partition(&self) -> Option<(String, u64)> {
+        match self {
+            Self::Partition(volume) => Some(volume.key()),
+            Self::Loop(_) | Self::Device(_) | Self::Disk(_) => None,
+        }
+    }
+
     /// Whether it is a virtual disk that keeps a log of its requests.
     #[must_use]
     pub const fn keeps_log(&self) -> bool {
         match self {
             Self::Disk(volume) => volume.keeps_log(),
+            Self::Partition(volume) => volume.keeps_log(),
             Self::Loop(_) | Self::Device(_) => false,
         }
     }
@@ -261,7 +290,7 @@ impl Volume {
     pub fn allocate(&self, name: &str, session: &mut Session) -> Result<(), VolumeError> {
         match self {
             Self::Loop(volume) => volume.allocate(name, session),
-            Self::Device(_) | Self::Disk(_) => Ok(()),
+            Self::Device(_) | Self::Disk(_) | Self::Partition(_) => Ok(()),
         }
     }
 
@@ -271,6 +300,7 @@ impl Volume {
         match self {
             Self::Loop(volume) => Some(volume.size_bytes()),
             Self::Disk(volume) => Some(volume.size_bytes()),
+            Self::Partition(volume) => Some(volume.size_bytes()),
             Self::Device(_) => None,
         }
     }
@@ -301,13 +331,17 @@ impl Volume {
         incoming: &mut dyn FnMut(Incoming),
     ) -> Result<Acquired, VolumeError> {
         let mut taking = Taking { session, journal, incoming, taken: Vec::new(), commands: Vec::new() };
-        let facts = match self {
-            Self::Loop(volume) => volume.take(&mut taking, name),
-            Self::Device(volume) => volume.take(&mut taking),
+        let devices = match self {
+            Self::Loop(volume) => volume.take(&mut taking, name).map(|facts| vec![facts]),
+            Self::Device(volume) => volume.take(&mut taking).map(|facts| vec![facts]),
             Self::Disk(volume) => volume.take(&mut taking, name),
+            Self::Partition(volume) => volume.take(&mut taking).map(|facts| vec![facts]),
         };
-        let facts = match facts.and_then(|facts| taking.scheduler(&facts, self.wanted_scheduler())) {
-            Ok(facts) => facts,
+        let set = |devices: Vec<BlockFacts>| -> Result<Vec<BlockFacts>, VolumeError> {
+            devices.iter().map(|facts| taking.scheduler(facts, self.wanted_scheduler())).collect()
+        };
+        let devices = match devices.and_then(set) {
+            Ok(devices) => devices,
             Err(error) => {
                 let (session, journal) = (taking.session, taking.journal);
                 // The first error tells more; what is not released here stays leased.
@@ -315,7 +349,10 @@ impl Volume {
                 return Err(error);
             }
         };
-        Ok(Acquired { device: facts.path.clone(), facts, commands: taking.commands, taken: taking.taken })
+        // Every volume is at least one device.
+        let facts = devices.first().cloned().unwrap_or_default();
+        let Taking { taken, commands, .. } = taking;
+        Ok(Acquired { device: facts.path.clone(), facts, devices, commands, taken })
     }
 
     /// Gives it back: settings, loop device and file, in reverse order. Every step is tried even after one
@@ -340,6 +377,7 @@ impl Volume {
     pub fn mark(&self, session: &mut Session, name: &str, mark: &str) -> Result<(), VolumeError> {
         match self {
             Self::Disk(volume) => volume.mark(session, name, mark),
+            Self::Partition(volume) => volume.mark(session, mark),
             Self::Loop(_) | Self::Device(_) => Ok(()),
         }
     }
@@ -365,7 +403,8 @@ impl Volume {
     pub fn save_log(&self, name: &str, file: &Path) -> Option<Invocation> {
         match self {
             Self::Disk(volume) => volume.save_log(name, file),
-            Self::Loop(_) | Self::Device(_) => None,
+            // The drive's log is kept with the drive.
+            Self::Loop(_) | Self::Device(_) | Self::Partition(_) => None,
         }
     }
 
@@ -376,6 +415,7 @@ impl Volume {
             Self::Loop(volume) => volume.describe(name),
             Self::Device(volume) => volume.describe(),
             Self::Disk(volume) => volume.describe(name),
+            Self::Partition(volume) => volume.describe(),
         };
         if let Some(scheduler) = self.wanted_scheduler() {
             let device = self.device_in_words();
@@ -388,7 +428,7 @@ impl Volume {
     #[must_use]
     pub fn device_in_words(&self) -> String {
         match self {
-            Self::Loop(_) | Self::Disk(_) => "loopN".to_owned(),
+            Self::Loop(_) | Self::Disk(_) | Self::Partition(_) => "loopN".to_owned(),
             Self::Device(volume) => volume.path().display().to_string(),
         }
     }
@@ -400,7 +440,7 @@ impl Volume {
     /// The rule that refuses it, or why it cannot be inspected.
     pub fn look(&self) -> Result<(), VolumeError> {
         match self {
-            Self::Loop(_) | Self::Disk(_) => Ok(()),
+            Self::Loop(_) | Self::Disk(_) | Self::Partition(_) => Ok(()),
             Self::Device(volume) => volume.look(),
         }
     }
@@ -410,6 +450,7 @@ impl Volume {
             Self::Loop(volume) => volume.scheduler(),
             Self::Device(volume) => volume.scheduler(),
             Self::Disk(volume) => volume.scheduler(),
+            Self::Partition(volume) => volume.scheduler(),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::size::Bytes;
 
 /// Partitions begin at multiples of this, as partitioning programs place them.
-const ALIGNMENT_BYTES: u64 = 1 << 20;
+pub(super) const ALIGNMENT_BYTES: u64 = 1 << 20;
 
 /// The position of a volume on its drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

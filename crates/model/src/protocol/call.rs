@@ -20,6 +20,7 @@ use crate::load::{LoadResult, LoadSpec};
 use crate::location::Location;
 use crate::lockstep::{LockstepResult, LockstepSpec, RunHistory};
 use crate::measure::{MeasureResult, MeasureSpec};
+use crate::medium::Extent;
 use crate::replay::{ReplayOptions, ReplayResult};
 use crate::verify::VerifyResult;
 use crate::{disk, layout};
@@ -115,13 +116,22 @@ calls! {
     /// The same, where what the program leaves in the background is to outlive the agent.
     StartServer { argv: Vec<String>, timeout_ms: u64 } -> ToolOutput;
     /// Make a file of `size_bytes` with all of its blocks (when given) and attach it as a loop device. The
-    /// reply is the device.
-    LoopAttach { file: PathBuf, size_bytes: Option<u64>, sector_bytes: u32, direct_io: bool } -> PathBuf;
+    /// reply is the device, which has all of the file or `part` of it.
+    LoopAttach {
+        file: PathBuf,
+        size_bytes: Option<u64>,
+        sector_bytes: u32,
+        direct_io: bool,
+        part: Option<Extent>
+    } -> PathBuf;
     /// Give the file behind a loop device, which `LoopAttach` made, back what blocks it lost to discards.
     LoopAllocate { file: PathBuf } -> ();
-    /// Detach every loop device whose backing file is `file`; none is not an error. `backing` is the file
+    /// Detach every loop device whose backing file is `file`, or those of them that begin at `offset_bytes`;
+    /// none is not an error. `backing` is the file
     /// that was attached under this name: another one of that name keeps its devices, and the reply says why.
-    LoopDetach { file: PathBuf, backing: Option<BackingFile> } -> Option<String>;
+    LoopDetach { file: PathBuf, backing: Option<BackingFile>, offset_bytes: Option<u64> } -> Option<String>;
+    /// Discard all of a device that the agent holds and nothing else uses.
+    DiscardDevice { device: PathBuf } -> ();
     /// End the virtual disk served from `directory`, killing its server when it does not go, and remove the
     /// folder; one that is gone is not an error.
     EndDisk { directory: PathBuf } -> ();
@@ -372,7 +382,7 @@ mod tests {
         assert_eq!(reply.to::<Pin>().unwrap(), 3);
         assert!(reply.to::<DropCaches>().is_err());
         assert_eq!(DropCaches.reply(&()).unwrap(), Reply::done());
-        let left = LoopDetach { file: "/a".into(), backing: None };
+        let left = LoopDetach { file: "/a".into(), backing: None, offset_bytes: None };
         assert_eq!(left.reply(&None).unwrap(), Reply::done());
     }
 }

@@ -214,7 +214,7 @@ impl RemedyStage {
     /// The volume that it copies to beside the study's `own`; nothing where it copies nothing.
     #[must_use]
     pub fn target(&self, own: &VolumeSpec) -> Option<VolumeSpec> {
-        (self.method == Remedy::Copy).then(|| self.volume.clone().unwrap_or_else(|| own.clone()))
+        (self.method == Remedy::Copy).then(|| self.volume.clone().unwrap_or_else(|| own.another()))
     }
 }
 
@@ -322,10 +322,12 @@ impl FollowerSpec {
     /// The volume it stands for beside the study's `own`; nothing where a device would have to be two.
     #[must_use]
     pub fn resolve(&self, own: &VolumeSpec) -> Option<VolumeSpec> {
-        let mut volume = self.volume.clone().unwrap_or_else(|| own.clone());
+        let mut volume = self.volume.clone().unwrap_or_else(|| own.another());
         let size = self.size;
         match &mut volume {
-            VolumeSpec::Loop { size: its, .. } => *its = size.unwrap_or(*its),
+            VolumeSpec::Loop { size: its, .. } | VolumeSpec::Partition { size: its, .. } => {
+                *its = size.unwrap_or(*its);
+            }
             VolumeSpec::Disk(disk) => disk.size = size.unwrap_or(disk.size),
             VolumeSpec::Device { .. } if self.volume.is_none() || size.is_some() => return None,
             VolumeSpec::Device { .. } => {}

@@ -143,7 +143,9 @@ pub(super) fn resume(
 fn forgets(volume: &VolumeSpec) -> bool {
     match volume {
         VolumeSpec::Loop { .. } => true,
-        VolumeSpec::Device { .. } => false,
+        VolumeSpec::Device { .. } | VolumeSpec::Partition { .. } => false,
+        // What is restored on one partition is written on the others' drive.
+        VolumeSpec::Disk(disk) if disk.share.is_some() => false,
         // A log would begin again, and faults count requests.
         VolumeSpec::Disk(disk) if disk.log || disk.faults.is_some() => false,
         VolumeSpec::Disk(disk) => match disk.medium.resolved() {

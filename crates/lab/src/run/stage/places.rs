@@ -65,8 +65,10 @@ impl StageContext<'_> {
 /// The medium that times are of.
 fn medium(volume: &VolumeSpec) -> Result<MediumSpec, MediumError> {
     match volume {
-        VolumeSpec::Disk(disk) => Ok(disk.medium.clone()),
-        VolumeSpec::Loop { .. } | VolumeSpec::Device { .. } => DEFAULT_MEDIUM.parse(),
+        VolumeSpec::Disk(disk) => Ok(disk.drive()),
+        VolumeSpec::Loop { .. } | VolumeSpec::Device { .. } | VolumeSpec::Partition { .. } => {
+            DEFAULT_MEDIUM.parse()
+        }
     }
 }
 

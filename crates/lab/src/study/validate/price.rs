@@ -19,12 +19,21 @@ pub(in crate::study) fn check(cells: &[Cell]) -> Vec<Problem> {
         .iter()
         .filter_map(|placed| match &placed.volume {
             VolumeSpec::Disk(disk) if disk.log => Some(&**disk),
-            VolumeSpec::Disk(_) | VolumeSpec::Loop { .. } | VolumeSpec::Device { .. } => None,
+            VolumeSpec::Disk(_)
+            | VolumeSpec::Loop { .. }
+            | VolumeSpec::Device { .. }
+            | VolumeSpec::Partition { .. } => None,
         })
         .collect();
     if logged.is_empty() && !media.is_empty() {
         let hint = Some("give the volume `log = true`; only virtual disks keep logs".to_owned());
         let what = "no volume keeps the log of its requests, so there is nothing to price";
+        return vec![Problem { hint, ..Problem::new(&["price".to_owned()], what) }];
+    }
+    if let Some(share) = logged.iter().find_map(|disk| disk.share.as_ref()).filter(|_| !media.is_empty()) {
+        let hint = Some("give each volume a disk of its own, or leave `price` out".to_owned());
+        let what =
+            format!("volumes share the drive `{}`, and only logs of one volume are priced", share.drive);
         return vec![Problem { hint, ..Problem::new(&["price".to_owned()], what) }];
     }
     let of = |(index, medium): (usize, &MediumSpec)| {

@@ -135,7 +135,7 @@ fn copy_target(check: &mut Checker, volume: Option<&VolumeSpec>, own: &VolumeSpe
         Some(volume) => {
             let device = |spec: &VolumeSpec| match spec {
                 VolumeSpec::Device { path, .. } => Some(path.clone()),
-                VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) => None,
+                VolumeSpec::Loop { .. } | VolumeSpec::Disk(_) | VolumeSpec::Partition { .. } => None,
             };
             check.require(device(volume).is_none() || device(volume) != device(own), "volume", || {
                 "this is the study's own device, which holds what is to be copied".to_owned()

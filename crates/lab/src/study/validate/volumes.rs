@@ -3,26 +3,35 @@
 use fsage_model::study::{StageSpec, StudySpec, UNAGED, VolumeSpec};
 
 /// A volume of a cell.
-pub(super) struct Placed {
+pub(in crate::study) struct Placed {
     /// Its keys in the study (`volume`, `stage.1.followers.empty.volume`, …).
-    pub(super) path: Vec<String>,
+    pub(in crate::study) path: Vec<String>,
     /// What it is, what it takes over from the trial's own included.
-    pub(super) volume: VolumeSpec,
+    pub(in crate::study) volume: VolumeSpec,
 }
 
 /// The trial's own volume, which comes first, and those of the stages that run in its state. Volumes that
 /// would have to be the trial's own are left out; they are a problem of their stage.
 pub(super) fn of(spec: &StudySpec) -> Vec<Placed> {
+    found(spec, |stage| stage.runs_in(&spec.state))
+}
+
+/// The same with the volumes of all stages, whatever their states.
+pub(in crate::study) fn all(spec: &StudySpec) -> Vec<Placed> {
+    found(spec, |_| true)
+}
+
+fn found(spec: &StudySpec, is_meant: impl Fn(&StageSpec) -> bool) -> Vec<Placed> {
     let path = |text: &str| text.split('.').map(str::to_owned).collect();
     let mut found = vec![Placed { path: path("volume"), volume: spec.volume.clone() }];
-    for (index, stage) in spec.stage.iter().enumerate().filter(|(_, stage)| stage.runs_in(&spec.state)) {
+    for (index, stage) in spec.stage.iter().enumerate().filter(|(_, stage)| is_meant(stage)) {
         match stage {
             StageSpec::Copy(copy) => {
                 let (place, volume) = match &copy.volume {
-                    Some(volume) => (format!("stage.{index}.volume"), volume),
-                    None => (format!("stage.{index}"), &spec.volume),
+                    Some(volume) => (format!("stage.{index}.volume"), volume.clone()),
+                    None => (format!("stage.{index}"), spec.volume.another()),
                 };
-                found.push(Placed { path: path(&place), volume: volume.clone() });
+                found.push(Placed { path: path(&place), volume });
             }
             StageSpec::Lockstep(lockstep) => {
                 for (name, other) in lockstep.others() {

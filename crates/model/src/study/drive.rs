@@ -1,0 +1,140 @@
+//! Drives that several volumes of a study share.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DiskOptions, DiskSpec, sector};
+use crate::disk::{DiskCpu, DiskTime};
+use crate::fault::FaultSpec;
+use crate::medium::{At, Extent, MediumSpec, PartitionSpec};
+use crate::size::Bytes;
+
+/// A virtual disk whose partitions are volumes of the study: they share its head, cache, flash, queue and
+/// clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriveSpec {
+    /// Device model: a preset (`fsage disk media` lists them), or a table with `preset` and changed
+    /// parameters.
+    pub medium: MediumSpec,
+    /// `model`: requests are answered at once and the time of the medium is only counted; `real`: each reply
+    /// is delayed by the time of the medium.
+    #[serde(default)]
+    pub time: DiskTime,
+    /// In model time, what CPU time is on the drive's clock: `ignored` (absent), or `serial` (docs/disk.md).
+    #[serde(default, skip_serializing_if = "DiskCpu::is_ignored")]
+    pub cpu: DiskCpu,
+    /// Logical block size, 512 or 4096.
+    #[serde(default = "sector")]
+    pub block_bytes: u32,
+    /// Log every request, and keep the log with the trial; it takes memory.
+    #[serde(default)]
+    pub log: bool,
+    /// Memory limit of data that is not self-describing; absent: derived from the host's available memory
+    /// when the drive is created (docs/disk.md).
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+    /// Folder for a temporary file that takes the data beyond `memory`; absent: writes beyond it fail.
+    #[serde(default)]
+    pub spill: Option<PathBuf>,
+    /// Faults to inject (docs/disk.md); offsets count through the partitions, one after the other.
+    #[serde(default)]
+    pub faults: Option<FaultSpec>,
+    /// I/O scheduler of every partition; absent: not changed.
+    #[serde(default)]
+    pub scheduler: Option<String>,
+}
+
+impl DriveSpec {
+    /// The volume that is this partition of the drive.
+    #[must_use]
+    pub fn volume(&self, share: DriveShare) -> DiskSpec {
+        let Extent { start_bytes, size_bytes } = share.extent();
+        DiskSpec {
+            size: Bytes(size_bytes),
+            medium: self.medium.clone(),
+            at: Some(At::Offset(Bytes(start_bytes))),
+            time: self.time,
+            cpu: self.cpu,
+            block_bytes: self.block_bytes,
+            log: self.log,
+            memory: self.memory,
+            spill: self.spill.clone(),
+            faults: self.faults.clone(),
+            scheduler: self.scheduler.clone(),
+            share: Some(Box::new(share)),
+        }
+    }
+}
+
+/// Which partition of which drive a volume is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveShare {
+    /// Name of the drive in the study.
+    pub drive: String,
+    /// Where all partitions of the drive lie, in the study's order.
+    pub partitions: Vec<Extent>,
+    /// Which of them the volume is, from 0.
+    pub number: usize,
+}
+
+impl DriveShare {
+    /// Where the volume lies on the drive.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        self.partitions.get(self.number).copied().unwrap_or(Extent { start_bytes: 0, size_bytes: 0 })
+    }
+
+    /// Where the volume lies in what the drive's server serves: the partitions one after the other.
+    #[must_use]
+    pub fn served(&self) -> Extent {
+        let before = self.partitions.iter().take(self.number).map(|extent| extent.size_bytes);
+        Extent { start_bytes: before.sum(), size_bytes: self.extent().size_bytes }
+    }
+
+    /// Sizes of all partitions together.
+    #[must_use]
+    pub fn all_bytes(&self) -> u64 {
+        self.partitions.iter().map(|extent| extent.size_bytes).sum()
+    }
+
+    /// The options of the whole drive, from those of a volume.
+    pub(super) fn options(&self, own: DiskOptions, medium: &MediumSpec) -> DiskOptions {
+        let partition = |extent: &Extent| PartitionSpec {
+            size: Bytes(extent.size_bytes),
+            at: Some(At::Offset(Bytes(extent.start_bytes))),
+        };
+        DiskOptions {
+            size: Bytes(self.all_bytes()),
+            partitions: self.partitions.iter().map(partition).collect(),
+            medium: medium.to_string(),
+            ..own
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_has_its_place_on_the_drive_and_in_what_is_served() {
+        let extent = |start_bytes, size_bytes| Extent { start_bytes, size_bytes };
+        let partitions = vec![extent(0, 5 << 30), extent(90 << 30, 1 << 30), extent(5 << 30, 2 << 30)];
+        let share = DriveShare { drive: "d".to_owned(), partitions, number: 2 };
+        assert_eq!((share.extent(), share.served()), (extent(5 << 30, 2 << 30), extent(6 << 30, 2 << 30)));
+        let drive: DriveSpec = serde_json::from_str(r#"{"medium": "hdd-7200", "log": true}"#).unwrap();
+        let volume = drive.volume(share);
+        assert_eq!((volume.size, volume.served_bytes()), (Bytes(2 << 30), 8 << 30));
+        assert_eq!(volume.drive().to_string(), format!("hdd-7200,at={}", 5_u64 << 30));
+        let options = volume.options();
+        assert!(options.log && options.medium == "hdd-7200" && options.size == Bytes(8 << 30));
+        assert_eq!(options.partitions[1].to_string(), format!("{}@{}", 1_u64 << 30, 90_u64 << 30));
+        // What a store keeps of a trial is read again.
+        let text = serde_json::to_string(&volume).unwrap();
+        assert_eq!(serde_json::from_str::<DiskSpec>(&text).unwrap(), volume);
+    }
+}
