@@ -79,11 +79,11 @@ impl TrialVolume {
         matches!(self.volume, Volume::Loop(_))
     }
 
-    /// Folder from which it is served, where it is a virtual disk.
+    /// Folder from which it is served, where it is a virtual disk of its own.
     pub(super) fn served(&self) -> Option<PathBuf> {
         match &self.volume {
             Volume::Disk(disk) => Some(disk.directory(&self.name)),
-            Volume::Loop(_) | Volume::Device(_) => None,
+            Volume::Loop(_) | Volume::Device(_) | Volume::Partition(_) => None,
         }
     }
 

@@ -394,7 +394,8 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         match self {
             Self::Disk(volume) => volume.set_faults(session, name, faults),
-            Self::Loop(_) | Self::Device(_) => Ok(()),
+            // Those of a drive are every partition's.
+            Self::Loop(_) | Self::Device(_) | Self::Partition(_) => Ok(()),
         }
     }
 
