@@ -237,7 +237,7 @@ kind = "copy"
 when = ["copied"]
 [[stage]]
 kind = "measure"
-measures = []
+measures = [{ kind = "grep" }]
 [matrix]
 state = ["aged", "copied"]
 "drive.one.medium" = ["ssd", "hdd-7200"]
