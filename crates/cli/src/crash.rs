@@ -275,6 +275,9 @@ fn words(report: &CrashReport) -> String {
     if let Some(failing) = &report.failing {
         words.push_str(&failed(failing));
     }
+    for problem in &report.problems {
+        let _ = writeln!(words, "  problem: {}", escape::line(problem));
+    }
     words
 }
 

@@ -58,7 +58,10 @@ pub(super) fn list(args: &ListArgs, terminal: &Terminal) -> Result<u8, Problem> 
     let store = existing(&args.store)?;
     let images = Images::of(store.root());
     let records = images.list();
-    note_checkpoints(&store, terminal)?;
+    if let Err(problem) = note_checkpoints(&store, terminal) {
+        // A listing of images does not depend on them.
+        terminal.note(&format!("note: checkpoints are not listed: {}", problem.message));
+    }
     if terminal.json {
         let rows: Vec<_> = records
             .iter()

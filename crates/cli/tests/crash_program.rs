@@ -195,7 +195,7 @@ fn a_check_that_hangs_after_a_cut_is_counted_apart() {
         "echo hello > file; sync file; sync .; echo ack 1; echo more > other; sync other; sync .",
     );
     rig.script("check.sh", "[ -e other ] || sleep 600");
-    let words = ["--states", "10", "--check", "./check.sh", "--check-timeout", "1", "--", "./load.sh"];
+    let words = ["--states", "6", "--check", "./check.sh", "--check-timeout", "5", "--", "./load.sh"];
     let (code, report) = rig.report(&words);
     let undecided = count(&report["program"], "undecided");
     assert!(code == 4 && undecided > 0, "{report}");

@@ -6,16 +6,21 @@
 //! last document as usual) once the rates are steady ([`fsage_model::steady_state`]). Only documents that are
 //! complete count: what is cut off is none.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsage_model::fio::{FioRun, FioSample, steady_window};
 use fsage_model::protocol::Event;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::Deserialize;
 
 use crate::device::Device;
 use crate::disk::VirtualDisk;
 use crate::host::tool::{self, Children, Course};
+use crate::host::{HostError, mount};
 use crate::load::Control;
 use crate::measure::MeasureError;
 
@@ -47,6 +52,8 @@ pub fn run(
     control: &Control,
     progress: &mut dyn FnMut(Event),
 ) -> Result<FioRun, MeasureError> {
+    // Until fio has ended.
+    let _claim = claim(&order.device)?;
     let device = Device::of_node(&order.device);
     let disk = VirtualDisk::of_device(&order.device);
     let stat = || disk.as_ref().and_then(|disk| disk.stat().ok());
@@ -76,17 +83,33 @@ pub fn run(
         return Err(MeasureError::Stopped);
     }
     let after = device.as_ref().and_then(Device::counts);
-    let Follower { last, notes, samples, .. } = follower;
+    let json = follower.end();
+    let Follower { notes, samples, .. } = follower;
     Ok(FioRun {
         status: watched.status,
         ended_steady: watched.interrupted,
-        json: last,
+        json,
         said: format!("{}{}", String::from_utf8_lossy(&notes), watched.stderr),
         samples,
         device: after.zip(counts).map(|(after, before)| after.since(&before)),
         disk: stat().zip(stat_before).map(|(after, before)| after.since(&before)),
         elapsed_ns: watched.elapsed_ns,
     })
+}
+
+/// Claims a device that is not mounted, as mkfs and mount claim theirs: while this is held nobody makes a file
+/// system, swap or a part of a larger device of it, and it is refused where somebody has.
+fn claim(device: &Path) -> Result<Option<File>, HostError> {
+    let exclusive = OFlags::EXCL.bits().cast_signed();
+    match File::options().read(true).custom_flags(exclusive).open(device) {
+        Ok(claimed) => Ok(Some(claimed)),
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            // What is mounted has claimed it.
+            let is_mounted = mount::table().iter().any(|entry| entry.source == device);
+            if is_mounted { Ok(None) } else { Err(HostError::Claimed { device: device.to_owned() }) }
+        }
+        Err(error) => Err(HostError::file("open", device)(error)),
+    }
 }
 
 /// What one of fio's documents says of the run so far.
@@ -136,6 +159,13 @@ struct Follower {
 }
 
 impl Follower {
+    /// The last document, fio's figures of the whole run; empty where it was cut off, because the one before it
+    /// says less.
+    fn end(&mut self) -> String {
+        let is_whole = self.document.is_none() && self.line.trim_ascii().is_empty();
+        if is_whole { std::mem::take(&mut self.last) } else { String::new() }
+    }
+
     fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.line.push(byte);
@@ -246,6 +276,10 @@ mod tests {
         follower.add(whole.as_bytes());
         follower.add(&document(600, 20).as_bytes()[..whole.len() - 4]);
         assert_eq!((follower.last.as_str(), follower.samples.len()), (whole.as_str(), 1));
+        assert_eq!(follower.end(), "", "what came before says less");
+        let mut all = self::follower();
+        all.add(whole.as_bytes());
+        assert_eq!(all.end(), whole);
         let mut none = self::follower();
         none.add(&whole.as_bytes()[..whole.len() - 2]);
         assert_eq!(none.last, "");

@@ -140,8 +140,8 @@ impl LockstepError {
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Load(error) => error.kind(),
-            Self::Diverged(_) | Self::Walk { .. } | Self::Past { .. } => FailureKind::Failed,
-            Self::Different { .. } => FailureKind::Damage,
+            Self::Diverged(_) | Self::Walk { .. } => FailureKind::Failed,
+            Self::Different { .. } | Self::Past { .. } => FailureKind::Damage,
         }
     }
 }

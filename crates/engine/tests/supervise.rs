@@ -58,7 +58,7 @@ fn a_program_is_followed_and_nothing_is_left_of_it() {
     assert_eq!((ended.status, lines.len(), ended.last_line.as_str()), (Some(0), 100_000, "100000"));
 
     let started = Instant::now();
-    let (ended, lines) = shell("echo a; sleep 600; echo b", 300);
+    let (ended, lines) = shell("echo a; sleep 600; echo b", 3000);
     assert_eq!((ended.status, lines.as_slice()), (None, ["a".to_owned()].as_slice()));
     let (ended, _) = shell("echo enough; sleep 600", 60_000);
     assert_eq!(ended.status, None);
@@ -75,7 +75,7 @@ fn a_program_is_followed_and_nothing_is_left_of_it() {
         assert!(!is_alive(line.parse().unwrap()));
     }
     // A daemon whose parents are gone, and which holds the output open.
-    let (ended, _) = shell("(setsid sh -c 'sleep 600 & sleep 600' &) ; sleep 0.3", 60_000);
+    let (ended, _) = shell("(setsid sh -c 'sleep 600 & sleep 600' &) ; sleep 2", 60_000);
     assert!(ended.status == Some(0) && ended.left >= 2, "{ended:?}");
     assert!(started.elapsed() < Duration::from_secs(60));
 

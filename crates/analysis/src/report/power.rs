@@ -359,6 +359,7 @@ pub mod sample {
             updates: Vec::new(),
             times: TimeSummary::of("mount", vec![1_000_000, 2_000_000, 6_000_000]).into_iter().collect(),
             failing: None,
+            problems: Vec::new(),
             oops: false,
             interrupted: false,
             elapsed_ns: 1_000_000_000,

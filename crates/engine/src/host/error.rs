@@ -62,6 +62,12 @@ pub enum HostError {
         /// The end of what it said.
         stderr: String,
     },
+    /// A device that somebody else has claimed since it was taken.
+    #[error("{} was claimed by something else on this host", device.display())]
+    Claimed {
+        /// The device.
+        device: PathBuf,
+    },
     /// A mount point stayed busy.
     #[error("{} is busy{}", point.display(), after(users))]
     Busy {
@@ -226,6 +232,9 @@ impl HostError {
             Self::Kernel { source, .. } => source.hint().unwrap_or_default(),
             Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
                 "run it as root".to_owned()
+            }
+            Self::Claimed { device } => {
+                format!("`lsblk {}` and `swapon` show what uses it; nothing more was written", device.display())
             }
             Self::Busy { .. } => "close what uses it, then run `fsage clean`".to_owned(),
             Self::Exposed { folder } => {

@@ -2,7 +2,7 @@
 //! acknowledged, and the commands of stock tools that show the damage.
 
 use std::fs::DirBuilder;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use fsage_model::crash::{Failing, ProgramRun};
 use fsage_model::disk::call as disk_call;
 use fsage_model::escape;
 use fsage_model::protocol::call;
-use fsage_sys::new_file::{NewFile, Readers};
+use fsage_sys::folder::Folder;
+use fsage_sys::new_file::{self, NewFile, Readers};
 
 use super::place::DIRECTORY;
 use super::{ACKNOWLEDGED, Bench, CrashError, CrashRun, CrashWork};
@@ -23,15 +24,23 @@ const LOG: &str = "requests.log";
 /// What it is and how to see it.
 const TEXT: &str = "reproduce.txt";
 
-/// The folder must not be there yet.
-pub(super) fn check(folder: &Path) -> Result<(), CrashError> {
-    match folder.symlink_metadata() {
-        Ok(_) => Err(CrashError::Exists { path: folder.to_owned() }),
-        Err(_) => Ok(()),
-    }
+/// Makes the folder, which must not be there yet, before anything is tried: only its owner may enter it.
+pub(super) fn make(folder: &Path) -> Result<(), CrashError> {
+    let made = Folder::of(folder)
+        .and_then(|(parent, _)| new_file::check_owner(&parent))
+        .and_then(|()| DirBuilder::new().mode(0o700).create(folder));
+    made.map_err(|source| match source.kind() {
+        ErrorKind::AlreadyExists => CrashError::Exists { path: folder.to_owned() },
+        _ => CrashError::Keep { path: folder.to_owned(), source },
+    })
 }
 
-/// Writes a failing state to a new folder that only its owner may enter.
+/// Removes it where nothing was written to it.
+pub(super) fn remove_if_empty(folder: &Path) {
+    let _ = std::fs::remove_dir(folder);
+}
+
+/// Writes a failing state to the folder.
 pub(super) fn keep(
     run: &CrashRun,
     place: &mut Bench<'_>,
@@ -43,7 +52,6 @@ pub(super) fn keep(
         let path = path.to_owned();
         move |source| CrashError::Keep { path, source }
     };
-    DirBuilder::new().mode(0o700).create(folder).map_err(keep(folder))?;
     place.ask(disk_call::ShowCrash { state: failing.state.clone() })?;
     let device = place.device.clone();
     place.session.call(call::CrashSave { device, file: folder.join(IMAGE) })?;

@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fsage_model::cause::in_one_line;
 use fsage_model::crash::{
     Attempt, AttemptSpec, CrashClass, CrashLoadSpec, CrashOperation, CrashReport, CrashSpec, CrashState,
     Damage, Failing, LoadStep, ProgramReport, ProgramRun, ProgramSpec, Promises, StateCheck, TimeSummary,
@@ -110,14 +111,21 @@ impl CrashRun {
         if !self.file_system.mounts_by_kernel() {
             return Err(CrashError::Mount { kind: self.file_system.kind().to_owned() });
         }
-        self.keep.as_deref().map_or(Ok(()), keep::check)?;
+        self.keep.as_deref().map_or(Ok(()), keep::make)?;
+        let outcome = self.run_on_a_disk(watch);
+        self.keep.as_deref().into_iter().for_each(keep::remove_if_empty);
+        outcome
+    }
+
+    fn run_on_a_disk(&self, watch: &mut dyn Watch) -> Result<CrashReport, CrashError> {
         let mut place = Place::open(&self.disk)?;
         let device = place.device().to_owned();
         let made = self.file_system.make(&mut place.session, &device).map_err(CrashError::from);
         let outcome = made.and_then(|()| self.run_at(&mut place.bench(), watch));
         let closed = place.close();
-        let report = outcome?;
-        closed?;
+        let mut report = outcome?;
+        // Hours of states are not lost for it: what stays is leased.
+        report.problems.extend(closed.err().map(|error| in_one_line(&error)));
         Ok(report)
     }
 
@@ -153,6 +161,7 @@ impl CrashRun {
             updates: Vec::new(),
             times: Vec::new(),
             failing: None,
+            problems: Vec::new(),
             oops: false,
             interrupted: done.program.as_ref().is_some_and(|program| program.stopped),
             elapsed_ns: 0,
@@ -165,13 +174,14 @@ impl CrashRun {
             let lost_when_found = wide(state.lost.len());
             let ended = report.oops || report.interrupted;
             let (state, attempt) =
-                if ended { (state, attempt) } else { shrink::shrink(self, place, state, attempt)? };
+                if ended { (state, attempt) } else { shrink::shrink(self, place, (state, attempt), watch)? };
             let mut failing = failing(state, attempt, lost_when_found, &done.steps);
             if let Some(run) = &done.program {
                 program::describe(place, run, &mut failing)?;
             }
             if let Some(folder) = &self.keep {
-                keep::keep(self, place, &failing, done.program.as_ref(), folder)?;
+                let kept = keep::keep(self, place, &failing, done.program.as_ref(), folder);
+                report.problems.extend(kept.err().map(|error| in_one_line(&error)));
             }
             report.failing = Some(failing);
         }

@@ -7,7 +7,7 @@
 use fsage_model::crash::{Attempt, CrashKind, CrashState, DamageKind};
 use fsage_model::disk::call;
 
-use super::{Bench, CrashError, CrashRun};
+use super::{Bench, CrashError, CrashRun, Watch};
 
 /// Most states that are tried for it.
 const TRIES: usize = 40;
@@ -17,8 +17,8 @@ const TRIES: usize = 40;
 pub(super) fn shrink(
     run: &CrashRun,
     place: &mut Bench<'_>,
-    state: CrashState,
-    attempt: Attempt,
+    (state, attempt): (CrashState, Attempt),
+    watch: &dyn Watch,
 ) -> Result<(CrashState, Attempt), CrashError> {
     let Some(kind) = attempt.damage.first().map(|damage| damage.kind) else { return Ok((state, attempt)) };
     let (mut best, mut left) = ((state, attempt), TRIES);
@@ -30,7 +30,7 @@ pub(super) fn shrink(
     let mut chunk = best.0.lost.len().div_ceil(2);
     while chunk > 0 {
         let mut at = 0;
-        while at < best.0.lost.len() && left > 0 && !best.1.oops {
+        while at < best.0.lost.len() && left > 0 && !best.1.oops && !watch.is_over() {
             left -= 1;
             let smaller = CrashState { lost: without(&best.0.lost, at, chunk), ..best.0.clone() };
             if !does_it_too(run, place, &mut best, smaller, kind)? {

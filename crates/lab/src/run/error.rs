@@ -8,8 +8,8 @@ use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
 use fsage_model::verify::VerifyResult;
 
-use crate::crash::CrashError;
 use super::fio::FioError;
+use crate::crash::CrashError;
 use crate::filesystem::FileSystemError;
 use crate::image::ImageError;
 use crate::lease::LeaseError;

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use fsage_model::priced::PricedRecord;
-use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord, VolumePlaces};
+use fsage_model::record::{PlacesRecord, STORE_VERSION, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
 use fsage_sys::folder::Folder;
 use fsage_sys::input::{self, RECORD_LIMIT};
 use fsage_sys::new_file::{PARTIAL, is_temporary};
@@ -277,11 +277,19 @@ impl TrialFolder {
         input::read_below(&self.directory, &Path::new(FIO).join(name), RECORD_LIMIT).ok()
     }
 
-    /// Removes a file of fio's, if it can be.
-    pub fn forget_fio(&self, name: &str) {
-        if let Ok(folder) = file::folder(&self.directory, &[FIO]) {
-            // What is left is not read again once the trial is complete.
-            let _ = folder.remove(name.as_ref());
+    /// The file with the complete points of a `fio` stage, which only an attempt at an interrupted trial reads.
+    #[must_use]
+    pub fn fio_points(stage: &str) -> String {
+        format!("{stage}-points.json")
+    }
+
+    /// Removes the lists of points of a complete trial, if that can be.
+    fn forget_points(&self, record: &TrialRecord) {
+        for stage in record.stages.iter().filter(|stage| matches!(stage, StageRecord::Fio(_))) {
+            if let Ok(folder) = file::folder(&self.directory, &[FIO]) {
+                // What is left is not read again once the trial is complete.
+                let _ = folder.remove(Self::fio_points(stage.name()).as_ref());
+            }
         }
     }
 
@@ -311,6 +319,10 @@ impl TrialFolder {
             file::write(&path, &json(&path, &record)?)?;
         }
         let path = self.directory.join(RECORD);
-        file::write(&path, &json(&path, record)?)
+        file::write(&path, &json(&path, record)?)?;
+        if record.status == TrialStatus::Complete {
+            self.forget_points(record);
+        }
+        Ok(())
     }
 }

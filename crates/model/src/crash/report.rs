@@ -55,6 +55,10 @@ pub struct CrashReport {
     /// The worst state, with as few missing requests as were found to do the damage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing: Option<Failing>,
+    /// What failed after the states were tried: a failing state that could not be kept, a volume that could
+    /// not be released.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// The kernel reported a bug of its own; the run ended there.
     pub oops: bool,
     /// It was ended before all planned states were tried.

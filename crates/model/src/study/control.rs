@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{StudySpec, VolumeSpec};
+use super::{StageSpec, StudySpec, VolumeSpec};
 use crate::fault::{FaultSpec, SlowSpec};
 
 /// The factor that tells trials of controls from the others, which do not have it.
@@ -86,9 +86,16 @@ impl ControlsSpec {
         if !self.of.iter().all(has) {
             return Vec::new();
         }
-        // A disk that has faults of its own keeps them.
-        let sound = |disk: &super::DiskSpec| disk.faults.is_none();
-        let slows = self.slow > 0.0 && matches!(&cell.volume, VolumeSpec::Disk(disk) if sound(disk));
+        // A disk that has faults of its own keeps them, and those of a shared drive are every partition's.
+        let is_sound = |volume: &VolumeSpec| matches!(volume, VolumeSpec::Disk(disk) if disk.faults.is_none() && disk.share.is_none());
+        let others = cell.stage.iter().filter_map(|stage| match stage {
+            StageSpec::Lockstep(lockstep) => Some(lockstep),
+            _ => None,
+        });
+        let mut others = others.flat_map(|lockstep| lockstep.others());
+        let all_are = is_sound(&cell.volume)
+            && others.all(|(_, other)| other.resolve(&cell.volume).is_none_or(|volume| is_sound(&volume)));
+        let slows = self.slow > 0.0 && all_are;
         let same = self.same.then_some(Control::Same);
         same.into_iter().chain(slows.then_some(Control::Slow { factor: self.slow })).collect()
     }

@@ -57,6 +57,10 @@ impl Place {
             "--refill_buffers=1".to_owned(),
             "--file_service_type=sequential".to_owned(),
         ];
+        if matches!(self.ground, Ground::Device(_)) {
+            // Without the device its name would become a file in memory.
+            words.push("--allow_file_create=0".to_owned());
+        }
         words.extend(self.whole());
         words.extend(common(seed));
         words
@@ -215,6 +219,8 @@ mod tests {
         assert_eq!((values(&words, "rw"), values(&words, "bs")), (vec!["write"], vec!["1m"]));
         assert_eq!(values(&words, "fallocate"), ["none"]);
         assert!(values(&words, "allow_file_create").is_empty());
+        let device = place(Ground::Device("/dev/x".to_owned())).layout(true, 7);
+        assert_eq!(values(&device, "allow_file_create"), ["0"]);
         let odd = Place { each_bytes: 12_288, ..place(Ground::Folder("/m".to_owned())) };
         assert_eq!(values(&odd.layout(false, 7), "bs"), ["4k"]);
     }

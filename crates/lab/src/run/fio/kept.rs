@@ -4,7 +4,10 @@
 //! which is written after it; both appear whole or not at all. The list counts only for the very same stage, seed,
 //! kernel and programs, and each JSON is read again.
 
+use std::path::Path;
+
 use fsage_model::fio::FioResult;
+use fsage_model::protocol::BlockFacts;
 use fsage_model::record::STORE_VERSION;
 use fsage_model::study::{FioStage, StageSpec};
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::run::error::TrialError;
 use crate::run::stage::StageContext;
+use crate::store::TrialFolder;
 use crate::study::identity;
 use crate::tools::fio::plus;
 
@@ -31,14 +35,23 @@ pub(in crate::run) struct Kept {
 
 impl Kept {
     /// Those that an earlier attempt at this trial left.
-    pub(in crate::run) fn find(stage: &FioStage, fio: &str, context: &StageContext<'_>) -> Self {
-        let file = format!("{}-points.json", stage.name);
+    pub(in crate::run) fn find(
+        stage: &FioStage,
+        fio: &str,
+        device: &BlockFacts,
+        context: &StageContext<'_>,
+    ) -> Self {
+        let file = TrialFolder::fio_points(&stage.name);
         let stages: Vec<&StageSpec> = context.spec.stages().collect();
+        let mkfs = context.file_system.mkfs(Path::new("")).program().to_owned();
+        let mkfs = context.facts.tools.get(&mkfs).cloned().unwrap_or(mkfs);
         let basis = json!({
             "stages": identity::basis(context.spec, &stages),
             "seed": context.planned.seed,
             "kernel": context.facts.kernel,
-            "programs": [identity::program(), fio],
+            "programs": [identity::program(), fio, mkfs],
+            "host": [context.facts.machine, context.facts.cpu_model, context.facts.cpus],
+            "device": [device.model, device.serial, device.part_uuid, device.size_bytes],
         });
         let found =
             context.folder.fio_file(&file).and_then(|text| serde_json::from_slice::<List>(&text).ok());
@@ -72,9 +85,8 @@ impl Kept {
         Ok(())
     }
 
-    /// The stage is over: its record has all of them.
-    pub(in crate::run) fn end(self, context: &mut StageContext<'_>) -> Vec<FioResult> {
-        context.folder.forget_fio(&self.file);
+    /// The stage is over. Its list stays until the trial is complete: a later stage may be interrupted.
+    pub(in crate::run) fn end(self) -> Vec<FioResult> {
         self.list.results
     }
 }

@@ -90,6 +90,7 @@ mod tests {
             updates: Vec::new(),
             times: vec![TimeSummary::of("mount", vec![10, 20, 60]).unwrap()],
             failing: None,
+            problems: Vec::new(),
             oops: false,
             interrupted: false,
             elapsed_ns: 2_000_000_000,

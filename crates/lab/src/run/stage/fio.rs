@@ -39,10 +39,11 @@ const BESIDE: f64 = 0.02;
 impl Stage for FioStage {
     fn run(&self, place: &mut TrialVolume, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let version = context.facts.tools.get(PROGRAM.name).cloned().unwrap_or_default();
+        let kept = Kept::find(self, &version, place.facts(), context);
         let mut run = Run {
             stage: self,
             place,
-            kept: Kept::find(self, &version, context),
+            kept,
             points: ordered(self.points(), context.planned.seed),
             clock: Instant::now(),
             ran: 0,
@@ -56,7 +57,7 @@ impl Stage for FioStage {
         for files in groups(&run.points) {
             bytes = run.group(files, context)?;
         }
-        let results = run.kept.end(context);
+        let results = run.kept.end();
         let (name, bare) = (self.name.clone(), context.file_system.is_bare());
         let record = FioRecord { name, version, bytes, bare, results };
         context.done.push(StageRecord::Fio(Box::new(record)));

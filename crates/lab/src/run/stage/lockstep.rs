@@ -13,7 +13,7 @@ use fsage_model::load::out_of_space;
 use fsage_model::lockstep::{LockstepResult, LockstepSpec, Round, RunHistory};
 use fsage_model::measure::MeasureResult;
 use fsage_model::number::grouped;
-use fsage_model::protocol::call;
+use fsage_model::protocol::{FailureKind, call};
 use fsage_model::quantity::as_f64;
 use fsage_model::record::{Look, StageRecord, VolumeLook};
 use fsage_model::study::{FollowerSpec, LockstepStage, UNAGED, VolumeSpec};
@@ -168,11 +168,8 @@ fn resume_if_it_can_be(
     let (round, before) = (kept.round, context.warnings.clone());
     match resume(stage, checkpoints, kept, place, followers, context) {
         Ok(record) => return Ok(Some(record)),
-        Err(error) if context.session.is_lost() => return Err(error),
-        // No fault of the checkpoint's.
-        Err(error @ (TrialError::Interrupted | TrialError::Store(_) | TrialError::Lease(_))) => {
-            return Err(error);
-        }
+        // No fault of the checkpoint's: no room, no memory, a lost agent, an interruption. It stays.
+        Err(error) if context.session.is_lost() || !is_wrong(&error) => return Err(error),
         Err(error) => {
             context.interrupted()?;
             *context.warnings = before;
@@ -187,6 +184,13 @@ fn resume_if_it_can_be(
         place.mount(context)?;
     }
     Ok(None)
+}
+
+/// Whether what was found is wrong by itself: an image that is damaged or of another volume, a history that no
+/// run has left.
+fn is_wrong(error: &TrialError) -> bool {
+    matches!(error, TrialError::Target(error) if matches!(error.kind(), FailureKind::Damage | FailureKind::Usage))
+        || matches!(error, TrialError::Image(_) | TrialError::Damaged(_))
 }
 
 /// Brings the volumes and the workload to where they were after a look.

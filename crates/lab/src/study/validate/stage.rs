@@ -237,6 +237,9 @@ impl Limits for PowerCutsStage {
             }
             return;
         };
+        check.require(disk.share.is_none(), "", || {
+            "a crash state is one of the whole drive: give the volume a `medium` of its own".to_owned()
+        });
         check.require(!disk.log, "", || {
             "the disk keeps one log, which this stage begins at its load: leave `volume.log` out".to_owned()
         });
