@@ -241,19 +241,33 @@ pub struct Sum {
     pub seeds: usize,
 }
 
-/// Configuration → drive → what became of the states; configurations and drives in the order of `all`.
-pub fn matrix(all: &[Survival]) -> (Vec<String>, Vec<(String, Vec<Option<Sum>>)>) {
+/// What became of the states of each configuration on each drive.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Matrix {
+    pub drives: Vec<String>,
+    pub rows: Vec<MatrixRow>,
+}
+
+/// A configuration, with a cell per drive: none where nobody tried it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MatrixRow {
+    pub configuration: String,
+    pub cells: Vec<Option<Sum>>,
+}
+
+/// Configurations and drives in the order of `all`.
+pub fn matrix(all: &[Survival]) -> Matrix {
     let mut drives: Vec<String> = Vec::new();
-    let mut rows: Vec<(String, Vec<Option<Sum>>)> = Vec::new();
+    let mut rows: Vec<MatrixRow> = Vec::new();
     for one in all {
         if !drives.contains(&one.drive) {
             drives.push(one.drive.clone());
         }
-        if !rows.iter().any(|(configuration, _)| *configuration == one.configuration) {
-            rows.push((one.configuration.clone(), Vec::new()));
+        if !rows.iter().any(|row| row.configuration == one.configuration) {
+            rows.push(MatrixRow { configuration: one.configuration.clone(), cells: Vec::new() });
         }
     }
-    for (configuration, cells) in &mut rows {
+    for MatrixRow { configuration, cells } in &mut rows {
         for drive in &drives {
             let own = all.iter().filter(|one| one.configuration == *configuration && one.drive == *drive);
             cells.push(own.fold(None, |sum: Option<Sum>, one| {
@@ -270,7 +284,7 @@ pub fn matrix(all: &[Survival]) -> (Vec<String>, Vec<(String, Vec<Option<Sum>>)>
             }));
         }
     }
-    (drives, rows)
+    Matrix { drives, rows }
 }
 
 /// What a program may rely on that replaces files in one way.
@@ -451,14 +465,17 @@ mod tests {
             sample::report("btrfs", DriveBehaviour::Lying, [100, 40, 0, 0]),
             writeback,
         ]);
-        let (drives, rows) = matrix(&all);
+        let Matrix { drives, rows } = matrix(&all);
         assert_eq!(drives, ["honest", "lying"]);
-        let [(btrfs, cells), (ext4, others)] = &rows[..] else { panic!("{rows:?}") };
-        assert_eq!((btrfs.as_str(), ext4.as_str()), ("btrfs", "ext4 (data=writeback)"));
-        let honest = cells[0].clone().unwrap();
+        let [btrfs, ext4] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!(
+            (btrfs.configuration.as_str(), ext4.configuration.as_str()),
+            ("btrfs", "ext4 (data=writeback)")
+        );
+        let honest = btrfs.cells[0].clone().unwrap();
         assert_eq!((honest.tried, honest.kept, honest.broken, honest.known), (100, 95, 5, 4));
-        assert_eq!(cells[1].clone().unwrap().worst, Some(DamageKind::Check));
-        assert!(others[0].is_some() && others[1].is_none(), "nobody tried it on a lying drive");
+        assert_eq!(btrfs.cells[1].clone().unwrap().worst, Some(DamageKind::Check));
+        assert!(ext4.cells[0].is_some() && ext4.cells[1].is_none(), "nobody tried it on a lying drive");
         assert_eq!(all[0].unexplained(), 1);
     }
 

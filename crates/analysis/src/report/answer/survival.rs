@@ -105,10 +105,10 @@ pub fn all(view: &View) -> Vec<Survived> {
 }
 
 fn of(found: &[power::Survival], confidence: f64) -> Vec<Survived> {
-    let (drives, rows) = power::matrix(found);
+    let power::Matrix { drives, rows } = power::matrix(found);
     let mut all: Vec<Survived> = rows
         .into_iter()
-        .map(|(configuration, cells)| {
+        .map(|power::MatrixRow { configuration, cells }| {
             let tried = || drives.iter().zip(&cells).filter_map(|(drive, sum)| Some((drive, sum.as_ref()?)));
             Survived {
                 configuration,

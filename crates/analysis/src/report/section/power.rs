@@ -6,7 +6,9 @@ use fsage_model::quantity::as_f64;
 use maud::{Markup, html};
 
 use super::{Content, Section};
-use crate::report::power::{Reliance, Sum, Survival, Times, all, chance, matrix, reliance};
+use crate::report::power::{
+    Matrix, MatrixRow, Reliance, Sum, Survival, Times, all, chance, matrix, reliance,
+};
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, grouped, in_unit, percent, significant};
 
@@ -58,13 +60,13 @@ fn render(content: &Content<'_>) -> Option<Markup> {
 
 /// Configurations by drives.
 fn grid(found: &[Survival]) -> Markup {
-    let (drives, rows) = matrix(found);
+    let Matrix { drives, rows } = matrix(found);
     let columns: Vec<Column> = std::iter::once(Column::text("configuration"))
         .chain(drives.iter().map(|drive| Column::text(format!("{drive} drive"))))
         .collect();
     let rows: Vec<Row> = rows
         .iter()
-        .map(|(configuration, cells)| {
+        .map(|MatrixRow { configuration, cells }| {
             let name = std::iter::once(Cell::text(configuration.clone()).class("label"));
             name.chain(cells.iter().map(|sum| sum.as_ref().map_or_else(Cell::none, grid_cell)))
                 .collect::<Vec<_>>()
