@@ -5,8 +5,8 @@
 //!   Hochberg 1995). One that is left after it fails the control. Where nothing differs that happens in one study of
 //!   twenty by chance, at a confidence of 95 %.
 //! - The known slowdown: the disk took so many times as long for each request of a measure. How much that added says the
-//!   disk's own counter, which no measure has a part in ([`real`]); where it is not known, the factor that was asked
-//!   for. The slowdown has to be found, and its interval has to meet the real one within [`NEAR`].
+//!   disk's own counter, which no measure has a part in (`real`); where it is not known, the factor that was asked
+//!   for. The slowdown has to be found, and its interval has to meet the real one within `NEAR`.
 //!
 //! Where a control fails, no claim is judged. Fewer than three repeats ([`SEEDS`]) tell nothing.
 
