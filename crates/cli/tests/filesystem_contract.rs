@@ -296,10 +296,10 @@ fn described_with_a_mount_program() {
 #[test]
 fn a_driver_without_a_check_says_so() {
     let Some(mut rig) = Rig::new() else { return };
-    let drivers = described("[bare]\nmount_type = \"ext2\"\nmkfs = [\"mke2fs\", \"-F\", \"{device}\"]\n");
-    let bare = file_system(&drivers, "bare", json!({}), &[]);
-    let check = bare.check(&mut rig.session, Path::new("/dev/null")).expect("no check");
-    assert_eq!((check.clean, check.summary.as_str()), (None, "not checked: bare has no check command"));
+    let drivers = described("[plain]\nmount_type = \"ext2\"\nmkfs = [\"mke2fs\", \"-F\", \"{device}\"]\n");
+    let plain = file_system(&drivers, "plain", json!({}), &[]);
+    let check = plain.check(&mut rig.session, Path::new("/dev/null")).expect("no check");
+    assert_eq!((check.clean, check.summary.as_str()), (None, "not checked: plain has no check command"));
 }
 
 #[test]

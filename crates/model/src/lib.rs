@@ -11,6 +11,7 @@ pub mod digest;
 pub mod disk;
 pub mod escape;
 pub mod explanation;
+pub mod extent;
 pub mod fault;
 pub mod filesystem;
 pub mod fio;

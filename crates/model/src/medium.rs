@@ -13,6 +13,6 @@ pub mod ssd;
 pub use at::{At, AtError};
 pub use kind::Parameters;
 pub use parameter::{OutOfRange, Parameter};
-pub use partition::{Extent, PartitionError, PartitionSpec};
+pub use partition::{PartitionError, PartitionSpec};
 pub use preset::{Preset, presets};
 pub use spec::{MediumError, MediumSpec};

@@ -22,6 +22,18 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Lets `SIGINT` end the child also where it is ignored here: a shell without job control starts what stands in the
+/// background that way (POSIX.1-2017, Shell, 2.11), and children inherit it.
+pub fn heed_interrupt(command: &mut Command) {
+    let prepare = || {
+        // SAFETY: no handler is installed and none replaced: `exec` has put handlers to the default anyhow.
+        let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: between fork and exec it makes one system call, and neither allocates nor takes locks.
+    unsafe { command.pre_exec(prepare) };
+}
+
 /// Gives the child at most `bytes` of memory of its own (`RLIMIT_DATA`, setrlimit(2); mapped files do not count).
 pub fn limit_data(command: &mut Command, bytes: u64) {
     let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
@@ -53,6 +65,30 @@ mod tests {
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines = text.lines();
         assert_eq!(lines.next(), lines.next());
+    }
+
+    #[test]
+    fn a_child_heeds_what_its_parent_ignores() {
+        let ended = |heeds: bool| {
+            let mut inner = Command::new("sh");
+            inner.args(["-c", "kill -INT $$; echo ignored"]).stdout(Stdio::piped());
+            // SAFETY: as above; what this child's parent ignored is what it starts with.
+            unsafe {
+                inner.pre_exec(|| {
+                    if libc::signal(libc::SIGINT, libc::SIG_IGN) == libc::SIG_ERR {
+                        Err(io::Error::last_os_error())
+                    } else {
+                        Ok(())
+                    }
+                })
+            };
+            if heeds {
+                heed_interrupt(&mut inner);
+            }
+            String::from_utf8(inner.output().unwrap().stdout).unwrap()
+        };
+        assert_eq!(ended(false), "ignored\n");
+        assert_eq!(ended(true), "");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! ([`fsage_model::medium::kind`]).
 
 use fsage_model::disk::DiskCounter;
-use fsage_model::medium::{At, Extent, MediumError, MediumSpec, Parameters, PartitionSpec, partition};
+use fsage_model::extent::Extent;
+use fsage_model::medium::{At, MediumError, MediumSpec, Parameters, PartitionSpec, partition};
 
 use super::{Model, Partition, Ram};
 use crate::request::Request;

@@ -1,7 +1,7 @@
 //! Volumes as parts of their drive.
 
 use fsage_model::disk::DiskCounter;
-use fsage_model::medium::Extent;
+use fsage_model::extent::Extent;
 
 use super::{Medium, Model};
 use crate::request::Request;

@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fsage_model::medium::Extent;
+use fsage_model::extent::Extent;
 use fsage_model::protocol::BackingFile;
 use fsage_sys::loopdev::{self, AttachOptions};
 use rustix::fs::{FallocateFlags, fallocate};

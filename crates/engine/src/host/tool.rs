@@ -228,6 +228,7 @@ fn prepared(argv: &[String]) -> Result<(Command, PathBuf), HostError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    fsage_sys::process::heed_interrupt(&mut command);
     fsage_sys::process::die_with_parent(&mut command);
     Ok((command, path))
 }

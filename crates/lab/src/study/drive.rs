@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use fsage_disk::media::Resolve as _;
-use fsage_model::medium::{At, Extent, PartitionSpec, partition};
+use fsage_model::extent::Extent;
+use fsage_model::medium::{At, PartitionSpec, partition};
 use fsage_model::study::{DriveShare, DriveSpec, StageSpec, StudySpec, UNAGED, VolumeSpec};
 use serde_json::Value;
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use fsage_engine::host::disk::FILE;
 use fsage_model::disk::call as disk_call;
+use fsage_model::extent::Extent;
 use fsage_model::fault::FaultSpec;
-use fsage_model::medium::{Extent, PartitionSpec};
+use fsage_model::medium::PartitionSpec;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::size::Bytes;
 use fsage_model::study::{DiskOptions, SIZES};

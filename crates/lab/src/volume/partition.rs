@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_engine::host::disk::FILE;
-use fsage_model::medium::Extent;
+use fsage_model::extent::Extent;
 use fsage_model::protocol::BlockFacts;
 use fsage_model::study::{DiskSpec, DriveShare, VolumeSpec};
 

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::at::{ALIGNMENT_BYTES, At, AtError};
+use crate::extent::Extent;
 use crate::size::Bytes;
 
 /// A partition as it is asked for; as a flag `5GiB`, `5GiB@inner` or `5GiB@100GiB`.
@@ -20,16 +21,6 @@ pub struct PartitionSpec {
     /// Its position on the drive; absent: behind the partition before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<At>,
-}
-
-/// A part of a drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Extent {
-    /// Its first byte.
-    pub start_bytes: u64,
-    /// Its size in bytes.
-    pub size_bytes: u64,
 }
 
 /// Why partitions cannot be had on a drive. Numbers count from 0.
@@ -102,20 +93,6 @@ impl PartitionError {
                 "take smaller partitions, other positions, or a larger drive"
             }
         }
-    }
-}
-
-impl Extent {
-    /// The first byte behind it; saturates.
-    #[must_use]
-    pub const fn end_bytes(&self) -> u64 {
-        self.start_bytes.saturating_add(self.size_bytes)
-    }
-
-    /// Whether the two have bytes in common.
-    #[must_use]
-    pub const fn overlaps(&self, other: &Self) -> bool {
-        self.start_bytes < other.end_bytes() && other.start_bytes < self.end_bytes()
     }
 }
 

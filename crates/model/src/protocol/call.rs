@@ -15,12 +15,12 @@ use super::{
 };
 use crate::calls::calls;
 use crate::crash::{Attempt, AttemptSpec, CrashLoadSpec, LoadStep, ProgramRun, ProgramSpec, StateCheck};
+use crate::extent::Extent;
 use crate::image::ImageSummary;
 use crate::load::{LoadResult, LoadSpec};
 use crate::location::Location;
 use crate::lockstep::{LockstepResult, LockstepSpec, RunHistory};
 use crate::measure::{MeasureResult, MeasureSpec};
-use crate::medium::Extent;
 use crate::replay::{ReplayOptions, ReplayResult};
 use crate::verify::VerifyResult;
 use crate::{disk, layout};

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{DiskOptions, DiskSpec, sector};
 use crate::disk::{DiskCpu, DiskTime};
+use crate::extent::Extent;
 use crate::fault::FaultSpec;
-use crate::medium::{At, Extent, MediumSpec, PartitionSpec};
+use crate::medium::{At, MediumSpec, PartitionSpec};
 use crate::size::Bytes;
 
 /// A virtual disk whose partitions are volumes of the study: they share its head, cache, flash, queue and
