@@ -62,11 +62,9 @@ demo: setup
 # Volumes and journals of leases go to a directory of this run alone, so that no test sees leftovers of an earlier run; a journal in it
 # afterwards was left by a test, which fails the run.
 test: setup-tests
-	$(CARGO) test --locked --workspace --no-run
 	@mkdir -p $(TARGET_DIR) && : > $(SKIPS)
-	triple=$$(rustc -vV | sed -n 's/^host: //p'); runtime=$$(mktemp -d); \
-	FSAGE_AGENT="$(abspath $(TARGET_DIR))/$$triple/debug/fsage-agent" FSAGE_SKIPS=$(SKIPS) FSAGE_RUNTIME_DIR=$$runtime \
-		$(CARGO) test --locked --workspace --no-fail-fast; passed=$$?; \
+	runtime=$$(mktemp -d); \
+	CARGO=$(CARGO) FSAGE_SKIPS=$(SKIPS) FSAGE_RUNTIME_DIR=$$runtime scripts/run-tests; passed=$$?; \
 	if grep -s . $$runtime/state/*.jsonl; then \
 		echo "the tests left leases: FSAGE_RUNTIME_DIR=$$runtime bin/fsage clean" >&2; exit 1; fi; \
 	rm -rf --one-file-system $$runtime; exit $$passed

@@ -90,6 +90,27 @@ fn flushes(stat: &Value) -> f64 {
 }
 
 #[test]
+fn a_journal_without_its_disk_goes_when_the_disk_is_taken_down_again() {
+    let Some(disks) = Disks::new() else { return };
+    disks.up(&["gone", "--size", "64MiB", "--medium", "ram"]);
+    let journals = || -> Vec<PathBuf> {
+        let entries =
+            std::fs::read_dir(disks.path("runtime/state")).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")).collect()
+    };
+    let [journal] = &journals()[..] else { panic!("{:?}", journals()) };
+    let taken = std::fs::read(journal).unwrap();
+    disks.run(&["disk", "down", "gone"]);
+    assert_eq!(journals(), [] as [PathBuf; 0]);
+    // As a kill between the last release and the end leaves it.
+    std::fs::write(journal, taken).unwrap();
+    std::fs::set_permissions(journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let (code, said) = disks.refused(&["disk", "down", "gone"]);
+    assert!(code == 2 && said.contains("there is no disk `gone`"), "{said}");
+    assert_eq!(journals(), [] as [PathBuf; 0]);
+}
+
+#[test]
 fn a_disk_stays_until_it_is_taken_down_and_counts_what_it_does() {
     let Some(disks) = Disks::new() else { return };
     let record = disks.up(&["old", "--size", "256MiB", "--medium", "hdd-7200", "--log"]);

@@ -173,6 +173,57 @@ fn a_volume_whose_superblock_names_other_devices_is_not_mounted() {
     }
 }
 
+/// The kernel makes one file system of all devices with the same identity, which anybody may read off a disk.
+#[test]
+fn a_btrfs_volume_does_not_join_the_devices_of_another_file_system() {
+    use std::os::unix::fs::FileExt as _;
+
+    if !can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let theirs = ["first", "second"].map(|name| {
+        let path = scratch.path().join(name);
+        fs::File::create(&path).unwrap().set_len(256 << 20).unwrap();
+        path
+    });
+    // The devices of somebody's file system, unmounted.
+    let attach = |file: &PathBuf| {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+    };
+    let devices = theirs.each_ref().map(attach);
+    let mkfs =
+        Command::new("mkfs.btrfs").args(["-q", "-f", "-d", "raid1", "-m", "raid1"]).args(&devices).status();
+    // One that says that it is a third of them, and the only one.
+    let volume = scratch.path().join("volume");
+    fs::File::create(&volume).unwrap().set_len(256 << 20).unwrap();
+    let alone = Command::new("mkfs.btrfs").args(["-q", "-f"]).arg(&volume).status();
+    let mut identity = [0; 16];
+    fs::File::open(&theirs[0]).unwrap().read_exact_at(&mut identity, 0x1_0020).unwrap();
+    fs::File::options().write(true).open(&volume).unwrap().write_all_at(&identity, 0x1_0020).unwrap();
+    let save = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        command.args(["image", "save"]).arg(&volume).arg(scratch.path().join(name));
+        command.env("FSAGE_RUNTIME_DIR", scratch.path().join("run")).env("FSAGE_AGENT", agent());
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let beside = save("image");
+    let before = theirs.each_ref().map(|path| blake3::hash(&fs::read(path).unwrap()));
+    for device in &devices {
+        let _ = Command::new("btrfs").args(["device", "scan", "--forget"]).arg(device).output();
+        assert!(Command::new("losetup").arg("--detach").arg(device).status().unwrap().success());
+    }
+    assert!(mkfs.unwrap().success() && alone.unwrap().success());
+    let (saved, said) = beside;
+    assert!(!saved && said.contains("is another device of the same file system"), "{said}");
+    assert!(said.contains("whole on one device"), "no hint: {said}");
+    assert_eq!(before, theirs.each_ref().map(|path| blake3::hash(&fs::read(path).unwrap())));
+    assert_eq!(scratch.left_behind(), [] as [String; 0]);
+}
+
 /// A file system that a command of the study mounts is no exception.
 #[test]
 fn a_mount_by_a_command_is_restricted_too() {

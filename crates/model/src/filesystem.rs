@@ -41,6 +41,25 @@ pub static ALL: &[&FileSystemFacts] = &[
 /// What a superblock says of another device that the file system is on too; nothing where it is on none.
 pub type Companion = fn(&[u8]) -> Option<&'static str>;
 
+/// By what the kernel puts devices together to one file system: found in the first bytes of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Identities of file systems that it belongs to; those it does not have are zero.
+    pub file_systems: [[u8; 16]; 3],
+    /// Number and identity of the device within them.
+    pub device: (u64, [u8; 16]),
+}
+
+impl Member {
+    /// Whether both belong to one file system of which each is a device of its own; a copy of a device is that
+    /// device.
+    #[must_use]
+    pub fn completes(&self, other: &Self) -> bool {
+        let shared = |id: &[u8; 16]| *id != [0; 16] && other.file_systems.contains(id);
+        self.device != other.device && self.file_systems.iter().any(shared)
+    }
+}
+
 /// What fsage knows about a file system.
 #[derive(Debug)]
 pub struct FileSystemFacts {
@@ -65,6 +84,8 @@ pub struct FileSystemFacts {
     pub label: Option<(usize, usize)>,
     /// What the superblock in the first bytes names besides its own device, where it does.
     pub companion: Option<Companion>,
+    /// Where the kernel makes one file system of several devices by what their superblocks say: that of one.
+    pub member: Option<fn(&[u8]) -> Option<Member>>,
     /// What tells its free space exactly, for the blocks that an image holds; `None`: nothing.
     pub free_space: Option<FreeSpaceSource>,
     /// How far the sum of the free-space map may be from `statfs`.
@@ -102,6 +123,7 @@ impl FileSystemFacts {
             is_member: |_| true,
             label: None,
             companion: None,
+            member: None,
             free_space: None,
             free_space_tolerance: FreeSpaceTolerance::ESTIMATE,
             clone_options: &[],

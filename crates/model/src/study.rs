@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use claim::*;
 pub use control::*;
 pub use drive::{DriveShare, DriveSpec};
-pub use fio::FioStage;
+pub use fio::{FioStage, MOST_COMBINATIONS};
 pub use stage::*;
 
 /// The whole study file.

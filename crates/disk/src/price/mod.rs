@@ -77,10 +77,26 @@ pub enum PriceError {
         /// As flags name them.
         partitions: String,
     },
+    /// Requests without a pause, or marks, that do not fit into memory.
+    #[error("the log has too many {what} up to entry {number}: at most {most}")]
+    Many {
+        /// What of.
+        what: &'static str,
+        /// The entry.
+        number: u64,
+        /// How many may be.
+        most: usize,
+    },
     /// Nothing to price.
     #[error("the log holds no requests")]
     Empty,
 }
+
+/// Most requests of one segment, which is in memory as a whole: some 128 bytes each.
+const MOST_WITHOUT_PAUSE: usize = 16_000_000;
+
+/// Most marks: each is an interval of the answer.
+const MOST_MARKS: usize = 100_000;
 
 const fn class(turns: bool) -> &'static str {
     if turns { "rotational" } else { "not rotational" }
@@ -90,7 +106,7 @@ impl Explain for PriceError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Log(source) => source.exit_code(),
-            Self::Class { .. } | Self::Partitions { .. } | Self::Empty => EXIT_USAGE,
+            Self::Class { .. } | Self::Partitions { .. } | Self::Many { .. } | Self::Empty => EXIT_USAGE,
             Self::Time { .. } => EXIT_DAMAGE,
         }
     }
@@ -104,6 +120,9 @@ impl Explain for PriceError {
             Self::Partitions { .. } => Some(
                 "run the load on that medium: `fsage disk up NAME --medium MEDIUM --partition …`".to_owned(),
             ),
+            Self::Many { .. } => {
+                Some("save a shorter part of the log: `fsage disk log save --help`".to_owned())
+            }
             Self::Time { .. } => Some("save or convert the log again".to_owned()),
             Self::Empty => Some("start the log before the requests of interest".to_owned()),
         }
@@ -127,11 +146,11 @@ pub fn recorded_medium(source: &mut dyn Source) -> Result<Option<String>, LogErr
 /// Runs the requests of `source`, from its beginning, through `medium`, which is new.
 ///
 /// # Errors
-/// Those of the source; a time that no disk has; no requests.
+/// Those of the source; a time that no disk has; no requests; too many without a pause, or marks.
 pub fn price(source: &mut dyn Source, medium: &mut impl Model) -> Result<Priced, PriceError> {
     let mut pricer =
         Pricer { medium, segment: Segment::default(), sums: Sums::new(), rests: false, marks: Vec::new() };
-    let (mut data, mut number) = (Vec::new(), 0);
+    let (mut data, mut number, mut marks) = (Vec::new(), 0, 0);
     while let Some(item) = source.next_item(&mut data)? {
         match item {
             Item::Entry(entry) => {
@@ -140,12 +159,23 @@ pub fn price(source: &mut dyn Source, medium: &mut impl Model) -> Result<Priced,
                     return Err(PriceError::Time { number, time_ns });
                 }
                 pricer.entry(&entry);
+                if pricer.segment.asked().len() > MOST_WITHOUT_PAUSE {
+                    return Err(PriceError::Many {
+                        what: "requests without a pause",
+                        number,
+                        most: MOST_WITHOUT_PAUSE,
+                    });
+                }
                 number += 1;
             }
             Item::Mark(mark) => {
                 if let Some(OwnMark::Partitions(partitions)) = OwnMark::read(&mark.name) {
                     return Err(PriceError::Partitions { partitions: partitions.to_owned() });
                 }
+                if marks == MOST_MARKS {
+                    return Err(PriceError::Many { what: "marks", number, most: MOST_MARKS });
+                }
+                marks += 1;
                 pricer.mark(mark.name);
             }
         }

@@ -119,6 +119,18 @@ fn rests_are_had_again_and_marks_part_the_time() {
 }
 
 #[test]
+fn more_marks_than_an_answer_has_room_for_are_refused() {
+    let mut log = log(&[read(100, 0, 200, 1)]);
+    for _ in 0..=MOST_MARKS {
+        log.mark("again", 0);
+    }
+    log.push(&read(10, 300, 400, 2));
+    let error = price(&mut LogSource::new(&log, NoContents), &mut Offsets::default()).unwrap_err();
+    assert!(matches!(error, PriceError::Many { what: "marks", number: 1, .. }), "{error}");
+    assert_eq!(error.exit_code(), EXIT_USAGE);
+}
+
+#[test]
 fn marks_within_a_queue_part_it_at_the_last_answer() {
     let mut log = log(&[read(500, 0, 100, 1), read(100, 0, 300, 1)]);
     log.mark("here", 0);

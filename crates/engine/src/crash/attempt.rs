@@ -162,7 +162,7 @@ fn is_refusal(error: &HostError) -> bool {
     const EBUSY: i32 = 16;
     const EPERM: i32 = 1;
     matches!(error, HostError::Kernel { source, .. } if ![ENODEV, EBUSY, EPERM].contains(&source.errno()))
-        || matches!(error, HostError::Companion { .. })
+        || matches!(error, HostError::Companion { .. } | HostError::Joined { .. })
 }
 
 fn check_damage(checked: Result<ToolOutput, HostError>) -> Result<Option<Damage>, HostError> {

@@ -10,9 +10,16 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
 use rustix::io::{Errno, read};
 
-/// Lines by which the kernel says that it has a bug.
-const BUGS: [&str; 6] =
-    ["BUG: ", "Oops", "kernel BUG at", "general protection fault", "[ cut here ]", "UBSAN: "];
+/// How lines begin by which the kernel says that it has a bug.
+const BUGS: [&str; 7] = [
+    "BUG: ",
+    "Oops: ",
+    "kernel BUG at ",
+    "general protection fault",
+    "------------[ cut here ]",
+    "UBSAN: ",
+    "watchdog: BUG: ",
+];
 
 /// Most lines that are kept of one state.
 const MOST_LINES: usize = 20;
@@ -69,12 +76,30 @@ impl KernelLog {
 impl Logged {
     fn note(&mut self, record: &str, device: &str) {
         let Some(text) = record.split_once(';').and_then(|(_, text)| text.lines().next()) else { return };
-        let bug = BUGS.iter().any(|bug| text.contains(bug));
+        let bug = is_of_kernel(record) && is_bug(text);
         self.bug |= bug;
         if (bug || names(text, device)) && self.lines.len() < MOST_LINES {
             self.lines.push(text.to_owned());
         }
     }
+}
+
+/// Whether a record was written by the kernel (facility 0, syslog(2)): root's programs may write others.
+fn is_of_kernel(record: &str) -> bool {
+    record
+        .split_once(',')
+        .and_then(|(priority, _)| priority.parse::<u32>().ok())
+        .is_some_and(|number| number < 8)
+}
+
+/// Whether the kernel says that it has a bug. What it says of a program that failed begins with the program's name,
+/// which may be anything of up to 15 bytes, and number (`arch/x86/mm/fault.c`, `show_signal_msg`).
+fn is_bug(text: &str) -> bool {
+    let of_program = text.match_indices('[').take_while(|(at, _)| *at <= 15).any(|(at, _)| {
+        let rest = text[at + 1..].trim_start_matches(|digit: char| digit.is_ascii_digit());
+        rest.len() < text.len() - at - 1 && rest.starts_with(']')
+    });
+    !of_program && BUGS.iter().any(|bug| text.starts_with(bug))
 }
 
 /// Whether a line names a device: `loop1` is not in `loop12`.
@@ -104,5 +129,30 @@ mod tests {
         assert!(!logged.bug);
         logged.note("4,1,2,-;------------[ cut here ]------------\n", "loop6");
         assert!(logged.bug && logged.lines.len() == 3);
+    }
+
+    #[test]
+    fn programs_that_fail_are_no_bug_of_the_kernel() {
+        for text in [
+            "traps: gpf[4711] general protection fault ip:401000 sp:7ffd error:0 in gpf[401000+1000]",
+            "BUG: [4711]: segfault at 0 ip 0000000000401000 sp 00007ffd error 4 in x[401000+1000]",
+            "kernel BUG at [1]: segfault at 8 ip 0000000000401000 sp 00007ffd error 4",
+            "a process says Oops: and BUG: ",
+        ] {
+            assert!(!is_bug(text), "{text}");
+        }
+        for text in [
+            "BUG: kernel NULL pointer dereference, address: 0000000000000008",
+            "Oops: 0002 [#1] SMP NOPTI",
+            "Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1]",
+            "kernel BUG at fs/btrfs/inode.c:1234!",
+            "watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [mount:4711]",
+            "UBSAN: array-index-out-of-bounds in fs/xfs/xfs_log.c:1:2",
+        ] {
+            assert!(is_bug(text), "{text}");
+        }
+        let mut logged = Logged::default();
+        logged.note("12,1,2,-;BUG: written by a program to /dev/kmsg\n", "loop6");
+        assert!(!logged.bug && logged.lines.is_empty());
     }
 }

@@ -1,6 +1,9 @@
 //! Devices that a superblock names besides its own: external journals and logs, realtime devices, further
 //! members.
 //!
+//! btrfs puts every device that it knows of together by identity, so that a superblock that was made for it
+//! joins the devices of another file system. A volume is not mounted while there are such.
+//!
 //! A volume is what fsage made or restored, on one device. The kernel opens the others a superblock asks for
 //! by their number or identity and writes to them, though nobody named them, so such a volume is not mounted.
 //!
@@ -10,29 +13,64 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use fsage_model::filesystem;
+use fsage_model::filesystem::{self, FileSystemFacts, Member};
 
 use super::HostError;
 
 /// Bytes from the beginning that hold the superblocks: that of btrfs is the last, at 64 KiB.
-const HEAD_BYTES: usize = (64 + 4) << 10;
+const HEAD_BYTES: usize = SUPERBLOCK + (4 << 10);
+
+/// Where that of btrfs begins.
+const SUPERBLOCK: usize = 64 << 10;
 
 /// Checks the superblock that `device` would be mounted by as `file_system`.
 ///
 /// # Errors
-/// [`HostError::Companion`] when it names another device; the device cannot be read.
-pub fn check(device: &Path, file_system: &str) -> Result<(), HostError> {
-    let Some(companion) = filesystem::by_name(file_system).and_then(|row| row.companion) else {
-        return Ok(());
-    };
+/// [`HostError::Companion`] when it names another device; [`HostError::Joined`] when another device would become
+/// part of the same file system; the device cannot be read.
+///
+/// Files below the folders `beside` are virtual disks: what is asked of one counts on its clock, so they are not read.
+pub fn check(device: &Path, file_system: &str, beside: &[PathBuf]) -> Result<(), HostError> {
+    let Some(row) = filesystem::by_name(file_system) else { return Ok(()) };
+    let Some(companion) = row.companion else { return Ok(()) };
     let file = File::open(device).map_err(HostError::file("open", device))?;
     let head = read_head(&file).map_err(HostError::file("read", device))?;
-    match companion(&head) {
-        None => Ok(()),
-        Some(what) => Err(HostError::Companion { device: device.to_owned(), what }),
+    if let Some(what) = companion(&head) {
+        return Err(HostError::Companion { device: device.to_owned(), what });
     }
+    let Some(member) = row.member.and_then(|member| member(&head)) else { return Ok(()) };
+    match devices(beside).into_iter().find(|other| completes(&member, other, row)) {
+        Some(other) => Err(HostError::Joined { device: device.to_owned(), other }),
+        None => Ok(()),
+    }
+}
+
+/// Whether the superblock of another device belongs to the same file system. What cannot be read is not found by
+/// the kernel either.
+fn completes(member: &Member, other: &Path, row: &FileSystemFacts) -> bool {
+    let mut head = vec![0; HEAD_BYTES];
+    let read =
+        File::open(other).and_then(|file| file.read_exact_at(&mut head[SUPERBLOCK..], SUPERBLOCK as u64));
+    let theirs = read.ok().and_then(|()| row.member.and_then(|member| member(&head)));
+    theirs.is_some_and(|theirs| member.completes(&theirs))
+}
+
+/// Every block device of this host that holds anything (`/sys/class/block/NAME/size`, in sectors), but for loop
+/// devices over files below the folders `beside`.
+fn devices(beside: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            let size = std::fs::read_to_string(entry.path().join("size")).unwrap_or_default();
+            let file = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+            size.trim().parse::<u64>().is_ok_and(|sectors| sectors > 0)
+                && !beside.iter().any(|folder| Path::new(file.trim_end()).starts_with(folder))
+        })
+        // `!` stands for `/` in names of sysfs.
+        .map(|entry| Path::new("/dev").join(entry.file_name().to_string_lossy().replace('!', "/")))
+        .collect()
 }
 
 /// As much of the first bytes as there is.
@@ -110,13 +148,39 @@ mod tests {
             }
         }
         if let Some(head) = made_by(&["mkfs.btrfs", "-q"]) {
-            assert_eq!(named("btrfs", &put(&head, 0x1_0088, &[2])), Some("further devices"));
+            let with = |offset: usize, bytes: &[u8]| named("btrfs", &put(&head, 0x1_0000 + offset, bytes));
+            assert_eq!(with(0x88, &[2]), Some("further devices"));
+            assert_eq!(with(0x38 + 4, &[1]), Some("further devices that grow from it"));
+            for flag in [8, 16] {
+                assert_eq!(with(0x38 + 4, &[flag]), Some("an identity that was being changed"));
+            }
+            // Less than the file system has, a stripe on another device, its device another than its stripes'.
+            for (offset, bytes) in
+                [(0xd1, &[0; 8][..]), (0x32b + 65, &[2]), (0x32b + 81, &[0; 16]), (0xc9, &[3])]
+            {
+                assert_eq!(with(offset, bytes), Some("further devices"), "{offset:#x}");
+            }
         }
     }
 
     #[test]
+    fn a_device_completes_another_of_the_same_file_system() {
+        let Some(head) = made_by(&["mkfs.btrfs", "-q"]) else { return };
+        let member = |head: &[u8]| filesystem::by_name("btrfs").unwrap().member.unwrap()(head).unwrap();
+        let own = member(&head);
+        assert!(!own.completes(&own), "a copy is the same device");
+        let second = put(&head, 0x1_00c9, &[2]);
+        assert!(own.completes(&member(&second)) && member(&second).completes(&own));
+        // Their file system is known by the identity of its metadata.
+        let theirs = put(&put(&second, 0x1_0020, &[1; 16]), 0x1_00c9 + 82, &[1; 16]);
+        assert!(!own.completes(&member(&theirs)));
+        assert!(own.completes(&member(&put(&theirs, 0x1_023b, &head[0x1_0020..0x1_0030]))));
+        assert!(devices(&[]).iter().all(|device| device.starts_with("/dev")));
+    }
+
+    #[test]
     fn other_kinds_are_the_kernels_to_judge_and_what_cannot_be_read_is_refused() {
-        assert!(check(Path::new("tmpfs"), "tmpfs").is_ok());
-        assert!(matches!(check(Path::new("/nonexistent/device"), "xfs"), Err(HostError::File { .. })));
+        assert!(check(Path::new("tmpfs"), "tmpfs", &[]).is_ok());
+        assert!(matches!(check(Path::new("/nonexistent/device"), "xfs", &[]), Err(HostError::File { .. })));
     }
 }

@@ -90,6 +90,17 @@ pub enum HostError {
         /// What it names.
         what: &'static str,
     },
+    /// The kernel would make one file system of it and a device that nobody named.
+    #[error(
+        "the file system on {} is not mounted: {} says that it is another device of the same file system",
+        device.display(), other.display()
+    )]
+    Joined {
+        /// The device.
+        device: PathBuf,
+        /// The other one.
+        other: PathBuf,
+    },
     /// Something is not what was taken under this name.
     #[error("{} is not what it was: {what}", device.display())]
     Replaced {
@@ -239,6 +250,10 @@ impl HostError {
             Self::Busy { .. } => "close what uses it, then run `fsage clean`".to_owned(),
             Self::Exposed { folder } => {
                 format!("remove `{}`, or make it yours and private: chmod 700", folder.display())
+            }
+            Self::Joined { .. } => {
+                "the kernel would write to both; use a volume or image that is whole on one device, or remove the other one"
+                    .to_owned()
             }
             Self::Companion { .. } => {
                 "the kernel would write to a device that nobody named; use a volume or image that is whole on one device"

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fsage_model::filesystem;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
@@ -126,12 +127,25 @@ fn resolved(path: &Path) -> PathBuf {
 /// # Errors
 /// What mount(2) refuses; [`FailureKind::Missing`](fsage_model::protocol::FailureKind) for a file system the
 /// kernel does not have; a parent that others may enter, or a link in place of the directory; a superblock
-/// that names other devices ([`companion`]).
+/// that names other devices, or is completed by another device ([`companion`]).
+///
+/// A file system that refuses a clone of one that is mounted (`EINVAL`) is mounted with the options for clones.
 pub fn mount(device: &Path, point: &Path, file_system: &str, options: &[String]) -> Result<(), HostError> {
     let directory = private_point(point)?;
-    companion::check(device, file_system)?;
-    fsage_sys::mount::mount_at(device, directory.as_fd(), point, file_system, options)
-        .map_err(HostError::kernel(what(device, point, file_system)))
+    companion::check(device, file_system, &virtual_disks())?;
+    let mount = |options: &[String]| {
+        fsage_sys::mount::mount_at(device, directory.as_fd(), point, file_system, options)
+    };
+    let for_clones = filesystem::by_name(file_system).map_or(&[][..], |row| row.clone_options);
+    let mounted = match mount(options) {
+        Err(error) if error.errno() == Errno::INVAL.raw_os_error() && !for_clones.is_empty() => {
+            let further = for_clones.iter().map(|&option| option.to_owned());
+            // Where that is not why it was refused, the first refusal is what counts.
+            mount(&options.iter().cloned().chain(further).collect::<Vec<_>>()).map_err(|_| error)
+        }
+        mounted => mounted,
+    };
+    mounted.map_err(HostError::kernel(what(device, point, file_system)))
 }
 
 /// Mounts with exactly these options: puts a mount of the user's own back as it was.
@@ -149,6 +163,13 @@ pub fn mount_again(
         point,
         file_system,
     )))
+}
+
+/// Where disk servers of fsage show their disks.
+fn virtual_disks() -> Vec<PathBuf> {
+    let of_server =
+        |entry: &MountEntry| entry.file_system == "fuse" && entry.source == Path::new("fsage-disk");
+    table().into_iter().filter(of_server).map(|entry| entry.point).collect()
 }
 
 fn what(device: &Path, point: &Path, file_system: &str) -> String {

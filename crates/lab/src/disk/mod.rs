@@ -166,6 +166,9 @@ impl NamedDisk {
     /// There is none of that name; it is in use; something cannot be released.
     pub fn down(&self) -> Result<(), DiskError> {
         if self.state().is_none() {
+            // One that was killed when all but its journal was gone leaves that; what it names has ended. Whether
+            // that goes or not, there is no disk.
+            let _ = crate::lease::clean_stores(std::slice::from_ref(&self.folder));
             return Err(DiskError::Unknown { name: self.name.clone(), known: names() });
         }
         if self.find().is_ok() {

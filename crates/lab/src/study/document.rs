@@ -22,8 +22,10 @@ pub struct TextPosition {
     pub line: usize,
     /// 1-based, in characters.
     pub column: usize,
-    /// The line, without its end.
+    /// The line, without its end; of a long one the part around the place.
     pub text: String,
+    /// Characters of the line before `text`.
+    pub skipped: usize,
     /// Characters to underline.
     pub width: usize,
 }
@@ -40,11 +42,18 @@ impl TextPosition {
     pub fn excerpt(&self) -> String {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
-        let lead: String =
-            self.text.chars().take(self.column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let lead: String = self
+            .text
+            .chars()
+            .take(self.column - 1 - self.skipped)
+            .map(|c| if c == '\t' { '\t' } else { ' ' })
+            .collect();
         format!("{margin} |\n{number} | {}\n{margin} | {lead}{}", self.text, "^".repeat(self.width.max(1)))
     }
 }
+
+/// Most characters of a line that are shown: every problem has its own, and one line may have them all.
+const MOST_SHOWN: usize = 240;
 
 /// Path of a value: keys and array indices.
 pub type Segments = Vec<String>;
@@ -101,12 +110,16 @@ fn place(file: &Path, text: &str, span: &Range<usize>) -> TextPosition {
     let end = floor(text, span.end).max(start);
     let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
     let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+    let before = text[line_start..start].chars().count();
+    let skipped = before.saturating_sub(MOST_SHOWN / 2);
+    let line = text[line_start..line_end].trim_end_matches('\r');
     TextPosition {
         file: file.to_owned(),
         line: text[..start].matches('\n').count() + 1,
-        column: text[line_start..start].chars().count() + 1,
-        text: text[line_start..line_end].trim_end_matches('\r').to_owned(),
-        width: text[start..end.min(line_end).max(start)].chars().count(),
+        column: before + 1,
+        text: line.chars().skip(skipped).take(MOST_SHOWN).collect(),
+        skipped,
+        width: text[start..end.min(line_end).max(start)].chars().take(MOST_SHOWN / 2).count(),
     }
 }
 
@@ -223,4 +236,23 @@ pub fn parse_value(text: &str) -> Value {
         .filter(|d| d.as_table().len() == 1)
         .and_then(|d| d.as_table().get("x").map(|i| value(i, &mut Vec::new(), &mut BTreeMap::new())))
         .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_line_the_part_around_the_place_is_shown() {
+        let text = format!("first = 1\nlist = [{}x{}]\n", "1, ".repeat(5000), ", 2".repeat(5000));
+        let at = text.find('x').unwrap();
+        let found = place(Path::new("study.toml"), &text, &(at..at + 1));
+        assert_eq!((found.line, found.column, found.width), (2, 15_009, 1));
+        let excerpt = found.excerpt();
+        let lines: Vec<&str> = excerpt.lines().collect();
+        assert_eq!(lines[1].chars().position(|c| c == 'x'), lines[2].chars().position(|c| c == '^'));
+        assert!(excerpt.len() < 3 * MOST_SHOWN, "{}", excerpt.len());
+        let whole = place(Path::new("study.toml"), &text, &(at..text.len()));
+        assert!(whole.width <= MOST_SHOWN);
+    }
 }

@@ -69,6 +69,9 @@ pub(super) fn misplaced(study: &Value) -> Vec<Problem> {
     problems
 }
 
+/// As many as a partition table has room for (UEFI 2.10, 5.3.1).
+const MOST_PARTITIONS: usize = 128;
+
 /// A volume that a drive is asked for, with its keys in the study.
 type Asked = (Vec<String>, PartitionSpec);
 
@@ -133,6 +136,10 @@ fn unsuitable(spec: &StudySpec) -> Vec<Problem> {
 
 /// Where the partitions of a drive lie.
 fn extents(name: &str, drive: &DriveSpec, asked: &[Asked]) -> Result<Vec<Extent>, Problem> {
+    if let Some((path, _)) = asked.get(MOST_PARTITIONS) {
+        let message = format!("drive `{name}` has {} volumes: at most {MOST_PARTITIONS}", asked.len());
+        return Err(Problem { hint: Some("use several drives".to_owned()), ..Problem::new(path, message) });
+    }
     let of_medium = |message: String, hint: Option<String>| {
         let path = ["drive", name, "medium"].map(str::to_owned);
         Problem { hint, ..Problem::new(&path, message) }

@@ -1,5 +1,7 @@
 //! The `fio` stage and its parameters.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -103,19 +105,41 @@ const fn minute() -> f64 {
     60.0
 }
 
+/// Most combinations that a stage may name, those that cannot be among them.
+pub const MOST_COMBINATIONS: usize = 1_000_000;
+
 impl FioStage {
-    /// Every combination that can be, in the order of the lists.
+    /// Every combination that can be, in the order of the lists; none where they are more than
+    /// [`MOST_COMBINATIONS`].
     #[must_use]
     pub fn points(&self) -> Vec<FioPoint> {
-        let mut points: Vec<FioPoint> = Vec::new();
-        for point in self.combinations() {
+        if self.combination_count() > MOST_COMBINATIONS {
+            return Vec::new();
+        }
+        let mut known = BTreeSet::new();
+        let mut points = self.combinations();
+        points.retain(|point| {
             let deep = point.ioengine.is_synchronous() && point.iodepth > 1;
             let crowded = !point.rw.is_random() && point.numjobs > 1;
-            if !deep && !crowded && !points.contains(&point) {
-                points.push(point);
-            }
-        }
+            !deep && !crowded && known.insert(point.clone())
+        });
         points
+    }
+
+    /// How many combinations the lists make, those that cannot be among them; saturates.
+    #[must_use]
+    pub fn combination_count(&self) -> usize {
+        let lists = [
+            self.rw.0.len(),
+            self.rwmixread.0.len(),
+            self.bs.0.len(),
+            self.ioengine.0.len(),
+            self.iodepth.0.len(),
+            self.numjobs.0.len(),
+            self.direct.0.len(),
+            self.files.0.len(),
+        ];
+        lists.into_iter().fold(1, usize::saturating_mul)
     }
 
     fn combinations(&self) -> Vec<FioPoint> {
@@ -204,6 +228,20 @@ mod tests {
         // Reads alone have no mix, so that two mixes are one point.
         assert_eq!(stage(r#""rw": "read", "rwmixread": [50, 70], "numjobs": [1, 4]"#).points().len(), 1);
         assert!(stage(r#""rw": "read", "ioengine": "sync", "iodepth": 8"#).points().is_empty());
+    }
+
+    #[test]
+    fn too_many_combinations_are_counted_and_not_made() {
+        let list = |to: u32| (1..=to).map(|value| value.to_string()).collect::<Vec<_>>().join(",");
+        let all = format!(
+            r#""rw": "randread", "iodepth": [{}], "numjobs": [{}], "files": [{}]"#,
+            list(4096),
+            list(256),
+            list(1024)
+        );
+        let stage = stage(&all);
+        assert_eq!(stage.combination_count(), 4096 * 256 * 1024);
+        assert!(stage.points().is_empty());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::io::{Read, Seek, SeekFrom};
 
 use super::chunk::Items;
 use super::{
-    CHUNK_MAGIC, END_MAGIC, FORMAT, HEAD_BYTES, HEADER_BYTES, MAGIC, PLAIN_LIMIT, VERSION, first_8, hash_of,
+    CHUNK_ITEMS, CHUNK_MAGIC, END_MAGIC, FORMAT, HEAD_BYTES, HEADER_BYTES, MAGIC, PLAIN_LIMIT, VERSION,
+    first_8, hash_of,
 };
 use crate::log::stream::{Item, Source};
 use crate::log::{Geometry, LogError, error::LogPosition};
@@ -95,7 +96,11 @@ impl<R: Read> Reader<R> {
         let size = |at| usize::try_from(u32_at(&bytes, at)).unwrap_or(usize::MAX);
         let (stored, plain) = (size(4), size(8));
         let (items, first) = (u32_at(&bytes, 12), u64_at(&bytes, 16));
-        if plain > PLAIN_LIMIT || stored > zstd::zstd_safe::compress_bound(PLAIN_LIMIT) || items == 0 {
+        let possible = 1..=CHUNK_ITEMS;
+        if plain > PLAIN_LIMIT
+            || stored > zstd::zstd_safe::compress_bound(PLAIN_LIMIT)
+            || !possible.contains(&items)
+        {
             return Err(self.malformed("a chunk has an impossible size"));
         }
         Ok(Some(Head { bytes, stored, plain, items, first }))

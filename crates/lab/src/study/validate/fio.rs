@@ -4,7 +4,7 @@ use fsage_model::filesystem::BARE;
 use fsage_model::fio::{BARE_HEAD_BYTES, BARE_TAIL_BYTES, FioEngine, FioPoint};
 use fsage_model::size::Bytes;
 use fsage_model::steady_state::WINDOW;
-use fsage_model::study::{FioStage, StageSpec, StudySpec, VolumeSpec};
+use fsage_model::study::{FioStage, MOST_COMBINATIONS, StageSpec, StudySpec, VolumeSpec};
 
 use super::Checker;
 use super::stage::Limits;
@@ -115,8 +115,13 @@ impl Limits for FioStage {
         check.require(self.fill > 0.0 && self.fill <= MOST_FILL, "fill", || {
             format!("{} is not a share above 0 and at most {MOST_FILL}", self.fill)
         });
-        self.engines(check);
         self.times(check);
+        let combinations = self.combination_count();
+        if combinations > MOST_COMBINATIONS {
+            check.fail("", format!("{combinations} combinations: at most {MOST_COMBINATIONS}"));
+            return hint(check, "name fewer values, or split them over several stages");
+        }
+        self.engines(check);
         let points = self.points().len();
         check.require(points > 0 || lists.iter().any(|(_, length)| *length == 0), "", || {
             "no point is left: synchronous engines need `iodepth = 1`, sequential patterns `numjobs = 1`"
