@@ -328,6 +328,17 @@ impl StageRecord {
         if let Self::PowerCuts(cuts) = self { Some(&cuts.report) } else { None }
     }
 
+    /// What the stage says of the tree.
+    #[must_use]
+    pub fn tree(&self) -> TreeMark<'_> {
+        match self {
+            Self::Age { result, .. } => TreeMark::Left(&result.digest),
+            Self::Lockstep { digest, .. } => TreeMark::Left(digest),
+            Self::Measure { .. } => TreeMark::Measured,
+            _ => TreeMark::Nothing,
+        }
+    }
+
     /// What the load of an `age` stage left.
     #[must_use]
     pub fn load(&self) -> Option<&LoadResult> {
@@ -431,6 +442,49 @@ pub struct TrialRecord<S = StageRecord> {
     /// Final layout, for quick access.
     #[serde(default)]
     pub layout: Option<LayoutSummary>,
+}
+
+/// A stage of a [`TrialRecord`] of which only the tree is kept that it left: as little memory as [`Unread`], and
+/// enough to say whether two trials measured the same files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct StageTree {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    digest: String,
+    #[serde(default)]
+    result: TreeDigest,
+}
+
+/// The digest among a load's results.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct TreeDigest {
+    digest: String,
+}
+
+/// What a stage says of the tree of files that is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeMark<'a> {
+    /// It left a tree with this digest; empty where it is not known.
+    Left(&'a str),
+    /// It measured the tree.
+    Measured,
+    /// Nothing.
+    Nothing,
+}
+
+impl StageTree {
+    /// What the stage says of the tree.
+    #[must_use]
+    pub fn tree(&self) -> TreeMark<'_> {
+        match self.kind.as_str() {
+            "age" => TreeMark::Left(&self.result.digest),
+            "lockstep" => TreeMark::Left(&self.digest),
+            "measure" => TreeMark::Measured,
+            _ => TreeMark::Nothing,
+        }
+    }
 }
 
 /// A stage of a [`TrialRecord`] that was passed over.
