@@ -30,7 +30,7 @@ PACKAGES = ["numpy", "scipy", "pandas", "duckdb", "pyarrow", "prometheus-client"
 TOLERANCE = 1e-9
 FACTOR = "factor."
 # The numbers of a measure that the page shows beside its headline.
-BESIDE = ["read_requests", "dynamic_layout_score", "write_requests", "write_layout_score"]
+BESIDE = ["read_requests", "dynamic_layout_score", "write_requests", "write_layout_score", "queue_depth"]
 # The factors that are never averaged over.
 PLACES = ["file_system.kind", "volume.medium"]
 
