@@ -88,7 +88,7 @@ impl From<ServerStat> for DiskStat {
         let mut counters = disk.medium;
         // A disk without faults has nothing to say of them.
         counters.extend(disk.faults.into_iter().filter(|counter| counter.value > 0.0));
-        counters.push(DiskCounter::sum(WAITING, "ns", disk.waiting_ns));
+        counters.extend((disk.waiting_ns > 0).then(|| DiskCounter::sum(WAITING, "ns", disk.waiting_ns)));
         Self { medium, time, cpu, now_ns: disk.clock_ns, counters }
     }
 }

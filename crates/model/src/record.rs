@@ -54,6 +54,8 @@ pub enum TrialStatus {
 /// | `A_over_B.MEASURE`, `A_over_B.write`, `use_over_fullness.MEASURE`, `VOLUME.write_late_over_early` | ratios between its volumes, sample by sample |
 /// | `POINT.iops`, `.bandwidth`, `.mean_ns`, `.cpu_ns`, `.context_switches`, `.read_p99_ns`, … | a point of a `fio` stage, named after its parameters (docs/device.md) |
 /// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
+/// | `MEASURE.queue_depth` | mean number of requests that the device had meanwhile |
+/// | `MEASURE.extra_factor`, `MEASURE.extra_requests` | of a control with added requests: how many times as long the measure took for them, and how many they were |
 /// | `CUTS.states`, `.kept_share`, `.documented_share`, `.broken_share`, `.unexplained_share` | crash states that a `power-cuts` stage tried, and how they were judged (docs/power.md) |
 /// | `CUTS.damage.KIND_share`, `CUTS.WAY.OUTCOME_share` | states with that damage; replaced files that ended so |
 /// | `CUTS.mount.median_ns`, `CUTS.check.max_ns`, …, `CUTS.states_per_s` | what a state took, by the wall's clock |
