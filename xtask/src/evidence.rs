@@ -22,7 +22,8 @@ fn every_test_that_is_named_exists() {
                 continue;
             }
             let test = format!("fn {name}()");
-            let before = source.split_once(&test).unwrap_or_else(|| panic!("no test `{name}` is there: {row}")).0;
+            let before =
+                source.split_once(&test).unwrap_or_else(|| panic!("no test `{name}` is there: {row}")).0;
             assert!(before.trim_end().ends_with("#[test]"), "`{name}` is no test");
             found += 1;
         }

@@ -11,11 +11,13 @@ use std::process::Command;
 use support::skip;
 
 /// What the script imports.
-const IMPORTS: &str = "import sys, numpy, scipy, pandas, duckdb, pyarrow, prometheus_client, jsonschema; print(sys.prefix)";
+const IMPORTS: &str =
+    "import sys, numpy, scipy, pandas, duckdb, pyarrow, prometheus_client, jsonschema; print(sys.prefix)";
 
 /// A Python that has the packages, and its folder: the script's own environment, or the host's.
 fn python() -> Option<(PathBuf, String)> {
-    let own = std::env::var_os("FSAGE_PYTHON_ENV").map_or_else(|| root().join("target/python/recompute"), PathBuf::from);
+    let own = std::env::var_os("FSAGE_PYTHON_ENV")
+        .map_or_else(|| root().join("target/python/recompute"), PathBuf::from);
     [own.join("bin/python3"), PathBuf::from("python3")].into_iter().find_map(|python| {
         let output = Command::new(&python).args(["-c", IMPORTS]).output().ok()?;
         let prefix = String::from_utf8(output.stdout).ok()?.trim().to_owned();
@@ -47,7 +49,11 @@ fn every_interval_and_verdict_is_computed_again() {
     // Tables of every kind were among them.
     for what in ["claims", "differences", "lock-step", "remedies", "ageing slowdowns"] {
         let rows = errors.lines().any(|line| {
-            line.split(", ").any(|part| part.ends_with(&format!("rows of {what}")) && !part.contains(" 0 rows") && !part.starts_with("0 rows"))
+            line.split(", ").any(|part| {
+                part.ends_with(&format!("rows of {what}"))
+                    && !part.contains(" 0 rows")
+                    && !part.starts_with("0 rows")
+            })
         });
         assert!(rows, "no rows of {what}: {errors}");
     }

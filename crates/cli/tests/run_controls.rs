@@ -81,13 +81,22 @@ fn the_same_is_the_same_and_a_known_slowdown_is_found_with_its_size() {
             _ => 0.97..1.03,
         };
         assert!(wanted.contains(&times), "{}: {times}", control(trial));
-        assert!(value(trial, "grep.queue_depth").is_some_and(|depth| depth > 0.1), "the disk counted its requests");
+        assert!(
+            value(trial, "grep.queue_depth").is_some_and(|depth| depth > 0.1),
+            "the disk counted its requests"
+        );
         // Only what was measured was slowed: not the restoring, which the disk was not yet slow for.
         assert_eq!(trial.spec["control"]["kind"].as_str().unwrap_or("none"), control(trial));
     }
     let line = text.lines().find(|line| line.contains("Controls passed")).unwrap_or_else(|| panic!("{text}"));
-    assert!(line.contains("the known slowdown of ×1.") && line.contains("was found in 2 of 2 measures"), "{line}");
-    assert!(line.contains("added requests of ×1.") && line.contains("2 of 2 measures equal within 5"), "{line}");
+    assert!(
+        line.contains("the known slowdown of ×1.") && line.contains("was found in 2 of 2 measures"),
+        "{line}"
+    );
+    assert!(
+        line.contains("added requests of ×1.") && line.contains("2 of 2 measures equal within 5"),
+        "{line}"
+    );
     assert!(text.contains("1 published finding: 1 holds."), "{text}");
     let page = lab.report();
     assert!(page.contains("control-table") && page.contains("known slowdown"), "the page has the section");

@@ -391,7 +391,10 @@ fn different_trees(rows: &[Row]) -> Option<String> {
         rows.iter().filter(|row| row.trees.differ()).map(|row| row.metric.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     (!names.is_empty()).then(|| {
-        format!("different trees on the sides, so that a difference may be the files' doing: {}", gate::some_of(&names))
+        format!(
+            "different trees on the sides, so that a difference may be the files' doing: {}",
+            gate::some_of(&names)
+        )
     })
 }
 

@@ -116,7 +116,8 @@ fn rows_say_whether_both_sides_measured_the_same_tree() {
         }
         side
     };
-    let own: fn(u32) -> Option<&'static str> = |repeat| Some(["aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc"][repeat as usize]);
+    let own: fn(u32) -> Option<&'static str> =
+        |repeat| Some(["aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc"][repeat as usize]);
     let same = run(&of(1, own), &of(2, own));
     assert_eq!(same.rows[0].trees.words(), "same (aaaaaaaa)");
     assert_eq!(same.notes, [""; 0]);

@@ -94,7 +94,11 @@ impl<'a> Selection<'a> {
     ///
     /// # Errors
     /// A key is none of the store's, or nothing is selected.
-    pub fn side(self, records: Vec<TrialRecord<StageTree>>, notes: Vec<String>) -> Result<Side, CompareError> {
+    pub fn side(
+        self,
+        records: Vec<TrialRecord<StageTree>>,
+        notes: Vec<String>,
+    ) -> Result<Side, CompareError> {
         let Self { text, path, wanted } = self;
         let mut side = Side { label: text.to_owned(), notes, ..Side::default() };
         let ran: Vec<Vec<(String, String)>> = records.iter().map(ran).collect();

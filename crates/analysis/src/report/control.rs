@@ -120,7 +120,9 @@ impl Row {
     /// Whether both halves of every pair are the same to the last digit, which shows that the run repeats itself and
     /// nothing of noise.
     pub fn is_identical(&self) -> bool {
-        self.kind == Kind::Same && self.estimate.basis == Basis::Equal && (self.estimate.value - 1.0).abs() < EXACT
+        self.kind == Kind::Same
+            && self.estimate.basis == Basis::Equal
+            && (self.estimate.value - 1.0).abs() < EXACT
     }
 
     /// What it says.
@@ -159,7 +161,9 @@ impl Row {
             _ if !self.is_told() => "too few repeats",
             (Kind::Same, Outcome::Fails) => "false alarm",
             (Kind::Same, _) if self.is_identical() => "identical in every repeat",
-            (Kind::Same, Outcome::Untold) => return format!("not shown to be equal: within {} at best", within()),
+            (Kind::Same, Outcome::Untold) => {
+                return format!("not shown to be equal: within {} at best", within());
+            }
             (Kind::Same, _) if self.is_equal() => return format!("equal within {}", within()),
             (Kind::Same, _) if self.differs => "false alarm, not after correction",
             (Kind::Same, _) => "no difference",

@@ -181,7 +181,9 @@ fn an_a_a_pair_is_equal_only_within_its_margin() {
     let found = summary(&quiet).unwrap();
     assert_eq!((found.verdict, found.measures, found.equal, found.identical), ("passed", 1, 1, 0));
     assert!(found.line().contains("1 of 1 measure equal within 5"), "{}", found.line());
-    assert!(quiet[0].bound() > 0.0 && quiet[0].bound() < 0.05 && quiet[0].words().starts_with("equal within "));
+    assert!(
+        quiet[0].bound() > 0.0 && quiet[0].bound() < 0.05 && quiet[0].words().starts_with("equal within ")
+    );
     // What is no measure has no margin.
     assert_eq!((quiet[1].margin, quiet[1].words().as_str()), (None, "no difference"));
     // No difference is found in noise either, and it is no equality.
@@ -209,7 +211,8 @@ fn added_requests_are_found_with_their_size_or_too_noisy_or_wrong() {
         let (trials, mut controls) = study("extra", &["grep", "walk"], repeats, noise, factor);
         for control in &mut controls {
             for measure in ["grep", "walk"] {
-                let series = |value| Series { unit: "count".to_owned(), samples: vec![value], ..Series::default() };
+                let series =
+                    |value| Series { unit: "count".to_owned(), samples: vec![value], ..Series::default() };
                 control.metrics.extend(real.map(|real| (format!("{measure}.extra_factor"), series(real))));
             }
         }
@@ -217,7 +220,10 @@ fn added_requests_are_found_with_their_size_or_too_noisy_or_wrong() {
     };
     let right = of(3, 0.002, 1.08, Some(1.08));
     let found = summary(&right).unwrap();
-    assert_eq!((found.verdict, found.extra.measures, found.extra.found, found.extra.sized), ("passed", 2, 2, 2));
+    assert_eq!(
+        (found.verdict, found.extra.measures, found.extra.found, found.extra.sized),
+        ("passed", 2, 2, 2)
+    );
     assert!(found.line().contains("the slowdown by added requests of ×1.08 was found in 2 of 2 measures"));
     assert_eq!(right[0].real, right[1].real);
     // It was added and is not in what was measured, or much more is.
@@ -227,7 +233,10 @@ fn added_requests_are_found_with_their_size_or_too_noisy_or_wrong() {
     }
     // Noise in which 8 % cannot be seen is no failure and no success.
     let noisy = of(3, 0.2, 1.08, Some(1.08));
-    assert_eq!((summary(&noisy).unwrap().verdict, noisy[0].words().as_str()), ("cannot tell", "too noisy to be found"));
+    assert_eq!(
+        (summary(&noisy).unwrap().verdict, noisy[0].words().as_str()),
+        ("cannot tell", "too noisy to be found")
+    );
     // What nobody counted, or what added next to nothing, is left out.
     assert!(of(3, 0.002, 1.08, None).is_empty() && of(3, 0.002, 1.0, Some(1.001)).is_empty());
 }

@@ -47,11 +47,15 @@ fn change(of: &str, medium: &str) -> Option<String> {
     let (own, other) = (of.parameters(), medium.parameters());
     let mut differ = own.iter().zip(&other).filter(|(own, other)| own.value != other.value);
     let (own, other) = (differ.next()?, differ.next());
-    let (Ok(before), Ok(after)) = (own.0.value.parse::<u64>(), own.1.value.parse::<u64>()) else { return None };
+    let (Ok(before), Ok(after)) = (own.0.value.parse::<u64>(), own.1.value.parse::<u64>()) else {
+        return None;
+    };
     let near = (as_f64(after) / as_f64(before) - 1.0).abs() <= REACH;
     // Not all that a medium has is a parameter: its place on the drive is none.
-    let alone = format!("{of},{}={after}", own.0.key).parse::<MediumSpec>().is_ok_and(|alone| alone == medium);
-    (other.is_none() && near && alone).then(|| format!("{} = {after} ({}: {before})", own.0.key, of.preset().name))
+    let alone =
+        format!("{of},{}={after}", own.0.key).parse::<MediumSpec>().is_ok_and(|alone| alone == medium);
+    (other.is_none() && near && alone)
+        .then(|| format!("{} = {after} ({}: {before})", own.0.key, of.preset().name))
 }
 
 /// A trial with its measures as they were priced under that change; where it was not, as they are.
@@ -103,11 +107,19 @@ impl Stages {
         let stages = spec.get("stage").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let text = |stage: &Value, key: &str| stage.get(key).and_then(Value::as_str).map(str::to_owned);
         let named = |kind: &'static str| {
-            stages.iter().filter(move |stage| text(stage, "kind").as_deref() == Some(kind)).map(move |stage| {
-                (text(stage, "name").unwrap_or_else(|| kind.to_owned()), text(stage, "leader").unwrap_or_default())
-            })
+            stages.iter().filter(move |stage| text(stage, "kind").as_deref() == Some(kind)).map(
+                move |stage| {
+                    (
+                        text(stage, "name").unwrap_or_else(|| kind.to_owned()),
+                        text(stage, "leader").unwrap_or_default(),
+                    )
+                },
+            )
         };
-        Self { measures: named("measure").map(|(name, _)| name).collect(), lockstep: named("lockstep").next() }
+        Self {
+            measures: named("measure").map(|(name, _)| name).collect(),
+            lockstep: named("lockstep").next(),
+        }
     }
 
     /// By how much a metric would have been another.
@@ -166,13 +178,20 @@ mod tests {
             parts: parts.iter().map(part).collect(),
             ..PricedOn::default()
         };
-        PricedLog { file: file.to_owned(), recorded_on: "hdd-7200".to_owned(), media: vec![on], ..PricedLog::default() }
+        PricedLog {
+            file: file.to_owned(),
+            recorded_on: "hdd-7200".to_owned(),
+            media: vec![on],
+            ..PricedLog::default()
+        }
     }
 
     #[test]
     fn a_variation_differs_in_one_number_by_a_fifth() {
         assert_eq!(change("hdd-7200", "hdd-7200,rpm=5760").as_deref(), Some("rpm = 5760 (hdd-7200: 7200)"));
-        for other in ["hdd-7200", "hdd-7200,rpm=3600", "hdd-10k", "ssd", "hdd-7200,rpm=5760,at=inner", "no medium"] {
+        for other in
+            ["hdd-7200", "hdd-7200,rpm=3600", "hdd-10k", "ssd", "hdd-7200,rpm=5760,at=inner", "no medium"]
+        {
             assert_eq!(change("hdd-7200", other), None, "{other}");
         }
     }
@@ -199,7 +218,8 @@ mod tests {
             metrics: metrics.iter().map(|(name, worse)| ((*name).to_owned(), series(*worse, 12.0))).collect(),
             ..Evidence::default()
         };
-        let parts = [("before grep", 100, 150), ("after grep", 100, 120), ("before create", 100, 200), ("", 5, 50)];
+        let parts =
+            [("before grep", 100, 150), ("after grep", 100, 120), ("before create", 100, 200), ("", 5, 50)];
         let logs = [log("requests.log", "hdd-7200,rpm=5760", &parts)];
         let varied = priced(&trial, &logs, "rpm = 5760 (hdd-7200: 7200)");
         let value = |name: &str| varied.metrics[name].samples[0];
@@ -207,7 +227,10 @@ mod tests {
         assert!((value("create") - 6.0).abs() < 1e-9, "a rate");
         assert!((value("after_over_before.grep") - 9.6).abs() < 1e-9);
         // What was not priced, or is no headline, stays.
-        assert_eq!((value("walk").to_bits(), value("grep.throughput").to_bits()), (12.0_f64.to_bits(), 12.0_f64.to_bits()));
+        assert_eq!(
+            (value("walk").to_bits(), value("grep.throughput").to_bits()),
+            (12.0_f64.to_bits(), 12.0_f64.to_bits())
+        );
         assert_eq!(priced(&trial, &logs, "another"), trial);
     }
 

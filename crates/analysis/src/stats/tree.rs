@@ -78,7 +78,8 @@ impl Trees {
 #[must_use]
 pub fn measured<'a>(stages: impl Iterator<Item = TreeMark<'a>>) -> Option<String> {
     let before = stages.take_while(|stage| *stage != TreeMark::Measured);
-    let digests = before.filter_map(|stage| if let TreeMark::Left(digest) = stage { Some(digest) } else { None });
+    let digests =
+        before.filter_map(|stage| if let TreeMark::Left(digest) = stage { Some(digest) } else { None });
     digests.last().filter(|digest| !digest.is_empty()).map(str::to_owned)
 }
 

@@ -50,7 +50,8 @@ impl Extra {
         let failed = |errno| MeasureError::system("read", device)(errno);
         let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
         let fd = open(device, flags, Mode::empty()).map_err(failed)?;
-        let is_block = fstat(&fd).map(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice);
+        let is_block =
+            fstat(&fd).map(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice);
         if !is_block.map_err(failed)? {
             return Err(failed(Errno::NOTBLK));
         }

@@ -35,8 +35,15 @@ fn measure(spec: MeasureSpec, directory: &Path, seed: u64) -> Result<MeasureResu
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let trace_instance = Some(format!("fsage-test-{}-{number}", std::process::id()));
-    let order =
-        Order { measure: spec, directory: directory.into(), device: None, seed, trace_instance, mark: None, extra: None };
+    let order = Order {
+        measure: spec,
+        directory: directory.into(),
+        device: None,
+        seed,
+        trace_instance,
+        mark: None,
+        extra: None,
+    };
     run(&order, &HeldDevices::default(), &Control::new(), &mut NoSink)
 }
 

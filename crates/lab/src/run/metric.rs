@@ -10,8 +10,8 @@ use fsage_model::disk::DiskTime;
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::{LoadResult, Probe};
 use fsage_model::measure::{
-    DISK_COUNTER, EXTRA_FACTOR, EXTRA_REQUESTS, MeasureMetric, MeasureResult, QUEUE_DEPTH, Work, disk_metrics,
-    model_unit,
+    DISK_COUNTER, EXTRA_FACTOR, EXTRA_REQUESTS, MeasureMetric, MeasureResult, QUEUE_DEPTH, Work,
+    disk_metrics, model_unit,
 };
 use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};

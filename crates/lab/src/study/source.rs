@@ -119,7 +119,8 @@ mod tests {
     fn claims(name: &str) -> Vec<ClaimSpec> {
         let text = SHIPPED.iter().find(|(known, _)| *known == name).unwrap().1;
         let study: toml::Value = toml::from_str(text).unwrap();
-        let presets = study.get("preset").and_then(toml::Value::as_table).into_iter().flat_map(|all| all.values());
+        let presets =
+            study.get("preset").and_then(toml::Value::as_table).into_iter().flat_map(|all| all.values());
         let lists = std::iter::once(&study).chain(presets).filter_map(|table| table.get("claim")?.as_array());
         lists.flatten().map(|claim| claim.clone().try_into().unwrap()).collect()
     }
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_study_of_trends_runs_long_enough_for_them() {
-        let is_trend = |claim: &ClaimSpec| claim.clauses().any(|check| matches!(check, ClaimCheck::Trend { .. }));
+        let is_trend =
+            |claim: &ClaimSpec| claim.clauses().any(|check| matches!(check, ClaimCheck::Trend { .. }));
         assert!(claims("aging").iter().any(is_trend));
         let mut overrides = vec![Overrides::default()];
         overrides.extend(
@@ -177,7 +179,10 @@ mod tests {
             for stage in &spec.stage {
                 if let fsage_model::study::StageSpec::Age(age) = stage {
                     let operations = age.stop.operations.unwrap_or(u64::MAX);
-                    assert!(operations >= 32_000, "{name:?}: {operations} operations are fewer than 64 ticks");
+                    assert!(
+                        operations >= 32_000,
+                        "{name:?}: {operations} operations are fewer than 64 ticks"
+                    );
                 }
             }
         }

@@ -78,7 +78,8 @@ fn row(content: &Content<'_>, spending: &Spending, model: bool) -> Row {
     let count = |name: &str| Cell::maybe(counter(name), |value| grouped(to_u64(value)));
     let host = counter("host_write_bytes").filter(|host| *host > 0.0);
     let amplification = counter("flash_write_bytes").zip(host).map(|(flash, host)| flash / host);
-    let depth = counter(WAITING).filter(|_| model && spending.elapsed_ns > 0.0).map(|ns| ns / spending.elapsed_ns);
+    let depth =
+        counter(WAITING).filter(|_| model && spending.elapsed_ns > 0.0).map(|ns| ns / spending.elapsed_ns);
     let unit = if model { "model ns" } else { "ns" };
     let file_system = content.view.file_systems.get(spending.file_system).cloned().unwrap_or_default();
     Row {

@@ -175,7 +175,10 @@ mod tests {
         let judged = by_media(found(), &claim, &[], &turns, 0.95);
         assert_eq!(judged.verdict, ClaimVerdict::Holds, "it is marked, not changed");
         let said = judged.fragile.unwrap();
-        assert!(said.contains("1 of 2 changed parameters") && said.ends_with("rpm = 8640: contradicted"), "{said}");
+        assert!(
+            said.contains("1 of 2 changed parameters") && said.ends_with("rpm = 8640: contradicted"),
+            "{said}"
+        );
         // What is no verdict cannot turn.
         let open = judge(&claim, &[], &trials(1.0 / 1.1), 0.95);
         assert_eq!(by_media(open.clone(), &claim, &[], &turns, 0.95), open);
