@@ -3,12 +3,14 @@
 
     scripts/recompute.py [--fsage PATH]                          the stores that come with the tests, and simulated ones
     scripts/recompute.py [--fsage PATH] A B [--fail-if EXPR …]       two sides, as `fsage compare` takes them
-    scripts/recompute.py [--fsage PATH] --report STORE            the intervals of the page of a store
+    scripts/recompute.py [--fsage PATH] --report STORE            the intervals and verdicts of the report of a store
 
 Nothing of fsage's code is used: samples come from `fsage export --format parquet`, what is checked from `fsage compare --json`. Every row's
 means, estimate, interval, p, corrected p, Cliff's delta, outliers, verdict and words, and every gate, must agree: to 1e-9, the smallest
 change that would be found to 1 % (fsage integrates it numerically: with about one degree of freedom it is 0.1 % off). The first part also reads every format with pandas and DuckDB.
-Of the page, every ratio and interval of the tables of ageing slowdowns (aged against unaged) and of controls must agree to 1e-9.
+Of a report, every ratio and interval of the tables of ageing slowdowns (aged against unaged), controls, differences, lock-step and remedies
+must agree to 1e-9, and every claim's numbers and verdict. Taken as said: that a condition of a claim is not met, that a warning makes a number
+unfit or that sides did different work, because the export does not have them; trends, whose ticks it does not have.
 Selections are by factors of the matrix only. Exit code 0: all agrees; 1: something does not; 2: usage.
 
 The packages are installed into an environment of the script's own, FSAGE_PYTHON_ENV or target/python/recompute.
@@ -30,7 +32,7 @@ PACKAGES = ["numpy", "scipy", "pandas", "duckdb", "pyarrow", "prometheus-client"
 TOLERANCE = 1e-9
 FACTOR = "factor."
 # The numbers of a measure that the page shows beside its headline.
-BESIDE = ["read_requests", "dynamic_layout_score", "write_requests", "write_layout_score"]
+BESIDE = ["read_requests", "dynamic_layout_score", "write_requests", "write_layout_score", "queue_depth"]
 # The factors that are never averaged over.
 PLACES = ["file_system.kind", "volume.medium"]
 
@@ -310,7 +312,8 @@ def sample(a, b):
     of_a, of_b = ({(c, r): v for c, r, v in s} for s in (a, b))
     both = len(of_a.keys() & of_b.keys())
     unique = len(of_a) == len(a) and len(of_b) == len(b)
-    pairs = unique and (both >= 2 or both == len(a) == len(b))
+    most = both >= 2 and 2 * both >= min(len(a), len(b))
+    pairs = unique and (most or both == len(a) == len(b))
 
     def kept(own, other):
         cells = {cell for cell, _ in other}
@@ -330,35 +333,68 @@ def strata(side):
     return cells
 
 
+def by_ratio(metric, unit):
+    """Whether a metric goes by its logs: all but shares, and counts of what need not happen."""
+    last = metric.rsplit(".", 1)[-1]
+    rare = last in ("noncontiguous_files", "small_extents") or (last.startswith("disk_") and unit == "count")
+    return unit != "share" and not rare
+
+
+def with_ratios(pairs, a, b):
+    """The trials that are above 0, in pairs with their partners, and how many are not; where all are 0, nothing is left out."""
+    above = [[np.mean(v) > 0 for *_, v in side] for side in (a, b)]
+    if all((np.mean(v) == 0 for *_, v in [*a, *b])):
+        return a, b, 0
+    zeros = sum(not one for side in above for one in side)
+    if pairs:
+        keep = [x and y for x, y in zip(*above)]
+        above = [keep, keep]
+    return *([one for one, fits in zip(side, own) if fits] for side, own in zip((a, b), above)), zeros
+
+
 def row_of(metric, context, series, a, b, confidence):
     pairs, a, b = sample(a, b)
+    means = [np.mean([np.mean(v) for v in strata(side).values()]) for side in (a, b)]
+    ratio, zeros = by_ratio(metric, series["unit"]), 0
+    if ratio:
+        a, b, zeros = with_ratios(pairs, a, b)
+    row = {
+        "metric": metric, "context": context, "unit": series["unit"], "worse": series["worse"],
+        "scale": "ratio" if ratio else "difference", "paired": pairs, "n_a": len(a), "n_b": len(b), "zeros": zeros,
+        "units": 0, "method": "no ratio: values of 0", "constant": False, "mean_a": means[0], "mean_b": means[1],
+        "estimate": None, "low": None, "high": None, "p": None, "cliffs_delta": None, "outliers_a": 0, "outliers_b": 0,
+        "detectable": None, "found": None,
+    }
+    if not a or not b:
+        return row
     every = [*a, *b]
-    ratio = all(np.mean(v) > 0 for *_, v in every) and series["unit"] != "share"
-    logs = all((v > 0).all() for *_, v in every)
+    logs, nothing = all((v > 0).all() for *_, v in every), all(np.mean(v) == 0 for *_, v in every)
 
     def on(v):
-        return v if not ratio else np.log(v) if logs else np.log([np.mean(v)])
+        return v if not ratio else np.zeros(1) if nothing else np.log(v) if logs else np.log([np.mean(v)])
 
     if pairs:
         found = paired([(c, r, on(x), on(y)) for (c, r, x), (_, _, y) in zip(a, b)], confidence)
     else:
         found = apart([(c, r, on(v)) for c, r, v in a], [(c, r, on(v)) for c, r, v in b], confidence)
     back = math.exp if ratio else float
+    if found.constant and found.smallest_p() > 1 - confidence:
+        found.low = found.high = None
     of_a, of_b = strata(a), strata(b)
     delta = None
     if len(a) > 1 and len(b) > 1:
-        delta = np.mean([np.mean(np.sign(np.subtract.outer(of_b[c], of_a[c]))) for c in sorted(of_a)])
+        # A cell that a side has lost to its zeros leaves none.
+        whole_cells = of_a.keys() == of_b.keys()
+        cells = [np.mean(np.sign(np.subtract.outer(of_b[c], of_a[c]))) for c in sorted(of_a)] if whole_cells else []
+        delta = np.mean(cells) if cells else None
     smallest = found.detectable(1 - confidence)
-    return {
-        "metric": metric, "context": context, "unit": series["unit"], "worse": series["worse"],
-        "scale": "ratio" if ratio else "difference", "paired": pairs, "n_a": len(a), "n_b": len(b),
-        "units": found.units, "method": found.method, "constant": found.constant,
-        "mean_a": np.mean([np.mean(v) for v in of_a.values()]), "mean_b": np.mean([np.mean(v) for v in of_b.values()]),
-        "estimate": back(found.value), "low": None if found.low is None else back(found.low),
-        "high": None if found.high is None else back(found.high), "p": found.p, "cliffs_delta": delta,
-        "outliers_a": sum(outliers(v) for v in of_a.values()), "outliers_b": sum(outliers(v) for v in of_b.values()),
-        "detectable": None if smallest is None else back(smallest), "found": found,
-    }
+    row.update(
+        units=found.units, method=found.method, constant=found.constant, estimate=back(found.value),
+        low=None if found.low is None else back(found.low), high=None if found.high is None else back(found.high),
+        p=found.p, cliffs_delta=delta, detectable=None if smallest is None else back(smallest), found=found,
+        outliers_a=sum(outliers(v) for v in of_a.values()), outliers_b=sum(outliers(v) for v in of_b.values()),
+    )
+    return row
 
 
 def rows_of(a, b, named, confidence):
@@ -383,7 +419,7 @@ def rows_of(a, b, named, confidence):
         row["p_adjusted"] = adjusted
         neutral = 1.0 if row["scale"] == "ratio" else 0.0
         excludes = row["low"] is not None and (row["low"] > neutral or row["high"] < neutral)
-        larger = row["estimate"] > neutral
+        larger = row["estimate"] is not None and row["estimate"] > neutral
         if not excludes or adjusted is None or adjusted > 1 - confidence:
             row["finding"] = "no-evidence"
         elif row["worse"] is None:
@@ -426,50 +462,50 @@ def words(row):
     return f"{by}, not significant after correction" if row["excludes"] else f"no evidence of a difference: {by}"
 
 
+def beside(found, limit):
+    """One-sided p of the side of the limit on which the value lies."""
+    far = abs(found.value - limit)
+    if found.method == "no interval: one unit":
+        return None
+    if found.constant:
+        return 1.0 if far <= 1e-9 * max(abs(limit), 1e-9) else found.smallest_p() / 2
+    return float(stats.t.sf(far / found.error, found.freedom))
+
+
 def gates_of(rows, gates, confidence):
-    """For each gate the rows that fire and those that cannot tell."""
-    level, parsed = 1 - confidence, []
+    """For each gate the rows that fire and those that cannot tell: each is tested against the limit, by Holm over all gates."""
+    level, parsed, p = 1 - confidence, [], []
     for text in gates:
         sign = next(s for s in (">=", "<=", ">", "<") if s in text)
         pattern, limit = (part.strip() for part in text.split(sign, 1))
+        limit, up = float(limit), sign.startswith(">")
+        passed = {">": float.__gt__, ">=": float.__ge__, "<": float.__lt__, "<=": float.__le__}[sign]
         exact = any(row["metric"] == pattern for row in rows)
-
-        def named(row, pattern=pattern, exact=exact):
-            name = row["metric"]
+        tests = []
+        for row in rows:
+            name, found = row["metric"], row["found"]
             glob = fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
-            return name == pattern if exact else glob
-
-        parsed.append((text, sign, float(limit), exact, [i for i, row in enumerate(rows) if named(row)]))
-    family = sorted({i for *_, named in parsed for i in named})
-    adjusted = dict(zip(family, holm([rows[i]["p"] for i in family])))
-    strict = level / max(1, sum(rows[i]["p"] is not None for i in family))
-    outcomes = []
-    for text, sign, limit, exact, named in parsed:
-        up = sign.startswith(">")
-        compare = {">": float.__gt__, ">=": float.__ge__, "<": float.__lt__, "<=": float.__le__}[sign]
-        fired, untold = set(), set()
-        for i in named:
-            row, found = rows[i], rows[i]["found"]
-            if row["worse"] is not None and row["worse"] != up and not exact:
+            gain = row["worse"] is not None and row["worse"] != up
+            if not (name == pattern if exact else glob and not gain):
                 continue
             of_ratio = row["scale"] == "ratio"
-            ratio = float(row["estimate"] if of_ratio else row["mean_b"] / row["mean_a"] if row["mean_a"] else math.nan)
-            differs = row["estimate"] != (1 if of_ratio else 0)
-            key = (row["metric"], row["context"])
-            if compare(ratio, limit) and adjusted[i] is not None and adjusted[i] <= level and differs:
-                fired.add(key)
-            elif found.p is None:
+            at = math.log(limit) if of_ratio else (limit - 1) * row["mean_a"] if row["mean_a"] >= 0 else None
+            same = row["constant"] and not row["zeros"] and row["estimate"] == (1 if of_ratio else 0)
+            met = same and not passed(1.0, limit)
+            p.append(None if met or row["zeros"] or found is None or at is None else beside(found, at))
+            beyond = found is not None and at is not None and (found.value - at) * (1 if up else -1) > 0
+            tests.append(((row["metric"], row["context"]), met, beyond))
+        parsed.append((text, tests))
+    adjusted, outcomes = iter(holm(p)), []
+    for text, tests in parsed:
+        fired, untold = set(), set()
+        for (key, met, beyond), own in [(test, next(adjusted)) for test in tests]:
+            if met:
+                continue
+            if own is None or own > level:
                 untold.add(key)
-            elif row["constant"]:
-                if differs and found.p > strict and compare(ratio, limit):
-                    untold.add(key)
-            else:
-                margin = math.log(limit) if of_ratio else (limit - 1) * row["mean_a"]
-                margin = margin if up else -margin
-                smallest = found.detectable(strict)
-                reach = stats.t.isf(strict / 2, found.freedom) * found.error
-                if not smallest <= margin and not (found.value if up else -found.value) + reach < margin:
-                    untold.add(key)
+            elif beyond:
+                fired.add(key)
         outcomes.append((text, fired, untold))
     return outcomes
 
@@ -517,7 +553,10 @@ def check_comparison(check, fsage, a, b, gates, folder):
             check.that(f"{what}: {name}", row[name], other[name])
         for name in CLOSE:
             check.that(f"{what}: {name}", row[name], other[name])
-        check.that(f"{what}: detectable", row["detectable"], other["detectable"], 1e-2)
+        distances = [row["detectable"], other["detectable"]]
+        if row["scale"] == "ratio" and None not in distances:
+            distances = [math.log(one) for one in distances]
+        check.that(f"{what}: detectable", *distances, 1e-2)
         said = words(row)
         if said is not None:
             check.that(f"{what}: words", said, other["words"])
@@ -606,7 +645,7 @@ def triples(check, what, ours, theirs):
 
 def control_rows(check, store, trials, page, confidence):
     rows = 0
-    for kind, said in (("same", "measured twice"), ("slow", "known slowdown")):
+    for kind, said in (("same", "measured twice"), ("slow", "known slowdown"), ("extra", "added requests")):
         theirs = {}
         for row in (row for row in page if row[0] == said):
             theirs.setdefault(row[1], []).append(tuple(number(raw) for raw in row[3:6]))
@@ -620,7 +659,7 @@ def control_rows(check, store, trials, page, confidence):
             for pairs in cells.values():
                 series = next((a.metrics[metric] for a, _ in pairs if metric in a.metrics), None)
                 if series is not None:
-                    turned = kind == "slow" and series["worse"] is False
+                    turned = kind != "same" and series["worse"] is False
                     sides = [(b, a) for a, b in pairs] if turned else pairs
                     ours += filter(None, [ratio_of(sides, metric, confidence)])
             triples(check, f"{store}: control {kind}: {metric}", ours, found)
@@ -658,12 +697,388 @@ def age_rows(check, store, trials, page, confidence):
     return rows
 
 
-def check_report(check, fsage, store, folder, confidence=0.95):
+# ---- what the page's tables say, as data (`fsage report --json`) ----
+
+
+def alike(have, want):
+    """Equal, with numbers compared as numbers; tables of a factor are JSON in the export."""
+    if isinstance(want, bool) or isinstance(have, (bool, np.bool_)):
+        return str(have).lower() == str(want).lower()
+    try:
+        return math.isclose(float(have), float(want), rel_tol=1e-9)
+    except (TypeError, ValueError):
+        return json.loads(have) == want if isinstance(want, (dict, list)) and isinstance(have, str) else have == want
+
+
+class Judge:
+    """The estimator on the trials of a store, with what `trial.json` says of their settings."""
+
+    def __init__(self, store, trials, confidence):
+        self.trials, self.confidence, self.specs = trials, confidence, {}
+        for trial in trials:
+            self.specs[trial.id] = json.loads((Path(store) / "trials" / trial.id / "trial.json").read_text())["spec"]
+
+    def setting(self, trial, path):
+        at = self.specs[trial.id]
+        for part in path.split("."):
+            if isinstance(at, list):
+                at = next((one for one in at if (one.get("name") or one.get("kind")) == part), None)
+            else:
+                at = at.get(part) if isinstance(at, dict) else None
+        return at
+
+    def factor(self, trial, path):
+        return trial.factors[path] if path in trial.factors else self.setting(trial, path)
+
+    def applies(self, trial, path):
+        """Whether a factor can make a difference: one of a stage that the state leaves out cannot."""
+        if not path.startswith("stage."):
+            return True
+        when = self.setting(trial, f"stage.{path.split('.')[1]}.when")
+        return not when or self.setting(trial, "state") in when
+
+    def fits(self, trial, cells):
+        have = ((self.factor(trial, path), want) for path, want in cells.items())
+        return all(value is not None and alike(value, want) for value, want in have)
+
+    def pairs(self, trials, over, under):
+        named = {*over, *under}
+
+        def agree(a, b):
+            def same(path):
+                return b.factors.get(path) == a.factors[path] or not (self.applies(a, path) and self.applies(b, path))
+
+            return a.repeat == b.repeat and all(same(path) for path in a.factors if path not in named)
+
+        below = [b for b in trials if self.fits(b, under)]
+        return [(a, b) for a in trials if self.fits(a, over) for b in below if agree(a, b)]
+
+    def estimate(self, found, n):
+        back = {"n": n, "units": found.units, "value": found.value, "p": found.p, "low": found.low, "high": found.high}
+        if found.constant and found.smallest_p() > 1 - self.confidence:
+            back["low"] = back["high"] = None
+        return back
+
+    def ratio(self, pairs, metric, confidence=None):
+        """Of pairs of numerator and denominator; None where there is none."""
+        apart_by = indifferent([trial for pair in pairs for trial in pair], metric)
+        pairs = once_in_pairs(pairs, metric)
+        for a, b in pairs:
+            differ = (path for path, value in a.factors.items() if b.factors.get(path) != value)
+            apart_by |= {path for path in differ if self.applies(a, path) and self.applies(b, path)}
+        kept, means = {}, lambda trial: np.mean(trial.metrics[metric]["samples"])
+        known = [(a, b) for a, b in pairs if metric in a.metrics and metric in b.metrics and min(means(a), means(b)) > 0]
+        if not known:
+            return None
+        logs = all((trial.metrics[metric]["samples"] > 0).all() for pair in known for trial in pair)
+        for a, b in known:
+            cell = tuple(sorted((k, str(v)) for k, v in a.factors.items() if k not in apart_by))
+            kept.setdefault((cell, a.repeat), []).append([centre(t.metrics[metric]["samples"], logs) for t in (b, a)])
+        nested = [(cell, seed, *([x] for x in np.mean(v, axis=0))) for (cell, seed), v in kept.items()]
+        found = paired(nested, confidence or self.confidence)
+        estimate = self.estimate(found, len(known))
+        return {k: math.exp(v) if k in ("value", "low", "high") and v is not None else v for k, v in estimate.items()}
+
+    def level(self, trials, metric, confidence=None):
+        apart_by, seen, known = indifferent(trials, metric), set(), []
+        for trial in trials:
+            series = trial.metrics.get(metric)
+            if series is None or (series["run"] is not None and series["run"] in seen):
+                continue
+            seen.add(series["run"])
+            known.append((trial, series))
+        if not known:
+            return None
+        log = by_ratio(metric, known[0][1]["unit"]) and any(np.mean(s["samples"]) > 0 for _, s in known)
+        all_of, zeros = len(known), 0
+        if log:
+            known = [(t, s) for t, s in known if np.mean(s["samples"]) > 0]
+            zeros = all_of - len(known)
+        logs = all((s["samples"] > 0).all() for _, s in known)
+        cells = {}
+        for trial, series in known:
+            cell = tuple(sorted((k, str(v)) for k, v in trial.factors.items() if k not in apart_by))
+            value = centre(series["samples"], logs) if log else np.mean(series["samples"])
+            cells.setdefault(cell, {}).setdefault(trial.repeat, []).append(value)
+        cells = [{seed: np.mean(v) for seed, v in cell.items()} for cell in cells.values()]
+        means, units, spread = [np.mean(list(c.values())) for c in cells], min(map(len, cells)), influence(cells)
+        if spread is None:
+            found = Found(np.mean(means), 0, 0, "no interval: one unit", units, units)
+        else:
+            found = Found(np.mean(means), math.sqrt(spread[0]), spread[1], "Student's t", units, units)
+            scale = max(abs(x) for cell in cells for x in cell.values())
+            found = tested(found, scale, means, "signs (no spread)", confidence or self.confidence)
+        estimate = self.estimate(found, len(known))
+        if zeros:
+            estimate["low"] = estimate["high"] = None
+        if log:
+            ends = ("value", "low", "high")
+            estimate = {k: math.exp(v) if k in ends and v is not None else v for k, v in estimate.items()}
+        return estimate
+
+
+def centre(rounds, logs):
+    return np.mean(np.log(rounds)) if logs else math.log(np.mean(rounds))
+
+
+def once_in_pairs(pairs, metric):
+    """Of pairs that have the metric from the same two runs the first, of those from one run none."""
+
+    def run(trial):
+        return trial.metrics.get(metric, {}).get("run")
+
+    def same(a, b):
+        return a is b or (run(a) is not None and run(a) == run(b))
+
+    kept = []
+    for a, b in pairs:
+        shared = run(a) is not None or run(b) is not None
+        if not shared or not (same(a, b) or any(same(a, c) and same(b, d) for c, d in kept)):
+            kept.append((a, b))
+    return kept
+
+
+def check_number(check, what, ours, theirs):
+    if (ours is None) != (theirs is None):
+        check.that(f"{what}: is there", ours is not None, theirs is not None)
+        return
+    if theirs is not None:
+        for name in ("value", "low", "high", "n", "units"):
+            check.that(f"{what}: {name}", ours[name], theirs[name])
+
+
+def bounds(clause):
+    margin = clause.get("margin")
+    return (clause.get("above"), clause.get("below")) if margin is None else (1 / (1 + margin), 1 + margin)
+
+
+def verdict_of(estimate, clause):
+    above, below = bounds(clause)
+    low, high = (estimate["value"] if estimate[end] is None else estimate[end] for end in ("low", "high"))
+    if estimate["units"] < 3 or estimate["low"] is None:
+        return "in this run"
+    if (above is None or low > above) and (below is None or high < below):
+        return "holds"
+    if (above is not None and high <= above) or (below is not None and low >= below):
+        return "contradicted"
+    return "compatible with both"
+
+
+def sides_of(clause):
+    return [clause["numerator"], clause["denominator"]] if clause["kind"] == "ratio" else [clause.get("where", {})]
+
+
+def parts_of(judge, claim, matrix, trials):
+    """Clause and trials of every part that is judged by itself, in fsage's order."""
+    clauses, each = [claim["check"]] if claim.get("check") else claim.get("all", []), claim.get("each")
+    parts = []
+    for clause in clauses:
+        sides = sides_of(clause)
+        named = {path for side in sides for path in side} | {each}
+        for value in (matrix.get(each) or [None]) if each else [None]:
+
+            def has(trial, value=value):
+                if value is None or not judge.applies(trial, each):
+                    return True
+                have = judge.factor(trial, each)
+                return have is not None and alike(have, value)
+
+            own, places = [t for t in trials if has(t)], {}
+            for trial in own:
+                if any(judge.fits(trial, side) for side in sides):
+                    fixed = [str(trial.factors[k]) for k in PLACES if k in trial.factors and k not in named]
+                    places.setdefault(", ".join(fixed), []).append(trial)
+            split = [own] if len(places) < 2 else [places[place] for place in sorted(places)]
+            parts += [(clause, one) for one in split]
+    return parts
+
+
+def measured(judge, clause, trials, confidence=None):
+    if clause["kind"] == "ratio":
+        pairs = judge.pairs(trials, clause["numerator"], clause["denominator"])
+        return judge.ratio(pairs, clause["metric"], confidence)
+    return judge.level([t for t in trials if judge.fits(t, clause.get("where", {}))], clause["metric"], confidence)
+
+
+def whole(verdicts):
+    if "contradicted" in verdicts:
+        return "contradicted"
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    order = ("compatible with both", "in this run", "not comparable")
+    return next((verdict for verdict in order if verdict in verdicts), "holds")
+
+
+def claim_rows(check, store, judge, theirs, matrix, controls_failed):
+    """Every claim's numbers and verdict. What was not measured by fsage's account (a condition that is not met, a warning, different work)
+    is taken as said, and trends, whose ticks are not exported."""
+    rows = 0
+    for found in theirs:
+        claim, what = found["claim"], f"{store}: claim {found['claim']['id']}"
+        told = found["parts"] or [found]
+        parts = parts_of(judge, claim, matrix, judge.trials)
+        if not parts:
+            check.that(f"{what}: verdict", "not comparable", found["verdict"])
+            continue
+        check.that(f"{what}: parts", len(parts), len(told))
+        verdicts = []
+        for number_, ((clause, trials), other) in enumerate(zip(parts, told)):
+            if clause["kind"] == "trend" or other["measured"] is None:
+                verdicts.append(other["verdict"])
+                continue
+            ours = measured(judge, clause, trials)
+            check_number(check, f"{what}, part {number_}", ours, other["measured"])
+            verdicts.append(verdict_of(ours, clause) if ours else "not comparable")
+            rows += 1
+        # Contradictions of several parts, step by step (Holm).
+        tested_parts = left = sum(other["measured"] is not None for other in told)
+        open_ = [i for i, verdict in enumerate(verdicts) if verdict == "contradicted" and parts[i][0]["kind"] != "trend"]
+        while left > 1:
+            strict = 1 - (1 - judge.confidence) / left
+            again = (i for i in open_ if verdict_of(measured(judge, *parts[i], strict), parts[i][0]) == "contradicted")
+            survivor = next(again, None)
+            if survivor is None:
+                break
+            open_.remove(survivor)
+            left -= 1
+        if left > 1 and tested_parts > 1:
+            for i in open_:
+                verdicts[i] = "compatible with both"
+        if controls_failed:
+            verdicts = ["not comparable"] * len(verdicts)
+        for number_, (verdict, other) in enumerate(zip(verdicts, told)):
+            check.that(f"{what}, part {number_}: verdict", verdict, other["verdict"])
+        check.that(f"{what}: verdict", whole(verdicts), found["verdict"])
+    return rows
+
+
+def triple(estimate):
+    return tuple(estimate[name] for name in ("value", "low", "high"))
+
+
+def difference_rows(check, store, judge, theirs, left_out):
+    """Pairs of values of each factor, over the contexts of one file system and medium and in each apart."""
+    rows, by_metric = 0, {}
+    for row in theirs:
+        by_metric.setdefault((row["metric"], row["factor"]), []).append(row)
+    for (metric, path), found in sorted(by_metric.items()):
+        without = indifferent(judge.trials, metric)
+        values = []
+        for trial in judge.trials:
+            if path in trial.factors and trial.factors[path] not in values:
+                values.append(trial.factors[path])
+        said = {row["sides"] for row in found}
+        try:
+            values.sort(key=float)
+        except (TypeError, ValueError):
+            values.sort(key=str)
+        ours = []
+        for i, low in enumerate(values):
+            for high in values[i + 1:]:
+                # File systems have an order of their own, which the words tell.
+                over, under = (low, high) if f"{low} ÷ {high}" in said else (high, low)
+                places = {}
+                for a, b in judge.pairs(judge.trials, {path: over}, {path: under}):
+                    place = tuple(str(a.factors[k]) for k in PLACES if k in a.factors and k != path)
+                    context = tuple((k, str(v)) for k, v in sorted(a.factors.items()) if k not in without | {path})
+                    places.setdefault(place, {}).setdefault(context, []).append((a, b))
+                for contexts in places.values():
+                    every = [pair for pairs in contexts.values() for pair in pairs]
+                    some = ([every] if len(contexts) > 1 else []) + list(contexts.values())
+                    ours += [triple(e) for e in (judge.ratio(pairs, metric) for pairs in some) if e]
+        what = f"{store}: difference: {metric}, {path}"
+        if not left_out:
+            triples(check, what, ours, [triple(row["measured"]) for row in found])
+        else:
+            near = lambda x, y: x == y or None not in (x, y) and math.isclose(x, y, rel_tol=TOLERANCE)  # noqa: E731
+            for row in found:
+                value = triple(row["measured"])
+                same = any(all(near(x, y) for x, y in zip(one, value)) for one in ours)
+                check.that(f"{what}, {row['sides']}, {row['context']}", same, True)
+        rows += len(found)
+    p = [1.0 if row["measured"]["p"] is None else row["measured"]["p"] for row in theirs]
+    for row, adjusted in zip(theirs, benjamini_hochberg(p)):
+        low, high = row["measured"]["low"], row["measured"]["high"]
+        beside = low is not None and (low > 1 or high < 1)
+        check.that(f"{store}: {row['metric']}, {row['sides']}: survives", bool(adjusted <= 0.05 and beside), row["survives"])
+    return rows
+
+
+def lockstep_rows(check, store, judge, theirs):
+    by_metric, cells = {}, {}
+    for row in theirs:
+        by_metric.setdefault(row["metric"], []).append(triple(row["measured"]))
+    for trial in judge.trials:
+        cells.setdefault(tuple(sorted((k, str(v)) for k, v in trial.factors.items())), []).append(trial)
+    for metric, found in sorted(by_metric.items()):
+        ours = [triple(e) for e in (judge.level(trials, metric) for trials in cells.values()) if e]
+        triples(check, f"{store}: lock-step: {metric}", ours, found)
+    return len(theirs)
+
+
+def remedy_rows(check, store, judge, theirs):
+    if not theirs:
+        return 0
+    stages = next(s["stage"] for s in judge.specs.values() if any(one["kind"] == "remedy" for one in s["stage"]))
+    named = [(one["kind"], one.get("name") or one["kind"]) for one in stages]
+    at = next(i for i, (kind, _) in enumerate(named) if kind == "remedy")
+    before = [name for kind, name in named[:at] if kind == "measure"][-1]
+    after = [name for kind, name in named[at:] if kind == "measure"]
+    path, places = f"stage.{named[at][1]}.method", {}
+    for trial in judge.trials:
+        method = judge.factor(trial, path)
+        if method is not None:
+            place = tuple(sorted((k, str(v)) for k, v in trial.factors.items() if k != path))
+            places.setdefault(place, {}).setdefault(method, []).append(trial)
+    told = {}
+    for row in theirs:
+        told.setdefault((row["method"], row["measure"]), []).append(row)
+    for (method, measure), found in sorted(told.items()):
+        def against(other, stage):
+            for methods in places.values():
+                if method in methods and other in methods:
+                    both = [*methods[method], *methods[other]]
+                    yield judge.ratio(judge.pairs(both, {path: method}, {path: other}), f"{stage}.{measure}")
+
+        gains = (judge.level(m[method], f"{after[0]}_over_{before}.{measure}") for m in places.values() if method in m)
+        ours = {"gain": gains, "against_control": against("none", after[0]), "against_copy": against("copy", after[0])}
+        if len(after) > 1:
+            ours["later"] = against("none", after[1])
+        for name, estimates in ours.items():
+            # What did other work has no ratio by fsage's account: every one that it has must be among ours.
+            mine = [triple(estimate) for estimate in estimates if estimate]
+            for row in (row for row in found if row[name] is not None):
+                value = triple(row[name])
+                near = lambda x, y: x == y or None not in (x, y) and math.isclose(x, y, rel_tol=TOLERANCE)  # noqa: E731
+                same = any(all(near(x, y) for x, y in zip(one, value)) for one in mine)
+                check.that(f"{store}: {row['place']}: {method}, {measure}: {name} {value} among {mine}", same, True)
+    return len(theirs)
+
+
+def check_findings(check, store, trials, said):
+    judge = Judge(store, [t for t in trials if "control" not in t.factors], said["confidence"])
+    matrix = json.loads((Path(store) / "plan.json").read_text())["study"].get("matrix", {})
+    failed = (said["controls"] or {}).get("verdict") == "failed"
+    counts = {
+        "claims": claim_rows(check, store, judge, said["claims"], matrix, failed),
+        "differences": difference_rows(check, store, judge, said["differences"], said["differences_left_out"]),
+        "lock-step": lockstep_rows(check, store, judge, said["lockstep"]),
+        "remedies": remedy_rows(check, store, judge, said["remedies"]),
+    }
+    return counts
+
+
+def check_report(check, fsage, store, folder):
     page = folder / "page.html"
-    subprocess.run([fsage, "report", store, "-o", page, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    command = [fsage, "report", store, "-o", page, "--quiet", "--json"]
+    said = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["findings"]
     tables, trials = Tables(page.read_text()), trials_of(exported(fsage, store, folder))
-    rows = control_rows(check, store, trials, tables.rows("control-table"), confidence)
-    return rows + age_rows(check, store, trials, tables.rows("age-cost-table"), confidence)
+    confidence = said["confidence"]
+    counts = check_findings(check, store, trials, said)
+    counts["controls"] = control_rows(check, store, trials, tables.rows("control-table"), confidence)
+    counts["ageing slowdowns"] = age_rows(check, store, trials, tables.rows("age-cost-table"), confidence)
+    print(f"{store}: " + ", ".join(f"{number} rows of {what}" for what, number in counts.items()), file=sys.stderr)
+    return sum(counts.values())
 
 
 def check_formats(check, fsage, store, folder):
@@ -724,12 +1139,81 @@ def kept_stores(folder):
     return folder / "kept", folder / "kept-lockstep"
 
 
+def claims():
+    """Claims of every kind about the simulated numbers."""
+    aged, fresh = {"state": "aged"}, {"state": "fresh"}
+
+    def of_ratio(metric, **condition):
+        return {"kind": "ratio", "metric": metric, "numerator": aged, "denominator": fresh, **condition}
+
+    def of_value(metric, where, **condition):
+        return {"kind": "value", "metric": metric, "where": where, **condition}
+
+    every = [
+        {"check": of_ratio("time", above=1.0)},
+        {"check": of_ratio("time", below=1.0)},
+        {"check": of_ratio("noise", margin=0.2)},
+        {"check": of_ratio("rate", below=1.0), "each": "file_system.kind"},
+        {"check": of_ratio("heavy", above=0.8, below=1.6), "each": "use"},
+        {"check": of_ratio("shared", above=1.05)},
+        {"check": of_ratio("zeros", above=1.0)},
+        {"check": of_ratio("gaps", above=3.0)},
+        {"check": of_ratio("once", above=1.0)},
+        {"check": of_value("share", aged, above=0.3, below=0.6)},
+        {"check": of_value("constant", {**fresh, "use": 0.8}, above=2.0), "each": "file_system.kind"},
+        {"check": of_value("model", {"file_system.kind": "xfs"}, below=1.0)},
+        {"all": [of_ratio("time", above=1.0), of_ratio("rate", above=1.2), of_ratio("noise", below=0.97)]},
+        {"all": [of_ratio("time", above=1.0), of_value("time", aged, below=9.0)]},
+        {"not_tested": "it cannot be simulated"},
+        {"check": of_value("no such metric", aged, above=1.0)},
+    ]
+    texts = {"source": "made up", "statement": "made up", "published": "made up"}
+    return [{"id": f"claim-{number}", **texts, **claim} for number, claim in enumerate(every)]
+
+
+def simulated_remedies(template, path, repeats, random):
+    """A store with made-up numbers of remedies, of which one leaves other work to do."""
+    plan = json.loads((template / "plan.json").read_text())
+    record = json.loads(next(template.glob("trials/*/trial.json")).read_text())
+    (path / "trials").mkdir(parents=True)
+    plan["trials"] = []
+    cells = [(kind, method) for kind in ("ext4", "xfs") for method in ("none", "copy", "defragment", "free-20")]
+    measure = next(one for one in plan["study"]["stage"] if one["kind"] == "measure")
+    for repeat in repeats:
+        before = 100 * math.exp(0.1 * random.normal())
+        for cell, (kind, method) in enumerate(cells):
+            trial = f"{random.integers(1 << 60):016x}"
+            factors = {"file_system.kind": kind, "stage.remedy.method": method}
+            gain = {"none": 1.0, "copy": 0.3, "defragment": 0.6, "free-20": 0.9}[method]
+            after = before * gain * math.exp(0.02 * random.normal())
+            later = before * math.sqrt(gain) * math.exp(0.05 * random.normal())
+            numbers = {"grep": (before, "s"), "after.grep": (after, "s"), "later.grep": (later, "s")}
+            if method != "free-20":
+                numbers["after_over_before.grep"] = (after / before, "ratio")
+            metrics = [
+                {"name": name, "unit": unit, "samples": [value], "larger_is_worse": True}
+                for name, (value, unit) in numbers.items()
+            ]
+            stages = [{**measure, "name": "before"}, {"kind": "remedy", "name": "remedy", "method": method}]
+            stages += [{**measure, "name": name} for name in ("after", "later")]
+            spec = {**record["spec"], "stage": stages, "file_system": {"kind": kind}}
+            plan["trials"].append({"id": trial, "cell": cell, "repeat": repeat, "seed": repeat, "factors": factors})
+            new = {**record, "id": trial, "repeat": repeat, "factors": factors, "spec": spec, "metrics": metrics}
+            new.update(stages=[], warnings=[], layout=None)
+            (path / "trials" / trial).mkdir()
+            (path / "trials" / trial / "trial.json").write_text(json.dumps(new))
+    (path / "plan.json").write_text(json.dumps(plan))
+    return path
+
+
 def simulated(template, path, repeats, random, effect):
     """A store with made-up numbers of every shape, in the form of `template`."""
     plan = json.loads((template / "plan.json").read_text())
     record = json.loads(next(template.glob("trials/*/trial.json")).read_text())
     (path / "trials").mkdir(parents=True)
     plan["trials"] = []
+    matrix = {"state": ["aged", "fresh"], "file_system.kind": ["ext4", "xfs"], "use": [0.8, 0.99]}
+    plan["study"].update(claim=claims(), matrix=matrix)
     cells = [(s, k, u) for s in ("aged", "fresh") for k in ("ext4", "xfs") for u in (0.8, 0.99)]
     for repeat in repeats:
         of_seed = random.normal()
@@ -758,6 +1242,8 @@ def simulated(template, path, repeats, random, effect):
             add("zeros", "count", [0.0, centre])
             add("constant", "s", [3.0 * slow])
             add("same", "s", [7.0])
+            add("latency.read.mean_ns", "ns", 1e4 * slow * near(0.04))
+            add("latency.create.p99_ns", "ns", 1e5 * near(0.3))
             add("heavy", "s", centre * np.exp(0.1 * random.standard_t(2, size=1)))
             if repeat == repeats[0]:
                 add("once", "s", near(0.1))
@@ -793,7 +1279,7 @@ def main():
         if args.report:
             rows = check_report(check, args.fsage, args.report, folder)
             if rows == 0:
-                sys.exit(f"recompute: the page of {args.report} has no table of ageing slowdowns or controls")
+                sys.exit(f"recompute: the report of {args.report} has nothing to check")
         elif args.sides:
             rows = check_comparison(check, args.fsage, *args.sides, args.fail_if, folder)
         else:
@@ -808,7 +1294,10 @@ def main():
             }
             for store in [kept, lockstep, stores["three"], stores["later"]]:
                 samples += check_formats(check, args.fsage, store, folder)
-            rows += check_report(check, args.fsage, kept, folder)
+            stores["remedies"] = simulated_remedies(kept, folder / "remedies", range(5), random)
+            for store in [kept, lockstep, *stores.values()]:
+                rows += check_report(check, args.fsage, store, folder)
+            del stores["remedies"]
             gates = ["time > 1.10", "noise > 1.05", "s* > 1.3", "rate < 0.9", "constant > 1.1", "signed > 2"]
             pairs = [(f"{kept}:state=aged", f"{kept}:state=unaged", ["grep > 1.0", "layout > 1.05"])]
             pairs += [(f"{p}:state=fresh", f"{p}:state=aged", gates) for p in stores.values()]

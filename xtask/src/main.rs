@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod evidence;
+#[cfg(test)]
 mod links;
 mod structure;
 mod study;

@@ -153,6 +153,7 @@ fn taken(
         seed: args.seed,
         requests: !args.no_requests,
         mark: None,
+        extra: None,
     };
     let result = measure(session, journal, &order, &mut |incoming| {
         if let Incoming::Event(event) = incoming {

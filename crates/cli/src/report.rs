@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::terminal::Terminal;
 use super::text;
+use fsage_analysis::report::findings::{Findings, findings};
 use fsage_analysis::report::{ReportOptions, render};
 use fsage_lab::store::Reader;
 
@@ -27,6 +28,8 @@ pub struct ReportArgs {
 /// What `fsage report --json` prints.
 #[derive(Debug, Serialize)]
 struct Written<'a> {
+    /// What the tables of the page say, unrounded.
+    findings: Findings,
     /// The page.
     report: &'a Path,
     /// Its size.
@@ -35,11 +38,13 @@ struct Written<'a> {
 
 /// Writes the report.
 pub(crate) fn run(args: &ReportArgs, terminal: &Terminal) -> Result<u8, Problem> {
-    let page = render(&Reader::open(&args.store)?, &ReportOptions::default())?;
+    let (records, options) = (Reader::open(&args.store)?, ReportOptions::default());
+    let page = render(&records, &options)?;
     let path = args.output.clone().unwrap_or_else(|| args.store.join("report.html"));
     save("report", &path, page.as_bytes())?;
     if terminal.json {
-        terminal.json(&Written { report: &path, bytes: page.len() })?;
+        let findings = findings(&records, &options)?;
+        terminal.json(&Written { findings, report: &path, bytes: page.len() })?;
     } else {
         terminal.result(&format!("{}\n", path.display()))?;
         let bytes = u64::try_from(page.len()).unwrap_or(u64::MAX);

@@ -56,7 +56,7 @@ fn the_same_is_the_same_and_a_known_slowdown_is_found_with_its_size() {
     assert_eq!(output.status.code(), Some(0), "{errors}");
     lab.nothing_left();
     let trials = lab.trials();
-    assert_eq!(trials.len(), 9);
+    assert_eq!(trials.len(), 12);
     assert!(trials.iter().all(|trial| trial.status == TrialStatus::Complete), "{errors}");
     // Every repeat aged one volume, and its controls began with that image.
     for trial in &trials {
@@ -68,13 +68,35 @@ fn the_same_is_the_same_and_a_known_slowdown_is_found_with_its_size() {
         let (slow, grep) = (value(trial, "grep.disk_fault_slow_ns"), value(trial, "grep").unwrap());
         assert_eq!(slow.is_some(), control(trial) == "slow");
         let times = grep / value(own, "grep").unwrap();
-        let wanted = if control(trial) == "slow" { 1.35..1.65 } else { 0.97..1.03 };
+        let extra = value(trial, "grep.extra_factor");
+        assert_eq!(extra.is_some(), control(trial) == "extra");
+        let wanted = match (control(trial), extra) {
+            ("slow", _) => 1.35..1.65,
+            // As much as the measure's clock says was added; the disk counts the requests as any others.
+            (_, Some(extra)) => {
+                assert!((1.08..1.20).contains(&extra), "{extra}");
+                assert!(value(trial, "grep.extra_requests").unwrap() >= 1.0);
+                extra * 0.97..extra * 1.03
+            }
+            _ => 0.97..1.03,
+        };
         assert!(wanted.contains(&times), "{}: {times}", control(trial));
+        assert!(
+            value(trial, "grep.queue_depth").is_some_and(|depth| depth > 0.1),
+            "the disk counted its requests"
+        );
         // Only what was measured was slowed: not the restoring, which the disk was not yet slow for.
         assert_eq!(trial.spec["control"]["kind"].as_str().unwrap_or("none"), control(trial));
     }
     let line = text.lines().find(|line| line.contains("Controls passed")).unwrap_or_else(|| panic!("{text}"));
-    assert!(line.contains("found in 2 of 2 measures"), "{line}");
+    assert!(
+        line.contains("the known slowdown of ×1.") && line.contains("was found in 2 of 2 measures"),
+        "{line}"
+    );
+    assert!(
+        line.contains("added requests of ×1.") && line.contains("2 of 2 measures equal within 5"),
+        "{line}"
+    );
     assert!(text.contains("1 published finding: 1 holds."), "{text}");
     let page = lab.report();
     assert!(page.contains("control-table") && page.contains("known slowdown"), "the page has the section");
@@ -87,7 +109,7 @@ fn the_same_is_the_same_and_a_known_slowdown_is_found_with_its_size() {
     let mut kinds: Vec<&str> = rows.map(|row| row.split(',').nth(column).unwrap()).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, ["", "same", "slow"]);
+    assert_eq!(kinds, ["", "extra", "same", "slow"]);
 
     // Where the same is not the same, no claim is judged.
     spoil(&lab);

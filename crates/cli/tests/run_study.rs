@@ -61,10 +61,10 @@ fn shipped_studies_load_with_every_preset() {
     assert_eq!(names, all);
     let nothing = |_: &Study| std::collections::BTreeMap::new();
     let aging = check(Path::new("aging"), Consent::Below(None), &nothing).unwrap();
-    // Those of controls among them: six in full size, on virtual disks twice as many.
-    assert_eq!(aging.trials["full"], 45 + 6);
+    // Those of controls among them: an A/A pair and added requests, on virtual disks a slower disk too.
+    assert_eq!(aging.trials["full"], 45 + 12);
     assert_eq!(aging.trials["quick"], 45);
-    assert_eq!(aging.trials["hdd"], 45 + 12);
+    assert_eq!(aging.trials["hdd"], 45 + 18);
     assert_eq!(aging.trials["media"], 24);
     assert_eq!(aging.trials["demo"], 36 + 12);
     assert!(aging.claims.0 > 40 && aging.claims.0 <= aging.claims.1);
@@ -72,10 +72,17 @@ fn shipped_studies_load_with_every_preset() {
         check(Path::new("studies/digest.toml"), Consent::Below(None), &nothing).unwrap().trials["quick"],
         3
     );
-    for (name, full, quick) in [("fullness", 18 + 6, 18 + 6), ("fullness-git", 18, 6)] {
+    for (name, full, quick) in [("fullness", 18 + 9, 18 + 9), ("fullness-git", 18 + 6, 6 + 2)] {
         let study = check(Path::new(name), Consent::Below(None), &nothing).unwrap();
         assert_eq!((study.trials["full"], study.trials["quick"]), (full, quick), "{name}");
         assert!(study.claims.0 >= 7, "{name}");
+        // The paper's drives have claims of their own, in the place of these.
+        assert_eq!(study.trials["paper-drives"], full, "{name}");
+        let preset = Overrides { preset: Some("paper-drives".to_owned()), ..Overrides::default() };
+        let drives = load(Path::new(name), &preset, Consent::Given).unwrap().spec;
+        let named = serde_json::to_string(&drives.claim).unwrap();
+        assert!(named.contains("hdd-500gb") && named.contains("ssd-consumer"), "{name}");
+        assert!(!named.contains("hdd-7200") && !named.contains("\"ssd\""), "{name}");
     }
     // The bare device is a cell like the file systems.
     for (name, full) in [("overhead", 12), ("scaling", 6)] {

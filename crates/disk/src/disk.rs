@@ -119,6 +119,8 @@ pub struct Disk {
     partitions: Option<String>,
     clock_ns: u64,
     busy_ns: u64,
+    /// Time from arrival to answer, summed over the transfers.
+    waiting_ns: u64,
     /// CPU time of the load, where it passes on the clock.
     think: Option<Think>,
     requests: Counts,
@@ -153,6 +155,7 @@ impl Disk {
             partitions: None,
             clock_ns: 0,
             busy_ns: 0,
+            waiting_ns: 0,
             think: None,
             requests: Counts::default(),
             recorder: None,
@@ -270,6 +273,7 @@ impl Disk {
                 Some(before.saturating_add(verdict.slowed(own_ns)))
             });
             transfer.done_ns = served.unwrap_or(before);
+            self.waiting_ns = self.waiting_ns.saturating_add(transfer.done_ns.saturating_sub(before));
             self.clock_ns = self.clock_ns.max(transfer.done_ns);
         }
         self.faults.count_slow(self.clock_ns - sound_ns);
@@ -366,6 +370,7 @@ impl Disk {
             block_bytes: self.block_bytes,
             clock_ns: self.clock_ns,
             busy_ns: self.busy_ns,
+            waiting_ns: self.waiting_ns,
             requests: self.requests,
             store: self.store.usage(),
             log: self.recorder.as_ref().map(Recorder::stat),
@@ -460,6 +465,8 @@ mod tests {
         disk.submit(&mut [plain(Operation::Discard, 0, 1 << 20)]);
         let stat = disk.stat();
         assert_eq!((stat.clock_ns, stat.busy_ns), (50, 50));
+        // What four requests waited for together, then one alone.
+        assert_eq!(stat.waiting_ns, 40 + 30 + 20 + 10 + 10);
         assert_eq!(stat.requests.write, Count { requests: 3, bytes: 6, errors: 1 });
         assert_eq!(stat.requests.discard, Count { requests: 1, bytes: 1 << 20, errors: 0 });
         assert_eq!(stat.medium[0].value.to_bits(), 5.0_f64.to_bits());

@@ -67,6 +67,7 @@ impl Device {
             sum.written_bytes += one.written_bytes;
             sum.flushes += one.flushes;
             sum.busy_ms += one.busy_ms;
+            sum.queued_ms += one.queued_ms;
         }
         Some(sum)
     }
@@ -169,6 +170,7 @@ fn counts(stat: &str) -> Option<DeviceCounts> {
         written_bytes: field(WRITTEN)? * SECTOR_BYTES,
         flushes: field(15).unwrap_or(0),
         busy_ms: field(9)?,
+        queued_ms: field(10)?,
     })
 }
 
@@ -232,6 +234,7 @@ mod tests {
             written_bytes: 48128 * 512,
             flushes: 5,
             busy_ms: 60,
+            queued_ms: 80,
         };
         assert_eq!(found, wanted);
         assert_eq!(counts("1 0 2 0 3 0 4 0 0 5 6").map(|old| (old.flushes, old.busy_ms)), Some((0, 5)));

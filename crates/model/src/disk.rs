@@ -76,6 +76,9 @@ impl DiskCounter {
     }
 }
 
+/// Time from arrival to answer, summed over requests.
+pub const WAITING: &str = "waiting_ns";
+
 /// Bytes written to flash for each that the host wrote.
 const AMPLIFICATION: &str = "write_amplification";
 
@@ -85,6 +88,7 @@ impl From<ServerStat> for DiskStat {
         let mut counters = disk.medium;
         // A disk without faults has nothing to say of them.
         counters.extend(disk.faults.into_iter().filter(|counter| counter.value > 0.0));
+        counters.extend((disk.waiting_ns > 0).then(|| DiskCounter::sum(WAITING, "ns", disk.waiting_ns)));
         Self { medium, time, cpu, now_ns: disk.clock_ns, counters }
     }
 }

@@ -209,6 +209,9 @@ pub struct DeviceCounts {
     pub flushes: u64,
     /// Milliseconds in which something was under way.
     pub busy_ms: u64,
+    /// Milliseconds that requests were under way, summed over them; 0 in records from before this was kept.
+    #[serde(default)]
+    pub queued_ms: u64,
 }
 
 impl DeviceCounts {
@@ -222,6 +225,7 @@ impl DeviceCounts {
             written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
             flushes: self.flushes.saturating_sub(before.flushes),
             busy_ms: self.busy_ms.saturating_sub(before.busy_ms),
+            queued_ms: self.queued_ms.saturating_sub(before.queued_ms),
         }
     }
 }

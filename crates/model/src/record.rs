@@ -54,6 +54,8 @@ pub enum TrialStatus {
 /// | `A_over_B.MEASURE`, `A_over_B.write`, `use_over_fullness.MEASURE`, `VOLUME.write_late_over_early` | ratios between its volumes, sample by sample |
 /// | `POINT.iops`, `.bandwidth`, `.mean_ns`, `.cpu_ns`, `.context_switches`, `.read_p99_ns`, … | a point of a `fio` stage, named after its parameters (docs/device.md) |
 /// | `MEASURE.model_time`, `MEASURE.disk_NAME` | on a virtual disk: its time, its counters |
+/// | `MEASURE.queue_depth` | mean number of requests that the device had meanwhile |
+/// | `MEASURE.extra_factor`, `MEASURE.extra_requests` | of a control with added requests: how many times as long the measure took for them, and how many they were |
 /// | `CUTS.states`, `.kept_share`, `.documented_share`, `.broken_share`, `.unexplained_share` | crash states that a `power-cuts` stage tried, and how they were judged (docs/power.md) |
 /// | `CUTS.damage.KIND_share`, `CUTS.WAY.OUTCOME_share` | states with that damage; replaced files that ended so |
 /// | `CUTS.mount.median_ns`, `CUTS.check.max_ns`, …, `CUTS.states_per_s` | what a state took, by the wall's clock |
@@ -328,6 +330,17 @@ impl StageRecord {
         if let Self::PowerCuts(cuts) = self { Some(&cuts.report) } else { None }
     }
 
+    /// What the stage says of the tree.
+    #[must_use]
+    pub fn tree(&self) -> TreeMark<'_> {
+        match self {
+            Self::Age { result, .. } => TreeMark::Left(&result.digest),
+            Self::Lockstep { digest, .. } => TreeMark::Left(digest),
+            Self::Measure { .. } => TreeMark::Measured,
+            _ => TreeMark::Nothing,
+        }
+    }
+
     /// What the load of an `age` stage left.
     #[must_use]
     pub fn load(&self) -> Option<&LoadResult> {
@@ -431,6 +444,49 @@ pub struct TrialRecord<S = StageRecord> {
     /// Final layout, for quick access.
     #[serde(default)]
     pub layout: Option<LayoutSummary>,
+}
+
+/// A stage of a [`TrialRecord`] of which only the tree is kept that it left: as little memory as [`Unread`], and
+/// enough to say whether two trials measured the same files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct StageTree {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    digest: String,
+    #[serde(default)]
+    result: TreeDigest,
+}
+
+/// The digest among a load's results.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct TreeDigest {
+    digest: String,
+}
+
+/// What a stage says of the tree of files that is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeMark<'a> {
+    /// It left a tree with this digest; empty where it is not known.
+    Left(&'a str),
+    /// It measured the tree.
+    Measured,
+    /// Nothing.
+    Nothing,
+}
+
+impl StageTree {
+    /// What the stage says of the tree.
+    #[must_use]
+    pub fn tree(&self) -> TreeMark<'_> {
+        match self.kind.as_str() {
+            "age" => TreeMark::Left(&self.result.digest),
+            "lockstep" => TreeMark::Left(&self.digest),
+            "measure" => TreeMark::Measured,
+            _ => TreeMark::Nothing,
+        }
+    }
 }
 
 /// A stage of a [`TrialRecord`] that was passed over.

@@ -25,7 +25,7 @@ use serde::Serialize;
 use crate::report::text::counted;
 use crate::stats::evidence::place;
 use crate::stats::quantile::mean;
-use crate::stats::{Evidence, Series, shared};
+use crate::stats::{Evidence, Series, Trees, shared};
 
 pub use crate::stats::scale::Scale;
 pub use page::page;
@@ -38,7 +38,7 @@ pub use side::{Selection, Side};
 /// for 80 % power, and gates have `cannot_tell` for `untestable`; 4: gates test their limit and not whether
 /// anything differs, so `p_adjusted` of `fired` and `detectable` of `gates` (now the ratio that fires, also
 /// below 1) are other numbers, `cannot_tell` has `ratio`, `low` and `high`, and the scale of a row depends on
-/// the metric alone: what is 0 has no ratio and is counted in `zeros`.
+/// the metric alone: what is 0 has no ratio and is counted in `zeros`. Rows of this version may have `trees`.
 pub const COMPARE_VERSION: u32 = 4;
 
 /// Why there is nothing to compare.
@@ -195,6 +195,7 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Result<Comparison, Comp
     }
     row::judge(&mut rows, options);
     notes.extend(left_out(&rows));
+    notes.extend(different_trees(&rows));
     let facts = |side: &Side, kept: usize| SideFacts {
         selection: side.label.clone(),
         trials: kept,
@@ -264,10 +265,22 @@ struct Measured<'a> {
     run: Option<&'a str>,
     /// What was done for it.
     work: Option<Work>,
+    /// Digest of the tree that was measured, where it is known.
+    tree: Option<&'a str>,
 }
 
-/// By context: the values, and what was done for each that says so.
-type ByContext = BTreeMap<String, (sample::Values, Works)>;
+/// What lies in one context.
+#[derive(Default)]
+struct Within {
+    values: sample::Values,
+    /// What was done for each value that says so.
+    works: Works,
+    /// The tree of each value whose tree is known.
+    trees: BTreeMap<(String, u32), String>,
+}
+
+/// The values by context.
+type ByContext = BTreeMap<String, Within>;
 
 /// What was done, by cell and repeat.
 type Works = BTreeMap<(String, u32), Work>;
@@ -286,6 +299,7 @@ fn values<'a>(side: &'a Side, kept: &[Place], metric: &str) -> Vec<Measured<'a>>
             rounds: series.samples.clone(),
             run: series.run.as_deref(),
             work: series.work,
+            tree: trial.tree.as_deref(),
         })
     });
     values.filter(|value| value.run.is_none_or(|run| seen.insert(run))).collect()
@@ -300,10 +314,11 @@ fn apart(a: Vec<Measured<'_>>, b: Vec<Measured<'_>>) -> (ByContext, ByContext, b
     let rest = |side: Vec<Measured<'_>>| -> ByContext {
         let mut contexts = ByContext::new();
         for own in side.into_iter().filter(|own| !own.run.is_some_and(|run| both.contains(run))) {
-            let (values, works) = contexts.entry(own.context).or_default();
+            let within = contexts.entry(own.context).or_default();
             let key = (own.cell, own.repeat);
-            works.extend(own.work.map(|work| (key.clone(), work)));
-            values.push((key, own.rounds));
+            within.works.extend(own.work.map(|work| (key.clone(), work)));
+            within.trees.extend(own.tree.map(|tree| (key.clone(), tree.to_owned())));
+            within.values.push((key, own.rounds));
         }
         contexts
     };
@@ -317,15 +332,26 @@ fn of_contexts(
     mut b: ByContext,
     options: &Options,
 ) -> Vec<Row> {
-    let rows = a.into_iter().filter_map(|(context, (of_a, work_a))| {
-        let (of_b, work_b) = b.remove(&context)?;
-        let row = row::row((metric, &context), series, &of_a, &of_b, options)?;
-        Some(match different(&work_a, &work_b) {
+    let rows = a.into_iter().filter_map(|(context, of_a)| {
+        let of_b = b.remove(&context)?;
+        let row = row::row((metric, &context), series, &of_a.values, &of_b.values, options)?;
+        let row = Row { trees: trees(&of_a, &of_b), ..row };
+        Some(match different(&of_a.works, &of_b.works) {
             Some(how) => row.refused(how),
             None => row,
         })
     });
     rows.collect()
+}
+
+/// Whether trials of the same cell and repeat measured the same tree; not known where there are none.
+fn trees(a: &Within, b: &Within) -> Trees {
+    let known = b.values.iter().map(|(key, _)| key).collect::<BTreeSet<_>>();
+    let digest = |side: &Within, key| side.trees.get(key).cloned();
+    let pairs = a.values.iter().map(|(key, _)| key).filter(|key| known.contains(key));
+    let digests: Vec<_> = pairs.map(|key| (digest(a, key), digest(b, key))).collect();
+    let digests: Vec<_> = digests.iter().map(|(a, b)| (a.as_deref(), b.as_deref())).collect();
+    Trees::of_digests(&digests)
 }
 
 /// In which respect the sides did different work, A's first: trials of the same cell and repeat, or where there
@@ -357,6 +383,19 @@ fn left_out(rows: &[Row]) -> Vec<String> {
         format!("unpaired, left out: {values} of {metrics}")
     };
     metrics.into_iter().map(note).collect()
+}
+
+/// A note where sides measured different files.
+fn different_trees(rows: &[Row]) -> Option<String> {
+    let names: BTreeSet<&str> =
+        rows.iter().filter(|row| row.trees.differ()).map(|row| row.metric.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "different trees on the sides, so that a difference may be the files' doing: {}",
+            gate::some_of(&names)
+        )
+    })
 }
 
 /// Metrics that both sides have and a pattern names.

@@ -23,6 +23,7 @@ pub fn page(comparison: &Comparison) -> String {
         Column::number("Trials", ""),
         Column::number("Repeats", ""),
         Column::text("Interval"),
+        Column::text("Tree"),
         Column::text("Remarks"),
     ];
     let rows: Vec<_> = comparison.rows.iter().map(|row| cells(row).into()).collect();
@@ -72,6 +73,7 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::text(format!("{} / {}", row.n_a, row.n_b)),
         Cell::number(row.units.to_string(), count(row.units)),
         Cell::text(row.method),
+        Cell::text(row.trees.words()),
         Cell::text(row.remarks()),
     ]
 }

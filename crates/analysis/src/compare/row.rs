@@ -9,7 +9,7 @@ use crate::stats::effect::magnitude;
 use crate::stats::estimator::{Estimate, Method, More};
 use crate::stats::quantile::count;
 use crate::stats::scale::Scale;
-use crate::stats::{Series, benjamini_hochberg, work};
+use crate::stats::{Series, Trees, benjamini_hochberg, work};
 
 /// Repeats are planned to find this much: 5 %, or five points of a share.
 const MARGIN: f64 = 0.05;
@@ -84,6 +84,8 @@ pub struct Row {
     pub words: String,
     /// In which respect the sides did different work, A's first; there is no estimate then.
     pub different_work: Option<String>,
+    /// Whether the trials of the same cell and repeat measured the same tree of files.
+    pub trees: Trees,
     /// The smallest ratio above 1 (or difference) that the row could show with 80 % power, uncorrected.
     pub detectable: Option<f64>,
     /// About so many more repeats per cell and side would show [`Row::planned_for`] with 80 % power; nothing
@@ -171,7 +173,7 @@ impl Row {
         self.constant.then(|| format!("{few} without spread cannot prove on which side of the limit it lies"))
     }
 
-    /// What to do or inspect: more repeats, outliers.
+    /// What to do or inspect: more repeats, outliers, different trees.
     #[must_use]
     pub fn remarks(&self) -> String {
         let mut parts: Vec<String> = self.wanted().into_iter().collect();
@@ -183,6 +185,9 @@ impl Row {
         }
         if self.outliers_a + self.outliers_b > 0 {
             parts.push(format!("outliers: {} of A, {} of B", self.outliers_a, self.outliers_b));
+        }
+        if self.trees.differ() {
+            parts.push(format!("trees: {}", self.trees.words()));
         }
         parts.join("; ")
     }
@@ -251,6 +256,7 @@ pub(super) fn row(
         finding: Finding::NoEvidence,
         words: String::new(),
         different_work: None,
+        trees: Trees::Unknown,
         detectable: found.and_then(|found| found.detectable(1.0 - options.confidence)).map(back),
         more_repeats: None,
         more_repeats_at_most: None,

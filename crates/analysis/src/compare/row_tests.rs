@@ -108,6 +108,31 @@ fn unequal_work_is_refused_and_its_gate_cannot_tell() {
 }
 
 #[test]
+fn rows_say_whether_both_sides_measured_the_same_tree() {
+    let of = |seed: u64, digest: fn(u32) -> Option<&'static str>| {
+        let mut side = side(seed, 3, 1.0);
+        for trial in &mut side.trials {
+            trial.tree = digest(trial.repeat).map(str::to_owned);
+        }
+        side
+    };
+    let own: fn(u32) -> Option<&'static str> =
+        |repeat| Some(["aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc"][repeat as usize]);
+    let same = run(&of(1, own), &of(2, own));
+    assert_eq!(same.rows[0].trees.words(), "same (aaaaaaaa)");
+    assert_eq!(same.notes, [""; 0]);
+    let other = run(&of(1, own), &of(2, |_| Some("aaaaaaaaaa")));
+    assert_eq!(other.rows[0].trees.words(), "different in 2 of 3: bbbbbbbb against aaaaaaaa");
+    assert!(other.rows[0].remarks().ends_with("bbbbbbbb against aaaaaaaa"), "{}", other.rows[0].remarks());
+    assert!(other.notes[0].starts_with("different trees on the sides"), "{:?}", other.notes);
+    assert_eq!(run(&of(1, own), &of(2, |_| None)).rows[0].trees, Trees::Unknown);
+    // Trials without a partner say nothing of trees.
+    let mut later = of(2, |_| Some("zzzzzzzzzz"));
+    later.trials.iter_mut().for_each(|trial| trial.repeat += 100);
+    assert_eq!(run(&of(1, own), &later).rows[0].trees, Trees::Unknown);
+}
+
+#[test]
 fn sides_that_ran_elsewhere_are_told_of() {
     let on = |seed: u64, kernel: &str, tools: &str| {
         let one = |value: &str| [value.to_owned()].into();

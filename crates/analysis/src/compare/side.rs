@@ -1,20 +1,20 @@
 //! A side of a comparison: a store, or the trials of one that have certain values.
 //!
-//! Records are read without their stages, so that long runs take little memory.
+//! Of a record's stages only the digest of the tree is read, so that long runs take little memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsage_model::nearest::nearest;
 use fsage_model::number::whole_bytes;
-use fsage_model::record::{Metric, TrialRecord, Unread};
+use fsage_model::record::{Metric, StageTree, TrialRecord};
 use fsage_model::study::CONTROL;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
 use serde_json::Value;
 
 use super::CompareError;
-use crate::stats::{Evidence, Series};
+use crate::stats::{Evidence, Series, tree};
 
 /// One side.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +48,7 @@ pub fn differences(a: &Side, b: &Side) -> Vec<String> {
 }
 
 /// What a trial ran on and by; a virtual disk's medium is among its factors and settings.
-fn ran(record: &TrialRecord<Unread>) -> Vec<(String, String)> {
+fn ran(record: &TrialRecord<StageTree>) -> Vec<(String, String)> {
     let host = &record.host;
     let mut facts = vec![
         ("kernel".to_owned(), host.kernel.clone()),
@@ -94,7 +94,11 @@ impl<'a> Selection<'a> {
     ///
     /// # Errors
     /// A key is none of the store's, or nothing is selected.
-    pub fn side(self, records: Vec<TrialRecord<Unread>>, notes: Vec<String>) -> Result<Side, CompareError> {
+    pub fn side(
+        self,
+        records: Vec<TrialRecord<StageTree>>,
+        notes: Vec<String>,
+    ) -> Result<Side, CompareError> {
         let Self { text, path, wanted } = self;
         let mut side = Side { label: text.to_owned(), notes, ..Side::default() };
         let ran: Vec<Vec<(String, String)>> = records.iter().map(ran).collect();
@@ -148,7 +152,7 @@ fn split(text: &str) -> Result<(&str, BTreeMap<String, Value>), CompareError> {
         .ok_or_else(|| CompareError::Selection { text: text.to_owned() })
 }
 
-fn evidence(record: TrialRecord<Unread>) -> (Evidence, Vec<Warning>) {
+fn evidence(record: TrialRecord<StageTree>) -> (Evidence, Vec<Warning>) {
     let metrics = record.metrics.into_iter().map(|metric| {
         let Metric { name, unit, samples, larger_is_worse, run, work, stage: _ } = metric;
         (name, Series { unit, larger_is_worse, samples, run, work, ..Series::default() })
@@ -158,6 +162,7 @@ fn evidence(record: TrialRecord<Unread>) -> (Evidence, Vec<Warning>) {
         spec: record.spec,
         repeat: record.repeat,
         metrics: metrics.collect(),
+        tree: tree::measured(record.stages.iter().map(StageTree::tree)),
         ..Evidence::default()
     };
     (evidence, record.warnings)

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsage_model::measure::QUEUE_DEPTH;
 use fsage_model::metric::is_headline;
 use serde::Serialize;
 use serde_json::json;
@@ -29,7 +30,8 @@ const OTHERS: [&str; 2] = ["unaged", "fresh"];
 /// Share of findings that may be false.
 const FALSE_DISCOVERIES: f64 = 0.05;
 /// Numbers of a measure that explain its headline.
-const BESIDE: [&str; 4] = ["read_requests", "dynamic_layout_score", "write_requests", "write_layout_score"];
+const BESIDE: [&str; 5] =
+    ["read_requests", "dynamic_layout_score", "write_requests", "write_layout_score", QUEUE_DEPTH];
 
 /// One measure's number, aged against another state, on one file system.
 #[derive(Debug, Clone)]

@@ -3,30 +3,41 @@
 //! - The A/A pair: a state measured twice. Every number with a direction is compared as any two states are; a p below
 //!   1 − confidence is a false alarm, before and after the correction for the number of comparisons (Benjamini &
 //!   Hochberg 1995). One that is left after it fails the control. Where nothing differs that happens in one study of
-//!   twenty by chance, at a confidence of 95 %.
+//!   twenty by chance, at a confidence of 95 %. No difference found is no equality shown: each measure has to be equal
+//!   within the study's margin, its whole interval between 1 ÷ (1 + margin) and 1 + margin (two one-sided tests,
+//!   Schuirmann 1987, at half the usual error). One whose interval is wider tells nothing, and one beyond it fails.
 //! - The known slowdown: the disk took so many times as long for each request of a measure. How much that added says the
 //!   disk's own counter, which no measure has a part in (`real`); where it is not known, the factor that was asked
 //!   for. The slowdown has to be found, and its interval has to meet the real one within `NEAR`.
+//! - Added requests: a small slowdown by requests beside the load's own, which the disk cannot tell from them. How long
+//!   they took the measure's clock says (`extra_factor`). One that is as large as it may be and too noisy to be found
+//!   tells nothing; one whose interval misses the real size by more than `CLOSE` fails.
 //!
 //! Where a control fails, no claim is judged. Fewer than three repeats ([`SEEDS`]) tell nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsage_model::measure::{MODEL_TIME, registry};
-use fsage_model::study::CONTROL;
+use fsage_model::measure::{EXTRA_FACTOR, MODEL_TIME, registry};
+use fsage_model::study::{CONTROL, ControlsSpec};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::factor;
-use super::text::{counted, ratio as times};
+use super::text::{counted, percent, ratio as times};
 use crate::stats::benjamini_hochberg::adjusted;
 use crate::stats::evidence::{Basis, SEEDS, look_up, ratio};
-use crate::stats::{ClaimVerdict, Estimate, Evidence, Judgement};
+use crate::stats::{ClaimVerdict, Estimate, Evidence, Interval, Judgement};
 
 /// How far the measured size of the known slowdown may lie from the real one, as a ratio.
 pub const NEAR: f64 = 1.1;
+/// The same for added requests, which add less.
+pub const CLOSE: f64 = 1.03;
+/// Added requests below this are none to be found.
+const LEAST_EXTRA: f64 = 1.03;
 /// A slowdown below this, because a measure hardly asked the disk for anything, is none to be found.
 const LEAST: f64 = 1.05;
+/// How far from 1 the ratio of identical values may lie by rounding.
+const EXACT: f64 = 1e-9;
 /// Share of findings that may be false.
 const FALSE_DISCOVERIES: f64 = 0.05;
 /// The disk's counter of the time that its faults added.
@@ -40,6 +51,19 @@ pub enum Kind {
     Same,
     /// The known slowdown.
     Slow,
+    /// Requests added to the load.
+    Extra,
+}
+
+/// What a row of a control says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is as it has to be.
+    Passes,
+    /// It is not.
+    Fails,
+    /// Too few repeats, or too noisy.
+    Untold,
 }
 
 /// One number of a control against the cell that it is of.
@@ -55,6 +79,8 @@ pub struct Row {
     pub estimate: Estimate,
     /// The slowdown that the disk added; 1 of an A/A pair.
     pub real: f64,
+    /// The margin within which a measure of an A/A pair has to be equal; `None` of other numbers and controls.
+    pub margin: Option<f64>,
     /// Whether it differs by its own p.
     pub differs: bool,
     /// Whether it still does when so many are compared.
@@ -67,33 +93,104 @@ impl Row {
         self.estimate.units >= SEEDS && self.estimate.p.is_some()
     }
 
+    /// The interval, or the value where there is none.
+    fn reach(&self) -> Interval {
+        let alone = Interval { low: self.estimate.value, high: self.estimate.value };
+        self.estimate.interval.unwrap_or(alone)
+    }
+
     /// Whether the measured slowdown is as large as the real one.
     pub fn is_sized(&self) -> bool {
-        let alone = crate::stats::Interval { low: self.estimate.value, high: self.estimate.value };
-        let interval = self.estimate.interval.unwrap_or(alone);
-        interval.low <= self.real * NEAR && interval.high >= self.real / NEAR
+        let near = if self.kind == Kind::Extra { CLOSE } else { NEAR };
+        let reach = self.reach();
+        reach.low <= self.real * near && reach.high >= self.real / near
+    }
+
+    /// How far apart the halves of an A/A pair can be at most by the interval, as a share (0.02 is 2 %).
+    pub fn bound(&self) -> f64 {
+        let reach = self.reach();
+        reach.high.max(1.0 / reach.low) - 1.0
+    }
+
+    /// Whether a measure of an A/A pair was shown to be equal within its margin.
+    pub fn is_equal(&self) -> bool {
+        self.margin.is_some_and(|margin| self.bound() <= margin)
+    }
+
+    /// Whether both halves of every pair are the same to the last digit, which shows that the run repeats itself and
+    /// nothing of noise.
+    pub fn is_identical(&self) -> bool {
+        self.kind == Kind::Same
+            && self.estimate.basis == Basis::Equal
+            && (self.estimate.value - 1.0).abs() < EXACT
+    }
+
+    /// What it says.
+    pub fn outcome(&self) -> Outcome {
+        if !self.is_told() {
+            return Outcome::Untold;
+        }
+        let found = self.survives && self.estimate.value > 1.0;
+        match self.kind {
+            Kind::Same if self.survives || self.is_beyond() => Outcome::Fails,
+            Kind::Same if self.margin.is_some() && !self.is_equal() => Outcome::Untold,
+            Kind::Same => Outcome::Passes,
+            Kind::Slow if found && self.is_sized() => Outcome::Passes,
+            Kind::Extra if !self.is_sized() => Outcome::Fails,
+            Kind::Extra if found => Outcome::Passes,
+            Kind::Extra => Outcome::Untold,
+            Kind::Slow => Outcome::Fails,
+        }
+    }
+
+    /// Whether the whole interval of an A/A pair lies beyond the margin.
+    fn is_beyond(&self) -> bool {
+        let Interval { low, high } = self.reach();
+        self.margin.is_some_and(|margin| low > 1.0 + margin || high < 1.0 / (1.0 + margin))
     }
 
     /// Whether it is as it has to be.
     pub fn passes(&self) -> bool {
-        match self.kind {
-            Kind::Same => !self.survives,
-            Kind::Slow => self.survives && self.estimate.value > 1.0 && self.is_sized(),
-        }
+        self.outcome() == Outcome::Passes
     }
 
     /// The outcome in words.
-    pub fn words(&self) -> &'static str {
-        match (self.kind, self.differs, self.survives) {
+    pub fn words(&self) -> String {
+        let within = || percent((self.bound() * 1000.0).ceil() / 1000.0);
+        let words = match (self.kind, self.outcome()) {
             _ if !self.is_told() => "too few repeats",
-            (Kind::Same, false, _) => "no difference",
-            (Kind::Same, true, false) => "false alarm, not after correction",
-            (Kind::Same, true, true) => "false alarm",
-            (Kind::Slow, ..) if self.passes() => "found",
-            (Kind::Slow, _, true) if self.estimate.value > 1.0 => "found, with the wrong size",
-            (Kind::Slow, ..) => "not found",
-        }
+            (Kind::Same, Outcome::Fails) => "false alarm",
+            (Kind::Same, _) if self.is_identical() => "identical in every repeat",
+            (Kind::Same, Outcome::Untold) => {
+                return format!("not shown to be equal: within {} at best", within());
+            }
+            (Kind::Same, _) if self.is_equal() => return format!("equal within {}", within()),
+            (Kind::Same, _) if self.differs => "false alarm, not after correction",
+            (Kind::Same, _) => "no difference",
+            (_, Outcome::Passes) => "found",
+            (Kind::Extra, Outcome::Untold) => "too noisy to be found",
+            (_, Outcome::Fails | Outcome::Untold) if self.survives && self.estimate.value > 1.0 => {
+                "found, with the wrong size"
+            }
+            (_, Outcome::Fails | Outcome::Untold) => "not found",
+        };
+        words.to_owned()
     }
+}
+
+/// A known slowdown, counted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Found {
+    /// Measures that it was measured by.
+    pub measures: usize,
+    /// Of these, in how many it was found.
+    pub found: usize,
+    /// Of these, in how many it has the real size.
+    pub sized: usize,
+    /// The smallest and the largest measured slowdown.
+    pub measured: Option<(f64, f64)>,
+    /// The smallest and the largest real one.
+    pub real: Option<(f64, f64)>,
 }
 
 /// What became of the controls, counted.
@@ -107,22 +204,24 @@ pub struct Summary {
     pub alarms: usize,
     /// Of these, how many differ after it.
     pub alarms_corrected: usize,
-    /// Measures that the known slowdown was measured by.
-    pub slow: usize,
-    /// Of these, in how many it was found.
-    pub found: usize,
-    /// Of these, in how many it has the real size.
-    pub sized: usize,
-    /// The smallest and the largest measured slowdown.
-    pub measured: Option<(f64, f64)>,
-    /// The smallest and the largest real one.
-    pub real: Option<(f64, f64)>,
+    /// The margin within which measures of an A/A pair have to be equal.
+    pub margin: Option<f64>,
+    /// Measures that an A/A pair was compared by.
+    pub measures: usize,
+    /// Of these, how many were shown to be equal within the margin.
+    pub equal: usize,
+    /// Of these, how many were the same to the last digit, which shows that the run repeats itself and nothing of noise.
+    pub identical: usize,
+    /// The known slowdown that the disk made.
+    pub slow: Found,
+    /// The known slowdown by added requests.
+    pub extra: Found,
 }
 
 /// The rows of all controls, the A/A pairs first.
 pub fn rows(controls: &[Evidence], trials: &[Evidence], confidence: f64) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (kind, name) in [(Kind::Same, "same"), (Kind::Slow, "slow")] {
+    for (kind, name) in [(Kind::Same, "same"), (Kind::Slow, "slow"), (Kind::Extra, "extra")] {
         let of_kind = controls.iter().filter(|trial| trial.factors.get(CONTROL) == Some(&Value::from(name)));
         let mut contexts: BTreeMap<String, Vec<(&Evidence, &Evidence)>> = BTreeMap::new();
         for control in of_kind {
@@ -156,26 +255,36 @@ fn row(
 ) -> Option<Row> {
     let series = pairs.iter().find_map(|(trial, _)| trial.metrics.get(metric))?;
     let worse = series.larger_is_worse?;
-    if kind == Kind::Slow && (!is_measure(metric) || series.unit == "ratio") {
+    let measure = is_measure(metric) && series.unit != "ratio";
+    if kind != Kind::Same && !measure {
         return None;
     }
     let turned: Vec<(&Evidence, &Evidence)> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
-    let pairs_of = if kind == Kind::Slow && !worse { &turned } else { pairs };
+    let pairs_of = if kind != Kind::Same && !worse { &turned } else { pairs };
     let estimate = ratio(pairs_of, metric, confidence)?;
-    let real = match kind {
-        Kind::Same => 1.0,
-        Kind::Slow => real(metric, pairs)?,
+    let (real, least) = match kind {
+        Kind::Same => (1.0, 1.0),
+        Kind::Slow => (real(metric, pairs)?, LEAST),
+        Kind::Extra => (added(metric, pairs)?, LEAST_EXTRA),
     };
-    let row = |real| Row {
+    let margin = (kind == Kind::Same && measure).then(|| margin(pairs));
+    let row = Row {
         kind,
         metric: metric.to_owned(),
         context: context.to_owned(),
         estimate,
         real,
+        margin,
         differs: false,
         survives: false,
     };
-    (kind == Kind::Same || real >= LEAST).then(|| row(real))
+    (real >= least).then_some(row)
+}
+
+/// The study's margin of equality.
+fn margin(pairs: &[(&Evidence, &Evidence)]) -> f64 {
+    let of = |trial: &Evidence| look_up(&trial.spec, "controls.margin").and_then(Value::as_f64);
+    pairs.iter().find_map(|(trial, _)| of(trial)).unwrap_or_else(|| ControlsSpec::default().margin)
 }
 
 /// Whether it is the headline of a measure, of whichever stage or volume.
@@ -193,8 +302,17 @@ fn real(metric: &str, pairs: &[(&Evidence, &Evidence)]) -> Option<f64> {
         (whole > 0.0 && added < whole).then(|| whole / (whole - added))
     };
     let asked = |trial: &Evidence| look_up(&trial.spec, "control.factor").and_then(Value::as_f64);
-    let logs: Option<Vec<f64>> =
-        pairs.iter().map(|(trial, _)| counted(trial).or_else(|| asked(trial)).map(f64::ln)).collect();
+    over(pairs, |trial| counted(trial).or_else(|| asked(trial)))
+}
+
+/// How many times as long the measure took for the requests that were added, by its own clock.
+fn added(metric: &str, pairs: &[(&Evidence, &Evidence)]) -> Option<f64> {
+    over(pairs, |trial| trial.mean(&format!("{metric}.{EXTRA_FACTOR}")))
+}
+
+/// The geometric mean over the trials of controls, where each has it.
+fn over(pairs: &[(&Evidence, &Evidence)], of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
+    let logs: Option<Vec<f64>> = pairs.iter().map(|(trial, _)| of(trial).map(f64::ln)).collect();
     crate::stats::quantile::mean(&logs?).map(f64::exp)
 }
 
@@ -205,8 +323,8 @@ fn correct(rows: &mut [Row], confidence: f64) {
         row.differs = row.is_told() && *own <= 1.0 - confidence;
         row.survives = row.differs && adjusted <= FALSE_DISCOVERIES;
         // A slowdown that is the same to the last digit in every repeat needs no test, and three cannot pass one.
-        let exact = row.estimate.basis == Basis::Equal && row.estimate.value >= LEAST;
-        if row.kind == Kind::Slow && row.is_told() && exact {
+        let exact = row.estimate.basis == Basis::Equal && row.estimate.value >= LEAST_EXTRA;
+        if row.kind != Kind::Same && row.is_told() && exact {
             (row.differs, row.survives) = (true, true);
         }
     }
@@ -218,28 +336,67 @@ pub fn summary(rows: &[Row]) -> Option<Summary> {
         return None;
     }
     let of = |kind: Kind| rows.iter().filter(move |row| row.kind == kind && row.is_told());
-    let ends = |values: Vec<f64>| {
-        let low = values.iter().copied().reduce(f64::min)?;
-        Some((low, values.iter().copied().reduce(f64::max)?))
+    let measures = || of(Kind::Same).filter(|row| row.margin.is_some());
+    let outcomes = || rows.iter().map(Row::outcome);
+    let verdict = if outcomes().any(|outcome| outcome == Outcome::Fails) {
+        "failed"
+    } else if rows.iter().any(Row::is_told) && !rows.iter().any(|row| row.is_told() && !row.passes()) {
+        "passed"
+    } else {
+        "cannot tell"
     };
-    let verdict = match (rows.iter().any(Row::is_told), rows.iter().all(|row| !row.is_told() || row.passes()))
-    {
-        (false, _) => "cannot tell",
-        (true, true) => "passed",
-        (true, false) => "failed",
-    };
-    let found = |row: &&Row| row.survives && row.estimate.value > 1.0;
     Some(Summary {
         verdict,
         same: of(Kind::Same).count(),
         alarms: of(Kind::Same).filter(|row| row.differs).count(),
         alarms_corrected: of(Kind::Same).filter(|row| row.survives).count(),
-        slow: of(Kind::Slow).count(),
-        found: of(Kind::Slow).filter(found).count(),
-        sized: of(Kind::Slow).filter(found).filter(|row| row.is_sized()).count(),
-        measured: ends(of(Kind::Slow).map(|row| row.estimate.value).collect()),
-        real: ends(of(Kind::Slow).map(|row| row.real).collect()),
+        margin: measures().find_map(|row| row.margin),
+        measures: measures().count(),
+        equal: measures().filter(|row| row.is_equal()).count(),
+        identical: measures().filter(|row| row.is_identical()).count(),
+        slow: found(&of(Kind::Slow).collect::<Vec<_>>()),
+        extra: found(&of(Kind::Extra).collect::<Vec<_>>()),
     })
+}
+
+/// Counts the rows of a known slowdown.
+fn found(rows: &[&Row]) -> Found {
+    let ends = |pick: fn(&Row) -> f64| {
+        let values = || rows.iter().map(|row| pick(row));
+        Some((values().reduce(f64::min)?, values().reduce(f64::max)?))
+    };
+    let found = || rows.iter().filter(|row| row.survives && row.estimate.value > 1.0);
+    Found {
+        measures: rows.len(),
+        found: found().count(),
+        sized: found().filter(|row| row.is_sized()).count(),
+        measured: ends(|row| row.estimate.value),
+        real: ends(|row| row.real),
+    }
+}
+
+impl Found {
+    /// In a sentence's part; nothing where it was not measured.
+    fn words(&self, what: &str) -> Option<String> {
+        let range = |ends: Option<(f64, f64)>| match ends.map(|(low, high)| (times(low), times(high))) {
+            Some((low, high)) if low == high => low,
+            Some((low, high)) => format!("{low} to {high}"),
+            None => "nothing".to_owned(),
+        };
+        let size = match self.found - self.sized {
+            0 => String::new(),
+            wrong => format!(", with the wrong size in {wrong}"),
+        };
+        (self.measures > 0).then(|| {
+            format!(
+                "{what} of {} was found in {} of {} and measured as {}{size}",
+                range(self.real),
+                self.found,
+                counted(self.measures, "measure"),
+                range(self.measured)
+            )
+        })
+    }
 }
 
 impl Summary {
@@ -255,35 +412,39 @@ impl Summary {
         let head = match self.verdict {
             "failed" => "Controls failed",
             "passed" => "Controls passed",
-            _ => return format!("Controls cannot tell: they take {SEEDS} repeats (`repeats`)."),
+            _ if self.same + self.slow.measures + self.extra.measures == 0 => {
+                return format!("Controls cannot tell: they take {SEEDS} repeats (`repeats`).");
+            }
+            _ => "Controls cannot tell all",
         };
         let mut parts = Vec::new();
         if self.same > 0 {
             parts.push(format!(
-                "of {} of one state measured twice {} before correction and {} after",
+                "of {} of one state measured twice {} before correction and {} after{}",
                 counted(self.same, "number"),
                 if self.alarms == 1 { "1 differs".to_owned() } else { format!("{} differ", self.alarms) },
-                self.alarms_corrected
+                self.alarms_corrected,
+                self.equality().unwrap_or_default()
             ));
         }
-        if self.slow > 0 {
-            let range = |ends: Option<(f64, f64)>| match ends.map(|(low, high)| (times(low), times(high))) {
-                Some((low, high)) if low == high => low,
-                Some((low, high)) => format!("{low} to {high}"),
-                None => "nothing".to_owned(),
-            };
-            parts.push(format!(
-                "the known slowdown of {} was found in {} of {} and measured as {}",
-                range(self.real),
-                self.found,
-                counted(self.slow, "measure"),
-                range(self.measured)
-            ));
-            if self.sized < self.found {
-                parts.push(format!("with the wrong size in {}", self.found - self.sized));
-            }
-        }
+        parts.extend(self.slow.words("the known slowdown"));
+        parts.extend(self.extra.words("the slowdown by added requests"));
         format!("{head}: {}.", parts.join("; "))
+    }
+
+    /// How many measures were shown to be equal, and how many of them only repeat themselves.
+    fn equality(&self) -> Option<String> {
+        let margin = percent(self.margin.filter(|_| self.measures > 0)?);
+        let identical = match self.identical {
+            0 => String::new(),
+            all if all == self.measures => " (to the last digit: the run repeats itself)".to_owned(),
+            some => format!(" ({some} to the last digit)"),
+        };
+        Some(format!(
+            ", {} of {} equal within {margin}{identical}",
+            self.equal,
+            counted(self.measures, "measure")
+        ))
     }
 }
 

@@ -67,7 +67,8 @@ fn one_state_measured_twice_gives_few_alarms_and_none_after_correction() {
     let (trials, controls) = study("same", &names, 5, 0.03, 1.0);
     let rows = rows(&controls, &trials, 0.95);
     let found = summary(&rows).unwrap();
-    assert_eq!((found.same, found.slow, found.alarms_corrected, found.verdict), (400, 0, 0, "passed"));
+    assert_eq!((found.same, found.slow.measures, found.alarms_corrected, found.measures), (400, 0, 0, 0));
+    assert_eq!(found.verdict, "passed");
     // 20 are expected; 8 and 36 are less likely than one in a thousand.
     assert!((8..=36).contains(&found.alarms), "{}", found.alarms);
     let line = found.line();
@@ -116,24 +117,25 @@ fn a_known_slowdown_is_found_with_its_size() {
     };
     let right = of(3, 0.005, 1.25);
     let found = summary(&right).unwrap();
+    let slow = &found.slow;
     // Numbers beside the headline are no times of their own.
-    assert_eq!((found.verdict, found.slow, found.found, found.sized), ("passed", 2, 2, 2));
+    assert_eq!((found.verdict, slow.measures, slow.found, slow.sized), ("passed", 2, 2, 2));
     assert!(
         found.line().contains("the known slowdown of ×1.25 was found in 2 of 2 measures and measured as")
     );
     // Without any spread three repeats prove nothing by their signs, and need not.
     let exact = of(3, 0.0, 1.25);
-    assert_eq!((exact[0].estimate.interval, exact[0].words()), (None, "found"));
+    assert_eq!((exact[0].estimate.interval, exact[0].words().as_str()), (None, "found"));
     // Not there; there, and twice as large; too few repeats to say.
     let missed = of(3, 0.005, 1.0);
-    assert_eq!((summary(&missed).unwrap().verdict, missed[0].words()), ("failed", "not found"));
+    assert_eq!((summary(&missed).unwrap().verdict, missed[0].words().as_str()), ("failed", "not found"));
     let large = of(3, 0.005, 2.5);
     assert_eq!(
-        (summary(&large).unwrap().verdict, large[0].words()),
+        (summary(&large).unwrap().verdict, large[0].words().as_str()),
         ("failed", "found, with the wrong size")
     );
     let few = of(2, 0.005, 1.25);
-    assert_eq!((summary(&few).unwrap().verdict, few[0].words()), ("cannot tell", "too few repeats"));
+    assert_eq!((summary(&few).unwrap().verdict, few[0].words().as_str()), ("cannot tell", "too few repeats"));
     assert!(summary(&few).unwrap().line().contains("3 repeats"));
 }
 
@@ -163,4 +165,78 @@ fn controls_of_other_cells_and_repeats_are_no_partners() {
     let rows = rows(&controls, &trials, 0.95);
     assert_eq!((rows.len(), rows[0].estimate.n, rows[0].is_told()), (1, 1, false));
     assert!(super::rows(&controls, &[], 0.95).is_empty() && summary(&[]).is_none());
+}
+
+#[test]
+fn an_a_a_pair_is_equal_only_within_its_margin() {
+    let of = |repeats, noise, factor, margin: Option<f64>| {
+        let (trials, mut controls) = study("same", &["grep", "grep.read_requests"], repeats, noise, factor);
+        for control in &mut controls {
+            control.spec = json!({"controls": margin.map(|margin| json!({"margin": margin}))});
+        }
+        rows(&controls, &trials, 0.95)
+    };
+    // Little noise: equal within the margin of the study, or the default one, and the row says within how much.
+    let quiet = of(5, 0.005, 1.0, None);
+    let found = summary(&quiet).unwrap();
+    assert_eq!((found.verdict, found.measures, found.equal, found.identical), ("passed", 1, 1, 0));
+    assert!(found.line().contains("1 of 1 measure equal within 5"), "{}", found.line());
+    assert!(
+        quiet[0].bound() > 0.0 && quiet[0].bound() < 0.05 && quiet[0].words().starts_with("equal within ")
+    );
+    // What is no measure has no margin.
+    assert_eq!((quiet[1].margin, quiet[1].words().as_str()), (None, "no difference"));
+    // No difference is found in noise either, and it is no equality.
+    let noisy = of(3, 0.2, 1.0, None);
+    let found = summary(&noisy).unwrap();
+    assert_eq!((found.alarms_corrected, found.equal, found.verdict), (0, 0, "cannot tell"));
+    assert!(noisy[0].words().starts_with("not shown to be equal"), "{}", noisy[0].words());
+    assert!(!found.is_failed() && found.line().starts_with("Controls cannot tell all: "), "{}", found.line());
+    // The same numbers under another margin.
+    let wide = summary(&of(3, 0.2, 1.0, Some(1.0))).unwrap();
+    assert_eq!((wide.equal, wide.verdict, wide.margin), (1, "passed", Some(1.0)));
+    // A difference beyond the margin fails.
+    assert_eq!(summary(&of(5, 0.005, 1.08, None)).unwrap().verdict, "failed");
+    // A run that repeats itself to the last digit is told from one that is equal.
+    let exact = of(3, 0.0, 1.0, None);
+    let found = summary(&exact).unwrap();
+    assert_eq!((found.verdict, found.equal, found.identical), ("passed", 1, 1));
+    assert!(found.line().contains("to the last digit"), "{}", found.line());
+    assert_eq!(exact[0].words(), "identical in every repeat");
+}
+
+#[test]
+fn added_requests_are_found_with_their_size_or_too_noisy_or_wrong() {
+    let of = |repeats, noise, factor: f64, real: Option<f64>| {
+        let (trials, mut controls) = study("extra", &["grep", "walk"], repeats, noise, factor);
+        for control in &mut controls {
+            for measure in ["grep", "walk"] {
+                let series =
+                    |value| Series { unit: "count".to_owned(), samples: vec![value], ..Series::default() };
+                control.metrics.extend(real.map(|real| (format!("{measure}.extra_factor"), series(real))));
+            }
+        }
+        rows(&controls, &trials, 0.95)
+    };
+    let right = of(3, 0.002, 1.08, Some(1.08));
+    let found = summary(&right).unwrap();
+    assert_eq!(
+        (found.verdict, found.extra.measures, found.extra.found, found.extra.sized),
+        ("passed", 2, 2, 2)
+    );
+    assert!(found.line().contains("the slowdown by added requests of ×1.08 was found in 2 of 2 measures"));
+    assert_eq!(right[0].real, right[1].real);
+    // It was added and is not in what was measured, or much more is.
+    for factor in [1.0, 1.3] {
+        let wrong = of(3, 0.002, factor, Some(1.08));
+        assert_eq!(summary(&wrong).unwrap().verdict, "failed", "{factor}");
+    }
+    // Noise in which 8 % cannot be seen is no failure and no success.
+    let noisy = of(3, 0.2, 1.08, Some(1.08));
+    assert_eq!(
+        (summary(&noisy).unwrap().verdict, noisy[0].words().as_str()),
+        ("cannot tell", "too noisy to be found")
+    );
+    // What nobody counted, or what added next to nothing, is left out.
+    assert!(of(3, 0.002, 1.08, None).is_empty() && of(3, 0.002, 1.0, Some(1.001)).is_empty());
 }

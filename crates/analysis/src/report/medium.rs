@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsage_model::disk::{CPU_COUNTER, DiskCpu};
+use fsage_model::disk::{CPU_COUNTER, DiskCpu, WAITING};
 use fsage_model::quantity::as_f64;
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use super::text::rounded;
 use super::view::{DiskPart, Trial, View};
 
 /// Counters in nanoseconds that are sums of others, or waiting and no work.
-const SUMS: [&str; 3] = ["busy_ns", "elapsed_ns", "bus_wait_ns"];
+const SUMS: [&str; 4] = ["busy_ns", "elapsed_ns", "bus_wait_ns", WAITING];
 
 /// Work of an SSD's dies, of which [`COLLECTION`] is a part.
 const ON_DIES: [&str; 3] = ["read", "program", "erase"];

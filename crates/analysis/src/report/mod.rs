@@ -17,6 +17,7 @@ mod difference;
 pub mod explain;
 mod factor;
 mod figure;
+pub mod findings;
 mod island;
 mod lockstep;
 mod medium;
@@ -30,13 +31,14 @@ mod series;
 mod spread;
 pub(crate) mod table;
 pub mod text;
+mod varied;
 mod view;
 
 use fsage_model::problem::{EXIT_INTERNAL, Explain};
 use fsage_model::reading::{ReadError, Records};
 use fsage_model::study::{ClaimSpec, StudySpec};
 
-use crate::stats::{Judgement, judge};
+use crate::stats::{Judgement, by_media, judge};
 use answer::Answer;
 use view::View;
 
@@ -121,11 +123,13 @@ pub fn render(records: &dyn Records, options: &ReportOptions) -> Result<String, 
 
 /// One for each claim of the study; where controls failed, none is judged.
 fn judgements(view: &View, controls: Option<&control::Summary>) -> Vec<Judgement> {
+    let varied = varied::all(view);
     let judge = |spec: &StudySpec| -> Vec<Judgement> {
         let values = |each: &Option<String>| each.as_ref().and_then(|path| spec.matrix.get(path));
         let one = |claim: &ClaimSpec| {
             let values = values(&claim.each).map(Vec::as_slice).unwrap_or_default();
-            judge(claim, values, &view.evidence, view.confidence)
+            let found = judge(claim, values, &view.evidence, view.confidence);
+            by_media(found, claim, values, &varied, view.confidence)
         };
         spec.claim.iter().map(one).collect()
     };

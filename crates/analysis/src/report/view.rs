@@ -334,7 +334,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         spec,
         repeat,
         doubts: doubt::of_trial(&stages, &file.warnings),
-        tree: tree::measured(&stages),
+        tree: tree::measured(stages.iter().map(StageRecord::tree)),
         memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
         ..Evidence::default()
     };

@@ -278,9 +278,11 @@ pub fn ratio(pairs: &[(&Evidence, &Evidence)], metric: &str, confidence: f64) ->
     if work::different(pairs, metric).is_some() {
         return None;
     }
+    // Before one pair of each two runs is left: which one that is says nothing of a factor.
+    let indifferent = shared::indifferent(pairs.iter().flat_map(|(a, b)| [*a, *b]), metric);
     let pairs = shared::once_in_pairs(pairs, metric);
     let mut apart = compared(&pairs);
-    apart.extend(shared::indifferent(pairs.iter().flat_map(|(a, b)| [*a, *b]), metric));
+    apart.extend(indifferent);
     let above_0 = |trial: &Evidence| trial.sample(metric).is_some_and(|value| value > 0.0);
     let known: Vec<&(&Evidence, &Evidence)> =
         pairs.iter().filter(|(a, b)| above_0(a) && above_0(b)).collect();

@@ -22,7 +22,7 @@ pub mod shared;
 pub mod tree;
 pub mod work;
 
-pub use claim::{ClaimVerdict, Judgement, Part, foresee, judge, planned};
+pub use claim::{ClaimVerdict, Judgement, Part, Varied, by_media, foresee, judge, planned};
 pub use doubt::Doubt;
 pub use evidence::{Estimate, Evidence, Series, Unit};
 pub use interval::Interval;

@@ -3,7 +3,8 @@
 //! The same seed asks every file system for the same operations. Where one runs out of space earlier, or holds a level of use,
 //! the operations and so the trees differ: then a comparison is also one of trees.
 
-use fsage_model::record::StageRecord;
+use fsage_model::record::TreeMark;
+use serde::Serialize;
 
 use super::Evidence;
 
@@ -11,7 +12,8 @@ use super::Evidence;
 const SHOWN: usize = 8;
 
 /// What is known of the trees of two sides.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Trees {
     /// Every pair has the same digest.
     Same {
@@ -35,15 +37,20 @@ impl Trees {
     /// Of pairs of trials.
     #[must_use]
     pub fn of(pairs: &[(&Evidence, &Evidence)]) -> Self {
-        let known: Option<Vec<(&str, &str)>> =
-            pairs.iter().map(|(a, b)| Some((a.tree.as_deref()?, b.tree.as_deref()?))).collect();
-        let digests = pairs.iter().filter_map(|(a, b)| Some((a.tree.as_deref()?, b.tree.as_deref()?)));
-        let different: Vec<(&str, &str)> = digests.filter(|(a, b)| a != b).collect();
-        match (different.first(), known.as_deref()) {
+        let digests: Vec<_> = pairs.iter().map(|(a, b)| (a.tree.as_deref(), b.tree.as_deref())).collect();
+        Self::of_digests(&digests)
+    }
+
+    /// Of the digests of pairs, where they are known.
+    #[must_use]
+    pub fn of_digests(pairs: &[(Option<&str>, Option<&str>)]) -> Self {
+        let known: Vec<(&str, &str)> = pairs.iter().filter_map(|(a, b)| Some(((*a)?, (*b)?))).collect();
+        let different: Vec<&(&str, &str)> = known.iter().filter(|(a, b)| a != b).collect();
+        match (different.first(), known.first()) {
             (Some((a, b)), _) => {
                 Self::Different { pairs: different.len(), of: pairs.len(), first: (short(a), short(b)) }
             }
-            (None, Some([(digest, _), ..])) => Self::Same { digest: short(digest) },
+            (None, Some((digest, _))) if known.len() == pairs.len() => Self::Same { digest: short(digest) },
             (None, _) => Self::Unknown,
         }
     }
@@ -69,14 +76,11 @@ impl Trees {
 
 /// Digest of the tree that the first measure found, of a trial's stages. A copy has that of what it was made of.
 #[must_use]
-pub fn measured(stages: &[StageRecord]) -> Option<String> {
-    let before = stages.iter().take_while(|stage| !matches!(stage, StageRecord::Measure { .. }));
-    let digests = before.filter_map(|stage| match stage {
-        StageRecord::Age { result, .. } => Some(&result.digest),
-        StageRecord::Lockstep { digest, .. } => Some(digest),
-        _ => None,
-    });
-    digests.last().filter(|digest| !digest.is_empty()).cloned()
+pub fn measured<'a>(stages: impl Iterator<Item = TreeMark<'a>>) -> Option<String> {
+    let before = stages.take_while(|stage| *stage != TreeMark::Measured);
+    let digests =
+        before.filter_map(|stage| if let TreeMark::Left(digest) = stage { Some(digest) } else { None });
+    digests.last().filter(|digest| !digest.is_empty()).map(str::to_owned)
 }
 
 fn short(digest: &str) -> String {
@@ -100,5 +104,19 @@ mod tests {
         assert_eq!(mixed.words(), "different in 1 of 3: aaaaaaaa against bbbbbbbb");
         assert_eq!(Trees::of(&[(&a, &a), (&none, &a)]), Trees::Unknown);
         assert_eq!(Trees::of(&[]).words(), "–");
+    }
+
+    #[test]
+    fn the_tree_of_a_trial_is_what_lay_before_the_first_measure() {
+        let marks = [
+            TreeMark::Left("first"),
+            TreeMark::Nothing,
+            TreeMark::Left("second"),
+            TreeMark::Measured,
+            TreeMark::Left("third"),
+        ];
+        assert_eq!(measured(marks.into_iter()).as_deref(), Some("second"));
+        assert_eq!(measured(marks[3..].iter().copied()), None);
+        assert_eq!(measured([TreeMark::Left("")].into_iter()), None, "not known");
     }
 }

@@ -13,9 +13,9 @@ use crate::measure::{HeldFolder, MeasureError};
 use crate::{copy, fio, free, measure};
 
 handlers! { task:
-    Measure { measure, directory, device, seed, trace_instance, mark } => {
+    Measure { measure, directory, device, seed, trace_instance, mark, extra } => {
         let mut sink = EventSink::of(task);
-        let order = measure::Order { measure, directory, device, seed, trace_instance, mark };
+        let order = measure::Order { measure, directory, device, seed, trace_instance, mark, extra };
         task.agent.with_control(|control| measure::run(&order, &task.agent.held, control, &mut sink))?
     };
     RunFio { argv, timeout_ms, round_ms, steady, device } => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fsage_model::disk::DiskUse;
-use fsage_model::measure::RequestSummary;
+use fsage_model::measure::{MeasureMetric, RequestSummary, depth};
 use fsage_model::quantity::as_f64;
 use fsage_model::warning::Warning;
 use fsage_model::warning::WarningKind;
@@ -15,8 +15,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, syncfs, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::device::Device;
 use crate::disk::{Clock, Meter};
 
+use super::extra::Extra;
 use super::requests::Tracer;
 use super::{MeasureError, listing::Unseen};
 use crate::host::cache;
@@ -54,12 +56,18 @@ pub(super) struct Context<'a> {
     pub count: Count,
     /// Name of the position in the disk's log where the clock is first started.
     pub mark: Option<String>,
+    /// Requests that a control adds.
+    pub extra: Option<Extra>,
     held: &'a HeldDevices,
     control: &'a Control,
     sink: &'a mut dyn LoadSink,
     tracer: Option<Tracer>,
     clock: Clock,
     meter: Meter,
+    /// The block device under the tree, whose counters the kernel keeps.
+    device: Option<Device>,
+    /// Its milliseconds of requests under way when the clock was started, and while it ran.
+    queued_ms: (Option<u64>, u64),
     running: Option<Moment>,
     elapsed_ns: u64,
     wall_ns: u64,
@@ -83,12 +91,15 @@ impl<'a> Context<'a> {
             warnings: Vec::new(),
             count: Count::default(),
             mark: None,
+            extra: None,
             held,
             control,
             sink,
             tracer,
             clock: Clock::under(&anchor.held())?,
             meter: Meter::under(&anchor.held()),
+            device: Device::under(&anchor.held()),
+            queued_ms: (None, 0),
             running: None,
             elapsed_ns: 0,
             wall_ns: 0,
@@ -127,12 +138,17 @@ impl<'a> Context<'a> {
             self.meter.mark(mark);
         }
         self.meter.start();
+        self.queued_ms.0 = self.queued();
         self.clock.count_cpu();
         self.running = Some(self.moment());
     }
 
-    /// Holds them.
+    /// Holds them, after the requests that a control adds.
     pub fn stop(&mut self) {
+        if let (Some(extra), Some(then)) = (&mut self.extra, &self.running) {
+            let stretch_ns = self.clock.now_ns().saturating_sub(then.clock_ns);
+            extra.add(self.elapsed_ns + stretch_ns, &self.clock);
+        }
         let now = self.moment();
         self.clock.hold_cpu();
         if let Some(then) = self.running.take() {
@@ -142,9 +158,23 @@ impl<'a> Context<'a> {
             self.cpu_ns += cpu_ns(now.cpu).saturating_sub(cpu_ns(then.cpu));
         }
         self.meter.stop();
+        if let (Some(then), Some(now)) = (self.queued_ms.0.take(), self.queued()) {
+            self.queued_ms.1 += now.saturating_sub(then);
+        }
         if let Some(tracer) = &mut self.tracer {
             tracer.off();
         }
+    }
+
+    fn queued(&self) -> Option<u64> {
+        self.device.as_ref()?.counts().map(|counts| counts.queued_ms)
+    }
+
+    /// How many requests the device had on the average, by the kernel's counters and the host's clock; `None` where
+    /// there are none. In model time the disk itself says it.
+    pub fn queue_depth(&self) -> Option<MeasureMetric> {
+        let elapsed = !self.clock.is_model() && self.device.is_some() && self.wall_ns > 0;
+        elapsed.then(|| depth(as_f64(self.queued_ms.1) * 1e6, as_f64(self.wall_ns)))
     }
 
     fn moment(&self) -> Moment {
@@ -204,6 +234,12 @@ impl<'a> Context<'a> {
     /// CPU time measured so far.
     pub const fn cpu_ns(&self) -> u64 {
         self.cpu_ns
+    }
+
+    /// What the requests of a control added, where there are any.
+    pub fn extra_metrics(&mut self) -> Result<Vec<MeasureMetric>, MeasureError> {
+        let metrics = self.extra.take().map(|extra| extra.metrics(self.elapsed_ns)).transpose()?;
+        Ok(metrics.map(Vec::from).unwrap_or_default())
     }
 
     /// Ends the trace.

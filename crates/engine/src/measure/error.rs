@@ -59,6 +59,9 @@ pub enum MeasureError {
         /// The folder.
         path: PathBuf,
     },
+    /// Requests are to be added, and nobody says to which device.
+    #[error("requests are to be added to the measure's, and no block device is named")]
+    NoDevice,
     /// The host does not let us.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -140,6 +143,7 @@ impl MeasureError {
             | Self::Size(_)
             | Self::InstanceName { .. }
             | Self::NotHere
+            | Self::NoDevice
             | Self::Leftover { .. }
             | Self::Nothing { .. } => FailureKind::Usage,
             Self::Differs { .. } => FailureKind::Damage,

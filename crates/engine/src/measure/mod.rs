@@ -12,6 +12,7 @@ mod context;
 mod create;
 mod delete;
 pub(crate) mod error;
+mod extra;
 mod grep;
 mod large_file;
 pub(crate) mod listing;
@@ -42,6 +43,7 @@ use crate::location::Reach as _;
 use context::Context;
 pub use context::{FOLDER, HeldFolder, make_folder, remove_folder};
 pub use error::MeasureError;
+use extra::Extra;
 use requests::Tracer;
 
 /// What is to be measured where.
@@ -59,6 +61,8 @@ pub struct Order {
     pub trace_instance: Option<String>,
     /// Name of the position in the disk's log where the clock is first started.
     pub mark: Option<String>,
+    /// Share of the measure's time that requests of a control add ([`extra`]); `None`: none are added.
+    pub extra: Option<f64>,
 }
 
 /// How a measure is taken: its parameters are the data, this is what is done. One file each.
@@ -95,12 +99,15 @@ pub fn run(
     let (tracer, warning) = tracer(order, &path)?;
     let mut context = Context::new(&anchor, order.seed, held, (control, sink), tracer)?;
     context.mark.clone_from(&order.mark);
+    context.extra = extra_of(order)?;
     context.warnings.extend(warning);
     let mut metrics = with_measure!(&order.measure, spec => spec.run(&mut context))?;
     let model = context.clock().is_model();
     if model {
         metrics.iter_mut().for_each(|metric| metric.unit = model_unit(&metric.unit));
     }
+    metrics.extend(context.extra_metrics()?);
+    metrics.extend(context.queue_depth());
     let requests = context.requests();
     // How long the block layer took for a request is no time of the medium then.
     let of_medium = |metric: &MeasureMetric| !model || metric.unit != "ns";
@@ -126,6 +133,13 @@ pub fn run(
         metrics,
         warnings: context.warnings,
     })
+}
+
+/// The requests that a control adds.
+fn extra_of(order: &Order) -> Result<Option<Extra>, MeasureError> {
+    let Some(share) = order.extra else { return Ok(None) };
+    let device = order.device.as_deref().ok_or(MeasureError::NoDevice)?;
+    Extra::on(device, share, order.seed).map(Some)
 }
 
 /// The tracer that was asked for, or why there is none.

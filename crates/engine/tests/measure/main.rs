@@ -35,8 +35,15 @@ fn measure(spec: MeasureSpec, directory: &Path, seed: u64) -> Result<MeasureResu
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let trace_instance = Some(format!("fsage-test-{}-{number}", std::process::id()));
-    let order =
-        Order { measure: spec, directory: directory.into(), device: None, seed, trace_instance, mark: None };
+    let order = Order {
+        measure: spec,
+        directory: directory.into(),
+        device: None,
+        seed,
+        trace_instance,
+        mark: None,
+        extra: None,
+    };
     run(&order, &HeldDevices::default(), &Control::new(), &mut NoSink)
 }
 
@@ -255,6 +262,7 @@ fn senseless_orders_are_refused() {
             seed: 1,
             trace_instance: None,
             mark: None,
+            extra: None,
         };
         let error = run(&order, &HeldDevices::default(), &Control::new(), &mut NoSink).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");

@@ -209,6 +209,7 @@ mod tests {
             seed: 1,
             requests: false,
             mark: None,
+            extra: None,
         };
         let answer = run(&spec, &order, &mut session);
         let asked = asked.lock().unwrap().clone();

@@ -39,6 +39,9 @@ pub struct MeasureOrder {
     /// Name of the position in the disk's log where the agent's clock is first started; `None` where no log is
     /// kept.
     pub mark: Option<String>,
+    /// Share of the measure's time that requests of a control add (docs/controls.md); `None`: none. Jobs of fio have
+    /// none.
+    pub extra: Option<f64>,
 }
 
 /// Why a measure did not come to its end.
@@ -133,6 +136,7 @@ pub fn measure(
         seed: order.seed,
         trace_instance: instance,
         mark: order.mark.clone(),
+        extra: order.extra,
     };
     let result = session.call_with(call, incoming);
     // A lost agent may have left it; one that answers has removed it.
@@ -167,6 +171,7 @@ mod tests {
             seed: 1,
             requests: true,
             mark: None,
+            extra: None,
         };
         let asked = Arc::new(Mutex::new(Vec::new()));
         for lost in [false, true] {

@@ -9,7 +9,10 @@ mod remedy;
 use fsage_model::disk::DiskTime;
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::{LoadResult, Probe};
-use fsage_model::measure::{DISK_COUNTER, MeasureMetric, MeasureResult, Work, disk_metrics, model_unit};
+use fsage_model::measure::{
+    DISK_COUNTER, EXTRA_FACTOR, EXTRA_REQUESTS, MeasureMetric, MeasureResult, QUEUE_DEPTH, Work,
+    disk_metrics, model_unit,
+};
 use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};
 
@@ -99,9 +102,11 @@ fn unit_of(metric: &MeasureMetric) -> &str {
     }
 }
 
-/// Whether larger is worse; what a disk counts is neither, but for the time that it took in all.
+/// Whether larger is worse; what a disk counts is neither, but for the time that it took in all, nor is how many requests
+/// it had, or what a control added.
 fn worse(metric: &MeasureMetric) -> Option<bool> {
-    if metric.name.starts_with(DISK_COUNTER) { None } else { Some(metric.larger_is_worse) }
+    let neither = [QUEUE_DEPTH, EXTRA_FACTOR, EXTRA_REQUESTS].contains(&metric.name.as_str());
+    if neither || metric.name.starts_with(DISK_COUNTER) { None } else { Some(metric.larger_is_worse) }
 }
 
 /// Each measure's headline under its own name, the rest below it.

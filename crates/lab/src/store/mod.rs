@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub use error::StoreError;
 pub use file::NewFile;
 use fsage_model::priced::PricedRecord;
-use fsage_model::record::{PlacesRecord, STORE_VERSION, TrialRecord, TrialStatus, Unread};
+use fsage_model::record::{PlacesRecord, STORE_VERSION, StageTree, TrialRecord, TrialStatus, Unread};
 use fsage_sys::input::{self, RECORD_LIMIT};
 pub use reading::Reader;
 use serde::de::DeserializeOwned;
@@ -155,15 +155,15 @@ impl Store {
         read_priced(&self.root, id)
     }
 
-    /// The complete trials of the plan without their stages, so that long runs take little memory; and a sentence for each that is
-    /// left out.
+    /// The complete trials of the plan, of their stages only the digests of trees, so that long runs take little memory; and a
+    /// sentence for each that is left out.
     #[must_use]
-    pub fn complete_trials(&self) -> (Vec<TrialRecord<Unread>>, Vec<String>) {
+    pub fn complete_trials(&self) -> (Vec<TrialRecord<StageTree>>, Vec<String>) {
         let (mut records, mut notes) = (Vec::new(), Vec::new());
         let path = self.root().display();
         let ids: BTreeSet<&String> = self.plan().trials.iter().map(|trial| &trial.id).collect();
         for id in ids {
-            match read_trial::<Unread>(self.root(), id) {
+            match read_trial::<StageTree>(self.root(), id) {
                 Ok(Some(record)) if record.status == TrialStatus::Complete => records.push(record),
                 Ok(Some(_)) => notes.push(format!("trial {id} of `{path}` failed and is left out")),
                 Ok(None) => {}

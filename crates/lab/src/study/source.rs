@@ -108,3 +108,83 @@ fn entry(path: &Path, file: Option<PathBuf>) -> StudyEntry {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fsage_model::study::{ClaimCheck, ClaimSpec, StudySpec};
+
+    use super::*;
+
+    /// The claims of a shipped study, and those that its presets have in their place.
+    fn claims(name: &str) -> Vec<ClaimSpec> {
+        let text = SHIPPED.iter().find(|(known, _)| *known == name).unwrap().1;
+        let study: toml::Value = toml::from_str(text).unwrap();
+        let presets =
+            study.get("preset").and_then(toml::Value::as_table).into_iter().flat_map(|all| all.values());
+        let lists = std::iter::once(&study).chain(presets).filter_map(|table| table.get("claim")?.as_array());
+        lists.flatten().map(|claim| claim.clone().try_into().unwrap()).collect()
+    }
+
+    #[test]
+    fn claims_about_full_volumes_under_git_ask_for_a_full_volume() {
+        let claims = claims("fullness-git");
+        assert!(claims.len() >= 14, "{}", claims.len());
+        let mut full = 0;
+        for claim in &claims {
+            let names_full = |check: &ClaimCheck| match check {
+                ClaimCheck::Value { metric, .. } => metric.contains("full"),
+                ClaimCheck::Ratio { .. } | ClaimCheck::Trend { .. } => false,
+            };
+            if claim.clauses().any(names_full) {
+                let given = claim.given.as_ref().and_then(|given| given.metrics.get("full.no_space"));
+                assert!(given.is_some_and(|range| range.at_least >= Some(1.0)), "{}", claim.id);
+                full += 1;
+            }
+        }
+        assert!(full >= 12, "{full}");
+    }
+
+    #[test]
+    fn latencies_of_disks_are_judged_in_their_regime_only() {
+        let mut judged = 0;
+        for claim in claims("aging").iter().filter(|claim| claim.source.contains("table 7.1")) {
+            let latencies = claim.clauses().any(|check| match check {
+                ClaimCheck::Ratio { metric, .. } => metric.starts_with("latency."),
+                ClaimCheck::Value { .. } | ClaimCheck::Trend { .. } => false,
+            });
+            if latencies {
+                let least = claim.given.as_ref().and_then(|given| given.latency.as_ref()?.at_least);
+                // A page cache answers within microseconds.
+                assert!(least >= Some(50_000.0), "{}: {least:?}", claim.id);
+                judged += 1;
+            }
+        }
+        assert!(judged >= 3, "{judged}");
+    }
+
+    #[test]
+    fn a_study_of_trends_runs_long_enough_for_them() {
+        let is_trend =
+            |claim: &ClaimSpec| claim.clauses().any(|check| matches!(check, ClaimCheck::Trend { .. }));
+        assert!(claims("aging").iter().any(is_trend));
+        let mut overrides = vec![Overrides::default()];
+        overrides.extend(
+            ["quick", "hdd", "media", "tables"]
+                .map(|preset| Overrides { preset: Some(preset.to_owned()), ..Overrides::default() }),
+        );
+        for overrides in overrides {
+            let name = overrides.preset.clone();
+            let study = load(Path::new("aging"), &overrides, Consent::Given).unwrap();
+            let spec: &StudySpec = &study.spec;
+            for stage in &spec.stage {
+                if let fsage_model::study::StageSpec::Age(age) = stage {
+                    let operations = age.stop.operations.unwrap_or(u64::MAX);
+                    assert!(
+                        operations >= 32_000,
+                        "{name:?}: {operations} operations are fewer than 64 ticks"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -139,6 +139,14 @@ fn controls(check: &mut Checker, spec: &StudySpec, written: &Value) {
     check.require(slow == 0.0 || (slow > 1.0 && slow <= SLOWEST), "controls.slow", || {
         format!("{slow} is no slowdown: above 1 and at most {SLOWEST}, or 0 for none")
     });
+    let extra = controls.extra;
+    check.require((0.0..=1.0).contains(&extra), "controls.extra", || {
+        format!("{extra} is no share of a measure's time: above 0 and at most 1, or 0 for none")
+    });
+    let margin = controls.margin;
+    check.require(margin > 0.0 && margin <= 1.0, "controls.margin", || {
+        format!("{margin} is no margin of equality: above 0 and at most 1, such as 0.05 for 5 %")
+    });
     for (path, wanted) in &controls.of {
         let any = wanted.as_array().map_or(std::slice::from_ref(wanted), Vec::as_slice);
         any.iter().for_each(|wanted| factor(check, spec, written, "controls.of", path, wanted));

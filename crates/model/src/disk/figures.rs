@@ -54,6 +54,9 @@ pub struct DiskFigures {
     pub clock_ns: u64,
     /// Nanoseconds of these in which it had something to do.
     pub busy_ns: u64,
+    /// Nanoseconds from arrival to answer, summed over all requests: ÷ `clock_ns` it is their mean number in the disk
+    /// (Little 1961).
+    pub waiting_ns: u64,
     /// Requests so far.
     pub requests: Counts,
     /// Its contents.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::requests::RequestSummary;
 use super::work::Work;
-use crate::disk::{DiskCounter, DiskTime, DiskUse};
+use crate::disk::{DiskCounter, DiskTime, DiskUse, WAITING};
 use crate::quantity::as_f64;
 use crate::warning::Warning;
 
@@ -84,13 +84,30 @@ pub fn model_unit(unit: &str) -> String {
 pub const DISK_COUNTER: &str = "disk_";
 /// Time that went by on a virtual disk's clock, among metrics.
 pub const MODEL_TIME: &str = "model_time";
+/// How many times as long a measure took for the requests that a control added to it, among metrics.
+pub const EXTRA_FACTOR: &str = "extra_factor";
+/// How many these were.
+pub const EXTRA_REQUESTS: &str = "extra_requests";
 
-/// What a disk did as metrics: `model_time` when it keeps model time, and `disk_NAME` for each counter.
+/// Mean number of requests that the device had while a measure's clock ran, among metrics.
+pub const QUEUE_DEPTH: &str = "queue_depth";
+
+/// The realised queue depth: the time that requests waited for their answers, summed, ÷ the time that went by in the same
+/// unit (Little 1961).
+#[must_use]
+pub fn depth(waiting: f64, elapsed: f64) -> MeasureMetric {
+    MeasureMetric::cost(QUEUE_DEPTH, "1", waiting / elapsed)
+}
+
+/// What a disk did as metrics: `model_time` and `queue_depth` when it keeps model time, and `disk_NAME` for each counter.
 #[must_use]
 pub fn disk_metrics(used: &DiskUse) -> Vec<MeasureMetric> {
     let mut metrics = Vec::new();
     if used.time == DiskTime::Model {
         metrics.push(MeasureMetric::cost(MODEL_TIME, "model ns", as_f64(used.elapsed_ns)));
+        // Elsewhere the kernel's counters say it.
+        let waiting_ns = used.counter(WAITING).filter(|_| used.elapsed_ns > 0);
+        metrics.extend(waiting_ns.map(|waiting_ns| depth(waiting_ns, as_f64(used.elapsed_ns))));
     }
     metrics.extend(used.counters.iter().map(|counter| {
         let DiskCounter { name, unit, value, .. } = counter;
@@ -138,5 +155,10 @@ mod tests {
         );
         used.time = DiskTime::Real;
         assert_eq!(names(&used), [pair("disk_seek_ns", "ns"), erases]);
+        // Seven nanoseconds in which requests waited for 21 in all: three at a time.
+        used.time = DiskTime::Model;
+        used.counters.push(counter(WAITING, "ns", 21.0));
+        let depth = disk_metrics(&used).into_iter().find(|metric| metric.name == QUEUE_DEPTH).unwrap();
+        assert_eq!((depth.value.to_bits(), depth.unit.as_str()), (3.0_f64.to_bits(), "1"));
     }
 }

@@ -303,7 +303,8 @@ calls! {
     /// Run measures below `directory`: with `Event::Progress`. `device` whose requests are seen: absent, what
     /// `directory` is mounted from. `trace_instance`: name of the trace instance (`fsage-…`) that is made for
     /// it and removed; absent, requests are not inspected. `mark`: what the position in the virtual disk's log is
-    /// called where the clock is first started. `Stop` ends it with a failure.
+    /// called where the clock is first started. `extra`: share of the measure's time (above 0, at most 1) that
+    /// direct reads at random places of `device` add to it, for a control; absent, none. `Stop` ends it with a failure.
     Measure {
         measure: MeasureSpec,
         directory: Location,
@@ -311,6 +312,7 @@ calls! {
         seed: u64,
         trace_instance: Option<String>,
         mark: Option<String>,
+        extra: Option<f64>,
     } -> MeasureResult;
     /// Run fio, which reports every `round_ms` (`--status-interval` is added), with `Event::Progress`. With `steady`
     /// it is asked to end once its rate is. `device`: the block device below it, whose counters are read before

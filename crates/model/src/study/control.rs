@@ -1,7 +1,8 @@
 //! Controls of a study: trials whose answer is known beforehand.
 //!
 //! An A/A pair measures one state twice, as if it were two, and must show no difference. A known slowdown is made by the
-//! virtual disk itself while it is measured, and must be found with its size.
+//! virtual disk itself while it is measured, and must be found with its size; so must a small one, made by requests
+//! beside those of the measure, which neither the file system nor the disk knows of.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +16,12 @@ use crate::fault::{FaultSpec, SlowSpec};
 /// The factor that tells trials of controls from the others, which do not have it.
 pub const CONTROL: &str = "control";
 
+/// Margin of equality where a study gives none.
+const MARGIN: f64 = 0.05;
+
 /// Which cells of the matrix have controls, and how large the known slowdown is. Each such cell gets one trial more per
-/// repeat for the A/A pair and, on a virtual disk, one for the known slowdown; both begin with the cell's own image, where
-/// it has one.
+/// repeat for the A/A pair, one for the added requests and, on a virtual disk, one for the known slowdown; all begin with
+/// the cell's own image, where it has one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ControlsSpec {
@@ -26,14 +30,20 @@ pub struct ControlsSpec {
     pub of: BTreeMap<String, Value>,
     /// Measure the same state twice (the A/A pair).
     pub same: bool,
+    /// How far apart the two halves of the A/A pair may be for a measure to count as equal: the whole interval of their
+    /// ratio lies between 1 ÷ (1 + `margin`) and 1 + `margin` (above 0, at most 1).
+    pub margin: f64,
     /// How many times as long the virtual disk takes for each request while the known slowdown is measured (above
     /// 1, at most 100); 0: no known slowdown. Volumes that are no virtual disks have none.
     pub slow: f64,
+    /// Share of a measure's time that requests of fsage's own add to it, so that it takes about 1 + `extra` times as long
+    /// (above 0, at most 1); 0: none. They are direct reads at random places of the block device, on any kind of volume.
+    pub extra: f64,
 }
 
 impl Default for ControlsSpec {
     fn default() -> Self {
-        Self { of: BTreeMap::new(), same: true, slow: 1.25 }
+        Self { of: BTreeMap::new(), same: true, margin: MARGIN, slow: 1.25, extra: 0.0 }
     }
 }
 
@@ -48,6 +58,11 @@ pub enum Control {
         /// How many times as long each request of a measure takes.
         factor: f64,
     },
+    /// Requests beside those of the measure.
+    Extra {
+        /// Share of the measure's time that they add.
+        share: f64,
+    },
 }
 
 impl Control {
@@ -57,6 +72,7 @@ impl Control {
         match self {
             Self::Same => "same",
             Self::Slow { .. } => "slow",
+            Self::Extra { .. } => "extra",
         }
     }
 
@@ -64,12 +80,20 @@ impl Control {
     #[must_use]
     pub fn faults(self) -> Option<FaultSpec> {
         match self {
-            Self::Same => None,
+            Self::Same | Self::Extra { .. } => None,
             Self::Slow { factor } => {
                 let slow = SlowSpec { rate: Some(1.0), factor: Some(factor), ..SlowSpec::default() };
                 Some(FaultSpec { slow_region: vec![slow], ..FaultSpec::default() })
             }
         }
+    }
+}
+
+impl Control {
+    /// Share of a measure's time that requests add to it; `None` where none are added.
+    #[must_use]
+    pub const fn extra(self) -> Option<f64> {
+        if let Self::Extra { share } = self { Some(share) } else { None }
     }
 }
 
@@ -97,7 +121,9 @@ impl ControlsSpec {
             && others.all(|(_, other)| other.resolve(&cell.volume).is_none_or(|volume| is_sound(&volume)));
         let slows = self.slow > 0.0 && all_are;
         let same = self.same.then_some(Control::Same);
-        same.into_iter().chain(slows.then_some(Control::Slow { factor: self.slow })).collect()
+        let slow = slows.then_some(Control::Slow { factor: self.slow });
+        let extra = (self.extra > 0.0).then_some(Control::Extra { share: self.extra });
+        same.into_iter().chain(slow).chain(extra).collect()
     }
 }
 
@@ -133,6 +159,13 @@ mod tests {
         let none = ControlsSpec { slow: 0.0, of: of(json!("fresh")), ..all };
         assert_eq!(none.of_cell(&factors("fresh"), &disk), [Control::Same]);
         assert_eq!(none.of_cell(&BTreeMap::new(), &disk), []);
+        // Requests can be added anywhere.
+        let extra = ControlsSpec { slow: 0.0, same: false, extra: 0.08, ..ControlsSpec::default() };
+        let wanted = Control::Extra { share: 0.08 };
+        for cell in [&disk, &file] {
+            assert_eq!(extra.of_cell(&factors("aged"), cell), [wanted]);
+        }
+        assert_eq!((wanted.extra(), wanted.faults(), slow.extra()), (Some(0.08), None, None));
     }
 
     #[test]

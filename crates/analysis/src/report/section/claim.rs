@@ -34,7 +34,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "and of counts that may be 0. A pair or trial with a zero has no ratio and is left out; n says how many were. "
             "A finding with several clauses has a line for each, and holds if all of them do. A finding about each value of a factor, or measured on several file systems or media, has a line for each: it holds if it holds for all of "
             "them, and is contradicted if it is for one. "
-            em { "Fragile" } ": without one of the repeats the verdict would be another. "
+            em { "Fragile" } ": without one of the repeats, or with one parameter of the medium changed by up to a fifth (where the study priced that), the "
+            "verdict would be another. "
             "Each finding was given beforehand and is judged alone: of twenty that are untrue, one may seem to hold by chance." }
     })
 }

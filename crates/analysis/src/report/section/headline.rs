@@ -25,8 +25,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
     let answer = content.answer;
     Some(html! {
         (sentences(answer))
-        @if !answer.chart.is_empty() { (chart(content)) }
         (counts(answer))
+        @if !answer.chart.is_empty() { (chart(content)) }
         ul.findings {
             li { (scope(view)) }
             @if let Some(line) = clocks(view) { li { (line) } }
@@ -74,11 +74,14 @@ fn chart(content: &Content<'_>) -> Markup {
     })
 }
 
-/// Verdicts and warnings, counted.
+/// Verdicts, controls and warnings, counted: on the first screen, before the chart.
 fn counts(answer: &Answer) -> Markup {
     html! {
         @if let Some(line) = answer.verdict_line() {
             p.counts { (line) " " a href="#claims" { "Which and why" } }
+        }
+        @if let Some(controls) = &answer.controls {
+            p.counts { (controls.line()) " " a href="#controls" { "Each number" } }
         }
         @if let Some(line) = answer.warning_line() {
             p.counts { (line) " " a href="#warnings" { "What they mean" } }

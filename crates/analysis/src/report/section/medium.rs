@@ -1,5 +1,6 @@
 //! Where the time on virtual media went, and what they are made of.
 
+use fsage_model::disk::WAITING;
 use fsage_model::quantity::{as_f64, to_u64};
 use maud::{Markup, html};
 
@@ -44,7 +45,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
                 (choice("show", "as", &options(&[("time", "time"), ("share", "share")])))
             },
             note: "A medium may work side by side (dies of an SSD, a cache that is written back meanwhile), so that a bar can be longer than \
-                   the time that went by, which the table has. ± is the standard deviation of the CPU time over the repeats, as a share of it.",
+                   the time that went by, which the table has. ± is the standard deviation of the CPU time over the repeats, as a share of it. Queue depth: how many requests the disk had on the \
+                   average while its clock ran.",
         }))
         (table("medium-table", "What the medium did, mean over the repeats", &columns(), &rows))
         @for medium in media(view) { (parameters(medium)) }
@@ -59,6 +61,7 @@ fn columns() -> Vec<Column> {
         Column::text("trials"),
         Column::number("time", "ns"),
         Column::number("CPU time beside it, or in it", "ns"),
+        Column::number("queue depth", ""),
         Column::text("most of the work"),
         Column::number("written by the host", "bytes"),
         Column::number("read by the host", "bytes"),
@@ -75,6 +78,8 @@ fn row(content: &Content<'_>, spending: &Spending, model: bool) -> Row {
     let count = |name: &str| Cell::maybe(counter(name), |value| grouped(to_u64(value)));
     let host = counter("host_write_bytes").filter(|host| *host > 0.0);
     let amplification = counter("flash_write_bytes").zip(host).map(|(flash, host)| flash / host);
+    let depth =
+        counter(WAITING).filter(|_| model && spending.elapsed_ns > 0.0).map(|ns| ns / spending.elapsed_ns);
     let unit = if model { "model ns" } else { "ns" };
     let file_system = content.view.file_systems.get(spending.file_system).cloned().unwrap_or_default();
     Row {
@@ -85,6 +90,7 @@ fn row(content: &Content<'_>, spending: &Spending, model: bool) -> Row {
             Cell::text(trials(spending)).class("label"),
             Cell::number(in_unit(spending.elapsed_ns, unit), spending.elapsed_ns),
             Cell::number(cpu(spending), spending.cpu_ns),
+            Cell::maybe(depth, significant),
             Cell::text(most(spending)).class("label"),
             in_bytes("host_write_bytes"),
             in_bytes("host_read_bytes"),

@@ -26,6 +26,7 @@ use super::shared::same_run;
 use super::{doubt, work};
 
 pub use foresee::{foresee, planned};
+pub use fragile::{Varied, by_media};
 
 /// What became of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]

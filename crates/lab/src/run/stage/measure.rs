@@ -91,6 +91,7 @@ pub(super) fn one(
         seed: context.planned.seed,
         requests: true,
         mark: (place.keeps_log() && !by_lab).then(|| name.clone()),
+        extra: context.spec.control.and_then(Control::extra),
     };
     if by_lab {
         place.mark(&name, context)?;
