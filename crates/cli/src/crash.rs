@@ -78,7 +78,7 @@ pub struct CrashArgs {
     /// What is done before the cut
     #[arg(long, value_name = "LOAD", value_enum, default_value_t, conflicts_with = "program")]
     pub load: LoadChoice,
-    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` [default: 200]
+    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` [200], how many `sequences` [100]
     #[arg(long, value_name = "N", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
     /// Size of the volume
@@ -126,6 +126,8 @@ pub enum LoadChoice {
     Update,
     /// Random operations on names and files
     Metadata,
+    /// All short sequences of operations, with any sync between them
+    Sequences,
 }
 
 impl From<DriveChoice> for DriveBehaviour {
@@ -223,6 +225,7 @@ fn work(args: &CrashArgs) -> Result<CrashWork, Problem> {
     let load = match args.load {
         LoadChoice::Update => CrashLoad::Update,
         LoadChoice::Metadata => CrashLoad::Metadata,
+        LoadChoice::Sequences => CrashLoad::Sequences,
     };
     let size = args.length.unwrap_or_else(|| load.default_size());
     Ok(CrashWork::Load(CrashLoadSpec { load, size, seed: args.seed }))
@@ -261,12 +264,14 @@ fn words(report: &CrashReport) -> String {
         if report.options.is_empty() { String::new() } else { format!(" ({})", report.options.join(", ")) };
     let _ = writeln!(
         words,
-        "{}{options}, {} drive: {} of {} crash states kept what was {}",
+        "{}{options}, {} drive: {} of {} crash states kept what was {}\n  {} of those kept {} checked and written to",
         report.file_system,
         report.spec.drive.name(),
         report.ok,
         report.tried,
-        if report.program.is_some() { "acknowledged" } else { "promised" }
+        if report.program.is_some() { "acknowledged" } else { "promised" },
+        report.kept_inspected,
+        if report.kept_inspected == 1 { "was" } else { "were" }
     );
     words.push_str(&survival(report));
     words.push_str(&coverage(report));

@@ -74,7 +74,7 @@ fn all_kept((code, report): &(i32, Value), words: &[&str]) {
 #[test]
 fn what_ext4_promises_is_kept_on_an_honest_drive() {
     let Some(rig) = Rig::new() else { return };
-    for load in ["update", "metadata"] {
+    for load in ["update", "metadata", "sequences"] {
         let words = ["--fs", "ext4", "--states", "40", "--load", load];
         let found = rig.crash(&words);
         all_kept(&found, &words);

@@ -55,6 +55,8 @@ fn the_right_ones_are_damaged_and_every_layer_says_so() {
         assert_eq!((found.tried, found.broken, found.interrupted), (40, 0, false), "{found:?}");
         assert_eq!(found.load.unwrap().seed, trial.seed, "every repeat has a load of its own");
         assert_eq!(found.ok + found.documented, 40);
+        assert!(found.kept_inspected <= found.checked.min(found.ok), "{found:?}");
+        assert_eq!(metric(trial, "power.damaged_states") + metric(trial, "power.kept_states"), 40.0);
         assert!((metric(trial, "power.kept_share") - share(found.ok, 40)).abs() < 1e-12);
         assert!(metric(trial, "power.mount.median_ns") > 0.0 && metric(trial, "power.check.max_ns") > 0.0);
         assert!(
@@ -85,7 +87,7 @@ fn the_right_ones_are_damaged_and_every_layer_says_so() {
 fn shown(lab: &Lab, stdout: &str) {
     for words in [
         "ower cuts on ext2: honest drive, ",
-        "ower cuts on ext4: honest drive, 40 of 40 states kept",
+        "ower cuts on ext4: honest drive, 40 of 40 states kept, 20 of these checked and written to (damage in",
         "; lying drive, ",
     ] {
         assert!(stdout.contains(words), "{words}: {stdout}");
@@ -97,7 +99,9 @@ fn shown(lab: &Lab, stdout: &str) {
         "power-ways",
         "power-times",
         "ext4 (journal=false)",
-        "40 of 40 kept",
+        "40 of 40 kept, 20 of these checked and written to",
+        "not seen in 40 distinct states of 1 log",
+        "must be at least one",
         "power lost, ",
         "write-fsync-rename-fsync-dir",
     ] {
@@ -109,6 +113,7 @@ fn shown(lab: &Lab, stdout: &str) {
     assert!(export.status.success(), "{}", String::from_utf8_lossy(&export.stderr));
     for name in [
         "power.kept_share",
+        "power.unexplained_states",
         "power.damage.check_share",
         "power.write-rename.empty_share",
         "power.unmount.mean_ns",

@@ -3,6 +3,7 @@
 //! A *crash state* is what a disk may hold when power is lost at some point of its request log. Which states
 //! there are follows from what the drive declares ([`DriveBehaviour`]); the fault model is docs/power.md.
 
+mod block_log;
 mod found;
 pub mod known;
 mod operation;
@@ -13,6 +14,7 @@ mod report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use block_log::{BlockLog, BlockWrite};
 pub use found::{Attempt, AttemptSpec, AttemptTimes, CrashClass, Damage, DamageKind, UpdateOutcome};
 pub use known::KnownFinding;
 pub use operation::{CrashLoad, CrashLoadSpec, CrashOperation, LoadStep, UpdateWay};

@@ -2,7 +2,7 @@
 //! written with these, and where they are looked up or taken apart they are read with these. Nothing else
 //! spells one.
 
-use crate::crash::{DamageKind, UpdateOutcome, UpdateWay};
+use crate::crash::{DamageKind, KnownFinding, UpdateOutcome, UpdateWay};
 use crate::fio::FioPoint;
 use crate::operation::OperationKind;
 
@@ -81,6 +81,18 @@ pub const CUTS_DOCUMENTED_SHARE: &str = "documented_share";
 pub const CUTS_BROKEN_SHARE: &str = "broken_share";
 /// Share in which a promise was broken that no known finding explains.
 pub const CUTS_UNEXPLAINED_SHARE: &str = "unexplained_share";
+/// States in which everything promised was there. This and the following are counts.
+pub const CUTS_KEPT_STATES: &str = "kept_states";
+/// Of these, states that the file system's program checked and that were written to.
+pub const CUTS_KEPT_INSPECTED_STATES: &str = "kept_inspected_states";
+/// States with damage, promised not to happen or not.
+pub const CUTS_DAMAGED_STATES: &str = "damaged_states";
+/// States with damage that nobody promised to prevent.
+pub const CUTS_DOCUMENTED_STATES: &str = "documented_states";
+/// States in which a promise was broken.
+pub const CUTS_BROKEN_STATES: &str = "broken_states";
+/// States in which a promise was broken that no known finding explains.
+pub const CUTS_UNEXPLAINED_STATES: &str = "unexplained_states";
 /// States per second of wall time.
 pub const CUTS_STATES_PER_S: &str = "states_per_s";
 
@@ -164,6 +176,25 @@ pub fn damage_share(kind: DamageKind) -> String {
 #[must_use]
 pub fn update_share(way: UpdateWay, outcome: UpdateOutcome) -> String {
     format!("{}.{}_share", way.name(), outcome.name())
+}
+
+/// Files that were being replaced in this way, below the stage's name.
+#[must_use]
+pub fn update_files(way: UpdateWay) -> String {
+    format!("{}.files", way.name())
+}
+
+/// The files among them that ended so.
+#[must_use]
+pub fn update_ended(way: UpdateWay, outcome: UpdateOutcome) -> String {
+    format!("{}.{}_files", way.name(), outcome.name())
+}
+
+/// Crash states in which a known finding broke a promise, and nothing that is not known did, below the stage's
+/// name.
+#[must_use]
+pub fn known_states(finding: KnownFinding) -> String {
+    format!("known.{}_states", finding.name())
 }
 
 /// A statistic (`min`, `median`, `mean`, `max`) of what a step took with a crash state, below the stage's name.

@@ -9,7 +9,7 @@ use fsage_model::crash::{
 use fsage_model::quantity::{as_f64, share};
 use fsage_model::size::Bytes;
 
-use super::text::percent;
+use super::text::{grouped, percent};
 use super::view::View;
 use crate::stats::Interval;
 use crate::stats::proportion::clopper_pearson;
@@ -34,6 +34,8 @@ pub struct Survival {
     pub seeds: usize,
     pub tried: u64,
     pub kept: u64,
+    /// Of the kept ones, those that were checked and written to.
+    pub kept_inspected: u64,
     pub documented: u64,
     pub broken: u64,
     /// Of the broken ones, those that known findings explain.
@@ -97,6 +99,7 @@ impl Survival {
             seeds: 0,
             tried: 0,
             kept: 0,
+            kept_inspected: 0,
             documented: 0,
             broken: 0,
             known: 0,
@@ -115,6 +118,7 @@ impl Survival {
         self.trials += 1;
         self.tried += report.tried;
         self.kept += report.ok;
+        self.kept_inspected += report.kept_inspected;
         self.documented += report.documented;
         self.broken += report.broken;
         self.known += report.known;
@@ -162,6 +166,15 @@ impl Survival {
         known.medians_ns.push(time.median_ns);
         known.medians_ns.sort_unstable();
         known.median_ns = known.medians_ns.get(known.medians_ns.len() / 2).copied().unwrap_or_default();
+    }
+}
+
+/// How many of the states that were kept were checked and written to, in words.
+pub fn inspected(kept: u64, inspected: u64) -> String {
+    match inspected {
+        0 => "none of these checked and written to".to_owned(),
+        inspected if inspected == kept => "all of these checked and written to".to_owned(),
+        inspected => format!("{} of these checked and written to", grouped(inspected)),
     }
 }
 
@@ -233,6 +246,7 @@ pub fn all(view: &View) -> Vec<Survival> {
 pub struct Sum {
     pub tried: u64,
     pub kept: u64,
+    pub kept_inspected: u64,
     pub documented: u64,
     pub broken: u64,
     pub known: u64,
@@ -275,6 +289,7 @@ pub fn matrix(all: &[Survival]) -> Matrix {
                 Some(Sum {
                     tried: sum.tried + one.tried,
                     kept: sum.kept + one.kept,
+                    kept_inspected: sum.kept_inspected + one.kept_inspected,
                     documented: sum.documented + one.documented,
                     broken: sum.broken + one.broken,
                     known: sum.known + one.known,
@@ -364,6 +379,7 @@ pub mod sample {
             coverage: CrashCoverage::default(),
             tried: 0,
             ok: 0,
+            kept_inspected: 0,
             documented: 0,
             broken: 0,
             known: 0,
@@ -386,9 +402,12 @@ pub mod sample {
             };
             let is_known = class == CrashClass::Broken && number < documented + known;
             let kind = if class == CrashClass::Documented { DamageKind::Check } else { DamageKind::Name };
-            let damage = Damage { kind, path: "b".to_owned(), what: "is gone".to_owned() };
+            let damage = Damage { kind, path: "b".to_owned(), what: "is gone".to_owned(), pattern: None };
             report.add(&Attempt {
                 class,
+                // One in four.
+                checked: number % 4 == 0,
+                used: number % 4 == 0,
                 known: if is_known { vec![KnownFinding::BtrfsReplacedFileReturns] } else { Vec::new() },
                 damage: if class == CrashClass::Ok { Vec::new() } else { vec![damage] },
                 ..Attempt::default()
@@ -474,6 +493,7 @@ mod tests {
         );
         let honest = btrfs.cells[0].clone().unwrap();
         assert_eq!((honest.tried, honest.kept, honest.broken, honest.known), (100, 95, 5, 4));
+        assert_eq!(honest.kept_inspected, 23, "one in four of those that were kept");
         assert_eq!(btrfs.cells[1].clone().unwrap().worst, Some(DamageKind::Check));
         assert!(ext4.cells[0].is_some() && ext4.cells[1].is_none(), "nobody tried it on a lying drive");
         assert_eq!(all[0].unexplained(), 1);

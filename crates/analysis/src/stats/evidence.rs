@@ -113,6 +113,8 @@ pub enum Basis {
     Equal,
     /// No interval: some trials have a 0, which has no log.
     Zeros,
+    /// No interval: a count, whose units are logs ([`super::claim`]).
+    Counted,
     /// No interval: a context has one seed, and nothing is known of the variation within its run.
     Single,
 }
@@ -126,6 +128,7 @@ impl Basis {
             Self::Blocks => "no interval: range within one run",
             Self::Equal => "no interval: equal repeats, too few to prove anything",
             Self::Zeros => "no interval: a trial with 0 has no logarithm",
+            Self::Counted => "a count over logs",
             Self::Single => "no interval: one value",
         }
     }

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use fsage_model::crash::{CrashCoverage, CrashSpec, CrashState, ShownState};
+use fsage_content::{BLOCK_BYTES, Block, Header, recognise};
+use fsage_model::crash::{BlockLog, BlockWrite, CrashCoverage, CrashSpec, CrashState, ShownState};
 
 use super::recorder::Recorder;
 use super::{Disk, DiskError};
@@ -193,6 +194,31 @@ impl Disk {
             (Operation::Flush | Operation::Read | Operation::Write, _) => Ok(()),
         };
         done.map_err(|error| error.io())
+    }
+
+    /// The self-describing blocks and the flushes of the log. Cost: every byte in the log is read.
+    ///
+    /// # Errors
+    /// No log is kept; the spill file cannot be read.
+    pub fn block_log(&mut self) -> Result<BlockLog, DiskError> {
+        let recorder = self.recorder.as_ref().ok_or(DiskError::NoLog)?;
+        let (mut log, mut data) = (BlockLog::default(), Vec::new());
+        for (entry, logged) in (0..).zip(recorder.log.entries(0)) {
+            let done = logged.result.is_ok() && !logged.flush_ignored;
+            if logged.request.operation == Operation::Flush && done {
+                log.flushes.push(entry);
+            }
+            data.clear();
+            recorder.read(&mut self.store, &logged, &mut data)?;
+            for block in data.chunks(BLOCK_BYTES) {
+                if let Block::Good { header, .. } = recognise(block) {
+                    let Header { file, offset: offset_bytes, version } = header;
+                    let forced = logged.request.fua && done;
+                    log.writes.push(BlockWrite { entry, file, offset_bytes, version, forced });
+                }
+            }
+        }
+        Ok(log)
     }
 
     /// The log as what matters for crash states.
@@ -408,6 +434,27 @@ mod tests {
         // Without its log no state can be shown.
         disk.end_log();
         assert!(matches!(disk.next_crash(), Err(DiskError::NoCrash)));
+    }
+
+    #[test]
+    fn the_log_says_which_blocks_were_written_and_when_it_flushed() {
+        let mut disk = disk();
+        assert!(matches!(disk.block_log(), Err(DiskError::NoLog)));
+        disk.start_log();
+        let mut data = vec![0; 8192];
+        fsage_content::fill(&mut data, 5, 12_288, 3);
+        // A part of a block, as the end of a file is.
+        data[7000..].fill(0);
+        ask(&mut disk, Request::new(Operation::Write, 0, 8192), Data::Out(&data));
+        ask(&mut disk, Request::new(Operation::Write, 8192, 4096), Data::Out(&[1; 4096]));
+        ask(&mut disk, Request::new(Operation::Flush, 0, 0), Data::None);
+        let forced = Request { fua: true, ..Request::new(Operation::Write, 16384, 8192) };
+        ask(&mut disk, forced, Data::Out(&data));
+        let write =
+            |entry, offset_bytes| BlockWrite { entry, file: 5, offset_bytes, version: 3, forced: entry == 3 };
+        let wanted = [write(0, 12_288), write(0, 16_384), write(3, 12_288), write(3, 16_384)];
+        let log = disk.block_log().unwrap();
+        assert_eq!((log.flushes, log.writes), (vec![2], wanted.to_vec()));
     }
 
     #[test]

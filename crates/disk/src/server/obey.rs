@@ -77,6 +77,7 @@ handlers! { shared:
     Mark { name } => Marked {
         position: shared.gate.with(|disk| disk.mark(&name)).map_err(|error| refusal(&error))?,
     };
+    Blocks => shared.gate.with(Disk::block_log).map_err(|error| refusal(&error))?;
     BeginCrash { spec } => shared.gate.with(|disk| disk.begin_crash(&spec)).map_err(|error| refusal(&error))?;
     NextCrash => shared.gate.with(Disk::next_crash).map_err(|error| refusal(&error))?;
     ShowCrash { state } => shared.gate.with(|disk| disk.show_crash(&state)).map_err(|error| refusal(&error))?;

@@ -153,7 +153,7 @@ fn class(attempt: &Attempt, spec: &AttemptSpec) -> CrashClass {
 }
 
 pub(super) fn whole(kind: DamageKind, what: String) -> Damage {
-    Damage { kind, path: String::new(), what }
+    Damage { kind, path: String::new(), what, pattern: None }
 }
 
 /// Whether the file system refused what it found.
@@ -313,11 +313,11 @@ mod tests {
 
     #[test]
     fn a_known_finding_explains_a_state_only_where_it_explains_every_broken_promise() {
-        use fsage_model::crash::known::ONE_FILE;
         let both = || Damage {
             kind: DamageKind::Name,
             path: "c".to_owned(),
-            what: format!("c and one/c {ONE_FILE} 1"),
+            what: "c and one/c lead to one file, which never had more than 1".to_owned(),
+            pattern: Some(KnownFinding::BtrfsRenamedFileHasBothNames),
         };
         let btrfs = spec("btrfs", true);
         let is = [KnownFinding::BtrfsRenamedFileHasBothNames];
@@ -325,6 +325,8 @@ mod tests {
         let lost = whole(DamageKind::Content, "zeros".to_owned());
         assert_eq!(known(&with(vec![both(), lost], false), &btrfs), []);
         assert_eq!(known(&with(vec![both()], true), &btrfs), []);
+        // The same words where a condition of the finding is not met.
+        assert_eq!(known(&with(vec![Damage { pattern: None, ..both() }], false), &btrfs), []);
         assert_eq!(known(&with(vec![both()], false), &spec("ext4", true)), []);
         // Nothing is broken where the drive breaks its word, or nothing is damaged.
         assert_eq!(known(&with(vec![both()], false), &spec("btrfs", false)), []);

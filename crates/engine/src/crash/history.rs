@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use fsage_model::crash::{CrashOperation, LoadStep, UpdateWay};
+use fsage_model::crash::{BlockLog, CrashOperation, LoadStep, UpdateWay};
 
 use super::tree::{Contents, Identity, Node, Tree, parent};
 
@@ -32,6 +32,7 @@ pub struct History {
     /// What each file held from which tree on, in order.
     contents: BTreeMap<Identity, Vec<(usize, Contents)>>,
     updates: Vec<Update>,
+    log: BlockLog,
 }
 
 /// What was promised at a cut.
@@ -78,7 +79,14 @@ impl History {
     /// A load that begins with a durable tree.
     pub fn new(base: Tree, updates: Vec<Update>) -> Self {
         let contents = base.files.iter().map(|(file, held)| (*file, vec![(0, held.clone())])).collect();
-        Self { names: vec![base.names.clone()], contents, now: base, steps: Vec::new(), updates }
+        Self {
+            names: vec![base.names.clone()],
+            contents,
+            now: base,
+            steps: Vec::new(),
+            updates,
+            log: BlockLog::default(),
+        }
     }
 
     /// The tree as it is now.
@@ -94,6 +102,16 @@ impl History {
     /// Files that are replaced.
     pub fn updates(&self) -> &[Update] {
         &self.updates
+    }
+
+    /// What the disk's log says of the load's blocks; nothing before it was given.
+    pub const fn log(&self) -> &BlockLog {
+        &self.log
+    }
+
+    /// Notes what the disk's log says of the load's blocks.
+    pub fn set_log(&mut self, log: BlockLog) {
+        self.log = log;
     }
 
     /// Notes an operation that has returned.

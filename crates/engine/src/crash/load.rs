@@ -2,62 +2,19 @@
 //! system.
 
 use fsage_model::crash::{CrashLoad, CrashLoadSpec, CrashOperation, UpdateWay};
-use rand_core::{Rng as _, SeedableRng as _};
-use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::generated::{Dice, Generated, MOST_BLOCKS};
 use super::history::Update;
+use super::sequences;
 use super::tree::{BLOCK, Node, Tree};
-
-/// Blocks of the longest file.
-const MOST_BLOCKS: u64 = 6;
-
-/// A load.
-#[derive(Debug, Clone)]
-pub struct Generated {
-    seed: u64,
-    /// What makes the tree that it begins with; the last is a sync.
-    pub base: Vec<CrashOperation>,
-    /// The load.
-    pub operations: Vec<CrashOperation>,
-    /// Files that it replaces.
-    pub updates: Vec<Update>,
-}
-
-impl Generated {
-    /// The tree that it begins with.
-    pub fn tree(&self) -> Tree {
-        let mut tree = Tree::new(self.seed);
-        for operation in &self.base {
-            tree.apply(operation);
-        }
-        tree
-    }
-}
 
 /// The operations of a load.
 pub fn generate(spec: CrashLoadSpec) -> Generated {
-    let mut random = Dice(Xoshiro256PlusPlus::seed_from_u64(spec.seed ^ 0x706f_7765_7263_7574));
+    let mut random = Dice::new(spec.seed);
     match spec.load {
         CrashLoad::Update => update(spec, &mut random),
         CrashLoad::Metadata => metadata(spec, &mut random),
-    }
-}
-
-struct Dice(Xoshiro256PlusPlus);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0.next_u64() % limit.max(1)
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        let number = self.below(u64::try_from(from.len()).unwrap_or(u64::MAX));
-        from.get(usize::try_from(number).unwrap_or(0))
-    }
-
-    /// A size of a few blocks, mostly with a part of one.
-    fn size(&mut self) -> u64 {
-        self.below(MOST_BLOCKS - 1) * BLOCK + 1 + self.below(BLOCK)
+        CrashLoad::Sequences => sequences::load(spec.seed, spec.size, &mut random),
     }
 }
 
@@ -204,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_operations() {
-        for load in [CrashLoad::Update, CrashLoad::Metadata] {
+        for load in CrashLoad::ALL {
             assert_eq!(generate(spec(load, 5)).operations, generate(spec(load, 5)).operations);
             assert_ne!(generate(spec(load, 5)).operations, generate(spec(load, 6)).operations);
         }

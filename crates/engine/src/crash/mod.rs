@@ -9,20 +9,26 @@
 //! | --- | --- |
 //! | `tree` | a tree as it should be: names and contents |
 //! | `history` | the trees that a load went through, and what was promised of them when |
+//! | `generated` | what a load is before it is done |
 //! | `load` | the operations of a load |
+//! | `sequences` | those of one load: every short sequence |
 //! | `perform` | doing them |
 //! | `program` | a program of the user's in the place of all that |
 //! | `oracle` | what is there against what was promised |
+//! | `known` | whether damage comes up under the conditions of a known finding |
 //! | `kernel_log` | what the kernel said meanwhile |
 
 mod attempt;
+mod generated;
 mod history;
 mod kernel_log;
+mod known;
 mod load;
 mod oracle;
 mod perform;
 mod program;
 mod save;
+mod sequences;
 mod tree;
 
 pub use attempt::{Judge, attempt};
@@ -38,7 +44,7 @@ use rustix::io::Errno;
 use crate::disk::{ControlError, VirtualDisk};
 use crate::host::HostError;
 use crate::location::Anchor;
-use load::Generated;
+use generated::Generated;
 
 /// Why a load could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -175,6 +181,7 @@ impl CrashTest {
             let position = disk.ask(call::Mark { name: operation.to_string() })?.position;
             history.push(operation, position);
         }
+        history.set_log(disk.ask(call::Blocks)?);
         let steps = history.steps().to_vec();
         self.history = Some(history);
         Ok(steps)

@@ -12,10 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_content::{BLOCK_BYTES, Block, recognise};
-use fsage_model::crash::known::{OLDER_FILE, ONE_FILE, REMOVED_SINCE, SYNC_ALONE};
-use fsage_model::crash::{Damage, DamageKind, UpdateOutcome, UpdateWay};
+use fsage_model::crash::{Damage, DamageKind, KnownFinding, UpdateOutcome, UpdateWay};
 
 use super::history::{Floors, History};
+use super::known;
 use super::tree::{Contents, Identity, Node, Written, block_bytes, parent};
 
 /// What was found under a name.
@@ -57,6 +57,20 @@ pub fn judge(history: &History, floors: &Floors, found: &FoundTree) -> Judgement
     judge.judgement
 }
 
+/// What is wrong with a name or a file.
+#[derive(Debug)]
+struct Wrong {
+    kind: DamageKind,
+    what: String,
+    pattern: Option<KnownFinding>,
+}
+
+impl Wrong {
+    const fn new(kind: DamageKind, what: String) -> Self {
+        Self { kind, what, pattern: None }
+    }
+}
+
 struct Judge<'a> {
     history: &'a History,
     floors: &'a Floors,
@@ -68,7 +82,12 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn damage(&mut self, kind: DamageKind, path: &str, what: impl Into<String>) {
-        self.judgement.damage.push(Damage { kind, path: path.to_owned(), what: what.into() });
+        self.matched(path, Wrong { kind, what: what.into(), pattern: None });
+    }
+
+    fn matched(&mut self, path: &str, wrong: Wrong) {
+        let Wrong { kind, what, pattern } = wrong;
+        self.judgement.damage.push(Damage { kind, path: path.to_owned(), what, pattern });
     }
 
     fn name(&mut self, name: &str) {
@@ -100,7 +119,7 @@ impl<'a> Judge<'a> {
     }
 
     fn file(&mut self, name: &str, bytes: &[u8], nodes: &[Option<Node>], floor: usize) {
-        let mut worst: Option<(DamageKind, String)> = None;
+        let mut mildest: Option<Wrong> = None;
         for node in nodes {
             let Some(Node::File(file)) = node else { continue };
             match self.contents(*file, bytes) {
@@ -109,39 +128,54 @@ impl<'a> Judge<'a> {
                     return;
                 }
                 // Of several the mildest: it may have been that one.
-                Err(found) if worst.as_ref().is_none_or(|worst| found.0 < worst.0) => worst = Some(found),
+                Err(found) if mildest.as_ref().is_none_or(|known| found.kind < known.kind) => {
+                    mildest = Some(found);
+                }
                 Err(_) => {}
             }
         }
         let earlier = self.history.nodes(name, 0, floor);
-        let owner = sole_owner(bytes);
-        let is_earlier = earlier
-            .iter()
-            .filter(|node| !nodes.contains(node))
-            .any(|node| matches!(node, Some(Node::File(file)) if owner == Some(*file)));
-        match worst {
-            _ if is_earlier => {
-                let what = self.since(floor, OLDER_FILE);
+        let older = sole_owner(bytes).map(Node::File).filter(|node| !nodes.contains(&Some(*node)));
+        match (mildest, older) {
+            (_, Some(Node::File(file))) if earlier.contains(&Some(Node::File(file))) => {
+                let what = self.since(floor, "is an older file");
                 // Whether it may be what a removal brought back.
-                let removed =
-                    if nodes.contains(&None) { format!(", {REMOVED_SINCE}") } else { String::new() };
-                self.damage(DamageKind::Name, name, format!("{what}{removed}"));
+                let removed = if nodes.contains(&None) { ", and the name was removed later" } else { "" };
+                let pattern = known::replaced_file_returns(self.history, self.floors, name, file)
+                    .then_some(KnownFinding::BtrfsReplacedFileReturns);
+                let what = format!("{what}{removed}");
+                self.matched(name, Wrong { kind: DamageKind::Name, what, pattern });
             }
-            Some((kind, what)) => self.damage(kind, name, what),
-            None => self.damage(DamageKind::Name, name, self.since(floor, "is there")),
+            (Some(wrong), _) => self.matched(name, wrong),
+            (None, _) => self.damage(DamageKind::Name, name, self.since(floor, "is there")),
         }
     }
 
     /// Whether a file holds what it may.
-    fn contents(&self, file: Identity, bytes: &[u8]) -> Result<(), (DamageKind, String)> {
+    fn contents(&self, file: Identity, bytes: &[u8]) -> Result<(), Wrong> {
         let floor = self.floors.file(file);
-        self.contents_since(file, bytes, floor).map_err(|(kind, what)| {
+        self.contents_since(file, bytes, floor).map_err(|wrong| {
             let synced = self.floors.synced_file(file);
-            let alone = kind == DamageKind::Content
+            let alone = wrong.kind == DamageKind::Content
                 && self.is_overwritten(file, synced, floor)
                 && self.contents_since(file, bytes, synced).is_ok();
-            (kind, if alone { format!("{what}, {SYNC_ALONE}") } else { what })
+            if !alone {
+                return wrong;
+            }
+            let what = format!("{}, which `syncfs` alone had promised", wrong.what);
+            let pattern =
+                self.is_unflushed(file, bytes, floor).then_some(KnownFinding::XfsSyncfsWithoutFlush);
+            Wrong { what, pattern, ..wrong }
         })
+    }
+
+    /// Whether `syncfs` promised every block that is not as promised without a flush after its write.
+    fn is_unflushed(&self, file: Identity, bytes: &[u8], floor: usize) -> bool {
+        let held = self.history.held(file, floor, self.floors.last);
+        let wrong = (0..)
+            .zip(bytes.chunks(BLOCK_BYTES))
+            .filter(|(number, block)| !is_one_of(&held, file, *number, block));
+        known::syncfs_without_flush(self.history, floor, file, wrong.map(|(number, _)| number))
     }
 
     /// Whether all that was done to a file from one tree to another is that blocks of it were overwritten.
@@ -153,36 +187,30 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether a file holds what it did in one of the trees from its floor on.
-    fn contents_since(&self, file: Identity, bytes: &[u8], floor: usize) -> Result<(), (DamageKind, String)> {
+    fn contents_since(&self, file: Identity, bytes: &[u8], floor: usize) -> Result<(), Wrong> {
         let held = self.history.held(file, floor, self.floors.last);
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let sizes = held.iter().map(|held| held.size_bytes);
         let (Some(least), Some(most)) = (sizes.clone().min(), sizes.max()) else {
-            return Err((DamageKind::Name, "it was not yet made".to_owned()));
+            return Err(Wrong::new(DamageKind::Name, "it was not yet made".to_owned()));
         };
         for (number, block) in (0..).zip(bytes.chunks(BLOCK_BYTES)) {
-            let mut candidates: Vec<Written> = held.iter().map(|held| written(held, number)).collect();
-            // Most of what a file held differs elsewhere; making the bytes is what takes time.
-            candidates.sort_unstable();
-            candidates.dedup();
-            let is =
-                |written: &Written| block_bytes(file, number, *written).get(..block.len()) == Some(block);
-            if !candidates.iter().any(is) {
+            if !is_one_of(&held, file, number, block) {
                 return Err(self.wrong(file, number, block));
             }
         }
         if !(least..=most).contains(&size) {
             let what = format!("has {size} bytes, not {least} to {most}");
-            return Err((DamageKind::Content, what));
+            return Err(Wrong::new(DamageKind::Content, what));
         }
         Ok(())
     }
 
     /// What is wrong with a block of a file.
-    fn wrong(&self, file: Identity, number: u64, block: &[u8]) -> (DamageKind, String) {
+    fn wrong(&self, file: Identity, number: u64, block: &[u8]) -> Wrong {
         let at = number * 4096;
-        let foreign = |what: String| (DamageKind::Foreign, format!("at {at}: {what}"));
-        let content = |what: String| (DamageKind::Content, format!("at {at}: {what}"));
+        let foreign = |what: String| Wrong::new(DamageKind::Foreign, format!("at {at}: {what}"));
+        let content = |what: String| Wrong::new(DamageKind::Content, format!("at {at}: {what}"));
         match recognise(block) {
             Block::Zero => content("zeros in the place of what was written".to_owned()),
             Block::Good { header, .. } if header.file == file && header.offset == at => {
@@ -228,8 +256,12 @@ impl<'a> Judge<'a> {
             let count = |tree| history.names(tree).map_or(0, |all| count_of(all, file));
             let most = (floors.all()..=floors.last).map(count).max().unwrap_or(0);
             if most > 0 && names.len() > most {
-                let what = format!("{} {ONE_FILE} {most}", names.join(" and "));
-                self.damage(DamageKind::Name, names.first().copied().unwrap_or_default(), what);
+                let all = names.join(" and ");
+                let what = format!("{all} lead to one file, which never had more than {most}");
+                let pattern = known::renamed_file_has_both_names(history, floors, file, &names)
+                    .then_some(KnownFinding::BtrfsRenamedFileHasBothNames);
+                let path = names.first().copied().unwrap_or_default();
+                self.matched(path, Wrong { kind: DamageKind::Name, what, pattern });
             }
         }
     }
@@ -318,10 +350,13 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// A block of a file; a hole beyond its end.
-fn written(held: &Contents, number: u64) -> Written {
-    let block = usize::try_from(number).ok().and_then(|number| held.blocks.get(number));
-    block.copied().unwrap_or(Written { version: 0, bytes: 0 })
+/// Whether a block holds what it did in one of these versions of the file.
+fn is_one_of(held: &[&Contents], file: Identity, number: u64, block: &[u8]) -> bool {
+    let mut candidates: Vec<Written> = held.iter().map(|held| held.block(number)).collect();
+    // Most of what a file held differs elsewhere; making the bytes is what takes time.
+    candidates.sort_unstable();
+    candidates.dedup();
+    candidates.iter().any(|written| block_bytes(file, number, *written).get(..block.len()) == Some(block))
 }
 
 /// How many names lead to a file.
@@ -347,3 +382,7 @@ fn sole_owner(bytes: &[u8]) -> Option<Identity> {
 #[cfg(test)]
 #[path = "oracle_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "known_tests.rs"]
+mod known_tests;

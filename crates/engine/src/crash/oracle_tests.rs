@@ -9,7 +9,7 @@ use super::*;
 
 /// A load of these words (`create a`, `write a 5000`, …) on a tree that has `base`, with ten requests for each
 /// operation.
-fn history(base: &[&str], load: &[&str]) -> History {
+pub(super) fn history(base: &[&str], load: &[&str]) -> History {
     let mut tree = Tree::new(1);
     for line in base {
         tree.apply(&operation(line));
@@ -34,6 +34,7 @@ fn operation(line: &str) -> CrashOperation {
         "link" => CrashOperation::Link { from: word(1), to: word(2) },
         "unlink" => CrashOperation::Unlink { path: word(1) },
         "mkdir" => CrashOperation::Mkdir { path: word(1) },
+        "fdatasync" => CrashOperation::Fdatasync { path: word(1) },
         "fsync" => CrashOperation::Fsync { path: word(1) },
         "fsyncdir" => CrashOperation::FsyncDirectory { path: words.get(1).copied().unwrap_or("").to_owned() },
         "sync" => CrashOperation::Sync,
@@ -42,7 +43,7 @@ fn operation(line: &str) -> CrashOperation {
 }
 
 /// What is there if exactly the first `tree` operations reached the medium.
-fn there(history: &History, tree: usize) -> FoundTree {
+pub(super) fn there(history: &History, tree: usize) -> FoundTree {
     let found = |node: &Node| match node {
         Node::Directory => Found::Directory,
         Node::File(file) => Found::File(
@@ -57,7 +58,7 @@ fn damage(history: &History, cut: u64, fsync_names: bool, found: &FoundTree) -> 
     judgement.damage.into_iter().map(|damage| (damage.kind, damage.path)).collect()
 }
 
-fn bytes_of<'a>(found: &'a mut FoundTree, path: &str) -> &'a mut Vec<u8> {
+pub(super) fn bytes_of<'a>(found: &'a mut FoundTree, path: &str) -> &'a mut Vec<u8> {
     match found.get_mut(path) {
         Some(Found::File(bytes)) => bytes,
         other => panic!("{other:?}"),
@@ -196,38 +197,9 @@ fn a_file_that_was_replaced_durably_does_not_come_back_when_its_successor_goes()
     assert_eq!(damage(&history, 50, true, &back(5)), name);
     assert_eq!(damage(&history, 70, true, &there(&history, 7)), []);
     assert_eq!(damage(&history, 70, true, &back(7)), name);
-    // Only where the name was removed it may be what the removal brought back.
-    let removed = |history: &History, cut| {
-        let found = judge(history, &history.floors(cut, true), &back(4)).damage;
-        found.first().is_some_and(|damage| damage.what.ends_with(REMOVED_SINCE))
-    };
-    assert!(removed(&history, 70));
-    assert!(!removed(&self::history(&base, &load[..4]), 40), "there was no removal");
     // Before fsync returned, and where it promises no names, it may be the old one.
     assert_eq!(damage(&history, 30, true, &there(&history, 0)), []);
     assert_eq!(damage(&history, 70, false, &back(7)), []);
-}
-
-/// docs/power.md, *Findings*: what only `syncfs` promised is told from what `fsync` of the file did.
-#[test]
-fn overwritten_blocks_that_syncfs_alone_promised_are_named_so() {
-    use fsage_model::crash::known::SYNC_ALONE;
-    let what = |base: &[&str], load: &[&str], tree: usize| {
-        let history = history(base, load);
-        let cut = u64::try_from(load.len()).unwrap() * 10;
-        let found = judge(&history, &history.floors(cut, true), &there(&history, tree)).damage;
-        let [damage] = &found[..] else { panic!("{found:?}") };
-        assert_eq!(damage.kind, DamageKind::Content);
-        damage.what.ends_with(SYNC_ALONE)
-    };
-    let base = ["create a", "write a 8192"];
-    assert!(what(&base, &["write a 8192", "sync"], 0));
-    assert!(what(&base, &["fsync a", "write a 8192", "write a 8192", "sync"], 2));
-    // fsync promised it as well, what came before the last fsync is back, or the file had grown.
-    assert!(!what(&base, &["write a 8192", "fsync a", "sync"], 0));
-    assert!(!what(&base, &["write a 8192", "fsync a", "write a 8192", "sync"], 0));
-    assert!(!what(&["create a", "write a 4096"], &["write a 8192", "sync"], 0));
-    assert!(!what(&["create a", "write a 8192", "truncate a 12288"], &["write a 12288", "sync"], 0));
 }
 
 /// docs/power.md, *Findings*: one name or the other, not both.

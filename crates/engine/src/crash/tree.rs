@@ -66,6 +66,11 @@ impl Contents {
         }
     }
 
+    /// A block of it; a hole beyond its end.
+    pub fn block(&self, number: u64) -> Written {
+        self.blocks.get(index(number)).copied().unwrap_or(Written::HOLE)
+    }
+
     /// Its bytes.
     pub fn bytes(&self, file: Identity) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -152,6 +152,7 @@ impl CrashRun {
             coverage,
             tried: 0,
             ok: 0,
+            kept_inspected: 0,
             documented: 0,
             broken: 0,
             known: 0,
@@ -387,7 +388,8 @@ mod tests {
         operations.extend((0..SHOWN).map(|_| CrashOperation::Unlink { path: path("x") }));
         let step = |(position, operation): (u64, CrashOperation)| LoadStep { operation, position };
         let steps: Vec<LoadStep> = (1..).zip(operations).map(step).collect();
-        let damage = Damage { kind: DamageKind::Content, path: path("one/b"), what: String::new() };
+        let damage =
+            Damage { kind: DamageKind::Content, path: path("one/b"), what: String::new(), pattern: None };
         let shown: Vec<u64> = before(&steps, &[damage]).iter().map(|step| step.position).collect();
         let last = 8..=7 + wide(SHOWN);
         assert_eq!(shown, [2, 3, 4, 5, 7].into_iter().chain(last).collect::<Vec<u64>>());

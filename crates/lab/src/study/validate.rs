@@ -185,8 +185,13 @@ fn clause(check: &mut Checker, spec: &StudySpec, written: &Value, at: &str, test
         check.require(known, &format!("{at}.operation"), || format!("`{operation}` is not an operation"));
     }
     check.require(!test.is_malformed(), at, || {
-        "it needs a bound that can be met: `above`, `below` (above it), or a `margin` above 0 alone"
-            .to_owned()
+        match test.counts() {
+            None => {
+                "it needs a bound that can be met: `above`, `below` (above it), or a `margin` above 0 alone"
+            }
+            Some(_) => "`metric` counts what is looked for and `of` what was inspected: name two metrics",
+        }
+        .to_owned()
     });
     for (side, cells) in test.sides() {
         for (path, wanted) in cells {

@@ -57,6 +57,9 @@ pub struct Damage {
     pub path: String,
     /// What is there and what should be.
     pub what: String,
+    /// The known finding whose every condition it meets, whatever the file system is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<KnownFinding>,
 }
 
 /// How a state is judged.

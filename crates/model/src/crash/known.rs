@@ -1,22 +1,14 @@
 //! Broken promises that were examined to their root: each is in docs/power.md with steps that reproduce it by
 //! stock tools. They stay *broken*; a report names them, so that what nobody has explained yet stands out.
+//!
+//! A finding is not recognised by what is wrong alone, which may have another cause. Who compares a state with
+//! what was promised knows the operations and the request log, and says of each piece of damage whether every
+//! condition under which the finding comes up was met ([`Damage::pattern`]).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Damage, DamageKind};
-
-/// What the comparison says of a name that leads to a file that it led to before.
-pub const OLDER_FILE: &str = "is an older file";
-
-/// What it adds where the name was removed or renamed meanwhile.
-pub const REMOVED_SINCE: &str = "and the name was removed later";
-
-/// What it says of names that lead to one file, which never had so many.
-pub const ONE_FILE: &str = "lead to one file, which never had more than";
-
-/// What it adds to damage of overwritten blocks that no `fsync` of the file promised, but `syncfs`.
-pub const SYNC_ALONE: &str = "which `syncfs` alone had promised";
 
 /// A known finding (docs/power.md, *Findings*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -60,19 +52,30 @@ impl KnownFinding {
         }
     }
 
-    /// The finding that a piece of damage is, if it is a known one.
+    /// The file system that has it.
+    #[must_use]
+    pub const fn file_system(self) -> &'static str {
+        match self {
+            Self::BtrfsReplacedFileReturns | Self::BtrfsRenamedFileHasBothNames => "btrfs",
+            Self::XfsSyncfsWithoutFlush => "xfs",
+        }
+    }
+
+    /// What it damages.
+    #[must_use]
+    pub const fn damages(self) -> DamageKind {
+        match self {
+            Self::BtrfsReplacedFileReturns | Self::BtrfsRenamedFileHasBothNames => DamageKind::Name,
+            Self::XfsSyncfsWithoutFlush => DamageKind::Content,
+        }
+    }
+
+    /// The finding that a piece of damage is, if it is a known one of this file system.
     #[must_use]
     pub fn of(file_system: &str, damage: &Damage) -> Option<Self> {
-        if file_system == "xfs" && damage.kind == DamageKind::Content {
-            return damage.what.ends_with(SYNC_ALONE).then_some(Self::XfsSyncfsWithoutFlush);
-        }
-        if file_system != "btrfs" || damage.kind != DamageKind::Name {
-            return None;
-        }
-        if damage.what.starts_with(OLDER_FILE) && damage.what.ends_with(REMOVED_SINCE) {
-            return Some(Self::BtrfsReplacedFileReturns);
-        }
-        damage.what.contains(ONE_FILE).then_some(Self::BtrfsRenamedFileHasBothNames)
+        damage
+            .pattern
+            .filter(|finding| finding.file_system() == file_system && finding.damages() == damage.kind)
     }
 }
 
@@ -82,24 +85,21 @@ mod tests {
 
     #[test]
     fn only_the_same_damage_of_the_same_file_system_is_known() {
-        let damage = |kind, what: &str| Damage { kind, path: "b".to_owned(), what: what.to_owned() };
-        let returned = format!("{OLDER_FILE}, although `fsync b` had returned, {REMOVED_SINCE}");
-        let returned = damage(DamageKind::Name, &returned);
-        let both = damage(DamageKind::Name, &format!("b and c {ONE_FILE} 1"));
-        assert_eq!(KnownFinding::of("btrfs", &returned), Some(KnownFinding::BtrfsReplacedFileReturns));
-        assert_eq!(KnownFinding::of("btrfs", &both), Some(KnownFinding::BtrfsRenamedFileHasBothNames));
-        assert_eq!((KnownFinding::of("ext4", &returned), KnownFinding::of("xfs", &both)), (None, None));
-        // An old file under a name that was never removed since is another matter, and so is any other damage.
-        let older = damage(DamageKind::Name, &format!("{OLDER_FILE}, although `fsync b` had returned"));
-        assert_eq!(KnownFinding::of("btrfs", &older), None);
-        assert_eq!(KnownFinding::of("btrfs", &damage(DamageKind::Content, &returned.what)), None);
-        assert_eq!(KnownFinding::of("btrfs", &damage(DamageKind::Name, "is gone")), None);
-        let lost = format!("at 0: version 17 of the file, {SYNC_ALONE}");
-        let lost = damage(DamageKind::Content, &lost);
-        assert_eq!(KnownFinding::of("xfs", &lost), Some(KnownFinding::XfsSyncfsWithoutFlush));
-        assert_eq!((KnownFinding::of("ext4", &lost), KnownFinding::of("btrfs", &lost)), (None, None));
-        let of_fsync = damage(DamageKind::Content, "at 0: version 17 of the file");
-        assert_eq!(KnownFinding::of("xfs", &of_fsync), None);
+        for finding in KnownFinding::ALL {
+            let damage = |kind, pattern| Damage {
+                kind,
+                path: "b".to_owned(),
+                what: "is an older file".to_owned(),
+                pattern,
+            };
+            for file_system in ["ext4", "xfs", "btrfs"] {
+                let found = KnownFinding::of(file_system, &damage(finding.damages(), Some(finding)));
+                assert_eq!(found, (file_system == finding.file_system()).then_some(finding));
+                // What does not meet its conditions is another matter, whatever it looks like.
+                assert_eq!(KnownFinding::of(file_system, &damage(finding.damages(), None)), None);
+                assert_eq!(KnownFinding::of(file_system, &damage(DamageKind::Foreign, Some(finding))), None);
+            }
+        }
     }
 
     #[test]

@@ -12,24 +12,32 @@ pub enum CrashLoad {
     Update,
     /// Random operations on names: create, write, rename, link, unlink, mkdir, truncate, fsync.
     Metadata,
+    /// Short sequences of operations on four files in two directories, each followed by any sync or none: all
+    /// of up to three operations, in a random order.
+    Sequences,
 }
 
 impl CrashLoad {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Update, Self::Metadata, Self::Sequences];
+
     /// As a flag names it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Update => "update",
             Self::Metadata => "metadata",
+            Self::Sequences => "sequences",
         }
     }
 
-    /// Its length unless another is given: rounds of `update`, operations of `metadata`.
+    /// Its length unless another is given: rounds of `update`, operations of `metadata`, how many `sequences`.
     #[must_use]
     pub const fn default_size(self) -> u32 {
         match self {
             Self::Update => 4,
             Self::Metadata => 200,
+            Self::Sequences => 100,
         }
     }
 }
@@ -40,7 +48,8 @@ impl CrashLoad {
 pub struct CrashLoadSpec {
     /// Which.
     pub load: CrashLoad,
-    /// Of `update`: rounds, each of which replaces one file in every way. Of `metadata`: operations.
+    /// Of `update`: rounds, each of which replaces one file in every way. Of `metadata`: operations. Of
+    /// `sequences`: how many.
     pub size: u32,
     /// Whence all chance comes.
     pub seed: u64,

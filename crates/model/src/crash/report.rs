@@ -34,6 +34,9 @@ pub struct CrashReport {
     pub tried: u64,
     /// Of these, states in which everything promised was there.
     pub ok: u64,
+    /// Of these, states that the file system's own program checked and that were written to.
+    #[serde(default)]
+    pub kept_inspected: u64,
     /// States with damage that was not promised not to happen.
     pub documented: u64,
     /// States in which a promise was broken.
@@ -174,6 +177,8 @@ impl CrashReport {
             CrashClass::Documented => &mut self.documented,
             CrashClass::Broken => &mut self.broken,
         } += u64::from(!undecided);
+        let kept = attempt.class == CrashClass::Ok && !undecided;
+        self.kept_inspected += u64::from(kept && attempt.checked && attempt.used);
         self.oops |= attempt.oops;
         self.known += u64::from(!attempt.known.is_empty());
         attempt.known.iter().for_each(|finding| bump(&mut self.findings, *finding));

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::ServerStat;
 use crate::calls::calls;
 use crate::cause::in_one_line;
-use crate::crash::{CrashCoverage, CrashSpec, CrashState, ShownState};
+use crate::crash::{BlockLog, CrashCoverage, CrashSpec, CrashState, ShownState};
 use crate::fault::FaultSpec;
 
 /// A question to a disk and what it is answered with.
@@ -143,6 +143,9 @@ calls! {
         /// One line.
         name: String,
     } -> Marked;
+    /// When self-describing blocks were written and the disk flushed, by the log. Cost: every byte in the log is
+    /// read.
+    Blocks -> BlockLog;
     /// Plan crash states of the log, and show them from now on in the place of what the disk holds: nothing may
     /// be mounted on it, before and between two states. What is written to a state is dropped with it.
     BeginCrash {

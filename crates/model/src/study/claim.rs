@@ -107,6 +107,27 @@ pub enum ClaimCheck {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         margin: Option<f64>,
     },
+    /// A count is 0: one that was seen is enough to contradict it, and none proves nothing. What was not seen
+    /// is said with the number of logs that it was not seen in, and how often it may be there all the same.
+    Never {
+        /// Name of the metric that counts what must not be seen (`power.broken_states`).
+        metric: String,
+        /// Name of the metric that counts what was inspected (`power.states`).
+        of: String,
+        /// Factor values.
+        #[serde(default, rename = "where")]
+        cells: BTreeMap<String, serde_json::Value>,
+    },
+    /// A count is at least 1: one that was seen is enough.
+    Exists {
+        /// Name of the metric that counts what has to be seen.
+        metric: String,
+        /// Name of the metric that counts what was inspected.
+        of: String,
+        /// Factor values.
+        #[serde(default, rename = "where")]
+        cells: BTreeMap<String, serde_json::Value>,
+    },
 }
 
 impl ClaimCheck {
@@ -120,6 +141,7 @@ impl ClaimCheck {
                 Some(margin) => (Some(1.0 / (1.0 + margin)), Some(1.0 + margin)),
                 None => (*above, *below),
             },
+            Self::Never { .. } | Self::Exists { .. } => (None, None),
         }
     }
 
@@ -128,20 +150,45 @@ impl ClaimCheck {
     pub const fn margin(&self) -> Option<f64> {
         match self {
             Self::Ratio { margin, .. } | Self::Value { margin, .. } | Self::Trend { margin, .. } => *margin,
+            Self::Never { .. } | Self::Exists { .. } => None,
         }
     }
 
-    /// Whether it has a bound as well as a margin, or neither, or one that nothing can meet.
+    /// Of a check of counts: the metrics of what is counted and of what was inspected.
+    #[must_use]
+    pub fn counts(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Never { metric, of, .. } | Self::Exists { metric, of, .. } => Some((metric, of)),
+            Self::Ratio { .. } | Self::Value { .. } | Self::Trend { .. } => None,
+        }
+    }
+
+    /// Whether it has a bound as well as a margin, or neither, or one that nothing can meet; of counts: whether
+    /// what is counted is what was inspected.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
-        let (Self::Ratio { above, below, .. }
-        | Self::Value { above, below, .. }
-        | Self::Trend { above, below, .. }) = self;
-        match (above, below, self.margin()) {
+        if let Some((metric, of)) = self.counts() {
+            return metric.is_empty() || of.is_empty() || metric == of;
+        }
+        match (self.bound_above(), self.bound_below(), self.margin()) {
             (None, None, Some(margin)) => !(margin.is_finite() && margin > 0.0),
             (_, _, Some(_)) | (None, None, None) => true,
-            (Some(above), Some(below), None) => above.partial_cmp(below) != Some(std::cmp::Ordering::Less),
+            (Some(above), Some(below), None) => above.partial_cmp(&below) != Some(std::cmp::Ordering::Less),
             (_, _, None) => false,
+        }
+    }
+
+    const fn bound_above(&self) -> Option<f64> {
+        match self {
+            Self::Ratio { above, .. } | Self::Value { above, .. } | Self::Trend { above, .. } => *above,
+            Self::Never { .. } | Self::Exists { .. } => None,
+        }
+    }
+
+    const fn bound_below(&self) -> Option<f64> {
+        match self {
+            Self::Ratio { below, .. } | Self::Value { below, .. } | Self::Trend { below, .. } => *below,
+            Self::Never { .. } | Self::Exists { .. } => None,
         }
     }
 
@@ -152,7 +199,10 @@ impl ClaimCheck {
             Self::Ratio { numerator, denominator, .. } => {
                 vec![("numerator", numerator), ("denominator", denominator)]
             }
-            Self::Value { cells, .. } | Self::Trend { cells, .. } => vec![("where", cells)],
+            Self::Value { cells, .. }
+            | Self::Trend { cells, .. }
+            | Self::Never { cells, .. }
+            | Self::Exists { cells, .. } => vec![("where", cells)],
         }
     }
 }
@@ -223,6 +273,24 @@ pub struct SizeRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_have_no_bounds_and_are_of_something_else() {
+        let check = |text: &str| serde_json::from_str::<ClaimCheck>(text);
+        for kind in ["never", "exists"] {
+            let good = check(&format!(r#"{{"kind": "{kind}", "metric": "m", "of": "all"}}"#)).unwrap();
+            assert_eq!((good.counts(), good.bounds()), (Some(("m", "all")), (None, None)));
+            assert!(!good.is_malformed() && good.margin().is_none());
+            assert!(
+                check(&format!(r#"{{"kind": "{kind}", "metric": "m", "of": "m"}}"#)).unwrap().is_malformed()
+            );
+            // Without what was inspected nobody knows what "none" means, and bounds mean nothing.
+            assert!(check(&format!(r#"{{"kind": "{kind}", "metric": "m"}}"#)).is_err());
+            assert!(
+                check(&format!(r#"{{"kind": "{kind}", "metric": "m", "of": "a", "below": 1}}"#)).is_err()
+            );
+        }
+    }
 
     #[test]
     fn a_margin_is_a_factor_either_way() {

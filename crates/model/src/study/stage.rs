@@ -357,10 +357,12 @@ pub struct PowerCutsStage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
     /// What is done before the cut: `update` replaces files in the ways that applications do it, `metadata`
-    /// does random operations on names and files.
+    /// does random operations on names and files, `sequences` goes through short sequences of operations with any
+    /// sync between them.
     #[serde(default)]
     pub load: CrashLoad,
-    /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata`; absent: 4 and 200.
+    /// Length of the load (1..=10,000): rounds of `update`, operations of `metadata`, how many `sequences`; absent:
+    /// 4, 200 and 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
     /// What the drive does with what it was given.

@@ -30,6 +30,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         p.note { "A finding " em { "holds" } " or is " em { "contradicted" } " only when the whole interval lies on one side of its bound; "
             "where it lies on both, what was measured is " em { "compatible with both" } ". Repeats are the units, and a verdict takes three: with fewer it "
             "reads " em { "in this run" } ". " em { "Not comparable" } ": a condition of the finding is not met here, a warning makes its numbers unfit, or the sides did different work. "
+            "A finding about a count (" em { "never" } ", " em { "exists" } ") is decided by one that was seen; where none was it reads " em { "not seen" } ", with the number of logs: their n. "
             "n counts trials or pairs of trials. What is measured is a geometric mean, over rounds and repeats; an arithmetic one of shares "
             "and of counts that may be 0. A pair or trial with a zero has no ratio and is left out; n says how many were. "
             "A finding with several clauses has a line for each, and holds if all of them do. A finding about each value of a factor, or measured on several file systems or media, has a line for each: it holds if it holds for all of "
@@ -79,7 +80,9 @@ fn row(
     let class = match verdict {
         ClaimVerdict::Holds => "verdict holds",
         ClaimVerdict::Contradicted => "verdict does-not",
-        ClaimVerdict::Compatible { .. } | ClaimVerdict::InThisRun { .. } => "verdict no-evidence",
+        ClaimVerdict::Compatible { .. } | ClaimVerdict::InThisRun { .. } | ClaimVerdict::NotSeen { .. } => {
+            "verdict no-evidence"
+        }
         ClaimVerdict::NotComparable { .. } => "verdict not-tested",
     };
     let reason = verdict.reason().or(fragile).unwrap_or_default();

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::{Content, Section};
 use crate::report::power::{
-    Matrix, MatrixRow, Reliance, Sum, Survival, Times, all, chance, matrix, reliance,
+    Matrix, MatrixRow, Reliance, Sum, Survival, Times, all, chance, inspected, matrix, reliance,
 };
 use crate::report::table::{Cell, Column, Row, table};
 use crate::report::text::{counted, grouped, in_unit, percent, significant};
@@ -42,6 +42,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "that fsync, sync and rename had promised is there; damage is " b { "documented" } " when the file system's documentation or the "
             "drive does not exclude it, and " b { "broken" } " when a promise was. "
             b { "Unexplained" } " are broken states without those that only known findings break, which were examined to their root. "
+            "Mounting and comparing every file is done with all of them; the file system's own program and writing show more, and are done with a share: a kept state that "
+            "was not checked and written to may have damage that only these find. "
             "The states tried are no random sample of power cuts: the interval (Clopper and Pearson) is that of a state drawn like these, and says how well the search "
             "covered what it searched."
         }
@@ -82,7 +84,12 @@ fn grid(found: &[Survival]) -> Markup {
 }
 
 fn grid_cell(sum: &Sum) -> Cell {
-    let mut words = format!("{} of {} kept", grouped(sum.kept), grouped(sum.tried));
+    let mut words = format!(
+        "{} of {} kept, {}",
+        grouped(sum.kept),
+        grouped(sum.tried),
+        inspected(sum.kept, sum.kept_inspected)
+    );
     if sum.documented > 0 {
         words.push_str(&format!("; {} documented", grouped(sum.documented)));
     }
@@ -105,6 +112,7 @@ fn state_columns() -> Vec<Column> {
         Column::text("load"),
         Column::number("states", ""),
         Column::number("kept", ""),
+        Column::number("kept, checked and written to", ""),
         Column::number("documented", ""),
         Column::number("broken", ""),
         Column::number("unexplained", ""),
@@ -128,6 +136,7 @@ fn state_row(one: &Survival, confidence: f64) -> Row {
             Cell::text(one.load.clone()),
             number(one.tried),
             number(one.kept),
+            number(one.kept_inspected),
             number(one.documented),
             number(one.broken),
             number(one.unexplained()),
@@ -289,6 +298,7 @@ mod tests {
                 kind: DamageKind::Name,
                 path: "b".to_owned(),
                 what: "is an older file <script>".to_owned(),
+                pattern: None,
             }],
             kernel: vec!["BTRFS info: start tree-log replay".to_owned()],
             before: vec![
@@ -331,6 +341,7 @@ mod tests {
         let sum = Sum {
             tried: 1000,
             kept: 900,
+            kept_inspected: 225,
             documented: 90,
             broken: 10,
             known: 7,
@@ -339,7 +350,7 @@ mod tests {
         };
         let cell = format!("{:?}", grid_cell(&sum));
         assert!(
-            cell.contains("900 of 1,000 kept; 90 documented; 10 broken (7 by known findings); worst: mount"),
+            cell.contains("900 of 1,000 kept, 225 of these checked and written to; 90 documented; 10 broken (7 by known findings); worst: mount"),
             "{cell}"
         );
     }

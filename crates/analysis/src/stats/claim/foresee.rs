@@ -39,13 +39,20 @@ fn of_clause(claim: &ClaimSpec, check: &ClaimCheck, trials: &[Evidence]) -> Opti
     let sides: Vec<_> = check.sides().into_iter().map(|(_, cells)| cells).collect();
     let lacking = match check {
         ClaimCheck::Ratio { numerator, denominator, .. } => pairs(trials, numerator, denominator).is_empty(),
-        ClaimCheck::Value { .. } | ClaimCheck::Trend { .. } => concerned.is_empty(),
+        ClaimCheck::Value { .. }
+        | ClaimCheck::Trend { .. }
+        | ClaimCheck::Never { .. }
+        | ClaimCheck::Exists { .. } => concerned.is_empty(),
     };
     if lacking {
         return Some(missing("trial", trials, &sides));
     }
     if let Some(reason) = claim.given.as_ref().and_then(|given| given::unmet_by_plan(given, &concerned)) {
         return Some(reason);
+    }
+    if check.counts().is_some() {
+        // One trial can decide it, or say where it was not seen.
+        return None;
     }
     let seeds = concerned.iter().map(|trial| trial.repeat).collect::<BTreeSet<_>>().len();
     if seeds < SEEDS {
@@ -54,7 +61,10 @@ fn of_clause(claim: &ClaimSpec, check: &ClaimCheck, trials: &[Evidence]) -> Opti
     }
     match check {
         ClaimCheck::Trend { .. } => concerned.iter().find_map(|trial| too_short(trial)),
-        ClaimCheck::Ratio { .. } | ClaimCheck::Value { .. } => None,
+        ClaimCheck::Ratio { .. }
+        | ClaimCheck::Value { .. }
+        | ClaimCheck::Never { .. }
+        | ClaimCheck::Exists { .. } => None,
     }
 }
 
@@ -115,6 +125,10 @@ mod tests {
         };
         assert_eq!(foresee(&ratio("xfs"), &[], &study(1, 5)), None);
         assert_eq!(foresee(&ratio("btrfs"), &[], &study(1, 5)).unwrap(), "no trial has kind = btrfs");
+        let never =
+            |kind: &str| claim(&json!({"kind": "never", "metric": "m", "of": "all", "where": side(kind)}));
+        assert_eq!(foresee(&never("xfs"), &[], &study(1, 1)), None, "one trial is enough");
+        assert_eq!(foresee(&never("btrfs"), &[], &study(1, 5)).unwrap(), "no trial has kind = btrfs");
         let given =
             |text: Value| ClaimSpec { given: Some(serde_json::from_value(text).unwrap()), ..ratio("xfs") };
         assert_eq!(

@@ -20,7 +20,8 @@ pub(super) fn of(
     confidence: f64,
     judged: &ClaimVerdict,
 ) -> Option<String> {
-    if !is_clear(judged) {
+    // One that was seen was seen.
+    if !is_clear(judged) || check.counts().is_some() {
         return None;
     }
     let seeds: BTreeSet<u32> = concerned(trials, check).into_iter().map(|trial| trial.repeat).collect();

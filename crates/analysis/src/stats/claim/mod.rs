@@ -6,9 +6,12 @@
 //! claim that spans several holds if it holds for each of them. Every clause of a sentence is a test of its own,
 //! and the sentence holds if all of them do.
 //!
+//! Claims about counts ([`count`]) are decided by one that was seen, and by none are not.
+//!
 //! Where a condition under which the sentence was published is not met (`given`), where a warning makes a number
 //! unfit ([`super::doubt`]) or the sides did different work ([`super::work`]), there is no verdict.
 
+mod count;
 mod foresee;
 mod fragile;
 mod given;
@@ -21,7 +24,7 @@ use serde_json::Value;
 
 use super::evidence::{Basis, Estimate, Evidence, SEEDS, level, place, ratio, same, trend, zeros};
 use super::interval::Interval;
-use super::quantile::count;
+use super::quantile;
 use super::shared::same_run;
 use super::{doubt, work};
 
@@ -45,6 +48,11 @@ pub enum ClaimVerdict {
         /// What was seen, in a sentence.
         reason: String,
     },
+    /// Of counts: none was seen, which proves nothing.
+    NotSeen {
+        /// Where, and how often it may be there all the same, in a sentence.
+        reason: String,
+    },
     /// Nothing to judge by: a condition of the claim is not met.
     NotComparable {
         /// Why, in a sentence.
@@ -61,6 +69,7 @@ impl ClaimVerdict {
             Self::Contradicted => "contradicted",
             Self::Compatible { .. } => "compatible with both",
             Self::InThisRun { .. } => "in this run",
+            Self::NotSeen { .. } => "not seen",
             Self::NotComparable { .. } => "not comparable",
         }
     }
@@ -69,9 +78,10 @@ impl ClaimVerdict {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Compatible { reason } | Self::InThisRun { reason } | Self::NotComparable { reason } => {
-                Some(reason)
-            }
+            Self::Compatible { reason }
+            | Self::InThisRun { reason }
+            | Self::NotSeen { reason }
+            | Self::NotComparable { reason } => Some(reason),
             Self::Holds | Self::Contradicted => None,
         }
     }
@@ -126,10 +136,11 @@ pub fn judge(claim: &ClaimSpec, values: &[Value], trials: &[Evidence], confidenc
     for check in &clauses {
         let condition = condition(check);
         for (value, trials) in split(trials, values, each, check) {
-            let (above, below) = check.bounds();
             let (verdict, measured, unit) = match measure(claim, check, &trials, confidence) {
                 Err(reason) => (ClaimVerdict::NotComparable { reason }, None, String::new()),
-                Ok((estimate, unit)) => (verdict(&estimate, above, below), Some(estimate), unit),
+                Ok((estimate, unit)) => {
+                    (verdict_of(check, &trials, &estimate, confidence), Some(estimate), unit)
+                }
             };
             let value = if clauses.len() > 1 { in_clause(check, &value) } else { value };
             let (condition, fragile) = (condition.clone(), None);
@@ -171,12 +182,12 @@ fn correct(
     let tested = parts.iter().filter(|part| part.measured.is_some()).count();
     let mut left = tested;
     while left > 1 {
-        let level = 1.0 - (1.0 - confidence) / count(left);
+        let level = 1.0 - (1.0 - confidence) / quantile::count(left);
         let survives = |&i: &usize| {
             let (check, trials) = &measured_by[i];
-            let (above, below) = check.bounds();
-            measure(claim, check, trials, level)
-                .is_ok_and(|(estimate, _)| verdict(&estimate, above, below) == ClaimVerdict::Contradicted)
+            measure(claim, check, trials, level).is_ok_and(|(estimate, _)| {
+                verdict_of(check, trials, &estimate, level) == ClaimVerdict::Contradicted
+            })
         };
         let Some(place) = open.iter().position(survives) else { break };
         open.remove(place);
@@ -267,7 +278,10 @@ fn sides(check: &ClaimCheck) -> Vec<&Cells> {
 /// The metric that a check is about.
 fn metric_of(check: &ClaimCheck) -> String {
     match check {
-        ClaimCheck::Ratio { metric, .. } | ClaimCheck::Value { metric, .. } => metric.clone(),
+        ClaimCheck::Ratio { metric, .. }
+        | ClaimCheck::Value { metric, .. }
+        | ClaimCheck::Never { metric, .. }
+        | ClaimCheck::Exists { metric, .. } => metric.clone(),
         ClaimCheck::Trend { operation, .. } => metric::latency_of(operation, metric::MEAN_NS),
     }
 }
@@ -309,19 +323,33 @@ fn of_all(parts: &[Part]) -> ClaimVerdict {
     let open = named(|verdict| matches!(verdict, ClaimVerdict::Compatible { .. }));
     let few = named(|verdict| matches!(verdict, ClaimVerdict::InThisRun { .. }));
     let missing = named(|verdict| matches!(verdict, ClaimVerdict::NotComparable { .. }));
-    let all = [("undecided for", &open), ("too few repeats for", &few), ("not comparable for", &missing)];
+    let unseen = named(|verdict| matches!(verdict, ClaimVerdict::NotSeen { .. }));
+    let all = [
+        ("undecided for", &open),
+        ("too few repeats for", &few),
+        ("not comparable for", &missing),
+        ("not seen for", &unseen),
+    ];
     let reason: Vec<String> = all
         .into_iter()
         .filter(|(_, which)| !which.is_empty())
         .map(|(why, which)| format!("{why} {which}"))
         .collect();
     let reason = reason.join("; ");
-    match (open.is_empty(), few.is_empty(), missing.is_empty()) {
-        (true, true, true) => ClaimVerdict::Holds,
-        (true, true, false) => ClaimVerdict::NotComparable { reason },
-        (true, false, _) => ClaimVerdict::InThisRun { reason },
+    match (open.is_empty(), few.is_empty(), missing.is_empty(), unseen.is_empty()) {
+        (true, true, true, true) => ClaimVerdict::Holds,
+        (true, true, true, false) => ClaimVerdict::NotSeen { reason },
+        (true, true, false, _) => ClaimVerdict::NotComparable { reason },
+        (true, false, _, _) => ClaimVerdict::InThisRun { reason },
         _ => ClaimVerdict::Compatible { reason },
     }
+}
+
+/// What an estimate says about a check: of counts, one that was seen or none; else where its interval lies.
+fn verdict_of(check: &ClaimCheck, trials: &[Evidence], estimate: &Estimate, confidence: f64) -> ClaimVerdict {
+    let (above, below) = check.bounds();
+    count::of(check, &concerned(trials, check))
+        .map_or_else(|| verdict(estimate, above, below), |counted| counted.verdict(confidence))
 }
 
 fn verdict(estimate: &Estimate, above: Option<f64>, below: Option<f64>) -> ClaimVerdict {
@@ -415,6 +443,11 @@ fn estimate(check: &ClaimCheck, trials: &[Evidence], confidence: f64) -> Result<
                 .map(|estimate| (estimate, String::new()))
                 .ok_or_else(|| format!("no trial has enough `{operation}` over time"))
         }
+        ClaimCheck::Never { metric, of, cells } | ClaimCheck::Exists { metric, of, cells } => {
+            count::of(check, &chosen(trials, cells)?)
+                .map(|counted| (counted.estimate(), "count".to_owned()))
+                .ok_or_else(|| format!("no trial counted `{metric}` of `{of}`"))
+        }
     }
 }
 
@@ -483,6 +516,9 @@ fn quantity(check: &ClaimCheck) -> String {
             format!("{metric}: ({}) ÷ ({})", describe(numerator), describe(denominator))
         }
         ClaimCheck::Value { metric, cells, .. } => format!("{metric}: {}", describe(cells)),
+        ClaimCheck::Never { metric, of, cells } | ClaimCheck::Exists { metric, of, cells } => {
+            format!("{metric} of {of}: {}", describe(cells))
+        }
         ClaimCheck::Trend { operation, cells, .. } => {
             format!("latency of {operation}: last quarter ÷ second quarter ({})", describe(cells))
         }
@@ -496,6 +532,11 @@ fn plain(value: f64) -> String {
 }
 
 fn condition(check: &ClaimCheck) -> String {
+    match check {
+        ClaimCheck::Never { .. } => return "none".to_owned(),
+        ClaimCheck::Exists { .. } => return "at least one".to_owned(),
+        ClaimCheck::Ratio { .. } | ClaimCheck::Value { .. } | ClaimCheck::Trend { .. } => {}
+    }
     if let Some(margin) = check.margin() {
         return format!("within {} % either way", plain(margin * 100.0));
     }

@@ -1,6 +1,6 @@
 //! Metrics of a `power-cuts` stage: shares of states, and what a state took.
 
-use fsage_model::crash::{CrashReport, DamageKind, UpdateOutcome};
+use fsage_model::crash::{CrashReport, DamageKind, KnownFinding, UpdateOutcome};
 use fsage_model::metric;
 use fsage_model::quantity::{as_f64, share};
 
@@ -14,7 +14,22 @@ pub(super) fn push(list: &mut List<'_>, report: &CrashReport) {
     if tried == 0 {
         return;
     }
-    list.one(metric::CUTS_STATES, "count", as_f64(tried), None);
+    for (name, states) in [
+        (metric::CUTS_STATES, tried),
+        (metric::CUTS_KEPT_STATES, report.ok),
+        (metric::CUTS_KEPT_INSPECTED_STATES, report.kept_inspected),
+        (metric::CUTS_DAMAGED_STATES, report.damaged()),
+        (metric::CUTS_DOCUMENTED_STATES, report.documented),
+        (metric::CUTS_BROKEN_STATES, report.broken),
+        (metric::CUTS_UNEXPLAINED_STATES, report.unexplained()),
+    ] {
+        list.one(name, "count", as_f64(states), None);
+    }
+    for finding in KnownFinding::ALL.into_iter().filter(|known| known.file_system() == report.file_system) {
+        let states =
+            report.findings.iter().find(|(known, _)| *known == finding).map_or(0, |(_, states)| *states);
+        list.one(&metric::known_states(finding), "count", as_f64(states), None);
+    }
     for (name, states, worse) in [
         (metric::CUTS_KEPT_SHARE, report.ok, BETTER),
         (metric::CUTS_DOCUMENTED_SHARE, report.documented, WORSE),
@@ -33,10 +48,12 @@ pub(super) fn push(list: &mut List<'_>, report: &CrashReport) {
     }
     for way in &report.updates {
         let all = way.outcomes.iter().map(|(_, files)| files).sum();
+        list.one(&metric::update_files(way.way), "count", as_f64(all), None);
         for outcome in UpdateOutcome::ALL {
             let files =
                 way.outcomes.iter().find(|(known, _)| *known == outcome).map_or(0, |(_, files)| *files);
             list.one(&metric::update_share(way.way, outcome), "share", share(files, all), None);
+            list.one(&metric::update_ended(way.way, outcome), "count", as_f64(files), None);
         }
     }
     for time in &report.times {
@@ -56,7 +73,7 @@ pub(super) fn push(list: &mut List<'_>, report: &CrashReport) {
 mod tests {
     use fsage_model::crash::{
         Attempt, CrashClass, CrashCoverage, CrashLoad, CrashLoadSpec, CrashSpec, Damage, DriveBehaviour,
-        KnownFinding, TimeSummary, UpdateWay,
+        TimeSummary, UpdateWay,
     };
     use fsage_model::record::{PowerCutsRecord, StageRecord};
 
@@ -81,6 +98,7 @@ mod tests {
             coverage: CrashCoverage::default(),
             tried: 0,
             ok: 0,
+            kept_inspected: 0,
             documented: 0,
             broken: 0,
             known: 0,
@@ -99,10 +117,12 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_states_that_say_something() {
-        let damage = |kind| Damage { kind, path: String::new(), what: String::new() };
+        let damage = |kind| Damage { kind, path: String::new(), what: String::new(), pattern: None };
         let mut report = report();
         report.add(&Attempt {
             updates: vec![(UpdateWay::WriteRename, UpdateOutcome::Empty)],
+            checked: true,
+            used: true,
             ..Attempt::default()
         });
         report.add(&Attempt {
@@ -134,8 +154,19 @@ mod tests {
         assert_eq!((value("power.kept_share"), value("power.documented_share")), (0.25, 0.25));
         assert_eq!((value("power.broken_share"), value("power.unexplained_share")), (0.5, 0.25));
         assert_eq!((value("power.damage.name_share"), value("power.damage.mount_share")), (0.25, 0.0));
-        assert_eq!(value("power.damage.check_share"), 1.0, "of the one state that was checked");
+        assert_eq!(value("power.damage.check_share"), 0.5, "of the two states that were checked");
         assert_eq!(value("power.write-rename.empty_share"), 0.5);
+        let counts =
+            ["states", "kept_states", "kept_inspected_states", "damaged_states", "documented_states"];
+        assert_eq!(counts.map(|name| value(&format!("power.{name}"))), [4.0, 1.0, 1.0, 3.0, 1.0]);
+        assert_eq!((value("power.broken_states"), value("power.unexplained_states")), (2.0, 1.0));
+        let known = ["btrfs-renamed-file-has-both-names", "btrfs-replaced-file-returns"];
+        assert_eq!(known.map(|name| value(&format!("power.known.{name}_states"))), [1.0, 0.0]);
+        assert!(
+            metrics.iter().all(|metric| !metric.name.contains("xfs")),
+            "findings of others are not counted"
+        );
+        assert_eq!((value("power.write-rename.files"), value("power.write-rename.empty_files")), (2.0, 1.0));
         assert_eq!((value("power.mount.median_ns"), value("power.mount.mean_ns")), (20.0, 30.0));
         assert_eq!(value("power.states_per_s"), 2.0);
     }

@@ -1,0 +1,126 @@
+//! Whether damage comes up under the conditions of a known finding (docs/power.md, *Findings*).
+//!
+//! What is wrong may have another cause than the finding that it looks like. So each finding is told by what was
+//! done and promised, and by the requests of the log; where one condition is not met the damage stays unexplained.
+//! The operation that may have been under way at the cut counts as done where it does the damage, and as not done
+//! where it would have prevented it. The file system itself is asked for where a finding is named
+//! ([`fsage_model::crash::KnownFinding::of`]).
+
+use fsage_model::crash::{CrashOperation, LoadStep};
+
+use super::history::{Floors, History};
+use super::tree::{Identity, Node, parent};
+
+/// The operation with this number, and of the tree before it.
+fn steps<'a>(history: &'a History, from: usize, to: usize) -> impl Iterator<Item = (usize, &'a LoadStep)> {
+    (from..).zip(history.steps().get(from..to).unwrap_or_default())
+}
+
+/// What a name leads to before operation `number`.
+fn file_at(history: &History, number: usize, name: &str) -> Option<Identity> {
+    match history.names(number)?.get(name)? {
+        Node::File(file) => Some(*file),
+        Node::Directory => None,
+    }
+}
+
+/// Whether something else than a file and a directory was synced by itself in operations `from..to`.
+fn another_was_synced(
+    history: &History,
+    (from, to): (usize, usize),
+    file: Option<Identity>,
+    directory: &str,
+) -> bool {
+    steps(history, from, to).any(|(number, step)| match &step.operation {
+        CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
+            file_at(history, number, path) != file
+        }
+        CrashOperation::FsyncDirectory { path } => path != directory,
+        _ => false,
+    })
+}
+
+/// Whether a whole sync, or one of this directory, returned in operations `from..`.
+fn was_committed(history: &History, floors: &Floors, from: usize, directory: &str) -> bool {
+    steps(history, from, floors.returned).any(|(_, step)| match &step.operation {
+        CrashOperation::Sync => true,
+        CrashOperation::FsyncDirectory { path } => path == directory,
+        _ => false,
+    })
+}
+
+/// *The file that was replaced comes back*: a file was renamed over `older`, which `name` led to; the new file
+/// was synced by that name; the name was removed or renamed away; then something else was synced by itself; and
+/// since the rename neither the directory nor the whole file system was.
+pub fn replaced_file_returns(history: &History, floors: &Floors, name: &str, older: Identity) -> bool {
+    let Some(promise) = floors.name(name).checked_sub(1) else { return false };
+    let by_name = history
+        .steps()
+        .get(promise)
+        .is_some_and(|step| matches!(&step.operation, CrashOperation::Fsync { path } if path == name));
+    let replaced = steps(history, 0, promise).filter(|(number, step)| {
+        matches!(&step.operation, CrashOperation::Rename { to, .. } if to == name)
+            && file_at(history, *number, name) == Some(older)
+    });
+    let removed = steps(history, promise, floors.last).find(|(_, step)| match &step.operation {
+        CrashOperation::Unlink { path } => path == name,
+        CrashOperation::Rename { from, .. } => from == name,
+        _ => false,
+    });
+    let (Some((replaced, _)), Some((removed, _))) = (replaced.last(), removed) else { return false };
+    let newer = file_at(history, removed, name);
+    by_name
+        && another_was_synced(history, (removed + 1, floors.last), newer, parent(name))
+        && !was_committed(history, floors, replaced, parent(name))
+}
+
+/// *A renamed file has both names*: one of `names` is what the file was called before a rename, the others are
+/// names that it had at once after it, one of them in another directory; then something else than the file and
+/// its old directory was synced by itself; and since the rename neither of the two nor the whole file system
+/// was.
+pub fn renamed_file_has_both_names(
+    history: &History,
+    floors: &Floors,
+    file: Identity,
+    names: &[&str],
+) -> bool {
+    let is_of_file = |tree: usize, name: &str| file_at(history, tree, name) == Some(file);
+    steps(history, floors.all(), floors.last).any(|(number, step)| {
+        let CrashOperation::Rename { from, .. } = &step.operation else { return false };
+        let others = || names.iter().filter(|name| **name != from);
+        let mut after = number + 1..=floors.last;
+        let synced =
+            steps(history, number + 1, floors.returned).any(|(number, step)| match &step.operation {
+                CrashOperation::Fsync { path } | CrashOperation::Fdatasync { path } => {
+                    is_of_file(number, path)
+                }
+                _ => false,
+            });
+        names.contains(&from.as_str())
+            && is_of_file(number, from)
+            && others().any(|name| parent(name) != parent(from))
+            && after.any(|tree| others().all(|name| is_of_file(tree, name)))
+            && !synced
+            && another_was_synced(history, (number + 1, floors.last), Some(file), parent(from))
+            && !was_committed(history, floors, number, parent(from))
+    })
+}
+
+/// *`syncfs` leaves overwritten blocks in the cache of the drive*: tree `floor` was promised by `syncfs`, and of
+/// each of these blocks of the file the log has the version of that tree, before `syncfs` had returned and with no
+/// flush after it. A block that the log does not have was not written at all, which is another matter.
+pub fn syncfs_without_flush(
+    history: &History,
+    floor: usize,
+    file: Identity,
+    mut blocks: impl Iterator<Item = u64>,
+) -> bool {
+    let promise = floor.checked_sub(1).and_then(|number| history.steps().get(number));
+    let promise = promise.filter(|step| step.operation == CrashOperation::Sync);
+    let held = history.held(file, floor, floor);
+    let (Some(promise), Some(held)) = (promise, held.last()) else { return false };
+    blocks.all(|number| {
+        let version = held.block(number).version;
+        history.log().is_unflushed(file, number * 4096, version, promise.position)
+    })
+}

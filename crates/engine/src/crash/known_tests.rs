@@ -1,0 +1,182 @@
+//! Known findings, and mistakes that look like them: where one condition of a finding is not met, nothing
+//! explains the damage.
+
+use fsage_model::crash::{BlockLog, BlockWrite};
+
+use super::tests::{bytes_of, history, there};
+use super::*;
+
+/// What the first piece of damage of this kind is taken for; everything was done when power was lost.
+fn pattern(history: &History, found: &FoundTree, kind: DamageKind) -> Option<KnownFinding> {
+    let cut = u64::try_from(history.steps().len()).unwrap() * 10;
+    pattern_at(history, cut, found, kind)
+}
+
+fn pattern_at(history: &History, cut: u64, found: &FoundTree, kind: DamageKind) -> Option<KnownFinding> {
+    let damage = judge(history, &history.floors(cut, true), found).damage;
+    let damage = damage.iter().find(|damage| damage.kind == kind);
+    damage.unwrap_or_else(|| panic!("no damage of {}", kind.name())).pattern
+}
+
+/// `b` as it was before the load, everything else as after it.
+fn old_b(history: &History) -> FoundTree {
+    let mut found = there(history, history.steps().len());
+    found.insert("b".to_owned(), there(history, 0).remove("b").unwrap());
+    found
+}
+
+const BASE: [&str; 7] =
+    ["create b", "write b 4096", "create o", "write o 4096", "mkdir one", "create one/x", "create y"];
+
+#[test]
+fn a_replaced_file_returns_by_the_finding_only_where_something_else_was_synced_after_the_removal() {
+    let known = Some(KnownFinding::BtrfsReplacedFileReturns);
+    let start = ["create t", "write t 4096", "rename t b", "fsync b"];
+    let of = |rest: &[&str]| {
+        let history = history(&BASE, &[&start[..], rest].concat());
+        pattern(&history, &old_b(&history), DamageKind::Name)
+    };
+    assert_eq!(of(&["unlink b", "write o 4096", "fsync o"]), known);
+    assert_eq!(of(&["unlink b", "fdatasync o"]), known);
+    assert_eq!(of(&["unlink b", "fsyncdir one"]), known);
+    assert_eq!(of(&["rename b e", "fsync o"]), known);
+    // Nothing was synced since, or only what was removed, or before the removal, or there was no removal.
+    assert_eq!(of(&["unlink b", "write o 4096"]), None);
+    assert_eq!(of(&["rename b e", "fsync e"]), None);
+    assert_eq!(of(&["fsync o", "unlink b"]), None);
+    assert_eq!(of(&["fsync o"]), None);
+    // The directory was synced, which prevents it.
+    assert_eq!(of(&["fsyncdir", "unlink b", "fsync o"]), None);
+    // Everything was.
+    assert_eq!(of(&["sync", "unlink b", "fsync o"]), None);
+    assert_eq!(of(&["unlink b", "fsync o", "fsyncdir"]), None);
+    assert_eq!(of(&["unlink b", "fsync o", "sync"]), None);
+}
+
+#[test]
+fn an_older_file_that_was_not_replaced_by_a_rename_and_synced_is_no_finding() {
+    // Removed and made again, not replaced.
+    let load = ["unlink b", "create b", "write b 4096", "fsync b", "unlink b", "fsync o"];
+    let made_again = history(&BASE, &load);
+    assert_eq!(pattern(&made_again, &old_b(&made_again), DamageKind::Name), None);
+    // Promised by the directory, not by `fsync` of the file.
+    let load = ["create t", "write t 4096", "rename t b", "fsyncdir", "unlink b", "fsync o"];
+    let by_directory = history(&BASE, &load);
+    assert_eq!(pattern(&by_directory, &old_b(&by_directory), DamageKind::Name), None);
+    // Committed since: the older one is in no tree that the log could be replayed to.
+    let load =
+        ["create t", "write t 4096", "rename t b", "sync", "write b 4096", "fsync b", "unlink b", "fsync o"];
+    let committed = history(&BASE, &load);
+    assert_eq!(pattern(&committed, &old_b(&committed), DamageKind::Name), None);
+}
+
+#[test]
+fn the_sync_under_way_may_have_done_it_and_prevents_nothing() {
+    let known = Some(KnownFinding::BtrfsReplacedFileReturns);
+    let load = ["create t", "write t 4096", "rename t b", "fsync b", "unlink b", "fsync o"];
+    let under_way = history(&BASE, &load);
+    assert_eq!(pattern_at(&under_way, 50, &old_b(&under_way), DamageKind::Name), known);
+    assert_eq!(pattern_at(&under_way, 40, &old_b(&under_way), DamageKind::Name), None, "it was not begun");
+    let load = ["create t", "write t 4096", "rename t b", "fsync b", "unlink b", "fsync o", "sync"];
+    let synced = history(&BASE, &load);
+    assert_eq!(pattern_at(&synced, 60, &old_b(&synced), DamageKind::Name), known);
+    assert_eq!(pattern_at(&synced, 70, &old_b(&synced), DamageKind::Name), None);
+}
+
+#[test]
+fn a_file_has_both_names_by_the_finding_only_where_something_else_was_synced_after_the_rename() {
+    let known = Some(KnownFinding::BtrfsRenamedFileHasBothNames);
+    let of = |rename: &str, rest: &[&str]| {
+        let load = [&[rename][..], rest].concat();
+        let history = history(&BASE, &load);
+        pattern(&history, &old_b(&history), DamageKind::Name)
+    };
+    assert_eq!(of("rename b one/b", &["fsyncdir one"]), known);
+    assert_eq!(of("rename b one/b", &["fsync o"]), known);
+    assert_eq!(of("rename b one/b", &["fsync one/x"]), known);
+    // Nothing else was synced, or the file itself, its old directory or everything was too.
+    assert_eq!(of("rename b one/b", &["write o 4096"]), None);
+    assert_eq!(of("rename b one/b", &["fsync one/b"]), None);
+    assert_eq!(of("rename b one/b", &["fsync one/b", "fsyncdir one"]), None);
+    assert_eq!(of("rename b one/b", &["fsyncdir one", "fsyncdir"]), None);
+    assert_eq!(of("rename b one/b", &["fsyncdir one", "sync"]), None);
+    // Within a directory it does not come up.
+    assert_eq!(of("rename b c", &["fsync o"]), None);
+    // The sync came first.
+    let load = ["fsyncdir one", "rename b one/b"];
+    let first = history(&BASE, &load);
+    assert_eq!(pattern(&first, &old_b(&first), DamageKind::Name), None);
+}
+
+#[test]
+fn names_that_no_rename_connects_are_no_finding() {
+    let load = ["rename b one/b", "fsyncdir one"];
+    let history = history(&BASE, &load);
+    let file = there(&history, 0).remove("b").unwrap();
+    let mut found = there(&history, 2);
+    // A name that it never had, with or without the old one.
+    found.insert("y".to_owned(), file.clone());
+    assert_eq!(pattern(&history, &found, DamageKind::Name), None);
+    found.insert("b".to_owned(), file);
+    let damage = judge(&history, &history.floors(20, true), &found).damage;
+    let all = damage.iter().find(|damage| damage.what.contains("lead to one file")).unwrap();
+    assert_eq!(all.pattern, None, "{damage:?}");
+}
+
+/// `a` was overwritten and `syncfs` returned at position 20 of the log.
+fn overwritten(load: &[&str], log: &[(u64, u64, u32)], flushes: &[u64]) -> History {
+    let mut history = history(&["create a", "write a 8192"], load);
+    let file = history.now().file("a").unwrap();
+    let write = |&(entry, block, version): &(u64, u64, u32)| BlockWrite {
+        entry,
+        file,
+        offset_bytes: block * 4096,
+        version,
+        forced: false,
+    };
+    let writes = log.iter().map(write).collect();
+    history.set_log(BlockLog { flushes: flushes.to_vec(), writes });
+    history
+}
+
+#[test]
+fn overwritten_blocks_are_lost_by_the_finding_only_where_no_flush_followed_their_write() {
+    let known = Some(KnownFinding::XfsSyncfsWithoutFlush);
+    let load = ["write a 8192", "sync"];
+    let of = |log: &[(u64, u64, u32)], flushes: &[u64]| {
+        let history = overwritten(&load, log, flushes);
+        pattern(&history, &there(&history, 0), DamageKind::Content)
+    };
+    let both = [(12, 0, 2), (13, 1, 2)];
+    assert_eq!(of(&both, &[]), known);
+    assert_eq!(of(&both, &[11, 20]), known, "flushes before the writes, and after the promise");
+    assert_eq!(of(&both, &[14]), None, "a flush lay between");
+    assert_eq!(of(&[(12, 0, 2), (15, 1, 2)], &[14]), None, "it lay after one of them");
+    assert_eq!(of(&both[..1], &[]), None, "one was not written");
+    assert_eq!(of(&[(12, 0, 2), (21, 1, 2)], &[]), None, "one was written after the promise");
+    assert_eq!(of(&[(12, 0, 1), (13, 1, 1)], &[]), None, "what was written is not what was promised");
+    assert_eq!(of(&[], &[]), None);
+    // Only what is wrong is asked for.
+    let history = overwritten(&load, &both[..1], &[]);
+    let mut found = there(&history, 2);
+    let old = bytes_of(&mut there(&history, 0), "a").clone();
+    bytes_of(&mut found, "a")[..4096].copy_from_slice(&old[..4096]);
+    assert_eq!(pattern(&history, &found, DamageKind::Content), known);
+}
+
+#[test]
+fn what_fsync_promised_or_what_grew_is_no_finding_of_syncfs() {
+    let both = [(12, 0, 2), (13, 1, 2), (22, 0, 3), (23, 1, 3)];
+    let of = |load: &[&str], tree: usize| {
+        let history = overwritten(load, &both, &[]);
+        pattern(&history, &there(&history, tree), DamageKind::Content)
+    };
+    assert_eq!(of(&["write a 8192", "sync"], 0), Some(KnownFinding::XfsSyncfsWithoutFlush));
+    let earlier = of(&["fsync a", "write a 8192", "write a 8192", "sync"], 2);
+    assert_eq!(earlier, Some(KnownFinding::XfsSyncfsWithoutFlush));
+    // fsync promised it as well, what came before the last fsync is back, or the file had grown.
+    assert_eq!(of(&["write a 8192", "fsync a", "sync"], 0), None);
+    assert_eq!(of(&["write a 8192", "fsync a", "write a 8192", "sync"], 0), None);
+    assert_eq!(of(&["truncate a 12288", "write a 12288", "sync"], 0), None);
+    assert_eq!(of(&["truncate a 12288", "write a 8192", "sync"], 0), None);
+}
