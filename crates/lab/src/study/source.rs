@@ -131,10 +131,7 @@ mod tests {
         assert!(claims.len() >= 14, "{}", claims.len());
         let mut full = 0;
         for claim in &claims {
-            let names_full = |check: &ClaimCheck| match check {
-                ClaimCheck::Value { metric, .. } => metric.contains("full"),
-                ClaimCheck::Ratio { .. } | ClaimCheck::Trend { .. } => false,
-            };
+            let names_full = |check: &ClaimCheck| matches!(check, ClaimCheck::Value { metric, .. } if metric.contains("full"));
             if claim.clauses().any(names_full) {
                 let given = claim.given.as_ref().and_then(|given| given.metrics.get("full.no_space"));
                 assert!(given.is_some_and(|range| range.at_least >= Some(1.0)), "{}", claim.id);
@@ -148,10 +145,9 @@ mod tests {
     fn latencies_of_disks_are_judged_in_their_regime_only() {
         let mut judged = 0;
         for claim in claims("aging").iter().filter(|claim| claim.source.contains("table 7.1")) {
-            let latencies = claim.clauses().any(|check| match check {
-                ClaimCheck::Ratio { metric, .. } => metric.starts_with("latency."),
-                ClaimCheck::Value { .. } | ClaimCheck::Trend { .. } => false,
-            });
+            let latencies = claim.clauses().any(
+                |check| matches!(check, ClaimCheck::Ratio { metric, .. } if metric.starts_with("latency.")),
+            );
             if latencies {
                 let least = claim.given.as_ref().and_then(|given| given.latency.as_ref()?.at_least);
                 // A page cache answers within microseconds.
