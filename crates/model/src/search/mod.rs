@@ -38,7 +38,7 @@ pub const ERROR: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Screening design, races of the survivors, confirmation on fresh runs (docs/tuning.md).
+    /// Screening design, races of the survivors, confirmation on fresh runs (docs/decisions).
     #[default]
     Evidence,
     /// As published (CEWG 2013, §3.1): one run of each remaining option, the largest gain is added, until none gains.

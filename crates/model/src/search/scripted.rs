@@ -28,9 +28,8 @@ impl Scripted {
     }
 
     /// Standard normal (Box & Muller 1958).
-    fn normal(&self, number: usize) -> f64 {
-        let mut random =
-            super::random::Random::new(self.seed.wrapping_mul(1_000_003) ^ (number as u64) << 20);
+    fn normal(&self, number: u64) -> f64 {
+        let mut random = super::random::Random::new(self.seed.wrapping_mul(1_000_003) ^ number << 20);
         let mut unit = || (as_f64(random.next() >> 11) + 0.5) / 9_007_199_254_740_992.0;
         (-2.0 * unit().ln()).sqrt() * (std::f64::consts::TAU * unit()).cos()
     }
@@ -47,8 +46,8 @@ impl Bench for Scripted {
             let sum: f64 = set.options().map(|option| self.effects[option]).sum();
             let more =
                 self.together.filter(|(a, b, _)| set.has(*a) && set.has(*b)).map_or(0.0, |(.., more)| more);
-            let number = self.done as f64;
-            scores.push(sum + more + self.drift * number + self.noise * self.normal(self.done));
+            let number = u64::try_from(self.done).unwrap();
+            scores.push(sum + more + self.drift * as_f64(number) + self.noise * self.normal(number));
             self.done += 1;
         }
         Ok(scores)
