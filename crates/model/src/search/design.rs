@@ -36,7 +36,9 @@ pub(super) fn hadamard(order: usize) -> Option<Vec<Vec<bool>>> {
 /// Whether it is a prime that leaves 3 when divided by 4.
 fn is_paley(prime: usize) -> bool {
     prime % 4 == 3
-        && (2..prime).take_while(|factor| factor * factor <= prime).all(|factor| prime % factor != 0)
+        && (2..prime)
+            .take_while(|factor| factor * factor <= prime)
+            .all(|factor| !prime.is_multiple_of(factor))
 }
 
 /// Paley's first construction: I + S, S of the quadratic residues of the prime.

@@ -72,7 +72,7 @@ impl Search<'_> {
                 break;
             }
             let share = self.share();
-            self.look(self.tested_at < MIDDLE && share >= MIDDLE && share < 1.0);
+            self.look(self.tested_at < MIDDLE && (MIDDLE..1.0).contains(&share));
         }
         self.last_look();
         self.choose();
