@@ -37,6 +37,7 @@ pub mod reading;
 pub mod record;
 pub mod remedy;
 pub mod replay;
+pub mod search;
 pub mod size;
 pub mod steady_state;
 pub mod study;

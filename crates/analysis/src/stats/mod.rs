@@ -12,6 +12,7 @@ pub mod evidence;
 pub mod histogram;
 pub mod holm;
 pub mod interval;
+pub mod merit;
 pub mod outlier;
 pub mod proportion;
 pub mod quantile;
