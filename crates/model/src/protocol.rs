@@ -36,8 +36,9 @@ use crate::warning::Warning;
 /// 4 a reply is the value alone, without its kind; 5 loop files with all their blocks, lock-step that resumes,
 /// partition tables, timers by the disk's clock, what a copy took, deleting a share of files, continuing an
 /// earlier load; 6 a lock-step that resumes can be stopped, and so can making a
-/// loop file; points of fio; 7 loop devices over a part of a file, discarding a device.
-pub const PROTOCOL_VERSION: u32 = 7;
+/// loop file; points of fio; 7 loop devices over a part of a file, discarding a device; 8 reads around
+/// boundaries, what the kernel says of a device's geometry.
+pub const PROTOCOL_VERSION: u32 = 8;
 
 /// Longest frame accepted, in bytes after the length field.
 pub const FRAME_LIMIT: u32 = 64 << 20;
