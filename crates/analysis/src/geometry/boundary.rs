@@ -8,7 +8,7 @@
 //!    information criterion (Schwarz 1978), two parameters per step; the noise of a row is that of its median and
 //!    what the fit with most steps leaves besides.
 //! 3. Each step is tested between the two alignments beside it: random exchange of their labels, one-sided
-//!    ([`rank`](super::rank)), adjusted by Holm's procedure to a level of 1 %. The cost must fall nowhere, by the
+//!    (Mann & Whitney 1947), adjusted by Holm's procedure to a level of 1 %. The cost must fall nowhere, by the
 //!    same test.
 //! 4. The steps must come out the same in 95 % of resamples of every alignment's differences. Their seed is fixed: the
 //!    same measurements give the same answer.
