@@ -15,8 +15,8 @@
 //!
 //! What fails at 3 or 4 makes the whole answer "no answer": a geometry with one boundary missing is wrong.
 //!
-//! A boundary is where reading costs more, no more than that. The largest one is called an erase block only if the kernel
-//! or writes to several units say the same. Known limits: sizes that are no powers of two are not found; a drive
+//! A boundary is where reading costs more, no more than that. The largest one is called an erase block only if the card's
+//! own word, the preferred erase size, is the same. Known limits: sizes that are no powers of two are not found; a drive
 //! that maps single pages, or whose cells were never written, shows nothing.
 
 use fsage_model::geometry::LEAST_TRIPLES;
