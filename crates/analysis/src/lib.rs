@@ -4,5 +4,6 @@
 
 pub mod compare;
 pub mod export;
+pub mod geometry;
 pub mod report;
 pub mod stats;

@@ -9,6 +9,7 @@ pub mod clean;
 pub mod compare;
 pub mod completions;
 pub mod crash;
+pub mod device;
 pub mod disk;
 pub mod doctor;
 pub mod explain;
@@ -112,6 +113,9 @@ pub enum Command {
     /// Create and manage virtual disks: any medium, in memory, as a block device
     #[command(subcommand)]
     Disk(disk::DiskCommand),
+    /// Find out the geometry of a device
+    #[command(subcommand)]
+    Device(device::DeviceCommand),
     /// Split a real disk into partitions that studies can name
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
@@ -191,6 +195,7 @@ fn dispatch(command: Command, terminal: &Terminal) -> Result<u8, Problem> {
         Command::Trace(command) => trace::run(&command, terminal),
         Command::Image(command) => image::run(&command, terminal),
         Command::Disk(command) => disk::run(&command, terminal),
+        Command::Device(command) => device::run(&command, terminal),
         Command::Volume(command) => volume::run(&command, terminal),
         Command::Crash(args) => crash::run(&args, terminal),
         Command::Price(args) => price::run(&args, terminal),

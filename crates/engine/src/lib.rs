@@ -16,6 +16,7 @@ mod filesystem;
 pub mod fio;
 pub mod frame;
 pub mod free;
+pub mod geometry;
 pub mod host;
 pub mod image;
 pub mod import;

@@ -16,6 +16,7 @@ pub mod fault;
 pub mod filesystem;
 pub mod fio;
 pub mod fit;
+pub mod geometry;
 pub mod image;
 pub mod layout;
 pub mod load;

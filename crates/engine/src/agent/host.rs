@@ -9,6 +9,7 @@ use super::sink::EventSink;
 use super::task::{Task, handlers};
 use crate::device::Device;
 use crate::disk::VirtualDisk;
+use crate::geometry;
 use crate::host::process::{self, Identity};
 use crate::host::{
     HostError, activity, block, cache, disk, facts, file, loopback, mount, processor, setting, split, tool,
@@ -76,6 +77,15 @@ handlers! { task:
     Forget { directory } => cache::forget(&directory, &task.agent.held)?;
     Sync { directory } => cache::sync(&directory)?;
     Usage { directory } => cache::usage(&directory)?;
+    DeviceHints { device } => geometry::hints(&device)?;
+    ReadBoundaries { device, spec } => {
+        let (mut sink, started) = (EventSink::of(task), Instant::now());
+        let mut progress = |done, all| {
+            let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            sink.progress(done, elapsed_ns, Some(share(done, all)), "reads");
+        };
+        task.agent.with_control(|control| geometry::read_boundaries(&device, &spec, control, &mut progress))?
+    };
     DeviceBytes { directory } => Device::under(&directory).as_ref().and_then(Device::bytes);
 }
 

@@ -139,6 +139,7 @@ const fn is_load(request: &Request) -> bool {
             | Request::LockstepResume(_)
             | Request::LockstepRun(_)
             | Request::Measure(_)
+            | Request::ReadBoundaries(_)
             | Request::RunFio(_)
             | Request::Copy(_)
             | Request::Free(_)

@@ -157,6 +157,12 @@ pub enum HostError {
         /// The file.
         path: PathBuf,
     },
+    /// Something was ended before it was through, because that was asked.
+    #[error("{what} was stopped")]
+    Ended {
+        /// What.
+        what: &'static str,
+    },
     /// A file system that was unmounted for a moment could not be mounted again.
     #[error("{} was unmounted to forget what is in memory, and cannot be mounted at {} again", device.display(), point.display())]
     Unmounted {

@@ -150,6 +150,11 @@ calls! {
     RemoveMade { path: PathBuf, directory: bool, made: Made } -> Option<String>;
     /// What is known about a block device, for the safety rules.
     BlockFacts { device: PathBuf } -> super::BlockFacts;
+    /// What the kernel says of a block device's geometry. Nothing is written.
+    DeviceHints { device: PathBuf } -> crate::geometry::DeviceHints;
+    /// Time reads around the boundaries of a block device, with `Event::Progress`. Nothing is written. `Stop` ends it
+    /// with a failure.
+    ReadBoundaries { device: PathBuf, spec: crate::geometry::BoundarySpec } -> crate::geometry::BoundaryTimes;
     /// Hold a block device open from now on, if it still is the one of `identity`; loop devices that the
     /// agent attaches are held without it. Only what is held is mounted, written an image to, or has the
     /// settings of its queue changed, and it is compared with what it was before each time.

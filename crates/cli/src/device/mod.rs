@@ -1,0 +1,24 @@
+//! `fsage device`: what a drive is, found out from outside.
+
+mod probe;
+
+use clap::Subcommand;
+use fsage_model::problem::Problem;
+
+use super::terminal::Terminal;
+
+pub use probe::ProbeArgs;
+
+/// What to do with devices.
+#[derive(Debug, Subcommand)]
+pub enum DeviceCommand {
+    /// Measure at which alignments reading costs more: pages and erase blocks of flash; changes nothing (needs root)
+    Probe(ProbeArgs),
+}
+
+/// Does it.
+pub(crate) fn run(command: &DeviceCommand, terminal: &Terminal) -> Result<u8, Problem> {
+    match command {
+        DeviceCommand::Probe(args) => probe::run(args, terminal),
+    }
+}

@@ -1,0 +1,117 @@
+//! The boundary test on modelled cards of known geometry, 1,000 times with 5 % noise: at least 95 % right, and at most 1 %
+//! wrong instead of "no answer". Places and order are those that the agent reads, times those of the model.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why")]
+
+use fsage_analysis::geometry::{Geometry, NoAnswer, judge, rows};
+use fsage_disk::media::{Model as _, Resolve as _};
+use fsage_disk::request::{Operation, Request};
+use fsage_engine::geometry::{empty, plan, time};
+use fsage_model::geometry::{BoundarySpec, BoundaryTimes};
+use fsage_model::medium::MediumSpec;
+use fsage_model::quantity::{as_f64, to_u64};
+
+const SIZE_BYTES: u64 = 8 << 30;
+
+/// Each card, its page, planes and unit.
+const CARDS: [(&str, u64, u64, u64); 5] = [
+    ("sd", 8192, 2, 4 << 20),
+    ("sd-class10", 8192, 2, 4 << 20),
+    ("sd,unit_bytes=2097152,page_bytes=16384", 16384, 2, 2 << 20),
+    ("sd,unit_bytes=8388608,page_bytes=4096,planes=4", 4096, 4, 8 << 20),
+    ("sd,unit_bytes=1048576,page_bytes=8192,planes=1", 8192, 1, 1 << 20),
+];
+
+/// Normal noise from a seed (Irwin & Hall: twelve uniform numbers less six).
+struct Noise(u64);
+
+impl Noise {
+    fn uniform(&mut self) -> f64 {
+        // SplitMix64 (Steele, Lea & Flood 2014).
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        as_f64((mixed ^ mixed >> 31) >> 11) / as_f64(1 << 53)
+    }
+
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+}
+
+/// One test of a card whose times vary by `deviation` of themselves; `outliers` of them take three times as long.
+fn probe(medium: &str, seed: u64, deviation: f64, outliers: f64) -> Result<Geometry, NoAnswer> {
+    let mut card = medium.parse::<MediumSpec>().unwrap().resolve(SIZE_BYTES).unwrap();
+    let spec = BoundarySpec::new(SIZE_BYTES, 512, None, 128, seed).unwrap();
+    let mut noise = Noise(seed.wrapping_mul(77));
+    let mut alignments = empty(&spec);
+    let mut now_ns = 0;
+    for reading in plan(&spec, 0, SIZE_BYTES) {
+        let before_ns = now_ns;
+        for n in 0..2 {
+            let offset = reading.offset_bytes + n * u64::from(spec.block_bytes);
+            let request = Request::new(Operation::Read, offset, u64::from(spec.block_bytes));
+            let mut done_ns = [now_ns];
+            card.serve(now_ns, &[request], &mut done_ns);
+            now_ns = done_ns[0];
+        }
+        let slow = if noise.uniform() < outliers { 3.0 } else { 1.0 };
+        let taken = as_f64(now_ns - before_ns) * (1.0 + deviation * noise.normal()) * slow;
+        *time(&mut alignments[reading.alignment].triples[reading.triple], reading.side) = to_u64(taken);
+    }
+    judge(&rows(&BoundaryTimes { alignments, read_bytes: 0, elapsed_ns: now_ns }))
+}
+
+/// Right, wrong and unanswered ones of `runs` tests over all cards.
+fn tally(runs: u64, deviation: f64, outliers: f64) -> (u64, u64, u64) {
+    let (mut right, mut wrong, mut none) = (0, 0, 0);
+    for (seed, (card, page, planes, unit)) in (1..=runs).zip(CARDS.iter().cycle()) {
+        let mut expected = vec![*page, page * planes, *unit];
+        expected.dedup();
+        match probe(card, seed, deviation, outliers) {
+            Ok(found) if found.boundaries.iter().map(|one| one.bytes).eq(expected.iter().copied()) => {
+                right += 1
+            }
+            Ok(found) => {
+                println!("seed {seed}, {card}: {found:?}");
+                wrong += 1;
+            }
+            Err(reason) => {
+                println!("seed {seed}, {card}: {reason}");
+                none += 1;
+            }
+        }
+    }
+    println!(
+        "{runs} runs, noise {deviation}, outliers {outliers}: {right} right, {wrong} wrong, {none} no answer"
+    );
+    (right, wrong, none)
+}
+
+#[test]
+fn geometries_are_found_under_noise_and_hardly_ever_wrong() {
+    let (right, wrong, _) = tally(1000, 0.05, 0.0);
+    assert!(right >= 950 && wrong <= 10, "{right} right, {wrong} wrong of 1000");
+}
+
+#[test]
+fn outliers_do_not_make_wrong_answers() {
+    let (right, wrong, _) = tally(100, 0.05, 0.02);
+    assert!(right >= 90 && wrong <= 1, "{right} right, {wrong} wrong of 100");
+}
+
+/// Six times the noise: what cannot be known is not said.
+#[test]
+fn too_much_noise_is_no_answer_rather_than_a_wrong_one() {
+    let (_, wrong, none) = tally(100, 0.3, 0.0);
+    assert!(wrong <= 5 && none >= 50, "{wrong} wrong, {none} without an answer of 100");
+}
+
+/// An SSD whose cells were never written reads no page.
+#[test]
+fn an_empty_ssd_has_no_answer() {
+    for seed in 1..=20 {
+        let found = probe("ssd,capacity_bytes=8589934592", seed, 0.05, 0.0);
+        assert!(found.is_err(), "{found:?}");
+    }
+}

@@ -1,0 +1,148 @@
+//! Reads at the boundaries of a block device, timed: by the wall's clock, or by the disk's own on a virtual disk in model
+//! time. Nothing is written: the device is opened for reading, past the page cache, and everything is asked of that
+//! descriptor.
+
+mod hint;
+mod plan;
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fsage_model::geometry::{Alignment, BoundarySpec, BoundaryTimes, DeviceHints, Triple};
+use fsage_sys::aligned::AlignedBuffer;
+use rustix::fs::{Mode, OFlags};
+
+use crate::disk::{Clock, VirtualDisk};
+use crate::host::HostError;
+use crate::load::Control;
+
+pub use plan::{Reading, Side, plan};
+
+/// Receives the number of reads that are done and of all.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// A block device that is open for reading alone.
+struct Opened {
+    path: PathBuf,
+    file: File,
+    /// Its number.
+    number: u64,
+}
+
+impl Opened {
+    fn new(device: &Path, flags: OFlags) -> Result<Self, HostError> {
+        let path = device.canonicalize().map_err(HostError::file("find device", device))?;
+        // Not blocking: a name may be that of a pipe.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | flags;
+        let opened = rustix::fs::open(&path, flags, Mode::empty());
+        let file = File::from(opened.map_err(|errno| HostError::file("open", &path)(errno.into()))?);
+        let metadata = file.metadata().map_err(HostError::file("inspect", &path))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(HostError::Senseless { what: format!("{} is no block device", path.display()) });
+        }
+        Ok(Self { path, file, number: metadata.rdev() })
+    }
+
+    fn hints(&self) -> Result<DeviceHints, HostError> {
+        let what = || format!("ask {} about itself", self.path.display());
+        let size_bytes =
+            fsage_sys::block::size_bytes(self.file.as_fd()).map_err(HostError::kernel(what()))?;
+        let sector_bytes =
+            fsage_sys::block::sector_bytes(self.file.as_fd()).map_err(HostError::kernel(what()))?;
+        Ok(DeviceHints { size_bytes, sector_bytes, ..hint::of(self.number) })
+    }
+}
+
+/// What the kernel says of a device's geometry.
+///
+/// # Errors
+/// It is no block device, or cannot be opened.
+pub fn hints(device: &Path) -> Result<DeviceHints, HostError> {
+    Opened::new(device, OFlags::empty())?.hints()
+}
+
+/// Reads around boundaries in random order.
+///
+/// # Errors
+/// It is no block device or cannot be opened or read; `spec` does not fit it; [`HostError::Ended`] when the end is asked.
+pub fn read_boundaries(
+    device: &Path,
+    spec: &BoundarySpec,
+    control: &Control,
+    progress: Progress<'_>,
+) -> Result<BoundaryTimes, HostError> {
+    let opened = Opened::new(device, OFlags::DIRECT)?;
+    let hints = opened.hints()?;
+    let senseless = |what: String| HostError::Senseless { what };
+    let checked = BoundarySpec::new(
+        hints.size_bytes,
+        hints.sector_bytes,
+        Some(spec.block_bytes),
+        spec.triples,
+        spec.seed,
+    )
+    .map_err(|error| senseless(format!("{}: {error}", opened.path.display())))?;
+    if spec.align_bytes.iter().any(|align| !checked.align_bytes.contains(align)) {
+        let path = opened.path.display();
+        return Err(senseless(format!(
+            "{path} has not enough boundaries of an alignment that was asked for"
+        )));
+    }
+    let clock = VirtualDisk::of_device(&opened.path).map_or(Ok(Clock::Host), |disk| Clock::of(&disk));
+    let clock = clock.map_err(|error| senseless(format!("{}: {error}", opened.path.display())))?;
+    let readings = plan(spec, hints.start_bytes, hints.size_bytes);
+    let started = Instant::now();
+    let mut alignments = empty(spec);
+    let block = usize::try_from(spec.block_bytes).unwrap_or(usize::MAX);
+    let mut buffer = AlignedBuffer::new(block);
+    for (done, reading) in (0..).zip(&readings) {
+        if control.is_asked() && !control.wait(&|| false) {
+            return Err(HostError::Ended { what: "the boundary test" });
+        }
+        let failed = |error| HostError::file("read", &opened.path)(error);
+        let before_ns = clock.now_ns();
+        opened.file.read_exact_at(&mut buffer, reading.offset_bytes).map_err(failed)?;
+        let second = reading.offset_bytes + u64::from(spec.block_bytes);
+        opened.file.read_exact_at(&mut buffer, second).map_err(failed)?;
+        let taken_ns = clock.now_ns().saturating_sub(before_ns);
+        *time(&mut alignments[reading.alignment].triples[reading.triple], reading.side) = taken_ns;
+        progress(done + 1, readings.len() as u64);
+    }
+    let read_bytes = 2 * u64::from(spec.block_bytes) * readings.len() as u64;
+    let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(BoundaryTimes { alignments, read_bytes, elapsed_ns })
+}
+
+/// Room for the times of every boundary.
+#[must_use]
+pub fn empty(spec: &BoundarySpec) -> Vec<Alignment> {
+    let none = Triple { before_ns: 0, across_ns: 0, after_ns: 0 };
+    let triples = vec![none; usize::try_from(spec.triples).unwrap_or(0)];
+    spec.align_bytes.iter().map(|align| Alignment { align_bytes: *align, triples: triples.clone() }).collect()
+}
+
+/// The time of a triple that a reading is for.
+pub const fn time(triple: &mut Triple, side: Side) -> &mut u64 {
+    match side {
+        Side::Before => &mut triple.before_ns,
+        Side::Across => &mut triple.across_ns,
+        Side::After => &mut triple.after_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_block_device_is_refused() {
+        assert!(matches!(hints(Path::new("/dev/null")), Err(HostError::Senseless { .. })));
+        assert!(matches!(hints(Path::new("/dev/no-such")), Err(HostError::File { .. })));
+        let spec = BoundarySpec { block_bytes: 1024, align_bytes: vec![2048], triples: 30, seed: 1 };
+        let found = read_boundaries(Path::new("/dev/null"), &spec, &Control::new(), &mut |_, _| {});
+        assert!(matches!(found, Err(HostError::Senseless { .. } | HostError::File { .. })), "{found:?}");
+    }
+}
