@@ -180,3 +180,15 @@ fn what_fsync_promised_or_what_grew_is_no_finding_of_syncfs() {
     assert_eq!(of(&["truncate a 12288", "write a 12288", "sync"], 0), None);
     assert_eq!(of(&["truncate a 12288", "write a 8192", "sync"], 0), None);
 }
+
+#[test]
+fn a_block_that_the_write_under_way_changed_is_not_lost() {
+    let load = ["write a 8192", "sync", "write a 4096"];
+    // Of the promised version only the second block is in the log.
+    let history = overwritten(&load, &[(13, 1, 2)], &[]);
+    let mut found = there(&history, 3);
+    let old = bytes_of(&mut there(&history, 0), "a").clone();
+    bytes_of(&mut found, "a")[4096..].copy_from_slice(&old[4096..]);
+    let taken = pattern_at(&history, 20, &found, DamageKind::Content);
+    assert_eq!(taken, Some(KnownFinding::XfsSyncfsWithoutFlush));
+}

@@ -259,3 +259,12 @@ fn what_became_of_a_replaced_file_is_named() {
     *bytes_of(&mut found, &update.path) = vec![7; 100];
     assert_eq!(outcome(&found), UpdateOutcome::Foreign);
 }
+
+#[test]
+fn a_name_that_the_operation_under_way_may_have_made_is_compared_too() {
+    let history = history(&[], &["create a"]);
+    let floors = history.floors(0, true);
+    assert_eq!((floors.returned, floors.last), (0, 1));
+    let judgement = judge(&history, &floors, &FoundTree::new());
+    assert_eq!((judgement.compared, judgement.damage), (1, Vec::new()));
+}
