@@ -41,6 +41,9 @@ pub static ALL: &[&FileSystemFacts] = &[
 /// What a superblock says of another device that the file system is on too; nothing where it is on none.
 pub type Companion = fn(&[u8]) -> Option<&'static str>;
 
+/// Which device of which file system a superblock is of; nothing where it is none.
+pub type MemberOf = fn(&[u8]) -> Option<Member>;
+
 /// By what the kernel puts devices together to one file system: found in the first bytes of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
@@ -85,11 +88,13 @@ pub struct FileSystemFacts {
     /// What the superblock in the first bytes names besides its own device, where it does.
     pub companion: Option<Companion>,
     /// Where the kernel makes one file system of several devices by what their superblocks say: that of one.
-    pub member: Option<fn(&[u8]) -> Option<Member>>,
+    pub member: Option<MemberOf>,
     /// What tells its free space exactly, for the blocks that an image holds; `None`: nothing.
     pub free_space: Option<FreeSpaceSource>,
     /// How far the sum of the free-space map may be from `statfs`.
     pub free_space_tolerance: FreeSpaceTolerance,
+    /// Mount options that take the place of what the superblock itself may ask of the host.
+    pub own_options: &'static [&'static str],
     /// Mount options without which a volume does not mount while a clone of it is mounted.
     pub clone_options: &'static [&'static str],
     /// The program that saves its metadata alone.
@@ -126,6 +131,7 @@ impl FileSystemFacts {
             member: None,
             free_space: None,
             free_space_tolerance: FreeSpaceTolerance::ESTIMATE,
+            own_options: &[],
             clone_options: &[],
             metadata_image: None,
             defragment: None,

@@ -17,6 +17,7 @@
 //! `CAP_SYS_ADMIN`.
 
 mod chunk;
+mod device;
 mod search;
 
 use std::os::fd::BorrowedFd;
@@ -24,6 +25,7 @@ use std::os::fd::BorrowedFd;
 use crate::ioctl::Request;
 use crate::{Error, Result};
 pub use chunk::{Chunk, Stripe};
+pub use device::{device, forget};
 pub use search::{Item, decode};
 use search::{Key, Search};
 

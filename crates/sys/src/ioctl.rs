@@ -28,6 +28,11 @@ impl<T> Request<T> {
         Self { name, number: opcode::read::<T>(group, number), argument: PhantomData }
     }
 
+    /// `_IOW(group, number, T)`.
+    pub const fn write(name: &'static str, group: u8, number: u8) -> Self {
+        Self { name, number: opcode::write::<T>(group, number), argument: PhantomData }
+    }
+
     /// A number from before numbers carried sizes.
     pub const fn historic(name: &'static str, number: Opcode) -> Self {
         Self { name, number, argument: PhantomData }

@@ -1,7 +1,7 @@
 //! `fsage device probe`: the geometry of a flash device, from the times of reads.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fsage_analysis::geometry::boundary::Boundary;
@@ -117,8 +117,8 @@ pub(super) fn run(args: &ProbeArgs, terminal: &Terminal) -> Result<u8, Problem> 
     Ok(EXIT_OK)
 }
 
-fn measured(device: &PathBuf, args: &ProbeArgs, terminal: &Terminal) -> Result<ProbeReport, Problem> {
-    let hints = session::ask(call::DeviceHints { device: device.clone() })?;
+fn measured(device: &Path, args: &ProbeArgs, terminal: &Terminal) -> Result<ProbeReport, Problem> {
+    let hints = session::ask(call::DeviceHints { device: device.to_path_buf() })?;
     // What does not fit is no block either.
     let block = args.block_size.map(|size| u32::try_from(size.0).unwrap_or(u32::MAX));
     let spec = BoundarySpec::new(hints.size_bytes, hints.sector_bytes, block, args.triples, args.seed)
@@ -131,7 +131,7 @@ fn measured(device: &PathBuf, args: &ProbeArgs, terminal: &Terminal) -> Result<P
     if terminal.live {
         progress.stage(&format!("probing {}", device.display()));
     }
-    let call = call::ReadBoundaries { device: device.clone(), spec: spec.clone() };
+    let call = call::ReadBoundaries { device: device.to_path_buf(), spec: spec.clone() };
     let times = session::ask_interruptible(call, false, terminal, &mut |incoming| {
         if let Incoming::Event(event) = incoming {
             progress.event(&event);
@@ -141,7 +141,7 @@ fn measured(device: &PathBuf, args: &ProbeArgs, terminal: &Terminal) -> Result<P
     let times = times?;
     let report = report(&rows(&times), Some(hints));
     Ok(ProbeReport {
-        device: Some(device.clone()),
+        device: Some(device.to_path_buf()),
         block_bytes: Some(spec.block_bytes),
         seed: Some(spec.seed),
         read_bytes: times.read_bytes,
@@ -149,14 +149,14 @@ fn measured(device: &PathBuf, args: &ProbeArgs, terminal: &Terminal) -> Result<P
     })
 }
 
-fn saved(file: &PathBuf) -> Result<ProbeReport, Problem> {
+fn saved(file: &Path) -> Result<ProbeReport, Problem> {
     let failed = || format!("cannot read {}", file.display());
     let text = fsage_sys::input::read_text(file, flashbench::MOST_BYTES)
         .map_err(|error| Problem::new(EXIT_USAGE, failed()).because(&error))?;
     let mut found = flashbench::parse(&text)
         .map_err(|error| Problem::new(EXIT_USAGE, failed()).because(&error).hint(error.hint()))?;
     found.sort_by_key(|row| row.align_bytes);
-    Ok(ProbeReport { from: Some(file.clone()), ..report(&found, None) })
+    Ok(ProbeReport { from: Some(file.to_path_buf()), ..report(&found, None) })
 }
 
 fn report(rows: &[Row], kernel: Option<DeviceHints>) -> ProbeReport {

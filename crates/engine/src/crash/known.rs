@@ -12,7 +12,7 @@ use super::history::{Floors, History};
 use super::tree::{Identity, Node, parent};
 
 /// The operation with this number, and of the tree before it.
-fn steps<'a>(history: &'a History, from: usize, to: usize) -> impl Iterator<Item = (usize, &'a LoadStep)> {
+fn steps(history: &History, from: usize, to: usize) -> impl Iterator<Item = (usize, &LoadStep)> {
     (from..).zip(history.steps().get(from..to).unwrap_or_default())
 }
 

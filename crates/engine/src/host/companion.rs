@@ -12,10 +12,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use fsage_model::filesystem::{self, FileSystemFacts, Member};
+use fsage_sys::btrfs;
 
 use super::HostError;
 
@@ -41,10 +43,32 @@ pub fn check(device: &Path, file_system: &str, beside: &[PathBuf]) -> Result<(),
         return Err(HostError::Companion { device: device.to_owned(), what });
     }
     let Some(member) = row.member.and_then(|member| member(&head)) else { return Ok(()) };
+    // What the kernel remembers of a device of this number may be of another that is gone.
+    btrfs::forget(device).map_err(HostError::kernel(format!("forget {}", device.display())))?;
     match devices(beside).into_iter().find(|other| completes(&member, other, row)) {
         Some(other) => Err(HostError::Joined { device: device.to_owned(), other }),
         None => Ok(()),
     }
+}
+
+/// Checks that what was mounted at `point` is on `device` alone: what the kernel remembers of other devices
+/// does not show on any.
+///
+/// # Errors
+/// [`HostError::Joined`]; it cannot be asked.
+pub fn check_mounted(device: &Path, point: &Path, file_system: &str) -> Result<(), HostError> {
+    let Some(member) = filesystem::by_name(file_system).and_then(|row| row.member) else { return Ok(()) };
+    let file = File::open(device).map_err(HostError::file("open", device))?;
+    let head = read_head(&file).map_err(HostError::file("read", device))?;
+    let Some(member) = member(&head) else { return Ok(()) };
+    let root = File::open(point).map_err(HostError::file("open", point))?;
+    let (count, path) = btrfs::device(root.as_fd(), member.device.0)
+        .map_err(HostError::kernel(format!("ask for the devices of {}", point.display())))?;
+    let number = |path: &Path| std::fs::metadata(path).map(|facts| facts.rdev());
+    if count == 1 && number(&path).ok() == number(device).ok() {
+        return Ok(());
+    }
+    Err(HostError::Joined { device: device.to_owned(), other: path })
 }
 
 /// Whether the superblock of another device belongs to the same file system. What cannot be read is not found by

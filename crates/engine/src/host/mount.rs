@@ -136,7 +136,9 @@ pub fn mount(device: &Path, point: &Path, file_system: &str, options: &[String])
     let mount = |options: &[String]| {
         fsage_sys::mount::mount_at(device, directory.as_fd(), point, file_system, options)
     };
-    let for_clones = filesystem::by_name(file_system).map_or(&[][..], |row| row.clone_options);
+    let row = filesystem::by_name(file_system);
+    let for_clones = row.map_or(&[][..], |row| row.clone_options);
+    let options = &with_own(options, row.map_or(&[][..], |row| row.own_options));
     let mounted = match mount(options) {
         Err(error) if error.errno() == Errno::INVAL.raw_os_error() && !for_clones.is_empty() => {
             let further = for_clones.iter().map(|&option| option.to_owned());
@@ -145,7 +147,19 @@ pub fn mount(device: &Path, point: &Path, file_system: &str, options: &[String])
         }
         mounted => mounted,
     };
-    mounted.map_err(HostError::kernel(what(device, point, file_system)))
+    mounted.map_err(HostError::kernel(what(device, point, file_system)))?;
+    companion::check_mounted(device, point, file_system).inspect_err(|_| {
+        // Nothing was asked of it yet.
+        let _ = unmount(point);
+    })
+}
+
+/// Options with those of `own` whose key is not among them.
+fn with_own(options: &[String], own: &[&str]) -> Vec<String> {
+    let key = |word: &str| word.split('=').next().unwrap_or_default().trim().to_owned();
+    let given: Vec<String> = options.iter().flat_map(|option| option.split(',')).map(key).collect();
+    let missing = own.iter().filter(|word| !given.contains(&key(word))).map(|&word| word.to_owned());
+    options.iter().cloned().chain(missing).collect()
 }
 
 /// Mounts with exactly these options: puts a mount of the user's own back as it was.

@@ -61,7 +61,7 @@ pub struct Order {
     pub trace_instance: Option<String>,
     /// Name of the position in the disk's log where the clock is first started.
     pub mark: Option<String>,
-    /// Share of the measure's time that requests of a control add ([`extra`]); `None`: none are added.
+    /// Share of the measure's time that requests of a control add (`extra`); `None`: none are added.
     pub extra: Option<f64>,
 }
 

@@ -96,7 +96,7 @@ fn companion(head: &[u8]) -> Option<&'static str> {
     const CHANGING: u64 = 1 << 35 | 1 << 36;
     let superblock = Superblock::of(head)?;
     let number = |at| superblock.number(at).unwrap_or(u64::MAX);
-    let devices = number(Superblock::DEVICES) > 1
+    let devices = number(Superblock::DEVICES) != 1
         || number(Superblock::TOTAL_BYTES) != number(Superblock::DEVICE_TOTAL_BYTES)
         || superblock.keeps_to_itself() != Some(true);
     if number(Superblock::FLAGS) & SEEDING != 0 {

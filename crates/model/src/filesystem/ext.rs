@@ -19,6 +19,8 @@ const FAMILY: FileSystemFacts = FileSystemFacts {
     magics: &[Magic::new(1080, &[0x53, 0xef], 1024 + 0x68, IdentifierForm::Uuid)],
     label: Some((1144, 16)),
     companion: Some(companion),
+    // `s_errors` and `s_mount_opts` may ask for a panic.
+    own_options: &["errors=remount-ro"],
     free_space: Some(FreeSpaceSource::Getfsmap),
     free_space_tolerance: FreeSpaceTolerance {
         against: StatfsField::Free,
