@@ -65,8 +65,8 @@ test: setup-tests
 	@mkdir -p $(TARGET_DIR) && : > $(SKIPS)
 	runtime=$$(mktemp -d); \
 	CARGO=$(CARGO) FSAGE_SKIPS=$(SKIPS) FSAGE_RUNTIME_DIR=$$runtime scripts/run-tests; passed=$$?; \
-	if grep -s . $$runtime/state/*.jsonl; then \
-		echo "the tests left leases: FSAGE_RUNTIME_DIR=$$runtime bin/fsage clean" >&2; exit 1; fi; \
+	if grep -s . $$runtime/*/state/*.jsonl; then \
+		echo "the tests left leases: FSAGE_RUNTIME_DIR=$$runtime/host (or others) bin/fsage clean" >&2; exit 1; fi; \
 	rm -rf --one-file-system $$runtime; exit $$passed
 	@if [ -x scripts/fuzz ]; then scripts/fuzz; else echo "fuzz targets: no scripts/fuzz" >> $(SKIPS); fi
 	@echo "skipped: $$(sort -u $(SKIPS) | wc -l)"; sort -u $(SKIPS)
