@@ -56,7 +56,8 @@ fn boundaries(report: &Value) -> Vec<u64> {
 fn a_modelled_card_has_the_geometry_it_was_given_and_is_not_written_to() {
     let Some(disks) = Disks::new() else { return };
     for (name, time) in [("real", "real"), ("model", "model")] {
-        let up = ["disk", "up", name, "--size", "2GiB", "--medium", "sd", "--time", time];
+        let up =
+            ["disk", "up", name, "--size", "2GiB", "--medium", "sd", "--time", time, "--block-bytes", "512"];
         let record = disks.json(&up);
         let report = disks.json(&["device", "probe", record["device"].as_str().unwrap()]);
         let geometry = [8 << 10, 16 << 10, 4 << 20];
