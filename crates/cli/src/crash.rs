@@ -78,7 +78,7 @@ pub struct CrashArgs {
     /// What is done before the cut
     #[arg(long, value_name = "LOAD", value_enum, default_value_t, conflicts_with = "program")]
     pub load: LoadChoice,
-    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` [200], how many `sequences` [100]
+    /// Length of the load: rounds of `update` [default: 4], operations of `metadata` (200), how many `sequences` (100)
     #[arg(long, value_name = "N", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
     /// Size of the volume

@@ -6,7 +6,7 @@
 //! claim that spans several holds if it holds for each of them. Every clause of a sentence is a test of its own,
 //! and the sentence holds if all of them do.
 //!
-//! Claims about counts ([`count`]) are decided by one that was seen, and by none are not.
+//! Claims about counts (`count`) are decided by one that was seen, and by none are not.
 //!
 //! Where a condition under which the sentence was published is not met (`given`), where a warning makes a number
 //! unfit ([`super::doubt`]) or the sides did different work ([`super::work`]), there is no verdict.
