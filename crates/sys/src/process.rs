@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_child_heeds_what_its_parent_ignores() {
-        let ended = |heeds: bool| {
+        let ended = |resets: bool| {
             let mut inner = Command::new("sh");
             inner.args(["-c", "kill -INT $$; echo ignored"]).stdout(Stdio::piped());
             // SAFETY: as above; what this child's parent ignored is what it starts with.
@@ -82,7 +82,7 @@ mod tests {
                     }
                 })
             };
-            if heeds {
+            if resets {
                 heed_interrupt(&mut inner);
             }
             String::from_utf8(inner.output().unwrap().stdout).unwrap()

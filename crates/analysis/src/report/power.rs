@@ -368,31 +368,15 @@ pub mod sample {
         drive: DriveBehaviour,
         [tried, documented, broken, known]: [u64; 4],
     ) -> CrashReport {
+        let spec = CrashSpec { drive, atomic_bytes: ATOMIC, cache_bytes: 4 << 20, states: tried, seed: 1 };
         let mut report = CrashReport {
             file_system: file_system.to_owned(),
-            options: Vec::new(),
             medium: "ram".to_owned(),
             load: Some(CrashLoadSpec { load: CrashLoad::Update, size: 4, seed: 1 }),
-            program: None,
             operations: 70,
-            spec: CrashSpec { drive, atomic_bytes: ATOMIC, cache_bytes: 4 << 20, states: tried, seed: 1 },
-            coverage: CrashCoverage::default(),
-            tried: 0,
-            ok: 0,
-            kept_inspected: 0,
-            documented: 0,
-            broken: 0,
-            known: 0,
-            findings: Vec::new(),
-            checked: 0,
-            damage: Vec::new(),
-            updates: Vec::new(),
             times: TimeSummary::of("mount", vec![1_000_000, 2_000_000, 6_000_000]).into_iter().collect(),
-            failing: None,
-            problems: Vec::new(),
-            oops: false,
-            interrupted: false,
             elapsed_ns: 1_000_000_000,
+            ..CrashReport::untried(spec, CrashCoverage::default())
         };
         for number in 0..tried {
             let class = match number {

@@ -148,24 +148,8 @@ impl CrashRun {
             },
             program: self.program_report(&done),
             operations: wide(done.steps.len()),
-            spec: self.states.clone(),
-            coverage,
-            tried: 0,
-            ok: 0,
-            kept_inspected: 0,
-            documented: 0,
-            broken: 0,
-            known: 0,
-            findings: Vec::new(),
-            checked: 0,
-            damage: Vec::new(),
-            updates: Vec::new(),
-            times: Vec::new(),
-            failing: None,
-            problems: Vec::new(),
-            oops: false,
             interrupted: done.program.as_ref().is_some_and(|program| program.stopped),
-            elapsed_ns: 0,
+            ..CrashReport::untried(self.states.clone(), coverage)
         };
         if done.program.is_some() && !report.interrupted {
             program::check_end(self, place, end)?;

@@ -1,14 +1,12 @@
 //! The drives that volumes of a trial share: brought up before the first volume is taken, and taken down after
 //! the last one was released.
 
-use fsage_model::cause::in_one_line;
 use fsage_model::study::VolumeSpec;
-use fsage_model::warning::{Warning, WarningKind};
 
 use super::error::TrialError;
 use super::stage::{self, StageContext};
 use crate::study::Cell;
-use crate::volume::{Acquired, Drive, VolumeError};
+use crate::volume::{Acquired, Drive};
 
 /// The drives of a trial that are up.
 pub(super) struct Drives(Vec<(Drive, Acquired)>);
@@ -38,18 +36,7 @@ impl Drives {
     pub(super) fn release(self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         for (drive, mut acquired) in self.0.into_iter().rev() {
             let file = context.folder.request_log(&format!("drive-{}", drive.name()));
-            if let Some(save) = drive.save_log(&file) {
-                context.command("requests", &save.to_string());
-                match save.run_checked(context.session) {
-                    Err(error) if context.session.is_lost() => return Err(VolumeError::Log(error).into()),
-                    // The results are complete without it.
-                    Err(error) => {
-                        let message = format!("{}: {}", file.display(), in_one_line(&error));
-                        context.warn(Warning { kind: WarningKind::NoLog, message });
-                    }
-                    Ok(_) => {}
-                }
-            }
+            context.keep_log(drive.save_log(&file), &file)?;
             acquired.give_back(context.session, context.journal)?;
         }
         Ok(())

@@ -14,12 +14,13 @@ pub(super) mod remedy;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use fsage_model::cause::in_one_line;
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::location::Location;
 use fsage_model::protocol::{Event, HostFacts, call};
 use fsage_model::record::StageRecord;
 use fsage_model::study::{StageSpec, StudySpec, VolumeSpec};
-use fsage_model::warning::Warning;
+use fsage_model::warning::{Warning, WarningKind};
 use fsage_model::with_stage;
 
 use super::beside::Processors;
@@ -34,7 +35,8 @@ use crate::lease::{self, Journal, LeaseId};
 use crate::plan::PlannedTrial;
 use crate::store::TrialFolder;
 use crate::target::{Incoming, Session};
-use crate::volume::EraseConsent;
+use crate::tools::Invocation;
+use crate::volume::{EraseConsent, VolumeError};
 
 /// What the stages of a trial work with.
 pub(super) struct StageContext<'a> {
@@ -100,6 +102,22 @@ impl StageContext<'_> {
         self.folder.log(&format!("warning {}: {}", warning.kind, warning.message));
         self.observer.event(RunEvent::Warning { warning: warning.clone() });
         self.warnings.push(warning);
+    }
+
+    /// Keeps the log of a disk's requests in a file of the trial, where the disk keeps one. The results are complete
+    /// without it.
+    pub(super) fn keep_log(&mut self, save: Option<Invocation>, file: &Path) -> Result<(), TrialError> {
+        let Some(save) = save else { return Ok(()) };
+        self.command("requests", &save.to_string());
+        match save.run_checked(self.session) {
+            Err(error) if self.session.is_lost() => return Err(VolumeError::Log(error).into()),
+            Err(error) => {
+                let message = format!("{}: {}", file.display(), in_one_line(&error));
+                self.warn(Warning { kind: WarningKind::NoLog, message });
+            }
+            Ok(_) => {}
+        }
+        Ok(())
     }
 
     /// Begins to watch the host around something that is measured.

@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 
-use fsage_model::cause::in_one_line;
 use fsage_model::fault::FaultSpec;
 use fsage_model::location::Location;
 use fsage_model::protocol::{BlockFacts, call};
@@ -19,7 +18,7 @@ use super::trial::mount_point;
 use crate::filesystem::FileSystem;
 use crate::lease::LeaseId;
 use crate::lease::record::Lease;
-use crate::volume::{self, Acquired, Volume, VolumeError};
+use crate::volume::{self, Acquired, Volume};
 
 /// A volume that was taken, and where it is mounted.
 #[derive(Debug)]
@@ -195,19 +194,7 @@ impl TrialVolume {
     fn keep_log(&self, context: &mut StageContext<'_>) -> Result<(), TrialError> {
         let own = self.name.strip_prefix(&context.planned.id).unwrap_or(&self.name);
         let file = context.folder.request_log(own.trim_start_matches('-'));
-        if let Some(save) = self.volume.save_log(&self.name, &file) {
-            context.command("requests", &save.to_string());
-            match save.run_checked(context.session) {
-                Err(error) if context.session.is_lost() => return Err(VolumeError::Log(error).into()),
-                // The results are complete without it.
-                Err(error) => {
-                    let message = format!("{}: {}", file.display(), in_one_line(&error));
-                    context.warn(Warning { kind: WarningKind::NoLog, message });
-                }
-                Ok(_) => {}
-            }
-        }
-        Ok(())
+        context.keep_log(self.volume.save_log(&self.name, &file), &file)
     }
 
     /// Gives the volume back; unmount it first.

@@ -3,7 +3,7 @@
 //! `checkpoints/<trial>/` has `checkpoint.json`, the record, and the images of the volumes that it names. The
 //! record is written when its images are there, and what it does not name is removed after that: whenever a
 //! run is killed there is one whole checkpoint, or none yet. It is removed when the stage is over. One that no
-//! run continues from (its trial was planned anew, or is complete in a store that was copied together) stays
+//! run continues from (its trial was planned again, or is complete in a store that was copied together) stays
 //! until [`Checkpoint::sweep`].
 
 use std::collections::BTreeMap;

@@ -70,6 +70,39 @@ pub struct CrashReport {
     pub elapsed_ns: u64,
 }
 
+impl CrashReport {
+    /// Of a load without a name, before any state is tried.
+    #[must_use]
+    pub const fn untried(spec: CrashSpec, coverage: CrashCoverage) -> Self {
+        Self {
+            file_system: String::new(),
+            options: Vec::new(),
+            medium: String::new(),
+            load: None,
+            program: None,
+            operations: 0,
+            spec,
+            coverage,
+            tried: 0,
+            ok: 0,
+            kept_inspected: 0,
+            documented: 0,
+            broken: 0,
+            known: 0,
+            findings: Vec::new(),
+            checked: 0,
+            damage: Vec::new(),
+            updates: Vec::new(),
+            times: Vec::new(),
+            failing: None,
+            problems: Vec::new(),
+            oops: false,
+            interrupted: false,
+            elapsed_ns: 0,
+        }
+    }
+}
+
 /// How often a way of replacing a file ended how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WayOutcomes {

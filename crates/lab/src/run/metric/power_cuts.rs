@@ -81,37 +81,16 @@ mod tests {
     use crate::run::metric::all;
 
     fn report() -> CrashReport {
+        let drive = DriveBehaviour::Honest;
+        let spec = CrashSpec { drive, atomic_bytes: 4096, cache_bytes: 1, states: 4, seed: 1 };
         CrashReport {
             file_system: "btrfs".to_owned(),
-            options: Vec::new(),
             medium: "ram".to_owned(),
             load: Some(CrashLoadSpec { load: CrashLoad::Update, size: 4, seed: 1 }),
-            program: None,
             operations: 3,
-            spec: CrashSpec {
-                drive: DriveBehaviour::Honest,
-                atomic_bytes: 4096,
-                cache_bytes: 1,
-                states: 4,
-                seed: 1,
-            },
-            coverage: CrashCoverage::default(),
-            tried: 0,
-            ok: 0,
-            kept_inspected: 0,
-            documented: 0,
-            broken: 0,
-            known: 0,
-            findings: Vec::new(),
-            checked: 0,
-            damage: Vec::new(),
-            updates: Vec::new(),
             times: vec![TimeSummary::of("mount", vec![10, 20, 60]).unwrap()],
-            failing: None,
-            problems: Vec::new(),
-            oops: false,
-            interrupted: false,
             elapsed_ns: 2_000_000_000,
+            ..CrashReport::untried(spec, CrashCoverage::default())
         }
     }
 

@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(600);
 /// Slowest device whose layout is waited for, in bytes per second.
 const SLOWEST: u64 = 256 << 10;
 
-/// Space that file systems need beside the files, as a share of their bytes: metadata, and what is written anew
+/// Space that file systems need beside the files, as a share of their bytes: metadata, and what is written again
 /// before the old is freed.
 const BESIDE: f64 = 0.02;
 
