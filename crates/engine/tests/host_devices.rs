@@ -208,6 +208,37 @@ fn a_volume_that_cannot_be_mounted_again_leads_nowhere_and_says_so() {
     assert!(point.join("after").exists() && !point.join("stray").exists());
 }
 
+/// A process in a mount namespace of its own has copies of all mounts, also of those that are unmounted here.
+#[test]
+fn a_volume_that_another_namespace_keeps_mounted_is_mounted_again_and_not_called_cold() {
+    if !rustix::process::geteuid().is_root() {
+        skip::skip("needs root");
+        return;
+    }
+    for kind in ["ext4", "xfs", "btrfs"] {
+        let disk = Disk::of(320 << 20);
+        run(&format!("mkfs.{kind}"), &["-q", &disk.device.display().to_string()]);
+        let point = disk.folder.path().join("mount point");
+        mount::make_point(&point).unwrap();
+        let held = HeldDevices::default();
+        held.hold(&disk.device, &block::facts(&disk.device).unwrap().identity).unwrap();
+        held.mount(&disk.device, &point, kind, &[], true).unwrap();
+        std::fs::write(point.join("kept"), "kept").unwrap();
+        assert!(held.mount_afresh(&point).unwrap(), "{kind}");
+        let mut other = Command::new("unshare");
+        other.args(["--mount", "--propagation", "private", "sh", "-c", "echo there; exec cat"]);
+        // It ends with this test at the latest.
+        let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+        assert!(!held.mount_afresh(&point).unwrap(), "{kind}");
+        assert_eq!(std::fs::read_to_string(point.join("kept")).unwrap(), "kept");
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(held.mount_afresh(&point).unwrap(), "{kind}");
+        held.unmount(&point).unwrap();
+    }
+}
+
 #[test]
 fn a_file_is_made_in_steps_where_the_host_cannot_allocate() {
     const HOST: u64 = 256 << 20;

@@ -184,7 +184,7 @@ impl HeldDevices {
     /// Unmounts the file system that `directory` is on and mounts it once more in the same way: nothing of it is
     /// left in memory, and nothing of any other file system is lost. Directories that this process has open on
     /// it stay open. False where this agent did not mount it, or was not told that it may do this: then it
-    /// is as it was.
+    /// is as it was; and where another mount namespace keeps it mounted, so that its caches stayed.
     ///
     /// # Errors
     /// It stays busy, and is as it was; or it cannot be mounted again ([`HostError::Unmounted`]): then what was
@@ -204,9 +204,10 @@ impl HeldDevices {
             let _ = reopen(open);
             return Err(error);
         }
+        let went = comes_free(&device);
         let mount = || self.mount(&device, &point, &file_system, &options, true);
         match while_busy(mount) {
-            Ok(()) => reopen(open).map(|()| true),
+            Ok(()) => reopen(open).map(|()| went),
             Err(source) => Err(HostError::Unmounted { device, point, source: Box::new(source) }),
         }
     }
@@ -368,6 +369,22 @@ impl HeldDevices {
     fn forget_mount(&self, point: &Path) {
         self.mounts().retain(|known| known.point != point);
     }
+}
+
+/// As long may another mount namespace keep a copy of a mount.
+const COPY_WAIT: Duration = Duration::from_millis(500);
+
+/// Whether the file system of a device that was just unmounted went, within [`COPY_WAIT`]: a process that started in a
+/// mount namespace of its own meanwhile has a copy of the mount, until it lets go of what it does not need.
+fn comes_free(device: &Path) -> bool {
+    let started = Instant::now();
+    while !block::opens_exclusively(device) {
+        if started.elapsed() >= COPY_WAIT {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// Tries until the device is not busy any more, for some seconds: udev inspects what was just unmounted.

@@ -35,10 +35,11 @@ const BTRFS_IOC_DEV_INFO: Request<DeviceInfo> = Request::read_write("BTRFS_IOC_D
 
 /// Makes the kernel forget what it remembers of an unmounted device, so that its next mount goes by what is on
 /// it. A device or a file system that the kernel does not know is fine, as is a kernel before 5.4, which has no
-/// such call.
+/// such call. A device that is still mounted, which may be in another mount namespace, stays what it is: a further mount
+/// is one of the same file system.
 ///
 /// # Errors
-/// It is mounted, or its path is too long.
+/// It is no block device, or its path is too long.
 pub fn forget(device: &Path) -> Result<()> {
     let control = match open(CONTROL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
         Ok(control) => control,
@@ -53,7 +54,9 @@ pub fn forget(device: &Path) -> Result<()> {
     arguments.name[..path.len()].copy_from_slice(path);
     // SAFETY: BTRFS_IOC_FORGET_DEV reads exactly one `btrfs_ioctl_vol_args`, which this is.
     match unsafe { BTRFS_IOC_FORGET_DEV.call(control.as_fd(), &raw mut arguments) } {
-        Err(error) if ![libc::ENOENT, libc::ENOTTY, libc::EINVAL].contains(&error.errno()) => Err(error),
+        Err(error) if ![libc::ENOENT, libc::ENOTTY, libc::EINVAL, libc::EBUSY].contains(&error.errno()) => {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }
