@@ -15,7 +15,7 @@ use fsage_model::protocol::{BlockFacts, HostFacts};
 use fsage_model::quantity::share;
 use fsage_model::reading::{Note, Records, StudyFacts};
 use fsage_model::record::{Look, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
-use fsage_model::study::CONTROL;
+use fsage_model::study::{CONTROL, DeviceClass};
 use fsage_model::warning::Warning;
 use serde_json::Value;
 
@@ -325,6 +325,12 @@ fn order(name: &str) -> (usize, String) {
     (familiar.position(|row| row.name == name).unwrap_or(usize::MAX), name.to_owned())
 }
 
+/// What a real device is: what a loop file lies on is not known.
+fn class_of(device: &BlockFacts) -> Option<DeviceClass> {
+    let known = device.size_bytes > 0 && device.backing_file.is_none();
+    known.then_some(if device.rotational { DeviceClass::HardDisk } else { DeviceClass::Flash })
+}
+
 fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
     let TrialRecord { id, factors, repeat, spec, stages, metrics, .. } = file;
     let kind = factors.get(factor::FILE_SYSTEM).or_else(|| evidence::look_up(&spec, factor::FILE_SYSTEM));
@@ -336,6 +342,7 @@ fn digest(file: TrialRecord, limits: &Limits) -> (Trial, Evidence) {
         doubts: doubt::of_trial(&stages, &file.warnings),
         tree: tree::measured(stages.iter().map(StageRecord::tree)),
         memory_bytes: Some(file.host.memory_bytes).filter(|&bytes| bytes > 0),
+        class: class_of(&file.device),
         ..Evidence::default()
     };
     for metric in &metrics {

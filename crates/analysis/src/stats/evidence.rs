@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 
 use fsage_model::measure::Work;
 use fsage_model::metric;
+use fsage_model::study::DeviceClass;
 use serde_json::Value;
 
 use super::estimator::{self, More, Pair};
@@ -100,6 +101,8 @@ pub struct Evidence {
     pub tree: Option<String>,
     /// Memory of the host, where it is known.
     pub memory_bytes: Option<u64>,
+    /// What a real device is, where it is known: of a loop file it is not.
+    pub class: Option<DeviceClass>,
 }
 
 /// Where an interval comes from.

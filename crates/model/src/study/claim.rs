@@ -213,6 +213,8 @@ impl ClaimCheck {
 pub struct GivenSpec {
     /// Media, as `volume.medium` names them; a real device is none of them.
     pub medium: Vec<String>,
+    /// Classes of device, modelled or real; a loop file is of none, because it is not known what it lies on.
+    pub class: Vec<DeviceClass>,
     /// The clock of times.
     pub time: Option<GivenTime>,
     /// Size of the volume.
@@ -230,6 +232,30 @@ pub struct GivenSpec {
     pub metrics: BTreeMap<String, Range>,
     /// Settings by their dotted paths, and the values that each may have.
     pub settings: BTreeMap<String, Vec<serde_json::Value>>,
+}
+
+/// What a device is, as far as its latency goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceClass {
+    /// It turns: a model of a hard disk, or a device that the kernel calls rotational.
+    HardDisk,
+    /// A model of an SSD or a card, or a device that the kernel does not call rotational.
+    Flash,
+    /// A model that takes no time.
+    Memory,
+}
+
+impl DeviceClass {
+    /// In words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::HardDisk => "a hard disk",
+            Self::Flash => "flash",
+            Self::Memory => "memory",
+        }
+    }
 }
 
 /// By which clock times are.

@@ -1,9 +1,10 @@
 //! Conditions of a claim: whether trials are what the sentence was published about.
 
+use fsage_model::medium::MediumSpec;
 use fsage_model::number::whole_bytes;
 use fsage_model::quantity::as_f64;
 use fsage_model::size::Bytes;
-use fsage_model::study::{GivenSpec, GivenTime, Range, SizeRange};
+use fsage_model::study::{DeviceClass, GivenSpec, GivenTime, Range, SizeRange};
 use fsage_model::{load::WriteMode, metric};
 use serde_json::Value;
 
@@ -33,6 +34,8 @@ fn by_plan(given: &GivenSpec, trial: &Evidence) -> Option<String> {
         let have = have.unwrap_or_else(|| "a device or file of the host".to_owned());
         (!known).then(|| format!("the medium is {have}, not {}", given.medium.join(" or ")))
     };
+    // What a real device is only its trial tells.
+    let class = || if is_device(trial) { None } else { wrong_class(given, modelled_class(trial)) };
     let time = || {
         let (wanted, have) = (given.time?, if trial.is_model() { GivenTime::Model } else { GivenTime::Wall });
         let words = |time| if time == GivenTime::Model { "of a model" } else { "by the wall's clock" };
@@ -56,7 +59,7 @@ fn by_plan(given: &GivenSpec, trial: &Evidence) -> Option<String> {
             (!known).then(|| format!("`{path}` is {have}, not {}", values.join(" or ")))
         })
     };
-    medium().or_else(time).or_else(size).or_else(settings)
+    medium().or_else(class).or_else(time).or_else(size).or_else(settings)
 }
 
 fn by_result(given: &GivenSpec, checked: &str, trial: &Evidence) -> Option<String> {
@@ -76,13 +79,34 @@ fn by_result(given: &GivenSpec, checked: &str, trial: &Evidence) -> Option<Strin
         let one = |(name, range): (&String, &Range)| within(&format!("`{name}`"), trial.mean(name), *range);
         given.metrics.iter().find_map(one)
     };
-    dose().or_else(cache).or_else(latency).or_else(metrics)
+    let class = || if is_device(trial) { wrong_class(given, trial.class) } else { None };
+    dose().or_else(class).or_else(cache).or_else(latency).or_else(metrics)
 }
 
 fn medium_of(trial: &Evidence) -> Option<String> {
     let medium = trial.factor(MEDIUM)?;
     let name = medium.as_str().or_else(|| medium.get("preset")?.as_str());
     name.map(str::to_owned)
+}
+
+fn wrong_class(given: &GivenSpec, have: Option<DeviceClass>) -> Option<String> {
+    let known = given.class.is_empty() || have.is_some_and(|have| given.class.contains(&have));
+    let have = have.map_or("of no known class", DeviceClass::words);
+    let wanted: Vec<&str> = given.class.iter().map(|class| class.words()).collect();
+    (!known).then(|| format!("the device is {have}, not {}", wanted.join(" or ")))
+}
+
+fn modelled_class(trial: &Evidence) -> Option<DeviceClass> {
+    let spec: MediumSpec = serde_json::from_value(trial.factor(MEDIUM)?.clone()).ok()?;
+    Some(match spec.preset() {
+        preset if preset.is_rotational() => DeviceClass::HardDisk,
+        preset if preset.name == "ram" => DeviceClass::Memory,
+        _ => DeviceClass::Flash,
+    })
+}
+
+fn is_device(trial: &Evidence) -> bool {
+    trial.factor("volume.kind").and_then(Value::as_str) == Some("device")
 }
 
 fn size_of(trial: &Evidence) -> Option<u64> {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::stats::evidence::tests::trial;
+use fsage_model::study::DeviceClass;
 use serde_json::json;
 
 fn claim(above: Option<f64>, below: Option<f64>) -> ClaimSpec {
@@ -304,6 +305,31 @@ fn a_claim_is_not_comparable_where_a_condition_is_not_met() {
     ] {
         let ClaimVerdict::NotComparable { reason } = verdict(conditions) else { unreachable!() };
         assert_eq!(reason, format!("a condition is not met: {why}"));
+    }
+    let class = |volume: Value, found: Option<DeviceClass>| {
+        let of = |trial: &Evidence| {
+            let mut trial = trial.clone();
+            trial.spec["volume"] = volume.clone();
+            trial.class = found;
+            trial
+        };
+        let trials: Vec<Evidence> = trials.iter().map(of).collect();
+        judge(&given(&json!({"class": ["hard-disk"]})), &[], &trials, 0.95).verdict
+    };
+    let model = |medium: &str| json!({"kind": "disk", "medium": medium, "size": "1GiB"});
+    let device = || json!({"kind": "device", "path": "/dev/disk/by-id/ata-A"});
+    assert_eq!(class(model("hdd-500gb"), None), ClaimVerdict::Holds);
+    assert_eq!(class(device(), Some(DeviceClass::HardDisk)), ClaimVerdict::Holds);
+    for (volume, found, have) in [
+        (model("ssd"), None, "flash"),
+        (model("sd-class10"), None, "flash"),
+        (model("ram"), None, "memory"),
+        (device(), Some(DeviceClass::Flash), "flash"),
+        (device(), None, "of no known class"),
+        (json!({"kind": "loop", "size": "1GiB"}), None, "of no known class"),
+    ] {
+        let ClaimVerdict::NotComparable { reason } = class(volume, found) else { unreachable!() };
+        assert_eq!(reason, format!("a condition is not met: the device is {have}, not a hard disk"));
     }
     // Operations of 10 ns are not those of a device.
     let ClaimVerdict::NotComparable { reason } = verdict(json!({"latency": {"at_least": 1e6}})) else {
