@@ -192,20 +192,16 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
         .map_err(|error| refused("it is not on a block device").because(&error))?;
     let device = entry.source.clone();
     session.call(call::HoldDevice { device: device.clone(), identity })?;
-    session.call(call::Unmount { point: entry.point.clone() })?;
-    let mount = call::MountAgain {
+    let remount = call::Remount {
         device: entry.source.clone(),
         point: entry.point.clone(),
         file_system: entry.file_system.clone(),
         options: entry.options.clone(),
     };
-    let mounted = session.call(mount);
+    let mounted = session.call(remount);
     let let_go = session.call(call::LetDeviceGo { device });
     drop(held);
-    mounted.map_err(|error| {
-        let line = format!("mount {} {}", entry.source.display(), entry.point.display());
-        Problem::from(error).hint(format!("it is unmounted now: mount it again with `{line}`"))
-    })?;
+    mounted?;
     let_go?;
     Ok(())
 }

@@ -111,6 +111,28 @@ fn write_mbr(file: &Path, signature: u32) {
     std::fs::OpenOptions::new().write(true).open(file).unwrap().write_all_at(&sector, 0).unwrap();
 }
 
+/// The superblock of a file system stays where it was when the disk is divided afterwards: its UUID and its label say
+/// nothing about the partitions.
+#[test]
+fn the_label_of_a_file_system_does_not_allow_the_loss_of_a_table_made_over_it() {
+    let Some(folder) = folder() else { return };
+    let disk = Disk::new(folder.path(), "disk", 320);
+    run(&["mkfs.ext4", "-q", "-F", "-L", "fsage", "-U", UUID, disk.device.to_str().unwrap()]);
+    write_mbr(&disk.device, 0x1234_5678);
+    let before = disk.digest();
+    for (path, erase) in [
+        (&disk.device, format!("{}={UUID}", disk.device.display())),
+        (&disk.device, disk.device.display().to_string()),
+        (&disk.link, disk.link.display().to_string()),
+    ] {
+        let output = study(folder.path(), path, &erase);
+        assert_eq!(disk.digest(), before, "{erase}: it was written to: {}", said(&output));
+        assert_eq!(output.status.code(), Some(REFUSED), "{erase}: {}", said(&output));
+    }
+    let output = study(folder.path(), &disk.link, &disk.link.display().to_string());
+    assert!(said(&output).contains("ext4 labelled `fsage`, and a table of 1 partition"), "{}", said(&output));
+}
+
 #[test]
 fn a_partition_is_identified_by_itself_and_not_by_its_disk() {
     let Some(folder) = folder() else { return };

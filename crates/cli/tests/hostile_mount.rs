@@ -273,3 +273,126 @@ fn a_copy_of_a_setuid_file_is_an_ordinary_file() {
         assert_eq!((found.uid(), found.mode() & 0o7777), (0, mode), "{name}");
     }
 }
+
+/// A file system of `nobody`'s, mounted in a folder of theirs; unmounted when it goes.
+struct Theirs {
+    point: PathBuf,
+}
+
+impl Theirs {
+    fn mounted(scratch: &Scratch) -> Self {
+        let (volume, folder) = (volume_with_setuid(scratch), scratch.path().join("theirs"));
+        let point = folder.join("mnt");
+        fs::create_dir_all(&point).unwrap();
+        chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+        let mounted = Command::new("mount").args(["-o", "loop"]).args([&volume, &point]).status();
+        assert!(mounted.unwrap().success());
+        chown(&point, Some(NOBODY), Some(NOBODY)).unwrap();
+        Self { point }
+    }
+
+    fn measure(&self, scratch: &Scratch, words: &[&str]) -> std::process::Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+        command.args(["measure", "grep"]).arg(&self.point).args(["--remount", "--no-requests"]).args(words);
+        command.env("FSAGE_RUNTIME_DIR", scratch.path().join("run")).env("FSAGE_AGENT", agent());
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.point).status();
+    }
+}
+
+fn is_mounted(point: &Path) -> bool {
+    table().iter().any(|entry| entry.point == point)
+}
+
+#[test]
+fn a_mount_in_another_users_folder_is_not_mounted_again() {
+    if !can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let theirs = Theirs::mounted(&scratch);
+    let refused = theirs.measure(&scratch, &[]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("belongs to user 65534") && said.contains("--allow-foreign-owner"), "{said}");
+    assert!(is_mounted(&theirs.point), "it was unmounted");
+    let allowed = theirs.measure(&scratch, &["--allow-foreign-owner"]);
+    assert_eq!(allowed.status.code(), Some(0), "{}", String::from_utf8_lossy(&allowed.stderr));
+    assert!(is_mounted(&theirs.point));
+}
+
+/// Who owns the folder exchanges the mount point for a link the moment it is unmounted.
+#[test]
+fn a_mount_point_that_becomes_a_link_meanwhile_is_not_followed() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    if !can_mount() {
+        return;
+    }
+    for _ in 0..3 {
+        let scratch = Scratch::new();
+        let victim = scratch.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        let theirs = Theirs::mounted(&scratch);
+        let link = theirs.point.with_file_name("link");
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let (from, to) = (theirs.point.clone(), link.clone());
+        let racer = std::thread::spawn(move || {
+            while Instant::now() < deadline && is_mounted(&from) {
+                if renameat_with(CWD, &from, CWD, &to, RenameFlags::EXCHANGE).is_ok() {
+                    return true;
+                }
+            }
+            false
+        });
+        let output = theirs.measure(&scratch, &["--allow-foreign-owner"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!is_mounted(&victim), "mounted where nobody said: {said}");
+        // Where the exchange came after the mount point was open, the mount is at what was exchanged.
+        let moved = is_mounted(&link);
+        if moved {
+            assert!(Command::new("umount").arg(&link).status().unwrap().success());
+        } else if !is_mounted(&theirs.point) {
+            assert_eq!(output.status.code(), Some(4), "{said}");
+            assert!(said.contains("cannot be mounted at"), "{said}");
+        }
+        drop(theirs);
+        racer.join().unwrap();
+    }
+}
+
+/// `xfs_fsr` works in the folder `.fsr` of the volume, whatever that is.
+#[test]
+fn a_link_on_an_aged_volume_leads_no_remedy_out_of_it() {
+    if !can_mount() || fsage_engine::host::tool::look_up("xfs_fsr").is_none() {
+        support::skip("needs root and xfs_fsr");
+        return;
+    }
+    let lab = Lab::new(include_str!("data/remedies.toml"));
+    let victim = lab.scratch.path().join("victim");
+    fs::create_dir_all(victim.join("ag1")).unwrap();
+    let set = [
+        "volume={ kind = \"loop\", size = \"320MiB\" }",
+        "matrix.\"file_system.kind\"=[\"xfs\"]",
+        "matrix.\"stage.remedy.method\"=[\"defragment\"]",
+        "exclude=[]",
+        "stage.age.stop={ seconds = 3 }",
+    ];
+    let mut child = lab.command(&set).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = |entry: &MountEntry| entry.point.join("age/t00").exists();
+    let entry = mounted_below(&lab.store(), &mut child, begun);
+    std::os::unix::fs::symlink(&victim, entry.point.join(".fsr")).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("`.fsr` is on the volume, where xfs_fsr would work"), "{said}");
+    let left: Vec<_> = fs::read_dir(&victim).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["ag1"]);
+    lab.nothing_left();
+}

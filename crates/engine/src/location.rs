@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, mkdirat, openat, openat2, statx,
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, mkdirat, openat, openat2, statat,
+    statx,
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -237,6 +238,24 @@ impl Anchor {
     #[must_use]
     pub fn held(&self) -> PathBuf {
         fsage_sys::mount::descriptor_path(self.fd())
+    }
+
+    /// Whether anything has this name in it; a link is not followed.
+    ///
+    /// # Errors
+    /// It is no name, or the directory cannot be searched.
+    pub fn is_taken(&self, name: &str) -> Result<bool, LocationError> {
+        let path = self.path.join(name);
+        let found = match name {
+            "" | "." | ".." => Err(Errno::INVAL),
+            name if name.contains('/') => Err(Errno::INVAL),
+            name => statat(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW),
+        };
+        match found {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(LocationError::Open { path, source: errno.into() }),
+        }
     }
 
     /// Opens what is below: without following links, without leaving the directory, on its mount.

@@ -239,6 +239,9 @@ pub struct MountedProgram {
     pub name: &'static str,
     /// What stands between its name and the mount point.
     pub arguments: &'static [&'static str],
+    /// The folder in the root of the file system that it makes for itself, and would also use if it is there: nothing
+    /// else may have that name.
+    pub own_folder: Option<&'static str>,
 }
 
 impl std::fmt::Display for MountedProgram {

@@ -398,6 +398,10 @@ pub struct BlockFacts {
     /// Identifier that `signature` carries, as blkid writes it (`UUID`, of partition tables `PTUUID`); empty
     /// when it has none or none is known.
     pub uuid: String,
+    /// What else was recognised beside `signature` (`md`, `LVM2`, `zfs`, a partition table that the kernel does not
+    /// show), so that neither need be what it holds; empty when nothing was.
+    #[serde(default)]
+    pub beside: String,
     /// `O_EXCL` open worked.
     pub exclusive: bool,
     /// Backing file, when it is a loop device.

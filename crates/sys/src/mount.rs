@@ -158,12 +158,19 @@ fn restricted(device: &Path, at: &Path, point: &Path, fstype: &str, options: &[S
     call(device, at, point, fstype, &options)
 }
 
-/// Mounts with exactly these options: puts a mount of the user's own back as it was.
+/// Mounts with exactly these options: puts a mount of the user's own back as it was, at the open `directory`, which
+/// errors call `point`.
 ///
 /// # Errors
 /// As [`mount`].
-pub fn mount_again(device: &Path, point: &Path, fstype: &str, options: &[String]) -> Result<()> {
-    call(device, point, point, fstype, &parse(options))
+pub fn mount_again(
+    device: &Path,
+    directory: BorrowedFd<'_>,
+    point: &Path,
+    fstype: &str,
+    options: &[String],
+) -> Result<()> {
+    call(device, &descriptor_path(directory), point, fstype, &parse(options))
 }
 
 /// Makes what another program mounted at `point` `nosuid`, `nodev` and `noexec`; its other flags stay.

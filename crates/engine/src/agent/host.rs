@@ -12,7 +12,8 @@ use crate::disk::VirtualDisk;
 use crate::geometry;
 use crate::host::process::{self, Identity};
 use crate::host::{
-    HostError, activity, block, cache, disk, facts, file, loopback, mount, processor, setting, split, tool,
+    HostError, activity, block, cache, disk, facts, file, held, loopback, mount, processor, setting, split,
+    tool,
 };
 use crate::load::LoadSink as _;
 
@@ -51,9 +52,10 @@ handlers! { task:
     LetDeviceGo { device } => task.agent.held.let_go(&device);
     Mount { device, point, file_system, options, afresh } =>
         task.agent.held.mount(&device, &point, &file_system, &options, afresh)?;
-    MountAgain { device, point, file_system, options } =>
-        task.agent.held.mount_again(&device, &point, &file_system, &options)?;
+    Remount { device, point, file_system, options } =>
+        task.agent.held.remount(&device, &point, &file_system, &options)?;
     Unmount { point } => task.agent.held.unmount(&point)?;
+    AwaitFree { device } => held::await_free(&device)?;
     MakeMountPoint { point } => mount::make_point(&point)?;
     RestrictMount { point } => mount::restrict(&point)?;
 

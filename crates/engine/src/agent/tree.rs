@@ -13,6 +13,7 @@ use crate::verify;
 
 handlers! { task:
     MakeFolder { directory } => drop(directory.make()?);
+    IsTaken { directory, name } => directory.open()?.is_taken(&name)?;
     Scan { directory, threads, one_file_system, detail } => {
         let started = Instant::now();
         let scan = if detail { layout::scan_in_detail } else { layout::scan };

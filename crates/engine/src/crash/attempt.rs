@@ -15,7 +15,7 @@ use super::kernel_log::KernelLog;
 use super::oracle::{self, Found, FoundTree};
 use super::{duration_ns, wide};
 use crate::host::HostError;
-use crate::host::held::HeldDevices;
+use crate::host::held::{HeldDevices, await_free};
 use crate::location::{Anchor, Reach as _};
 
 /// Most damage that is said of one state.
@@ -105,7 +105,9 @@ fn mounted(
     let (unmounted, unmount_ns) = timed(|| held.unmount(&spec.point));
     attempt.times.unmount_ns = unmount_ns;
     attempt.damage.extend(damage?);
-    unmounted
+    unmounted?;
+    // The next state would be judged by what the kernel remembers of this one.
+    await_free(&spec.device)
 }
 
 /// Everything that is there against what was promised.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fsage_model::protocol::{BackingFile, BlockFacts, DeviceIdentity};
 use rustix::fs::{Mode, OFlags, major, minor};
 
-use super::{HostError, mount, partition, read_trimmed, setting, signature};
+use super::{HostError, gpt, mount, partition, read_trimmed, setting, signature};
 
 /// Everything [`BlockFacts`] has to say about `device`.
 ///
@@ -26,6 +26,7 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
     let sector_bytes = fsage_sys::block::sector_bytes(file.as_fd()).map_err(HostError::kernel(what()))?;
     let identity = identity(&file, &path)?;
     let found = signature::of_file(&file, size_bytes);
+    let beside = beside(&found, &file, size_bytes, sector_bytes);
     drop(file);
     let sysfs = Sysfs::of(metadata.rdev());
     let parts = sysfs.partitions();
@@ -53,12 +54,30 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
         signature: found.name,
         label: found.label,
         uuid: found.uuid,
+        beside,
         identity,
         exclusive: opens_exclusively(&path),
         disk: name_of(&sysfs.disk),
         backing_file: (!backing_file.is_empty()).then(|| PathBuf::from(backing_file)),
         path,
     })
+}
+
+/// What was found beside the signature: the table of a disk that was divided after a file system was made on it leaves
+/// that one's superblock where it was.
+fn beside(found: &signature::Signature, file: &File, size_bytes: u64, sector_bytes: u32) -> String {
+    // What cannot be read has the signature that says so.
+    let table = || gpt::partitions_on(file, size_bytes, sector_bytes).unwrap_or(0);
+    let is_table = matches!(found.name.as_str(), "gpt" | "mbr");
+    match (found.beside.is_empty(), is_table) {
+        (false, _) => found.beside.clone(),
+        (true, true) => String::new(),
+        (true, false) => match table() {
+            0 => String::new(),
+            1 => "a table of 1 partition".to_owned(),
+            partitions => format!("a table of {partitions} partitions"),
+        },
+    }
 }
 
 /// The last part of a path, as text.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use fsage_model::protocol::{Failure, FailureKind};
 use fsage_model::size::Bytes;
 use fsage_sys::errno::is_out_of_space;
+use fsage_sys::new_file::ForeignFolder;
 
 /// Why something could not be done on this host.
 #[derive(Debug, thiserror::Error)]
@@ -163,6 +164,12 @@ pub enum HostError {
         /// What.
         what: &'static str,
     },
+    /// A device that was unmounted is still mounted elsewhere.
+    #[error("another mount namespace keeps {} mounted", device.display())]
+    Kept {
+        /// The device.
+        device: PathBuf,
+    },
     /// A file system that was unmounted for a moment could not be mounted again.
     #[error("{} was unmounted to forget what is in memory, and cannot be mounted at {} again", device.display(), point.display())]
     Unmounted {
@@ -218,6 +225,7 @@ impl HostError {
         let denied = |source: &std::io::Error| source.kind() == ErrorKind::PermissionDenied;
         match self {
             Self::NoProgram { .. } => FailureKind::Missing,
+            Self::File { source, .. } if ForeignFolder::is(source) => FailureKind::Usage,
             Self::File { source, .. } | Self::Start { source, .. } if denied(source) => FailureKind::Missing,
             Self::Kernel { source, .. } => match rustix::io::Errno::from_raw_os_error(source.errno()) {
                 rustix::io::Errno::PERM | rustix::io::Errno::ACCESS | rustix::io::Errno::NODEV => {
@@ -247,6 +255,7 @@ impl HostError {
             }
             Self::NoProgram { .. } => "`fsage doctor` names the package that has it".to_owned(),
             Self::Kernel { source, .. } => source.hint().unwrap_or_default(),
+            Self::File { source, .. } if ForeignFolder::is(source) => ForeignFolder::HINT.to_owned(),
             Self::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
                 "run it as root".to_owned()
             }
@@ -254,6 +263,11 @@ impl HostError {
                 format!("`lsblk {}` and `swapon` show what uses it; nothing more was written", device.display())
             }
             Self::Busy { .. } => "close what uses it, then run `fsage clean`".to_owned(),
+            Self::Kept { .. } => {
+                "a program that made a mount namespace of its own (a container, a sandbox, `unshare`) has a copy of the \
+                 mount: end it, then start again"
+                    .to_owned()
+            }
             Self::Exposed { folder } => {
                 format!("remove `{}`, or make it yours and private: chmod 700", folder.display())
             }

@@ -187,8 +187,9 @@ pub fn encode(table: &Table, disk_bytes: u64, sector_bytes: u32) -> (Vec<u8>, Ve
     (head, tail)
 }
 
-/// How many partitions the table at the start of a disk has, whatever the kernel shows of it: one of this
-/// kind, or a master boot record (§5.2.1). 0 where there is none, or where a split was not finished.
+/// How many partitions the table of a disk has, whatever the kernel shows of it: one of this kind, at the start or
+/// (the second one, where the first is damaged) at the end, or a master boot record (§5.2.1). 0 where there is none, or
+/// where a split was not finished.
 ///
 /// # Errors
 /// The disk cannot be read.
@@ -198,8 +199,24 @@ pub fn partitions_on(disk: &File, disk_bytes: u64, sector_bytes: u32) -> io::Res
     if head.starts_with(&signature::unfinished_mark()) {
         return Ok(0);
     }
-    let own = decode(&head, sector_bytes).map_or(0, |table| table.entries.len());
-    Ok(if own > 0 { own } else { boot_record(&head, disk_bytes / u64::from(sector_bytes)) })
+    let first = decode(&head, sector_bytes).map(|table| table.entries.len());
+    let sectors = disk_bytes / u64::from(sector_bytes);
+    let own = first.or_else(|| decode_second(disk, sectors, sector_bytes)).unwrap_or(0);
+    Ok(if own > 0 { own } else { boot_record(&head, sectors) })
+}
+
+/// Partitions of the second table, whose header is in the last sector (§5.3.2); `None` as of [`decode`].
+fn decode_second(disk: &File, sectors: u64, sector_bytes: u32) -> Option<usize> {
+    let (sector, last) = (u64::from(sector_bytes), sectors.checked_sub(1)?);
+    let mut header = vec![0; index(sector)];
+    disk.read_exact_at(&mut header, last * sector).ok()?;
+    let entries = |from: u64, length: usize| {
+        let mut bytes = vec![0; Some(length).filter(|length| *length <= HEAD_BYTES)?];
+        disk.read_exact_at(&mut bytes, from).ok()?;
+        Some(bytes)
+    };
+    let table = read_table(&header, last, sector, entries, |found, wanted| found == wanted)?;
+    Some(table.entries.len())
 }
 
 /// Partitions of a master boot record, but for one that only protects a table of the other kind. Boot code of
@@ -212,11 +229,10 @@ fn boot_record(head: &[u8], sectors: u64) -> usize {
         u64::from(u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]))
     };
     let records: Vec<&[u8]> = head[446..510].chunks_exact(16).filter(|record| record[4] != 0).collect();
-    let fits = |record: &&[u8]| {
-        let (first, count) = (number(record, 8), number(record, 12));
-        record[0] & 0x7f == 0 && first > 0 && count > 0 && first.saturating_add(count) <= sectors
-    };
-    if records.iter().all(fits) { records.iter().filter(|record| record[4] != 0xee).count() } else { 0 }
+    let is_record = |record: &&[u8]| record[0] & 0x7f == 0 && number(record, 8) > 0 && number(record, 12) > 0;
+    // Those of a disk that was cut off may end beyond it.
+    let is_table = records.iter().all(is_record) && records.iter().any(|record| number(record, 8) < sectors);
+    if is_table { records.iter().filter(|record| record[4] != 0xee).count() } else { 0 }
 }
 
 fn index(bytes: u64) -> usize {
@@ -288,18 +304,32 @@ pub fn decode(head: &[u8], sector_bytes: u32) -> Option<Table> {
 #[must_use]
 pub fn decode_with(head: &[u8], sector_bytes: u32, agree: impl Fn(u32, u32) -> bool) -> Option<Table> {
     let sector = u64::from(sector_bytes);
-    let header = head.get(index(sector)..)?.get(..HEADER_BYTES)?;
+    let entries = |from: u64, length: usize| {
+        let from = index(from);
+        Some(head.get(from..from.checked_add(length)?)?.to_vec())
+    };
+    read_table(head.get(index(sector)..)?, 1, sector, entries, agree)
+}
+
+/// The table with this header, which has to be that of sector `own`; `entries` reads bytes of the disk.
+fn read_table(
+    header: &[u8],
+    own: u64,
+    sector: u64,
+    entries: impl Fn(u64, usize) -> Option<Vec<u8>>,
+    agree: impl Fn(u32, u32) -> bool,
+) -> Option<Table> {
+    let header = header.get(..HEADER_BYTES)?;
     let number = |at| u32_at(header, at);
-    if !header.starts_with(MAGIC) || number(12)? != 92 || u64_at(header, 24)? != 1 {
+    if !header.starts_with(MAGIC) || number(12)? != 92 || u64_at(header, 24)? != own {
         return None;
     }
     let mut summed = header.to_vec();
     summed[16..20].fill(0);
     let (count, entry_bytes) = (number(80)?, number(84)?);
-    let from = index(u64_at(header, 72)?.checked_mul(sector)?);
-    let length = index(u64::from(count).checked_mul(u64::from(entry_bytes))?);
-    let entries = head.get(from..from.checked_add(length)?)?;
-    let summed_right = agree(crc32(&summed), number(16)?) && agree(crc32(entries), number(88)?);
+    let from = u64_at(header, 72)?.checked_mul(sector)?;
+    let entries = entries(from, index(u64::from(count).checked_mul(u64::from(entry_bytes))?))?;
+    let summed_right = agree(crc32(&summed), number(16)?) && agree(crc32(&entries), number(88)?);
     if !summed_right || entry_bytes < 128 {
         return None;
     }
@@ -393,8 +423,16 @@ mod tests {
         put(&mut old, 446, &[0x80, 0, 0, 0, 0x83, 0, 0, 0]);
         put(&mut old, 454, &[2048_u32.to_le_bytes(), 4096_u32.to_le_bytes()].concat());
         assert_eq!(count(&old), 1);
+        put(&mut old, 458, &u32::MAX.to_le_bytes());
+        assert_eq!(count(&old), 1, "of a disk that was cut off");
         put(&mut old, 446, b"no table but code");
         assert_eq!(count(&old), 0);
+        // The first table is damaged, the second one is there.
+        let (mut head, tail) = encode(&table(&extents), size, 512);
+        head[512 + 56] ^= 1;
+        assert_eq!(count(&head), 0);
+        file.write_all_at(&tail, size - tail.len() as u64).unwrap();
+        assert_eq!(partitions_on(&file, size, 512).unwrap(), 2);
     }
 
     #[test]

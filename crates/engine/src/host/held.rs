@@ -21,6 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsage_model::protocol::{BackingFile, DeviceIdentity};
+use fsage_sys::folder::Folder;
+use fsage_sys::new_file::check_owner;
 use fsage_sys::open_folders::OpenFolders;
 use rustix::io::Errno;
 
@@ -212,19 +214,35 @@ impl HeldDevices {
         }
     }
 
-    /// As [`HeldDevices::mount`], with exactly these options: a mount of the user's own that was unmounted
-    /// for a moment.
+    /// Unmounts a mount of the user's own and mounts it again with exactly these options.
+    ///
+    /// Between the two, who may rename the mount point could have a link there to any directory of the host. So the
+    /// folder that it lies in is opened before, is one that root may write in, and the mount point is opened in it
+    /// afterwards without following a link.
     ///
     /// # Errors
-    /// As [`HeldDevices::used`] and [`mount::mount_again`].
-    pub fn mount_again(
+    /// Another user could change the way to the mount point, and nothing was done; as [`HeldDevices::unmount`]; or
+    /// it cannot be mounted again ([`HostError::Unmounted`]).
+    pub fn remount(
         &self,
         device: &Path,
         point: &Path,
         file_system: &str,
         options: &[String],
     ) -> Result<(), HostError> {
-        self.used(device, |_| mount::mount_again(device, point, file_system, options))?;
+        let opened =
+            Folder::of(point).and_then(|(folder, name)| check_owner(&folder).map(|()| (folder, name)));
+        let (folder, name) = opened.map_err(HostError::file("mount again at", point))?;
+        self.unmount(point)?;
+        let again = || {
+            let directory = mount::point_in(folder.as_fd(), &name, point)?;
+            self.used(device, |_| mount::mount_again(device, directory.as_fd(), point, file_system, options))
+        };
+        again().map_err(|source| HostError::Unmounted {
+            device: device.to_owned(),
+            point: point.to_owned(),
+            source: Box::new(source),
+        })?;
         self.remember_mount(point, None);
         Ok(())
     }
@@ -377,14 +395,29 @@ const COPY_WAIT: Duration = Duration::from_millis(500);
 /// Whether the file system of a device that was just unmounted went, within [`COPY_WAIT`]: a process that started in a
 /// mount namespace of its own meanwhile has a copy of the mount, until it lets go of what it does not need.
 fn comes_free(device: &Path) -> bool {
+    comes_free_within(COPY_WAIT, device)
+}
+
+fn comes_free_within(limit: Duration, device: &Path) -> bool {
     let started = Instant::now();
     while !block::opens_exclusively(device) {
-        if started.elapsed() >= COPY_WAIT {
+        if started.elapsed() >= limit {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     true
+}
+
+/// Waits until nobody has a device mounted any more that was just unmounted here. A copy of the mount in another mount
+/// namespace keeps the file system with its caches, and the next mount of the device would get that one, whatever
+/// the device holds by then.
+///
+/// # Errors
+/// [`HostError::Kept`] after some seconds.
+pub fn await_free(device: &Path) -> Result<(), HostError> {
+    let free = comes_free_within(BUSY_WAIT, device);
+    if free { Ok(()) } else { Err(HostError::Kept { device: device.to_owned() }) }
 }
 
 /// Tries until the device is not busy any more, for some seconds: udev inspects what was just unmounted.

@@ -162,21 +162,20 @@ fn with_own(options: &[String], own: &[&str]) -> Vec<String> {
     options.iter().cloned().chain(missing).collect()
 }
 
-/// Mounts with exactly these options: puts a mount of the user's own back as it was.
+/// Mounts with exactly these options: puts a mount of the user's own back as it was, at the open `directory`, which
+/// errors call `point`.
 ///
 /// # Errors
-/// As [`mount`].
+/// What mount(2) refuses.
 pub fn mount_again(
     device: &Path,
+    directory: BorrowedFd<'_>,
     point: &Path,
     file_system: &str,
     options: &[String],
 ) -> Result<(), HostError> {
-    fsage_sys::mount::mount_again(device, point, file_system, options).map_err(HostError::kernel(what(
-        device,
-        point,
-        file_system,
-    )))
+    let mounted = fsage_sys::mount::mount_again(device, directory, point, file_system, options);
+    mounted.map_err(HostError::kernel(what(device, point, file_system)))
 }
 
 /// Where disk servers of fsage show their disks.
@@ -230,7 +229,16 @@ fn private_point(point: &Path) -> Result<OwnedFd, HostError> {
     if facts.st_uid != geteuid().as_raw() || facts.st_mode & 0o077 != 0 {
         return Err(HostError::Exposed { folder: parent.to_owned() });
     }
-    rustix::fs::openat(&folder, name, FOLDER, Mode::empty()).map_err(error)
+    point_in(folder.as_fd(), name, point)
+}
+
+/// Opens the mount point `name` in a folder, without following a link; errors call it `point`.
+///
+/// # Errors
+/// It is missing, a link, or no directory.
+pub(super) fn point_in(folder: BorrowedFd<'_>, name: &OsStr, point: &Path) -> Result<OwnedFd, HostError> {
+    rustix::fs::openat(folder, name, FOLDER, Mode::empty())
+        .map_err(|errno| HostError::file("open the mount point", point)(errno.into()))
 }
 
 fn split(point: &Path) -> Result<(&Path, &OsStr), HostError> {

@@ -56,6 +56,9 @@ pub struct Signature {
     pub label: String,
     /// Identifier that it carries ([`identifier`]), empty when it has none or none is known.
     pub uuid: String,
+    /// What else was found: a volume manager or RAID whose traces are beside a file system. Which of them the data is
+    /// nobody can tell. Partition tables are told by [`super::gpt::partitions_on`].
+    pub beside: String,
 }
 
 /// Recognised before file systems: anyone who puts one of these over a file system may leave that one's magic
@@ -202,12 +205,15 @@ pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
         .find(|(_, back, magic)| tail.len().checked_sub(*back).is_some_and(|at| holds(tail, at, magic)))
         .map(|(name, ..)| named(name));
     let zfs_tail = tail.len().checked_sub(256 << 10).and_then(|at| tail.get(at..));
-    let (name, magic) = fixed(head)
-        .map(|(name, magic)| (name, Some(magic)))
-        .or_else(|| is_lvm2(head).then_some(named("LVM2")))
+    let managed = is_lvm2(head)
+        .then_some(named("LVM2"))
         .or_else(|| (is_zfs_label(head) || zfs_tail.is_some_and(is_zfs_label)).then_some(named("zfs")))
         .or_else(|| is_old_md(tail, size_bytes).then_some(named("md")))
-        .or(before_end)
+        .or(before_end);
+    let fixed = fixed(head);
+    let (name, magic) = fixed
+        .map(|(name, magic)| (name, Some(magic)))
+        .or(managed)
         .or_else(|| MBR.is_in(head).then_some(("mbr", Some(&MBR))))
         // After everything that somebody may have put there since.
         .or_else(|| holds(head, 0, &unfinished_mark()).then_some(named(UNFINISHED)))
@@ -216,7 +222,10 @@ pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
     let label = filesystem::by_name(name).and_then(|row| row.label);
     let label = label.map(|(offset, length)| self::label(head, offset, length)).unwrap_or_default();
     let uuid = if name == "LVM2" { identifier::lvm2(head) } else { identifier::of(magic, head) };
-    Signature { name: name.to_owned(), label, uuid }
+    // A second GPT alone is left by whoever makes a file system on a disk that had one.
+    let beside = managed.filter(|(name, _)| fixed.is_some() && *name != "gpt");
+    let beside = beside.map(|(name, _)| name.to_owned()).unwrap_or_default();
+    Signature { name: name.to_owned(), label, uuid, beside }
 }
 
 /// Reads what [`identify`] needs: the beginning and the end, or [`UNREADABLE`] where the volume does not give

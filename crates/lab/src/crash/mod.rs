@@ -179,7 +179,11 @@ impl CrashRun {
     fn load(&self, place: &mut Bench<'_>, watch: &mut dyn Watch) -> Result<Done, CrashError> {
         let (device, point) = (place.device.clone(), place.point.clone());
         let mount = |place: &mut Bench<'_>| self.file_system.mount(place.session, &device, &point);
-        let unmount = |place: &mut Bench<'_>| self.file_system.unmount(place.session, &point);
+        // What has a copy of the mount would keep back what is to be on the disk.
+        let unmount = |place: &mut Bench<'_>| -> Result<(), CrashError> {
+            self.file_system.unmount(place.session, &point)?;
+            Ok(place.session.call(call::AwaitFree { device: device.clone() })?)
+        };
         mount(place)?;
         let directory = place.folder();
         let prepared = match &self.work {

@@ -189,6 +189,14 @@ pub(super) enum TrialError {
     /// The program of a remedy.
     #[error("cannot do the remedy")]
     Remedy(#[source] ToolError),
+    /// A volume has something by the name of what the program of a remedy makes for itself.
+    #[error("`{name}` is on the volume, where {program} would work")]
+    InTheWay {
+        /// The program.
+        program: &'static str,
+        /// The name, in the root of the volume.
+        name: &'static str,
+    },
     /// Crash states.
     #[error("cannot try crash states")]
     Crash(#[from] CrashError),
@@ -269,6 +277,7 @@ impl TrialError {
             | Self::Interrupted => true,
             Self::NoDisk { .. }
             | Self::Kernel { .. }
+            | Self::InTheWay { .. }
             | Self::Lease(_)
             | Self::Store(_)
             | Self::Damaged(_)
@@ -295,7 +304,7 @@ impl TrialError {
             Self::Target(e) => Explain::exit_code(e),
             Self::Lease(e) => e.exit_code(),
             Self::Store(e) => e.exit_code(),
-            Self::Kernel { .. } | Self::Damaged(_) | Self::Unclean(_) => EXIT_DAMAGE,
+            Self::Kernel { .. } | Self::InTheWay { .. } | Self::Damaged(_) | Self::Unclean(_) => EXIT_DAMAGE,
             Self::Interrupted => EXIT_FAILED,
         }
     }
@@ -321,6 +330,11 @@ impl TrialError {
             Self::Remedy(e) => e.hint(),
             Self::Crash(e) => e.hint(),
             Self::NoDisk { .. } => Some("give the volume a `medium`".to_owned()),
+            Self::InTheWay { .. } => Some(
+                "no program of fsage leaves it: an image of the store was changed, or the program was killed; remove the store's `images` \
+                 and run it again"
+                    .to_owned(),
+            ),
             Self::Kernel { .. } => Some(REBOOT.to_owned()),
             Self::Target(e) => Explain::hint(e),
             _ => None,

@@ -245,11 +245,14 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Removes what is not `kept`.
+    /// Removes what fsage makes here and is not `kept`.
     fn clear(&self, kept: &dyn Fn(&str) -> bool) -> Result<(), StoreError> {
         let folder = self.folder()?;
         let names = names(&self.directory())?;
-        names.iter().filter(|name| !kept(name)).try_for_each(|name| self.remove_file(&folder, name))
+        names
+            .iter()
+            .filter(|name| self.is_own(name) && !kept(name))
+            .try_for_each(|name| self.remove_file(&folder, name))
     }
 
     fn remove_file(&self, folder: &Folder, name: &str) -> Result<(), StoreError> {

@@ -2,8 +2,9 @@
 //! `btrfs balance`. Which of them suits what, and its arguments, is a fact about the file system
 //! ([`fsage_model::filesystem`]).
 //!
-//! They are given the mount point and nothing else, so that nothing outside the volume is theirs to change:
-//! xfs_fsr(8) keeps its state in /var/tmp only when it is given no file system. Exit status: 0 when they are
+//! They are given the mount point and nothing else: xfs_fsr(8) keeps its state in /var/tmp only when it is given no file
+//! system. It makes the folder `.fsr` in the root of the volume and works in one that is there, link or not, which is
+//! why the volume must have nothing of that name ([`fsage_model::filesystem::MountedProgram::own_folder`]). Exit status: 0 when they are
 //! through. e4defrag(8) ends with 0 also when there was no room for some of the files; what it says at its end
 //! tells how many it did.
 

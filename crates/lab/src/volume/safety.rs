@@ -165,9 +165,9 @@ fn own_identifier(facts: &BlockFacts) -> Option<&str> {
     [&facts.serial, &facts.part_uuid].into_iter().map(String::as_str).find(|own| !own.is_empty())
 }
 
-/// The identifier of what the device carries.
+/// The identifier of what the device carries; of two things on it neither identifies both.
 fn content_identifier(facts: &BlockFacts) -> Option<&str> {
-    (!facts.uuid.is_empty()).then_some(facts.uuid.as_str())
+    (!facts.uuid.is_empty() && facts.beside.is_empty()).then_some(facts.uuid.as_str())
 }
 
 fn identified(given: &str, facts: &BlockFacts) -> Option<Identified> {
@@ -259,10 +259,13 @@ fn identify(path: &Path, facts: &BlockFacts, consent: Consent<'_>, given_up: boo
     if waived || !is_foreign(facts) {
         return Ok(());
     }
-    let signature = match facts.label.as_str() {
+    let mut signature = match facts.label.as_str() {
         "" => facts.signature.clone(),
         label => format!("{} labelled `{label}`", facts.signature),
     };
+    if !facts.beside.is_empty() {
+        signature = format!("{signature}, and {}", facts.beside);
+    }
     Err(Refusal::Signature { signature, identifier: accepted() })
 }
 
@@ -295,7 +298,8 @@ fn is_foreign(facts: &BlockFacts) -> bool {
 
 fn is_ours(facts: &BlockFacts) -> bool {
     let can_carry_ours = || filesystem::by_name(&facts.signature).is_some_and(|row| row.label.is_some());
-    facts.label == LABEL && can_carry_ours() || facts.signature == signature::UNFINISHED
+    let labelled = facts.label == LABEL && can_carry_ours() && facts.beside.is_empty();
+    labelled || facts.signature == signature::UNFINISHED
 }
 
 #[cfg(test)]

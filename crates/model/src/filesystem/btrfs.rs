@@ -24,9 +24,17 @@ pub static BTRFS: FileSystemFacts = FileSystemFacts {
     },
     metadata_image: Some(MetadataImage::BtrfsImage),
     // btrfs-filesystem(8): the target extent size stays at its default of 32 MiB.
-    defragment: Some(MountedProgram { name: "btrfs", arguments: &["filesystem", "defragment", "-r"] }),
+    defragment: Some(MountedProgram {
+        name: "btrfs",
+        arguments: &["filesystem", "defragment", "-r"],
+        own_folder: None,
+    }),
     // btrfs-balance(8): without filters, and without the delay that warns of that.
-    balance: Some(MountedProgram { name: "btrfs", arguments: &["balance", "start", "--full-balance"] }),
+    balance: Some(MountedProgram {
+        name: "btrfs",
+        arguments: &["balance", "start", "--full-balance"],
+        own_folder: None,
+    }),
     // `BTRFS_DEFAULT_COMMIT_INTERVAL` (`fs/btrfs/fs.h`).
     commit: CommitTimer { seconds: 30, by: CommitBy::StartSync },
     needed: true,

@@ -58,7 +58,7 @@ pub static EXT4: FileSystemFacts = FileSystemFacts {
     is_member: |head| member(head) == Some("ext4"),
     commit: JOURNAL,
     // e4defrag(8): extents only, so not ext2 and ext3; of a mount point, every file below it.
-    defragment: Some(MountedProgram { name: "e4defrag", arguments: &[] }),
+    defragment: Some(MountedProgram { name: "e4defrag", arguments: &[], own_folder: None }),
     needed: true,
     ink: Some(Ink::new("#0072b2", "#5ab4f0", "circle", "solid")),
     ..FAMILY

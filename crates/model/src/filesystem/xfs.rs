@@ -24,7 +24,7 @@ pub static XFS: FileSystemFacts = FileSystemFacts {
     clone_options: &["nouuid"],
     metadata_image: Some(MetadataImage::XfsMetadump),
     // xfs_fsr(8): of a mount point, every file of that file system; no state is kept in /var/tmp.
-    defragment: Some(MountedProgram { name: "xfs_fsr", arguments: &[] }),
+    defragment: Some(MountedProgram { name: "xfs_fsr", arguments: &[], own_folder: Some(".fsr") }),
     // Its log worker, two hours, and what it trims of space set aside ahead, a day; both the largest there
     // are.
     timers: &[

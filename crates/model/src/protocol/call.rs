@@ -144,6 +144,8 @@ calls! {
     MakeDirectory { directory: PathBuf } -> ();
     /// Make a directory to work in; one that is there is not an error.
     MakeFolder { directory: Location } -> ();
+    /// Whether anything has this name in a directory; a link is not followed.
+    IsTaken { directory: Location, name: String } -> bool;
     /// Remove a file that the lab made, or an empty directory (one that is not empty stays, as does what is
     /// mounted on); a missing one is not an error. What has its name and is another is left and the reply
     /// says why.
@@ -167,8 +169,9 @@ calls! {
     LetDeviceGo { device: PathBuf } -> ();
     /// Make a mount point, in a folder of the lab's for nothing else that only this user may enter.
     MakeMountPoint { point: PathBuf } -> ();
-    /// Mount with exactly these options: a mount of the user's own that was unmounted for a moment.
-    MountAgain { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> } -> ();
+    /// Unmount a mount of the user's own and mount it again with exactly these options, at the very directory that
+    /// it was mounted at. Root is refused where another user could put something else there.
+    Remount { device: PathBuf, point: PathBuf, file_system: String, options: Vec<String> } -> ();
     /// Make what another program mounted `nosuid,nodev,noexec`.
     RestrictMount { point: PathBuf } -> ();
     /// Mount a device that is held, always `nosuid,nodev,noexec`, in a folder that only this user may enter;
@@ -185,6 +188,8 @@ calls! {
     /// Unmount what this agent mounted there, or whatever is where it mounted nothing, waiting some seconds
     /// while it is busy; not mounted is not an error, something else mounted over it is.
     Unmount { point: PathBuf } -> ();
+    /// Wait until nothing has a device mounted, or fail: another mount namespace may keep a copy of a mount.
+    AwaitFree { device: PathBuf } -> ();
     /// What a sysfs or procfs setting is now.
     Get { path: PathBuf } -> String;
     /// Write a sysfs or procfs setting; the reply is the old value.

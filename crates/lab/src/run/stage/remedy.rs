@@ -112,6 +112,7 @@ fn in_place(
     let before = Counted::now(&point, context)?;
     let clock = Instant::now();
     if let Some(program) = program(stage, context.file_system) {
+        nothing_in_the_way(program, place, context)?;
         run_program(&mounted::invoke(program, &point, limit(stage)), &mut record, context)?;
     }
     match stage.method {
@@ -139,6 +140,21 @@ fn in_place(
     record.elapsed_ns = nanoseconds(clock);
     before.until_now(&point, &mut record, context)?;
     Ok(record)
+}
+
+/// Refuses a volume on which a name is taken that the program makes for itself: it works in what it finds there, which
+/// may be a link to any directory of the host. Only this user can enter the volume, so nobody puts one there afterwards.
+fn nothing_in_the_way(
+    program: MountedProgram,
+    place: &TrialVolume,
+    context: &mut StageContext<'_>,
+) -> Result<(), TrialError> {
+    let Some(name) = program.own_folder else { return Ok(()) };
+    let taken = call::IsTaken { directory: place.folder(""), name: name.to_owned() };
+    if context.session.call(taken)? {
+        return Err(TrialError::InTheWay { program: program.name, name });
+    }
+    Ok(())
 }
 
 /// Copies everything to a new file system, which takes the place of the first. Without room for it the first
