@@ -1,6 +1,6 @@
 //! Writing to a store, under its lock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::ops::Deref;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::priced::PricedRecord;
 use fsage_model::record::{PlacesRecord, STORE_VERSION, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
+use fsage_model::study::StudySpec;
 use fsage_sys::folder::Folder;
 use fsage_sys::input::{self, RECORD_LIMIT};
 use fsage_sys::new_file::{PARTIAL, is_temporary};
@@ -68,6 +69,17 @@ impl Writer {
         file::write(&root.join("study.toml"), study_text.as_bytes())?;
         file::write(&path, &json(&path, plan)?)?;
         Ok(Self { store: Store { root: root.to_owned(), plan: plan.clone() }, _lock: lock })
+    }
+
+    /// Writes a plan that has got further trials.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there is no space.
+    pub fn grow(&mut self, plan: &Plan) -> Result<(), StoreError> {
+        let path = self.root().join("plan.json");
+        file::write(&path, &json(&path, plan)?)?;
+        self.store.plan = plan.clone();
+        Ok(())
     }
 
     /// Moves a record that cannot be read aside (`trial.json.damaged`), so that its trial is done again.
@@ -172,10 +184,22 @@ fn refuse_links(root: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A store may grow (more repeats, more factor values) but never lose or mix trials.
+/// A study without what changes nothing of its search.
+fn searched(study: &StudySpec) -> StudySpec {
+    let (text, claim, preset) = (String::new(), Vec::new(), BTreeMap::new());
+    let (title, question, citation) = (text.clone(), text.clone(), text);
+    StudySpec { title, question, citation, claim, preset, price: Vec::new(), ..study.clone() }
+}
+
+/// A store may grow (more repeats, more factor values) but never lose or mix trials. Those of a search follow from its
+/// results: where a record was lost, other runs may come next, and the study has to be the same.
 fn difference(old: &Plan, new: &Plan) -> Option<String> {
     if old.study.name != new.study.name {
         return Some(format!("it has `{}`, this is `{}`", old.study.name, new.study.name));
+    }
+    if old.study.search.is_some() || new.study.search.is_some() {
+        let same = searched(&old.study) == searched(&new.study);
+        return (!same).then(|| "its search, or what the search runs, was another one".to_owned());
     }
     let planned: BTreeSet<&String> = new.trials.iter().map(|t| &t.id).collect();
     let missing = old.trials.iter().filter(|t| !planned.contains(&t.id)).count();
