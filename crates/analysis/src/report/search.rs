@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_model::quantity::as_f64;
 use fsage_model::search::{Path, Run, search};
-use fsage_model::study::{Done, Measured, SEARCH, ScoreSpec, Space, StudySpec, score};
+use fsage_model::study::{Done, Measured, SEARCH, ScoreSpec, Space, StudySpec, is_option_of_another, score};
 use serde_json::Value;
 
 use super::answer::device_words;
@@ -22,7 +22,7 @@ pub struct Searched {
     pub place: String,
     /// Options and budget.
     pub space: Space,
-    /// What each option sets, by its name.
+    /// What each option sets here, by its name.
     pub settings: BTreeMap<String, BTreeMap<String, Value>>,
     /// What runs are compared by.
     pub parts: Vec<ScoreSpec>,
@@ -30,6 +30,8 @@ pub struct Searched {
     pub path: Path,
     /// Times are by a virtual disk's clock.
     pub is_model: bool,
+    /// Options that were left out, because they failed by themselves.
+    pub refused: Vec<String>,
 }
 
 /// Every search that has a complete run, by place.
@@ -44,16 +46,21 @@ pub fn all(view: &View) -> Vec<Searched> {
             evidence.factors.iter().filter(|(path, _)| *path != SEARCH).collect();
         groups.entry(format!("{own:?}")).or_default().push((trial, evidence));
     }
-    let mut found: Vec<Searched> = groups.into_values().filter_map(|group| one(&group)).collect();
+    let mut found: Vec<Searched> =
+        groups.into_values().filter_map(|group| one(&group, view.study.spec.as_ref())).collect();
     found.sort_by(|a, b| a.place.cmp(&b.place));
     found
 }
 
-fn one(group: &[(&Trial, &Evidence)]) -> Option<Searched> {
+fn one(group: &[(&Trial, &Evidence)], study: Option<&StudySpec>) -> Option<Searched> {
     let (trial, first) = group.first()?;
     let spec: StudySpec = serde_json::from_value(first.spec.clone()).ok()?;
     let own = spec.search.as_ref()?;
     let space = own.space(&spec.file_system.kind, spec.seed);
+    // The study has all options; its trials those that the host takes.
+    let wanted =
+        study.and_then(|study| study.search.as_ref()).unwrap_or(own).space(&spec.file_system.kind, spec.seed);
+    let refused = wanted.options.into_iter().filter(|name| !space.options.contains(name)).collect();
     let parts = spec.score();
     let mut done = Done::default();
     for (_, evidence) in group {
@@ -67,7 +74,12 @@ fn one(group: &[(&Trial, &Evidence)]) -> Option<Searched> {
     let context = factor::context(&trial.factors, &BTreeSet::from([factor::FILE_SYSTEM, SEARCH]));
     let with = if context.is_empty() { String::new() } else { format!(", {context},") };
     let place = format!("{}{with} on {}", trial.file_system, device_words(trial));
-    Some(Searched { place, settings: own.option.clone(), space, parts, path, is_model: trial.is_model() })
+    let settings = own.option.iter().map(|(name, all)| {
+        let here = all.iter().filter(|(path, _)| !is_option_of_another(path, &spec.file_system.kind));
+        (name.clone(), here.map(|(path, value)| (path.clone(), value.clone())).collect())
+    });
+    let (settings, is_model) = (settings.collect(), trial.is_model());
+    Some(Searched { place, space, settings, parts, path, is_model, refused })
 }
 
 fn measured(evidence: &Evidence, name: &str) -> Option<Measured> {
@@ -137,7 +149,8 @@ pub(super) mod tests {
         }
         let path = search(&space.problem, &mut done);
         let place = "ext4 on an SSD (model ssd)".to_owned();
-        Searched { place, settings: own.option, parts: spec.score(), space, path, is_model: true }
+        let refused = Vec::new();
+        Searched { place, settings: own.option, parts: spec.score(), space, path, is_model: true, refused }
     }
 
     #[test]

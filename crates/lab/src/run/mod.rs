@@ -34,6 +34,7 @@ use fsage_model::study::is_option_of_another;
 
 pub use digest::groups as digest_groups;
 pub use error::RunError;
+use error::TrialError;
 use interrupt::Interrupt;
 pub use observer::{Quiet, RunEvent, RunObserver};
 use queue::Queue;
@@ -45,7 +46,7 @@ use crate::lease::Journal;
 use crate::plan::{self, Plan, PlannedTrial};
 use crate::price::price_trials;
 use crate::store::{Store, Writer};
-use crate::study::{self, Consent, Overrides, Study};
+use crate::study::{self, Cell, Consent, Overrides, Study};
 use crate::target::{Session, Target, TargetError};
 use crate::volume::EraseConsent;
 
@@ -117,7 +118,7 @@ pub fn run_study_with(
     for cell in &study.cells {
         trial::resolve(cell, cell.spec.seed, &consent, &root)?;
     }
-    let mut searches = Searches::new(&study, root.clone());
+    let mut searches = Searches::new(&mut study, root.clone());
     let mut plan = planned(&mut study, &mut searches)?;
     let foreign = study.foreign_commands();
     let outside: Vec<String> = study.outside(&root).iter().map(|path| path.display().to_string()).collect();
@@ -158,6 +159,7 @@ pub fn run_study_with(
     compare_devices(&mut lab, &study)?;
     let mut progress =
         Progress { study: &mut study, plan: &mut plan, searches, writer: &mut writer, summary: &mut summary };
+    progress.leave_out(&mut lab, observer)?;
     let outcome = progress.every_block(&mut lab, options.jobs, observer);
     // Agents that were lost while they released: once more, before the user has to.
     let outcome = outcome.and_then(|()| clean_left_over(&mut lab, "a failed trial", observer));
@@ -206,6 +208,33 @@ impl Progress<'_> {
         }
     }
 
+    /// Leaves out the options of searches that this host does not take.
+    fn leave_out(&mut self, lab: &mut Lab<'_>, observer: &mut dyn RunObserver) -> Result<(), RunError> {
+        let mut lane = lab.lane(0, &Processors::default());
+        let (writer, name) = (&*self.writer, self.study.spec.name.clone());
+        let mut attempt = |planned: &PlannedTrial, cell: &Cell| {
+            if lane.interrupt.by().is_some() {
+                return Ok(None);
+            }
+            let mut folder = writer.begin(&planned.id)?;
+            let (_, error) = lane.trial(&name, planned, cell, &mut folder, &mut Quiet);
+            writer.forget(folder)?;
+            Ok(error.filter(|error| !matches!(error, TrialError::Interrupted)).map(|error| error.text()))
+        };
+        let notes = self.searches.leave_out(self.study, &mut attempt);
+        lab.journal.join(lane.journal);
+        let notes = notes?;
+        if notes.is_empty() {
+            return Ok(());
+        }
+        notes.into_iter().for_each(|text| observer.event(RunEvent::Note { text }));
+        *self.plan = planned(self.study, &mut self.searches)?;
+        self.writer.grow(self.plan)?;
+        let damaged = std::mem::take(&mut self.summary.damaged);
+        *self.summary = RunSummary { damaged, ..RunSummary::new(self.study, self.plan, &lab.root) };
+        Ok(())
+    }
+
     /// Whether there are trials to do now: those of a search that failed for the first time, or its next blocks.
     fn goes_on(&mut self, observer: &mut dyn RunObserver) -> Result<bool, RunError> {
         let mut say = |text: String| observer.event(RunEvent::Note { text });
@@ -222,7 +251,8 @@ impl Progress<'_> {
         }
         searches.next().into_iter().for_each(say);
         self.writer.grow(self.plan)?;
-        self.summary.grow(self.plan);
+        let searches = &self.searches;
+        self.summary.grow(self.plan, |id| searches.is_done(id));
         Ok(true)
     }
 }

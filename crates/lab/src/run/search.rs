@@ -13,10 +13,10 @@ use fsage_model::study::{Done, Measured, SEARCH, ScoreSpec, Space, score};
 
 use super::{RunError, TrialOutcome};
 use crate::plan::{PlannedTrial, trial_seed};
-use crate::store;
+use crate::store::{self, Store};
 use crate::study::identity::trial_id;
 use crate::study::search::{configured, space, words};
-use crate::study::{Study, StudyError};
+use crate::study::{Cell, Study, StudyError};
 
 /// The searches of a study: one for each cell of its matrix.
 pub(super) struct Searches {
@@ -38,29 +38,73 @@ struct CellSearch {
     parts: Vec<ScoreSpec>,
     /// Configuration → index of its cell.
     configured: BTreeMap<Configuration, usize>,
-    /// Runs that are known to be done; of what is pending.
+    /// Runs that are known to be done.
     done: usize,
+    /// What the next block is for.
     pending: Option<Purpose>,
+    /// Which options the host takes is known from earlier runs.
+    is_tried: bool,
 }
 
 impl Searches {
-    /// The searches of a study; none without `[search]`.
-    pub(super) fn new(study: &Study, root: PathBuf) -> Self {
+    /// The searches of a study; none without `[search]`. Where the store has runs, their options are those that the
+    /// host took then.
+    pub(super) fn new(study: &mut Study, root: PathBuf) -> Self {
         let cells = study.cells.len();
-        let of_cell = |(index, cell): (usize, &crate::study::Cell)| {
-            let spec = cell.spec.search.as_ref()?;
-            Some(CellSearch {
+        let store = Store::open(&root).ok();
+        let mut all = Vec::new();
+        for (index, cell) in study.cells.iter_mut().enumerate() {
+            let before = store.as_ref().and_then(|store| options_before(store, cell));
+            let is_tried = before.is_some();
+            if let (Some(search), Some(only)) = (&mut cell.spec.search, before) {
+                search.only = only;
+            }
+            let Some(search) = &cell.spec.search else { continue };
+            all.push(CellSearch {
                 cell: index,
                 name: words(cell, cells),
-                space: space(spec, &cell.spec),
+                space: space(search, &cell.spec),
                 parts: cell.spec.score(),
                 configured: BTreeMap::new(),
                 done: 0,
                 pending: None,
-            })
-        };
-        let all = study.cells.iter().enumerate().filter_map(of_cell).collect();
+                is_tried,
+            });
+        }
         Self { root, all, scores: BTreeMap::new(), again: BTreeSet::new() }
+    }
+
+    /// Tries every option by itself, without any stage, and leaves out those that fail; a sentence for each. `attempt` gives
+    /// the error of a failed trial, in words. Where the base fails as well, nothing is known of the options.
+    ///
+    /// # Errors
+    /// Those of `attempt`.
+    pub(super) fn leave_out(
+        &mut self,
+        study: &mut Study,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Vec<String>, RunError> {
+        let mut notes = Vec::new();
+        for own in self.all.iter_mut().filter(|own| !own.is_tried) {
+            own.is_tried = true;
+            let refused = own.refused(&study.cells[own.cell], attempt)?;
+            let kept =
+                own.space.options.iter().filter(|name| !refused.iter().any(|(other, _)| other == *name));
+            let kept: Vec<String> = kept.cloned().collect();
+            let cell = &mut study.cells[own.cell];
+            let Some(search) = cell.spec.search.as_mut().filter(|_| !refused.is_empty() && !kept.is_empty())
+            else {
+                continue;
+            };
+            search.only = kept;
+            own.space = space(&search.clone(), &cell.spec);
+            own.configured.clear();
+            let of = own.of();
+            let sentence =
+                |(name, why)| format!("search{of}: `{name}` is left out, because it fails here: {why}");
+            notes.extend(refused.into_iter().map(sentence));
+        }
+        Ok(notes)
     }
 
     /// The trials of every search, as far as it goes: those that are done and the block that is next. Cells of new
@@ -129,6 +173,11 @@ impl Searches {
         Ok(Some(found))
     }
 
+    /// Whether a trial is complete.
+    pub(super) fn is_done(&self, id: &str) -> bool {
+        self.scores.contains_key(id)
+    }
+
     /// Whether a trial that failed is done once more in this run.
     pub(super) fn again(&mut self, id: &str) -> bool {
         !self.all.is_empty() && self.again.insert(id.to_owned())
@@ -153,7 +202,7 @@ impl Searches {
         let sentence = |own: &CellSearch| {
             format!(
                 "search{} stopped: a block is not complete. Trial {} ({options}){more} failed twice: {}. Run the same \
-                 command again to retry, or search without the option that fails (`search.only`) into another store",
+                 command again to retry, or say in `clashes` what fails together and search into another store",
                 own.of(),
                 first.id,
                 first.error
@@ -163,7 +212,50 @@ impl Searches {
     }
 }
 
+/// Tries a cell; the error in words where it fails.
+pub(super) type Attempt<'a> = dyn FnMut(&PlannedTrial, &Cell) -> Result<Option<String>, RunError> + 'a;
+
+/// The options of the search on this cell as the complete runs of the store have them; `None` without any.
+fn options_before(store: &Store, cell: &Cell) -> Option<Vec<String>> {
+    let is_of_cell = |planned: &&PlannedTrial| {
+        let mut factors = planned.factors.clone();
+        factors.remove(SEARCH).is_some() && factors == cell.factors
+    };
+    let mut of_cell = store.plan().trials.iter().filter(is_of_cell);
+    of_cell.find_map(|planned| {
+        let record = store.trial_without_stages(&planned.id).ok().flatten()?;
+        let only = record.spec.get("search")?.get("only").cloned().unwrap_or_default();
+        let complete = record.status == TrialStatus::Complete;
+        complete.then(|| serde_json::from_value(only).unwrap_or_default())
+    })
+}
+
 impl CellSearch {
+    /// Options that fail by themselves where the base does not, and why.
+    fn refused(&self, cell: &Cell, attempt: &mut Attempt<'_>) -> Result<Vec<(String, String)>, RunError> {
+        let mut refused = Vec::new();
+        let options = 0..self.space.problem.options;
+        let sets = std::iter::once(Configuration::BASE)
+            .chain(options.map(|option| Configuration::BASE.with(option)));
+        for set in sets {
+            let Ok(mut own) = configured(cell, &self.space, set) else { continue };
+            // What sets nothing cannot fail.
+            if !own.spec.null_options.is_empty() {
+                continue;
+            }
+            own.spec.stage.clear();
+            let seed = trial_seed(own.spec.seed, 0);
+            let id = trial_id(&own.spec, 0, seed);
+            let planned = PlannedTrial { id, cell: self.cell, repeat: 0, seed, factors: own.factors.clone() };
+            match attempt(&planned, &own)? {
+                Some(_) if set.is_empty() => return Ok(Vec::new()),
+                Some(why) => refused.push((self.space.label(set), why)),
+                None => {}
+            }
+        }
+        Ok(refused)
+    }
+
     /// ` on ext4`, or nothing.
     fn of(&self) -> String {
         if self.name.is_empty() { String::new() } else { format!(" on {}", self.name) }

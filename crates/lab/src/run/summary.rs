@@ -125,12 +125,18 @@ impl RunSummary {
         }
     }
 
-    /// Adds the trials that a plan has got since.
-    pub(super) fn grow(&mut self, plan: &Plan) {
-        let new = plan.trials.iter().skip(self.trials.len()).map(TrialOutcome::pending);
-        let known = self.trials.len();
-        self.trials.extend(new);
-        self.pending += self.trials.len() - known;
+    /// Adds the trials that a plan has got since; those that `is_complete` names are so from an earlier run.
+    pub(super) fn grow(&mut self, plan: &Plan, is_complete: impl Fn(&str) -> bool) {
+        for planned in plan.trials.iter().skip(self.trials.len()) {
+            let mut trial = TrialOutcome::pending(planned);
+            if is_complete(&trial.id) {
+                trial.state = TrialState::Kept;
+                self.kept += 1;
+            } else {
+                self.pending += 1;
+            }
+            self.trials.push(trial);
+        }
     }
 
     /// Makes failed trials that `again` names pending once more; how many.

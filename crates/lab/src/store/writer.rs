@@ -129,6 +129,25 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// Removes the folder of what was begun and is to be no trial of the store.
+    ///
+    /// # Errors
+    /// Its files cannot be removed.
+    pub fn forget(&self, trial: TrialFolder) -> Result<(), StoreError> {
+        let TrialFolder { directory, .. } = trial;
+        let id = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let folder = file::folder(self.root(), &["trials", &id])?;
+        let names = left_of_a_trial(&directory)?.into_iter().chain(["log.txt".to_owned()]);
+        for name in names {
+            folder.remove(name.as_ref()).map_err(|e| failed("remove", &directory.join(&name), e))?;
+        }
+        // What is not empty has something that is not of this program.
+        let _ = std::fs::remove_dir(&directory);
+        Ok(())
+    }
+}
+
 /// Makes the folder of a store, and those above it, each durable in the one above.
 fn make(root: &Path) -> Result<(), StoreError> {
     match Folder::open(root) {

@@ -33,6 +33,9 @@ pub struct Tuned {
     pub confirmation: Option<Confirmed>,
     /// Each option, the largest gain first.
     pub options: Vec<OptionGain>,
+    /// Options that were left out, because they failed by themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 /// The chosen options against the default, on fresh runs.
@@ -108,7 +111,12 @@ impl OptionGain {
 /// A share with its sign.
 #[must_use]
 pub fn signed(share: f64) -> String {
-    let sign = if share < 0.0 { "\u{2212}" } else { "+" };
+    // What is shown as 0 has no sign.
+    let sign = match share {
+        share if share.abs() < 0.0005 => "",
+        share if share < 0.0 => "\u{2212}",
+        _ => "+",
+    };
     format!("{sign}{}", percent(share.abs()))
 }
 
@@ -117,10 +125,7 @@ fn fate(searched: &Searched, fate: Fate) -> String {
     match fate {
         Fate::Undecided => "not decided yet".to_owned(),
         Fate::Kept { .. } => "kept".to_owned(),
-        Fate::Futile { .. } => {
-            let least = percent(searched.space.problem.least_gain);
-            format!("dropped: unlikely to gain {least}")
-        }
+        Fate::Futile { .. } => "dropped".to_owned(),
         Fate::NoEvidence => "no gain shown".to_owned(),
         Fate::Clash { with } => {
             format!("clashes with {}", searched.space.options.get(with).map_or("another", String::as_str))
@@ -151,6 +156,7 @@ impl Tuned {
             recommended: path.chosen.options().map(|option| space.options[option].clone()).collect(),
             confirmation: path.confirmation.map(|found| Confirmed::new(&found)),
             options,
+            refused: searched.refused.clone(),
         }
     }
 
@@ -225,7 +231,11 @@ impl Tuned {
     #[must_use]
     pub fn gains(&self) -> String {
         let each: Vec<String> = self.options.iter().map(OptionGain::text).collect();
-        format!("Gains on {}: {}.", self.place, each.join("; "))
+        let refused = match self.refused.as_slice() {
+            [] => String::new(),
+            names => format!("; left out, because they fail here: {}", names.join(", ")),
+        };
+        format!("Gains on {}: {}{refused}.", self.place, each.join("; "))
     }
 }
 

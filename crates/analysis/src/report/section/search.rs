@@ -27,6 +27,9 @@ fn render(content: &Content<'_>) -> Option<Markup> {
         @for one in &found {
             @let (before, finding) = Tuned::new(one).parts();
             p.lead { (before) b { (finding) } "." }
+            @if !one.refused.is_empty() {
+                p { "Left out, because they fail by themselves on this host: " (one.refused.join(", ")) "." }
+            }
         }
         (table("search-gains", "What each option gives", &gain_columns(), &gains))
         p.note {
@@ -34,6 +37,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "intervals, not adjusted for the number of options. That an option is kept is decided with a probability of 5\u{202f}% for any "
             "false one in the whole search. Gains of kept options are a little too large, because lucky ones are kept more often: the "
             "confirmation, on runs that had no part in the choice, is free of that. "
+            "An option that was dropped was unlikely to show the least gain that matters. "
             @if greedy { "A greedy search compares single runs: its gains are mostly noise, and nothing confirms them. " }
             (counted_by(&found))
         }
