@@ -72,11 +72,13 @@ fn short(share: f64) -> String {
 #[must_use]
 pub fn foresight(study: &Study) -> Vec<SearchForesight> {
     let Some(search) = &study.spec.search else { return Vec::new() };
+    // A study that runs has the cells of runs as well.
+    let cells: Vec<&Cell> = study.cells.iter().filter(|cell| !cell.factors.contains_key(SEARCH)).collect();
     let of_cell = |cell: &Cell| {
         let problem = space(search, &cell.spec).problem;
         let found = (problem.method == Method::Evidence).then(|| foresee(&problem, search.noise));
         SearchForesight {
-            cell: words(cell, study.cells.len()),
+            cell: words(cell, cells.len()),
             options: problem.options,
             budget: problem.budget,
             least_gain: problem.least_gain,
@@ -85,7 +87,7 @@ pub fn foresight(study: &Study) -> Vec<SearchForesight> {
             needed_runs: found.map(|found| found.needed_runs),
         }
     };
-    study.cells.iter().map(of_cell).collect()
+    cells.iter().copied().map(of_cell).collect()
 }
 
 /// The factors of a cell in words; empty when it is the only one.
@@ -214,12 +216,12 @@ fn options(check: &mut Checker, search: &SearchSpec) {
 /// Whether an option may set this: only what the file system and the queue do, never what runs on which device.
 fn is_allowed(path: &str) -> bool {
     let parts: Vec<&str> = path.split('.').collect();
-    match parts.as_slice() {
-        ["volume", "scheduler"] => true,
-        ["file_system", "options", _, "mount"] => true,
-        ["file_system", "options", _, "mkfs", _] => true,
-        _ => false,
-    }
+    matches!(
+        parts.as_slice(),
+        ["volume", "scheduler"]
+            | ["file_system", "options", _, "mount"]
+            | ["file_system", "options", _, "mkfs", _]
+    )
 }
 
 fn score(check: &mut Checker, spec: &StudySpec, search: &SearchSpec) {
