@@ -151,15 +151,11 @@ pub fn run_study_with(
         damaged: summary.damaged.clone(),
     });
     observer.study(&study);
-    if let Some(ignored) = crate::lease::ignored(&lab.root) {
-        let text = format!("{} is ignored: leases are not kept in stores", ignored.display());
-        observer.event(RunEvent::Note { text });
-    }
+    note_ignored(&lab.root, observer);
     clean_left_over(&mut lab, "an earlier run", observer)?;
     compare_devices(&mut lab, &study)?;
     let mut progress =
         Progress { study: &mut study, plan: &mut plan, searches, writer: &mut writer, summary: &mut summary };
-    progress.leave_out(&mut lab, observer)?;
     let outcome = progress.every_block(&mut lab, options.jobs, observer);
     // Agents that were lost while they released: once more, before the user has to.
     let outcome = outcome.and_then(|()| clean_left_over(&mut lab, "a failed trial", observer));
@@ -169,6 +165,14 @@ pub fn run_study_with(
     summary.digest_groups = digest::groups(&writer.trials());
     summary.elapsed_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(summary)
+}
+
+/// Says when a store has leases, which are kept elsewhere.
+fn note_ignored(root: &Path, observer: &mut dyn RunObserver) {
+    if let Some(ignored) = crate::lease::ignored(root) {
+        let text = format!("{} is ignored: leases are not kept in stores", ignored.display());
+        observer.event(RunEvent::Note { text });
+    }
 }
 
 /// The trials of a study; of a search those that are done and the block that is next.
@@ -197,6 +201,7 @@ impl Progress<'_> {
         jobs: u32,
         observer: &mut dyn RunObserver,
     ) -> Result<(), RunError> {
+        self.leave_out(lab, observer)?;
         loop {
             let queue = Queue::new(self.study, self.plan, self.writer, self.summary);
             let outcome = every_trial(lab, jobs, &queue, observer);

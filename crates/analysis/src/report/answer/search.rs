@@ -178,7 +178,7 @@ impl Tuned {
         }
         match &self.confirmation {
             Some(found) if found.verdict == Verdict::TooFew => format!(
-                "use {options}; the fresh runs are too few to confirm it ({}), so this rests on the search alone; {runs}",
+                "{options} gained in the search, but the fresh runs are too few to confirm it ({}); {runs}",
                 found.text()
             ),
             Some(found) => format!("use {options}; confirmed: {}; {runs}", found.text()),
