@@ -187,6 +187,9 @@ impl Screen {
 
 impl RunObserver for Screen {
     fn study(&mut self, study: &Study) {
+        for search in fsage_lab::study::foresight(study) {
+            self.progress.line(&escape::line(&search.text()));
+        }
         let unjudged = foresight::unjudged(study);
         if !unjudged.is_empty() {
             let (few, all) = (unjudged.len(), study.spec.claim.len());

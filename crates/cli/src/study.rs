@@ -9,7 +9,7 @@ use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 
 use super::foresight;
 use super::terminal::Terminal;
-use fsage_lab::study::{self, Consent, StudyCheck};
+use fsage_lab::study::{self, Consent, SearchForesight, StudyCheck};
 
 /// Arguments of `fsage study`.
 #[derive(Debug, Args)]
@@ -71,9 +71,13 @@ fn check(args: &CheckArgs, terminal: &Terminal) -> Result<u8, Problem> {
     for path in &args.studies {
         match study::check(path, consent, &foresight::unjudged) {
             Ok(check) if terminal.json => found.push(check),
-            Ok(check) => {
-                terminal.result(&format!("{}: {}\n{}", path.display(), words(&check), unjudged(&check)))?
-            }
+            Ok(check) => terminal.result(&format!(
+                "{}: {}\n{}{}",
+                path.display(),
+                words(&check),
+                searches(&check),
+                unjudged(&check)
+            ))?,
             Err(error) => {
                 let problem = Problem::from(error);
                 terminal.error(&problem);
@@ -91,6 +95,16 @@ fn words(check: &StudyCheck) -> String {
     let trials: Vec<String> =
         check.trials.iter().map(|(preset, trials)| format!("{} {trials}", escape::line(preset))).collect();
     format!("ok, trials: {}; {} of {} claims are checked", trials.join(", "), check.claims.0, check.claims.1)
+}
+
+/// What the budgets of searches can show, before hours are spent on them.
+fn searches(check: &StudyCheck) -> String {
+    let of = |(preset, found): (&String, &Vec<SearchForesight>)| {
+        let line =
+            |one: &SearchForesight| format!("  {}: {}\n", escape::line(preset), escape::line(&one.text()));
+        found.iter().map(line).collect::<String>()
+    };
+    check.searches.iter().map(of).collect()
 }
 
 /// Lines on the claims that a preset cannot judge, before hours are spent on it.

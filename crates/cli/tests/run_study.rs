@@ -56,8 +56,18 @@ fn shipped_studies_load_with_every_preset() {
             e.name
         })
         .collect();
-    let all =
-        ["aging", "digest", "fullness", "fullness-git", "like", "overhead", "power", "remedies", "scaling"];
+    let all = [
+        "aging",
+        "digest",
+        "fullness",
+        "fullness-git",
+        "like",
+        "overhead",
+        "power",
+        "remedies",
+        "scaling",
+        "tuning",
+    ];
     assert_eq!(names, all);
     let nothing = |_: &Study| std::collections::BTreeMap::new();
     let aging = check(Path::new("aging"), Consent::Below(None), &nothing).unwrap();
@@ -83,6 +93,13 @@ fn shipped_studies_load_with_every_preset() {
         let named = serde_json::to_string(&drives.claim).unwrap();
         assert!(named.contains("hdd-500gb") && named.contains("ssd-consumer"), "{name}");
         assert!(!named.contains("hdd-7200") && !named.contains("\"ssd\""), "{name}");
+    }
+    let tuning = check(Path::new("tuning"), Consent::Below(None), &nothing).unwrap();
+    assert_eq!((tuning.trials["full"], tuning.trials["quick"]), (3 * 96, 3 * 24), "at most");
+    // The budgets show what is asked for.
+    for (preset, searches) in &tuning.searches {
+        let powers = searches.iter().filter_map(|search| search.power);
+        assert!(powers.into_iter().all(|power| power >= 0.75), "{preset}: {searches:?}");
     }
     // The bare device is a cell like the file systems.
     for (name, full) in [("overhead", 12), ("scaling", 6)] {

@@ -32,6 +32,25 @@ impl Plan {
         let cells: BTreeSet<usize> = self.trials.iter().map(|trial| trial.cell).collect();
         cells.len().max(1)
     }
+
+    /// The plan of a study that has these trials so far.
+    #[must_use]
+    pub(crate) fn of_trials(study: &Study, trials: Vec<PlannedTrial>) -> Self {
+        Self {
+            version: fsage_model::record::STORE_VERSION,
+            study: study.spec.clone(),
+            overrides: study.overrides.clone(),
+            trials,
+        }
+    }
+
+    /// Adds the trials that it does not have; whether there were any.
+    pub(crate) fn grow(&mut self, trials: Vec<PlannedTrial>) -> bool {
+        let known: BTreeSet<String> = self.trials.iter().map(|trial| trial.id.clone()).collect();
+        let before = self.trials.len();
+        self.trials.extend(trials.into_iter().filter(|trial| !known.contains(&trial.id)));
+        self.trials.len() > before
+    }
 }
 
 /// One trial to be done.
@@ -73,12 +92,7 @@ pub fn plan(study: &Study) -> Plan {
         shuffle(&mut block, &mut random);
         trials.append(&mut block);
     }
-    Plan {
-        version: fsage_model::record::STORE_VERSION,
-        study: study.spec.clone(),
-        overrides: study.overrides.clone(),
-        trials,
-    }
+    Plan::of_trials(study, trials)
 }
 
 /// Seed of a repeat: the same in every cell, so that cells do the same operations; below 2^53 so that every

@@ -7,6 +7,7 @@ mod claim;
 mod control;
 mod drive;
 mod fio;
+mod search;
 mod stage;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ pub use claim::*;
 pub use control::*;
 pub use drive::{DriveShare, DriveSpec};
 pub use fio::{FioStage, MOST_COMBINATIONS};
+pub use search::*;
 pub use stage::*;
 
 /// The whole study file.
@@ -83,6 +85,14 @@ pub struct StudySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub control: Option<Control>,
+    /// The search for the options that make each cell of the matrix faster (docs/tuning.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchSpec>,
+    /// Of a run of a search, its options without settings, which nothing else tells apart; no key of a study
+    /// file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub null_options: Vec<String>,
     /// Name → dotted path → value: a set of overrides (`--quick` is the preset `quick`). `inherits` names a
     /// preset whose values apply first.
     // Older stores have it as `profile`.

@@ -7,9 +7,10 @@ use fsage_model::study::ClaimSpec;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::answer::Tuned;
 use super::control::{self, Kind};
 use super::view::{self, View};
-use super::{ReportError, ReportOptions, difference, lockstep, remedy};
+use super::{ReportError, ReportOptions, difference, lockstep, remedy, search};
 use crate::stats::{ClaimVerdict, Estimate, Judgement};
 
 /// Version of [`Findings`]. 1: first.
@@ -36,6 +37,9 @@ pub struct Findings {
     pub lockstep: Vec<Between>,
     /// Each measure of each remedy.
     pub remedies: Vec<Remedied>,
+    /// What searches for options found; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<Tuned>,
 }
 
 /// An estimate, unrounded.
@@ -177,6 +181,7 @@ fn of(view: &View) -> Findings {
         differences: differences.made.into_iter().map(differed).collect(),
         lockstep: lockstep::costs(view).into_iter().map(between).collect(),
         remedies: remedy::all(view).iter().flat_map(remedied).collect(),
+        searches: search::all(view).iter().map(Tuned::new).collect(),
     }
 }
 

@@ -26,6 +26,7 @@ mod palette;
 mod point;
 mod power;
 pub mod remedy;
+mod search;
 mod section;
 mod series;
 mod spread;

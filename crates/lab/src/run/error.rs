@@ -6,6 +6,7 @@ use fsage_engine::host::HostError;
 use fsage_model::cause::in_one_line;
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
+use fsage_model::study::ScoreError;
 use fsage_model::verify::VerifyResult;
 
 use super::fio::FioError;
@@ -99,6 +100,14 @@ pub enum RunError {
         /// The trial.
         id: String,
     },
+    /// A complete run of a search has no score, so that nothing more can be decided.
+    #[error("trial {id} has no score for the search")]
+    Score {
+        /// The trial.
+        id: String,
+        /// Why.
+        source: ScoreError,
+    },
     /// Which processors there are cannot be found out.
     #[error("cannot choose processors")]
     Processors(#[from] HostError),
@@ -134,6 +143,7 @@ impl Explain for RunError {
             | Self::Jobs { .. }
             | Self::NotBeside { .. } => EXIT_USAGE,
             Self::Kernel { .. } => EXIT_DAMAGE,
+            Self::Score { .. } => EXIT_FAILED,
             Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => EXIT_INTERNAL,
         }
     }
@@ -160,6 +170,9 @@ impl Explain for RunError {
                     .to_owned(),
             ),
             Self::Kernel { .. } => Some(REBOOT.to_owned()),
+            Self::Score { .. } => {
+                Some("name metrics that every run has in `search.score`; `fsage export` lists them".to_owned())
+            }
             Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => None,
         }
     }

@@ -17,6 +17,7 @@ mod making;
 mod metric;
 mod observer;
 mod queue;
+mod search;
 mod stage;
 mod summary;
 mod trial;
@@ -33,17 +34,19 @@ use fsage_model::study::is_option_of_another;
 
 pub use digest::groups as digest_groups;
 pub use error::RunError;
+use error::TrialError;
 use interrupt::Interrupt;
 pub use observer::{Quiet, RunEvent, RunObserver};
 use queue::Queue;
+use search::Searches;
 pub use summary::{DigestGroup, RunSummary, TrialOutcome, TrialState};
 use trial::Lab;
 
 use crate::lease::Journal;
-use crate::plan::{self, PlannedTrial};
+use crate::plan::{self, Plan, PlannedTrial};
 use crate::price::price_trials;
 use crate::store::{Store, Writer};
-use crate::study::{self, Consent, Overrides, Study};
+use crate::study::{self, Cell, Consent, Overrides, Study};
 use crate::target::{Session, Target, TargetError};
 use crate::volume::EraseConsent;
 
@@ -105,8 +108,7 @@ pub fn run_study_with(
         true => Consent::Given,
         false => Consent::Below(options.store.as_deref()),
     };
-    let study = study::load(&options.study, &options.overrides(), reading)?;
-    let plan = plan::plan(&study);
+    let mut study = study::load(&options.study, &options.overrides(), reading)?;
     let wanted = options.store.clone().unwrap_or_else(|| Path::new("store").join(&study.spec.name));
     let root = std::path::absolute(&wanted).map_err(|source| RunError::Path { path: wanted, source })?;
     let consent = EraseConsent::parse(&options.erase);
@@ -116,6 +118,8 @@ pub fn run_study_with(
     for cell in &study.cells {
         trial::resolve(cell, cell.spec.seed, &consent, &root)?;
     }
+    let mut searches = Searches::new(&mut study, root.clone());
+    let mut plan = planned(&mut study, &mut searches)?;
     let foreign = study.foreign_commands();
     let outside: Vec<String> = study.outside(&root).iter().map(|path| path.display().to_string()).collect();
     if options.dry_run {
@@ -128,7 +132,7 @@ pub fn run_study_with(
         return Err(RunError::Commands { study: study.path, commands: foreign.into_iter().collect() });
     }
     let interrupt = Interrupt::listen()?;
-    let writer = Store::create(&root, &plan, &study.text)?;
+    let mut writer = Store::create(&root, &plan, &study.text)?;
     let journal = Journal::open(&root)?;
     let start = Mutex::new(start);
     let start = || (start.lock().unwrap_or_else(PoisonError::into_inner))();
@@ -147,15 +151,12 @@ pub fn run_study_with(
         damaged: summary.damaged.clone(),
     });
     observer.study(&study);
-    if let Some(ignored) = crate::lease::ignored(&lab.root) {
-        let text = format!("{} is ignored: leases are not kept in stores", ignored.display());
-        observer.event(RunEvent::Note { text });
-    }
+    note_ignored(&lab.root, observer);
     clean_left_over(&mut lab, "an earlier run", observer)?;
     compare_devices(&mut lab, &study)?;
-    let queue = Queue::new(&study, &plan, &writer, &mut summary);
-    let outcome = every_trial(&mut lab, options.jobs, &queue, observer);
-    drop(queue);
+    let mut progress =
+        Progress { study: &mut study, plan: &mut plan, searches, writer: &mut writer, summary: &mut summary };
+    let outcome = progress.every_block(&mut lab, options.jobs, observer);
     // Agents that were lost while they released: once more, before the user has to.
     let outcome = outcome.and_then(|()| clean_left_over(&mut lab, "a failed trial", observer));
     summary.interrupted_by = lab.interrupt.by();
@@ -164,6 +165,101 @@ pub fn run_study_with(
     summary.digest_groups = digest::groups(&writer.trials());
     summary.elapsed_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(summary)
+}
+
+/// Says when a store has leases, which are kept elsewhere.
+fn note_ignored(root: &Path, observer: &mut dyn RunObserver) {
+    if let Some(ignored) = crate::lease::ignored(root) {
+        let text = format!("{} is ignored: leases are not kept in stores", ignored.display());
+        observer.event(RunEvent::Note { text });
+    }
+}
+
+/// The trials of a study; of a search those that are done and the block that is next.
+fn planned(study: &mut Study, searches: &mut Searches) -> Result<Plan, RunError> {
+    if study.spec.search.is_none() {
+        return Ok(plan::plan(study));
+    }
+    let trials = searches.trials(study)?;
+    Ok(Plan::of_trials(study, trials))
+}
+
+/// A run whose plan may grow.
+struct Progress<'a> {
+    study: &'a mut Study,
+    plan: &'a mut Plan,
+    searches: Searches,
+    writer: &'a mut Writer,
+    summary: &'a mut RunSummary,
+}
+
+impl Progress<'_> {
+    /// Does every trial of the plan, and of a search those that follow from their results.
+    fn every_block(
+        &mut self,
+        lab: &mut Lab<'_>,
+        jobs: u32,
+        observer: &mut dyn RunObserver,
+    ) -> Result<(), RunError> {
+        self.leave_out(lab, observer)?;
+        loop {
+            let queue = Queue::new(self.study, self.plan, self.writer, self.summary);
+            let outcome = every_trial(lab, jobs, &queue, observer);
+            drop(queue);
+            outcome?;
+            if lab.interrupt.by().is_some() || !self.goes_on(observer)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Leaves out the options of searches that this host does not take.
+    fn leave_out(&mut self, lab: &mut Lab<'_>, observer: &mut dyn RunObserver) -> Result<(), RunError> {
+        let mut lane = lab.lane(0, &Processors::default());
+        let (writer, name) = (&*self.writer, self.study.spec.name.clone());
+        let mut attempt = |planned: &PlannedTrial, cell: &Cell| {
+            if lane.interrupt.by().is_some() {
+                return Ok(None);
+            }
+            let mut folder = writer.begin(&planned.id)?;
+            let (_, error) = lane.trial(&name, planned, cell, &mut folder, &mut Quiet);
+            writer.forget(folder)?;
+            Ok(error.filter(|error| !matches!(error, TrialError::Interrupted)).map(|error| error.text()))
+        };
+        let notes = self.searches.leave_out(self.study, &mut attempt);
+        lab.journal.join(lane.journal);
+        let notes = notes?;
+        if notes.is_empty() {
+            return Ok(());
+        }
+        notes.into_iter().for_each(|text| observer.event(RunEvent::Note { text }));
+        *self.plan = planned(self.study, &mut self.searches)?;
+        self.writer.grow(self.plan)?;
+        let damaged = std::mem::take(&mut self.summary.damaged);
+        *self.summary = RunSummary { damaged, ..RunSummary::new(self.study, self.plan, &lab.root) };
+        Ok(())
+    }
+
+    /// Whether there are trials to do now: those of a search that failed for the first time, or its next blocks.
+    fn goes_on(&mut self, observer: &mut dyn RunObserver) -> Result<bool, RunError> {
+        let mut say = |text: String| observer.event(RunEvent::Note { text });
+        let searches = &mut self.searches;
+        let retried = self.summary.retry(|id| searches.again(id));
+        if retried > 0 {
+            say(format!("{retried} failed and will be run again: a search needs every run of a block"));
+            return Ok(true);
+        }
+        let trials = searches.trials(self.study)?;
+        if !self.plan.grow(trials) {
+            searches.stopped(&self.summary.failures()).into_iter().for_each(say);
+            return Ok(false);
+        }
+        searches.next().into_iter().for_each(say);
+        self.writer.grow(self.plan)?;
+        let searches = &self.searches;
+        self.summary.grow(self.plan, |id| searches.is_done(id));
+        Ok(true)
+    }
 }
 
 /// Prices what the trials kept logs of on the media of the study, unless a signal asks to end.
@@ -241,12 +337,15 @@ pub fn label(trial: &PlannedTrial, repeats: u32) -> String {
         .map(|(path, value)| {
             let short = path.rsplit('.').next().unwrap_or(path);
             match value {
-                serde_json::Value::String(text) if short == "kind" => text.clone(),
+                serde_json::Value::String(text) if short == "kind" || search::is_factor(path) => text.clone(),
                 serde_json::Value::String(text) => format!("{short} {text}"),
                 other => format!("{short} {other}"),
             }
         })
         .collect();
+    if trial.factors.keys().any(|path| search::is_factor(path)) {
+        words.push(format!("block {}", trial.repeat + 1));
+    }
     if repeats > 1 {
         words.push(format!("repeat {} of {repeats}", trial.repeat + 1));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fsage_model::record::{TrialRecord, TrialStatus};
 use serde::Serialize;
 
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedTrial};
 use crate::store::DamagedTrial;
 use crate::study::Study;
 
@@ -39,6 +39,20 @@ pub struct TrialOutcome {
     pub error: String,
     /// Exit code that the failure stands for (3 the host lacks something, 4 failed, 5 damage).
     pub exit_code: u8,
+}
+
+impl TrialOutcome {
+    /// A planned trial of which nothing is done yet.
+    fn pending(planned: &PlannedTrial) -> Self {
+        Self {
+            id: planned.id.clone(),
+            factors: planned.factors.clone(),
+            repeat: planned.repeat,
+            state: TrialState::Pending,
+            error: String::new(),
+            exit_code: 0,
+        }
+    }
 }
 
 /// Trials that differ in the file system alone and whose logical trees must be the same.
@@ -84,18 +98,7 @@ pub struct RunSummary {
 impl RunSummary {
     /// A summary in which nothing is done yet.
     pub(super) fn new(study: &Study, plan: &Plan, store: &Path) -> Self {
-        let trials: Vec<TrialOutcome> = plan
-            .trials
-            .iter()
-            .map(|t| TrialOutcome {
-                id: t.id.clone(),
-                factors: t.factors.clone(),
-                repeat: t.repeat,
-                state: TrialState::Pending,
-                error: String::new(),
-                exit_code: 0,
-            })
-            .collect();
+        let trials: Vec<TrialOutcome> = plan.trials.iter().map(TrialOutcome::pending).collect();
         Self {
             study: study.spec.name.clone(),
             store: store.to_owned(),
@@ -120,6 +123,39 @@ impl RunSummary {
                 self.pending -= 1;
             }
         }
+    }
+
+    /// Adds the trials that a plan has got since; those that `is_complete` names are so from an earlier run.
+    pub(super) fn grow(&mut self, plan: &Plan, is_complete: impl Fn(&str) -> bool) {
+        for planned in plan.trials.iter().skip(self.trials.len()) {
+            let mut trial = TrialOutcome::pending(planned);
+            if is_complete(&trial.id) {
+                trial.state = TrialState::Kept;
+                self.kept += 1;
+            } else {
+                self.pending += 1;
+            }
+            self.trials.push(trial);
+        }
+    }
+
+    /// Makes failed trials that `again` names pending once more; how many.
+    pub(super) fn retry(&mut self, mut again: impl FnMut(&str) -> bool) -> usize {
+        let failed = self.trials.iter_mut().filter(|trial| trial.state == TrialState::Failed);
+        let mut retried = 0;
+        for trial in failed.filter(|trial| again(&trial.id)) {
+            trial.state = TrialState::Pending;
+            retried += 1;
+        }
+        self.failed -= retried;
+        self.pending += retried;
+        retried
+    }
+
+    /// The trials that failed.
+    pub(super) fn failures(&self) -> Vec<&TrialOutcome> {
+        let failed = self.trials.iter().filter(|trial| trial.state == TrialState::Failed);
+        failed.collect()
     }
 
     /// Enters a trial that was done now; an empty `error` is success.

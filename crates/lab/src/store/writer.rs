@@ -1,6 +1,6 @@
 //! Writing to a store, under its lock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::ops::Deref;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::priced::PricedRecord;
 use fsage_model::record::{PlacesRecord, STORE_VERSION, StageRecord, TrialRecord, TrialStatus, VolumePlaces};
+use fsage_model::study::StudySpec;
 use fsage_sys::folder::Folder;
 use fsage_sys::input::{self, RECORD_LIMIT};
 use fsage_sys::new_file::{PARTIAL, is_temporary};
@@ -70,6 +71,17 @@ impl Writer {
         Ok(Self { store: Store { root: root.to_owned(), plan: plan.clone() }, _lock: lock })
     }
 
+    /// Writes a plan that has got further trials.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there is no space.
+    pub fn grow(&mut self, plan: &Plan) -> Result<(), StoreError> {
+        let path = self.root().join("plan.json");
+        file::write(&path, &json(&path, plan)?)?;
+        self.store.plan = plan.clone();
+        Ok(())
+    }
+
     /// Moves a record that cannot be read aside (`trial.json.damaged`), so that its trial is done again.
     ///
     /// # Errors
@@ -114,6 +126,25 @@ impl Writer {
         let path = directory.join("log.txt");
         let log = folder.open_own("log.txt".as_ref(), true, 0o666).map_err(|e| failed("open", &path, e))?;
         Ok(TrialFolder { directory, log, trace: None, traced: 0, places: Vec::new() })
+    }
+}
+
+impl Writer {
+    /// Removes the folder of what was begun and is to be no trial of the store.
+    ///
+    /// # Errors
+    /// Its files cannot be removed.
+    pub fn forget(&self, trial: TrialFolder) -> Result<(), StoreError> {
+        let TrialFolder { directory, .. } = trial;
+        let id = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let folder = file::folder(self.root(), &["trials", &id])?;
+        let names = left_of_a_trial(&directory)?.into_iter().chain(["log.txt".to_owned()]);
+        for name in names {
+            folder.remove(name.as_ref()).map_err(|e| failed("remove", &directory.join(&name), e))?;
+        }
+        // What is not empty has something that is not of this program.
+        let _ = std::fs::remove_dir(&directory);
+        Ok(())
     }
 }
 
@@ -172,10 +203,22 @@ fn refuse_links(root: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A store may grow (more repeats, more factor values) but never lose or mix trials.
+/// A study without what changes nothing of its search.
+fn searched(study: &StudySpec) -> StudySpec {
+    let (text, claim, preset) = (String::new(), Vec::new(), BTreeMap::new());
+    let (title, question, citation) = (text.clone(), text.clone(), text);
+    StudySpec { title, question, citation, claim, preset, price: Vec::new(), ..study.clone() }
+}
+
+/// A store may grow (more repeats, more factor values) but never lose or mix trials. Those of a search follow from its
+/// results: where a record was lost, other runs may come next, and the study has to be the same.
 fn difference(old: &Plan, new: &Plan) -> Option<String> {
     if old.study.name != new.study.name {
         return Some(format!("it has `{}`, this is `{}`", old.study.name, new.study.name));
+    }
+    if old.study.search.is_some() || new.study.search.is_some() {
+        let same = searched(&old.study) == searched(&new.study);
+        return (!same).then(|| "its search, or what the search runs, was another one".to_owned());
     }
     let planned: BTreeSet<&String> = new.trials.iter().map(|t| &t.id).collect();
     let missing = old.trials.iter().filter(|t| !planned.contains(&t.id)).count();

@@ -1,11 +1,12 @@
 //! What can be wrong with a study.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fsage_model::problem::{EXIT_USAGE, Explain};
 
 use super::document::TextPosition;
+use super::schema::Problem;
 
 /// What is wrong with a study.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,21 @@ pub enum StudyError {
         /// In document order.
         faults: Vec<Fault>,
     },
+}
+
+impl StudyError {
+    /// Problems of a configuration of a study's search, which has no line of its own.
+    #[must_use]
+    pub(crate) fn of_search(study: &Path, problems: Vec<Problem>) -> Self {
+        let fault = |problem: Problem| Fault {
+            place: None,
+            origin: study.display().to_string(),
+            path: problem.path.join("."),
+            message: problem.message,
+            hint: problem.hint,
+        };
+        Self::Invalid { faults: problems.into_iter().map(fault).collect() }
+    }
 }
 
 /// One thing that is invalid.

@@ -13,7 +13,7 @@ use super::document::{Document, Segments, parse_value};
 use super::error::Fault;
 use super::outside::{OUTSIDE_HINT, Reach};
 use super::schema::{self, Problem};
-use super::{Cell, Overrides, StudyError, drive, identity, path, validate};
+use super::{Cell, Overrides, StudyError, drive, identity, path, search, validate};
 use crate::filesystem::FileSystem;
 use crate::source::{self, Contents, Refusal};
 
@@ -280,6 +280,7 @@ impl<'a> Layers<'a> {
         self.reject(idle_factors(spec, &cells))?;
         self.reject(validate::devices(&cells))?;
         self.reject(validate::prices(&cells))?;
+        self.reject(search::check_cells(spec, &cells))?;
         Ok(cells)
     }
 

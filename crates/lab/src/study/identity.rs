@@ -33,6 +33,10 @@ fn canonical_at(cell: &StudySpec, workload_version: u32) -> String {
     if let (Some(control), Value::Object(map)) = (cell.control, &mut basis) {
         map.insert("control".to_owned(), serde_json::json!(control));
     }
+    // So is a run with options that set nothing.
+    if let (false, Value::Object(map)) = (cell.null_options.is_empty(), &mut basis) {
+        map.insert("null_options".to_owned(), serde_json::json!(cell.null_options));
+    }
     canonical_text(&basis)
 }
 

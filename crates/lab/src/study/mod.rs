@@ -12,6 +12,7 @@ mod outside;
 pub mod path;
 mod room;
 pub(crate) mod schema;
+pub(crate) mod search;
 mod source;
 mod validate;
 
@@ -25,6 +26,7 @@ use fsage_model::study::StudySpec;
 use outside::Reach;
 pub use outside::{Consent, OUTSIDE_HINT};
 pub use schema::schema;
+pub use search::{SearchForesight, foresight};
 use serde::{Deserialize, Serialize};
 pub use source::{StudyEntry, list};
 
@@ -130,18 +132,21 @@ pub fn kept(text: &str) -> Result<StudySpec, String> {
 }
 
 /// What `fsage study check` prints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StudyCheck {
     /// Study name.
     pub name: String,
     /// One line.
     pub title: String,
-    /// Trials without a preset, and with each.
+    /// Trials without a preset, and with each; of a search at most so many.
     pub trials: BTreeMap<String, usize>,
     /// Claims that are checked, of how many.
     pub claims: (usize, usize),
     /// Claims that are checked but cannot be judged as the study is planned, and why: by preset, then by id.
     pub unjudged: BTreeMap<String, BTreeMap<String, String>>,
+    /// What the budgets of its searches can show, by preset.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub searches: BTreeMap<String, Vec<SearchForesight>>,
 }
 
 /// Says which claims of a study cannot be judged as it is planned, and why, by id.
@@ -153,18 +158,22 @@ pub type Foresight<'a> = dyn Fn(&Study) -> BTreeMap<String, String> + 'a;
 /// As [`load`].
 pub fn check(path: &Path, consent: Consent<'_>, foresee: &Foresight<'_>) -> Result<StudyCheck, StudyError> {
     let full = load(path, &Overrides::default(), consent)?;
-    let count = |study: &Study| study.cells.len() * usize::try_from(study.spec.repeats).unwrap_or(usize::MAX);
+    let each = |spec: &StudySpec| spec.search.as_ref().map_or(spec.repeats, |search| search.budget);
+    let count = |study: &Study| study.cells.len() * usize::try_from(each(&study.spec)).unwrap_or(usize::MAX);
     let mut trials = BTreeMap::from([("full".to_owned(), count(&full))]);
     let mut unjudged = BTreeMap::from([("full".to_owned(), foresee(&full))]);
+    let mut searches = BTreeMap::from([("full".to_owned(), foresight(&full))]);
     for preset in full.spec.preset.keys() {
         let study = load(path, &Overrides { preset: Some(preset.clone()), set: Vec::new() }, consent)?;
         trials.insert(preset.clone(), count(&study));
         unjudged.insert(preset.clone(), foresee(&study));
+        searches.insert(preset.clone(), foresight(&study));
     }
     let claims = (
         full.spec.claim.iter().filter(|claim| claim.clauses().next().is_some()).count(),
         full.spec.claim.len(),
     );
     unjudged.retain(|_, claims| !claims.is_empty());
-    Ok(StudyCheck { name: full.spec.name, title: full.spec.title, trials, claims, unjudged })
+    searches.retain(|_, searches| !searches.is_empty());
+    Ok(StudyCheck { name: full.spec.name, title: full.spec.title, trials, claims, unjudged, searches })
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Consent, Overrides, StudyError, load};
 
 /// Name and text of each shipped study.
-const SHIPPED: [(&str, &str); 9] = [
+const SHIPPED: [(&str, &str); 10] = [
     ("aging", include_str!("../../../../studies/aging.toml")),
     ("like", include_str!("../../../../studies/like.toml")),
     ("fullness", include_str!("../../../../studies/fullness.toml")),
@@ -16,6 +16,7 @@ const SHIPPED: [(&str, &str); 9] = [
     ("remedies", include_str!("../../../../studies/remedies.toml")),
     ("overhead", include_str!("../../../../studies/overhead.toml")),
     ("scaling", include_str!("../../../../studies/scaling.toml")),
+    ("tuning", include_str!("../../../../studies/tuning.toml")),
     ("digest", include_str!("../../../../studies/digest.toml")),
 ];
 

@@ -117,6 +117,7 @@ pub(super) fn study(spec: &StudySpec, written: &Value) -> Vec<Problem> {
         }
     }
     controls(&mut check, spec, written);
+    super::search::check(&mut check, spec);
     for (index, rule) in spec.exclude.iter().enumerate() {
         let at = format!("exclude.{index}");
         check.require(!rule.is_empty(), &at, || "it names no factor, so it leaves nothing out".to_owned());

@@ -14,6 +14,7 @@
 mod chart;
 mod device;
 mod effect;
+mod search;
 mod sentence;
 mod survival;
 
@@ -23,6 +24,7 @@ use serde::Serialize;
 
 pub use chart::Chart;
 pub use device::words as device_words;
+pub use search::{Confirmed, OptionGain, Tuned, signed};
 pub use sentence::Sentence;
 pub use survival::{OnDrive, Survived};
 
@@ -44,6 +46,9 @@ pub struct Answer {
     /// What survived power cuts: one for each configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub survival: Vec<Survived>,
+    /// What searches for options found: one for each cell of the matrix.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tuned: Vec<Tuned>,
     /// What the numbers of the sentences are; empty without any.
     pub method: String,
     /// How many published findings got which verdict, the clear ones first; empty without any.
@@ -97,7 +102,10 @@ impl Answer {
             + usize::from(controls.is_some());
         let room = LINES - rest;
         let survived = self.survival.iter().map(Survived::text);
-        let mut lines: Vec<String> = survived.chain(self.sentences.iter().map(Sentence::text)).collect();
+        let tuned = self.tuned.iter().map(Tuned::text);
+        let gains = self.tuned.iter().map(Tuned::gains);
+        let sentences = self.sentences.iter().map(Sentence::text);
+        let mut lines: Vec<String> = tuned.chain(gains).chain(survived).chain(sentences).collect();
         if lines.len() > room {
             let more = lines.len() + 1 - room;
             lines.truncate(room - 1);
@@ -156,6 +164,7 @@ pub(super) fn of(view: &View, judgements: &[Judgement], controls: Option<control
     Answer {
         sentences,
         survival: survival::all(view),
+        tuned: super::search::all(view).iter().map(Tuned::new).collect(),
         method,
         verdicts: verdicts(judgements),
         controls,

@@ -37,6 +37,14 @@ fn render(content: &Content<'_>) -> Option<Markup> {
 
 fn sentences(answer: &Answer) -> Markup {
     html! {
+        @if !answer.tuned.is_empty() {
+            ul.answer {
+                @for one in &answer.tuned {
+                    @let (before, found) = one.parts();
+                    li { (before) b { (found) } "." }
+                }
+            }
+        }
         @if !answer.survival.is_empty() {
             ul.answer {
                 @for one in &answer.survival {
@@ -45,7 +53,7 @@ fn sentences(answer: &Answer) -> Markup {
                 }
             }
         }
-        @if !answer.survival.is_empty() && answer.sentences.is_empty() {
+        @if !(answer.survival.is_empty() && answer.tuned.is_empty()) && answer.sentences.is_empty() {
             @if !answer.method.is_empty() { p.empty { (answer.method) } }
         } @else if answer.sentences.is_empty() && !answer.method.is_empty() {
             p.empty { (answer.method) }

@@ -19,6 +19,7 @@ mod power;
 mod priced;
 mod profile;
 mod remedy;
+mod search;
 mod setup;
 mod trial;
 mod warning;
@@ -60,6 +61,7 @@ pub const ALL: &[Section] = &[
     claim::SECTION,
     control::SECTION,
     power::SECTION,
+    search::SECTION,
     age_cost::SECTION,
     remedy::SECTION,
     device::SECTION,

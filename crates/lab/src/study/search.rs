@@ -1,0 +1,523 @@
+//! The search of a study: what is wrong with it, what its budget can show, and the cells of its runs.
+
+use std::collections::BTreeMap;
+
+use fsage_model::metric;
+use fsage_model::nearest::nearest;
+use fsage_model::number::grouped;
+use fsage_model::search::{Configuration, MOST_OPTIONS, Method, foresee};
+use fsage_model::study::{
+    SEARCH, SearchSpec, Space, StageSpec, StudySpec, added, is_mount, is_option_of_another,
+};
+use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
+
+use super::schema::Problem;
+use super::validate::Checker;
+use super::{Cell, Study, identity, path, validate};
+
+/// Runs of a search, at most; more is taken for a mistake.
+const BUDGET_LIMIT: u32 = 10_000;
+
+/// Paths that an option may set.
+const PATHS: &str =
+    "`volume.scheduler`, `file_system.options.KIND.mount` and `file_system.options.KIND.mkfs.NAME`";
+
+/// What the budget of one search can show, said before anything is run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchForesight {
+    /// The cell of the matrix; empty when there is only one.
+    pub cell: String,
+    /// Options.
+    pub options: usize,
+    /// Runs, at most.
+    pub budget: usize,
+    /// The least gain that matters, as a share.
+    pub least_gain: f64,
+    /// Noise of one run that is reckoned with, as a share.
+    pub noise: f64,
+    /// Chance to find an option that gains so much; absent of a greedy search, which has none to speak of.
+    pub power: Option<f64>,
+    /// Runs with which the chance is 80 %; absent likewise.
+    pub needed_runs: Option<usize>,
+}
+
+impl SearchForesight {
+    /// One sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let cell = if self.cell.is_empty() { String::new() } else { format!("{}: ", self.cell) };
+        let head = format!("{cell}search of {} options in at most {} runs", self.options, self.budget);
+        let (Some(power), Some(needed)) = (self.power, self.needed_runs) else {
+            return format!("{head}, greedy: a gain of one run is mostly noise");
+        };
+        format!(
+            "{head}: an option that gains {} is found with a chance of {:.0} % where a run has {} of noise; \
+             80 % takes {} runs",
+            short(self.least_gain),
+            100.0 * power,
+            short(self.noise),
+            grouped(u64::try_from(needed).unwrap_or(u64::MAX))
+        )
+    }
+}
+
+/// A share in percent, without zeros at its end.
+fn short(share: f64) -> String {
+    let number = format!("{:.3}", 100.0 * share);
+    format!("{} %", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// What each search of a study can show; none without a search.
+#[must_use]
+pub fn foresight(study: &Study) -> Vec<SearchForesight> {
+    let Some(search) = &study.spec.search else { return Vec::new() };
+    // A study that runs has the cells of runs as well.
+    let cells: Vec<&Cell> = study.cells.iter().filter(|cell| !cell.factors.contains_key(SEARCH)).collect();
+    let of_cell = |cell: &Cell| {
+        let problem = space(search, &cell.spec).problem;
+        let found = (problem.method == Method::Evidence).then(|| foresee(&problem, search.noise));
+        SearchForesight {
+            cell: words(cell, cells.len()),
+            options: problem.options,
+            budget: problem.budget,
+            least_gain: problem.least_gain,
+            noise: search.noise,
+            power: found.map(|found| found.power),
+            needed_runs: found.map(|found| found.needed_runs),
+        }
+    };
+    cells.iter().copied().map(of_cell).collect()
+}
+
+/// The factors of a cell in words; empty when it is the only one.
+pub(crate) fn words(cell: &Cell, cells: usize) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let values = cell.factors.iter().filter(|(path, _)| *path != SEARCH).map(|(_, value)| text(value));
+    if cells > 1 { values.collect::<Vec<_>>().join(", ") } else { String::new() }
+}
+
+/// The options of the search on a cell.
+pub(crate) fn space(search: &SearchSpec, cell: &StudySpec) -> Space {
+    search.space(&cell.file_system.kind, cell.seed)
+}
+
+/// The cell of a run: that of the matrix with the settings of the options.
+///
+/// # Errors
+/// What the file system's driver says against them.
+pub(crate) fn configured(cell: &Cell, space: &Space, set: Configuration) -> Result<Cell, Vec<Problem>> {
+    let none = BTreeMap::new();
+    let settings_of = |name: &str| cell.spec.search.as_ref()?.option.get(name);
+    let mut value = serde_json::to_value(&cell.spec).unwrap_or_default();
+    let mut null: Vec<Value> = Vec::new();
+    for name in set.options().filter_map(|option| space.options.get(option)) {
+        let settings = settings_of(name).unwrap_or(&none);
+        if settings.is_empty() {
+            null.push(name.as_str().into());
+        }
+        for (at, wanted) in settings {
+            if is_option_of_another(at, &cell.spec.file_system.kind) {
+                continue;
+            }
+            let place = ["search", "option", name, at].map(str::to_owned);
+            put(&mut value, at, wanted).map_err(|why| vec![Problem::new(&place, why)])?;
+        }
+    }
+    if !null.is_empty() {
+        value["null_options"] = null.into();
+    }
+    let at = ["search".to_owned(), "option".to_owned()];
+    let spec = StudySpec::deserialize(&value)
+        .map_err(|error| vec![Problem::new(&at, format!("a value does not fit its setting: {error}"))])?;
+    let file_system = validate::cell(&spec)?;
+    let mut factors = cell.factors.clone();
+    factors.insert(SEARCH.to_owned(), space.label(set).into());
+    Ok(Cell { factors, spec, file_system })
+}
+
+/// Puts a value at a path; mount options are added to those that are there.
+fn put(value: &mut Value, at: &str, wanted: &Value) -> Result<(), String> {
+    let segments = path::resolve(value, at).map_err(|error| error.to_string())?;
+    let mut wanted = wanted.clone();
+    if is_mount(at) {
+        let texts = |list: &Value| serde_json::from_value::<Vec<String>>(list.clone()).ok();
+        let more = texts(&wanted).ok_or("a list of mount options is expected")?;
+        let own = path::get(value, &segments).and_then(texts).unwrap_or_default();
+        wanted = added(&own, &more).into();
+    }
+    path::set(value, &segments, wanted).map_err(|error| error.to_string())
+}
+
+/// Problems of the search that do not depend on a cell.
+pub(super) fn check(check: &mut Checker, spec: &StudySpec) {
+    check.require(!spec.matrix.contains_key(SEARCH), "matrix", || {
+        format!("`{SEARCH}` is the factor that a search makes: the matrix cannot have it")
+    });
+    let Some(search) = &spec.search else { return };
+    check.require(spec.repeats == 1, "repeats", || {
+        "a search decides itself how often it runs what: leave `repeats` out".to_owned()
+    });
+    check.require(spec.controls.is_none(), "controls", || {
+        "a search has controls of its own: options that are known to gain nothing (`search.null`)".to_owned()
+    });
+    let limit = |share: f64| share > 0.0 && share <= 1.0;
+    for (key, value) in [("least_gain", search.least_gain), ("noise", search.noise)] {
+        check.require(limit(value), &format!("search.{key}"), || {
+            format!("{value} is no share: above 0 and at most 1, such as 0.02 for 2 %")
+        });
+    }
+    check.require(search.budget <= BUDGET_LIMIT, "search.budget", || {
+        format!("{} is too large: at most {BUDGET_LIMIT}", search.budget)
+    });
+    options(check, search);
+    score(check, spec, search);
+}
+
+fn options(check: &mut Checker, search: &SearchSpec) {
+    check.require(!search.option.is_empty(), "search.option", || "there is no option to search".to_owned());
+    for (name, settings) in &search.option {
+        let at = format!("search.option.{name}");
+        check.path_name(&at, name);
+        check.require(name != fsage_model::study::BASE, &at, || {
+            "that is what runs without options are called: choose another name".to_owned()
+        });
+        check.require(!settings.is_empty() || search.null.contains(name), &at, || {
+            "it sets nothing; as a control that gains nothing it has to be named in `search.null`".to_owned()
+        });
+        for path in settings.keys().filter(|path| !is_allowed(path)) {
+            let place = ["search", "option", name, path].map(str::to_owned);
+            let message = "an option cannot set this".to_owned();
+            let hint = Some(format!("options set {PATHS}; anything else is a factor of the matrix"));
+            check.problems.push(Problem { path: place.to_vec(), message, hint });
+        }
+    }
+    let mut named = |key: &str, name: &str| {
+        if !search.option.contains_key(name) {
+            let path = format!("search.{key}").split('.').map(str::to_owned).collect();
+            let near = nearest(name, search.option.keys().map(String::as_str));
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            check.problems.push(Problem { path, message: format!("there is no option `{name}`"), hint });
+        }
+    };
+    search.only.iter().for_each(|name| named("only", name));
+    search.null.iter().for_each(|name| named("null", name));
+    for (index, set) in search.clashes.iter().enumerate() {
+        set.iter().for_each(|name| named(&format!("clashes.{index}"), name));
+    }
+    for (index, set) in search.clashes.iter().enumerate() {
+        let twice = set.iter().enumerate().any(|(n, name)| set[..n].contains(name));
+        check.require(set.len() > 1 && !twice, &format!("search.clashes.{index}"), || {
+            "name two or more different options that exclude each other".to_owned()
+        });
+    }
+}
+
+/// Whether an option may set this: only what the file system and the queue do, never what runs on which device.
+fn is_allowed(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('.').collect();
+    matches!(
+        parts.as_slice(),
+        ["volume", "scheduler"]
+            | ["file_system", "options", _, "mount"]
+            | ["file_system", "options", _, "mkfs", _]
+    )
+}
+
+fn score(check: &mut Checker, spec: &StudySpec, search: &SearchSpec) {
+    let known: Vec<String> = spec.workloads().into_iter().flatten().collect();
+    check.require(!search.score.is_empty() || !known.is_empty(), "search.score", || {
+        "no stage measures anything that counts by itself: name the metrics of the score".to_owned()
+    });
+    for (index, part) in search.score.iter().enumerate() {
+        let at = format!("search.score.{index}");
+        check.positive(&format!("{at}.weight"), part.weight);
+        if !is_metric(spec, &known, &part.metric) {
+            let path = format!("{at}.metric").split('.').map(str::to_owned).collect();
+            let near = nearest(&part.metric, known.iter().map(String::as_str));
+            let hint = near
+                .or_else(|| known.first().map(String::as_str))
+                .map(|near| format!("did you mean `{near}`?"));
+            let message = format!("no stage of the study measures `{}`", part.metric);
+            check.problems.push(Problem { path, message, hint });
+        }
+    }
+}
+
+/// Whether the study's trials may have a metric of this name.
+fn is_metric(spec: &StudySpec, known: &[String], name: &str) -> bool {
+    // What stands below a measure or a point of fio is known only from its results.
+    let stem =
+        |known: &str| known.strip_suffix(&format!(".{}", metric::BANDWIDTH)).unwrap_or(known).to_owned();
+    let below =
+        |stem: &str| name.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    if known.iter().any(|known| below(&stem(known))) {
+        return true;
+    }
+    let of_stage = |stage: &StageSpec| match stage {
+        StageSpec::Age(_) => {
+            ["age.", "latency.", "use.", "free.", "layout."].iter().any(|begin| name.starts_with(begin))
+        }
+        StageSpec::Lockstep(_) => true,
+        _ => false,
+    };
+    let named = |stage: &StageSpec| name.strip_prefix(stage.name()).is_some_and(|rest| rest.starts_with('.'));
+    spec.stages().any(|stage| of_stage(stage) || named(stage))
+}
+
+/// Problems of the search on the cells of the matrix: options that resolve to nothing, to the same, or to what the
+/// driver refuses, and budgets that cannot tell anything.
+pub(super) fn check_cells(spec: &StudySpec, cells: &[Cell]) -> Vec<Problem> {
+    let Some(search) = &spec.search else { return Vec::new() };
+    let mut problems = Vec::new();
+    for cell in cells {
+        let of_cell = words(cell, cells.len());
+        let on = if of_cell.is_empty() { String::new() } else { format!(" on {of_cell}") };
+        let space = space(search, &cell.spec);
+        problems.extend(check_number(search, &space, &on));
+        if problems.is_empty() {
+            problems.extend(check_settings(search, cell, &space, &on));
+        }
+        if !problems.is_empty() {
+            break;
+        }
+    }
+    problems
+}
+
+/// Too many options, none, or a budget that cannot tell anything.
+fn check_number(search: &SearchSpec, space: &Space, on: &str) -> Option<Problem> {
+    let problem = |key: &str, message: String, hint: Option<String>| {
+        Some(Problem { path: vec!["search".to_owned(), key.to_owned()], message, hint })
+    };
+    let options = space.problem.options;
+    if options == 0 {
+        return problem("option", format!("there is no option to search{on}"), None);
+    }
+    if options > MOST_OPTIONS {
+        let hint = Some("name those to search in `search.only`".to_owned());
+        return problem(
+            "option",
+            format!("{options} options{on} are too many: at most {MOST_OPTIONS}"),
+            hint,
+        );
+    }
+    let budget = space.problem.budget;
+    if search.method == Method::Greedy {
+        let least = options + 1;
+        let message =
+            format!("{budget} runs{on} cannot try the base and {options} options: at least {least}");
+        return (budget < least).then(|| problem("budget", message, None)).flatten();
+    }
+    let found = foresee(&space.problem, search.noise);
+    if budget >= found.least_runs {
+        return None;
+    }
+    let message = format!(
+        "{budget} runs{on} can tell nothing about {options} options: at least {} are needed",
+        found.least_runs
+    );
+    let (gain, noise) = (short(search.least_gain), short(search.noise));
+    let hint = format!(
+        "about {} runs find a gain of {gain} in 80 of 100 searches where a run has {noise} of noise; or search \
+         fewer options (`search.only`)",
+        found.needed_runs
+    );
+    problem("budget", message, Some(hint))
+}
+
+fn check_settings(search: &SearchSpec, cell: &Cell, space: &Space, on: &str) -> Vec<Problem> {
+    let place = |option: usize| vec!["search".to_owned(), "option".to_owned(), space.options[option].clone()];
+    let at =
+        |option: usize, message: String, hint: Option<String>| Problem { path: place(option), message, hint };
+    let base = identity::canonical(&cell.spec);
+    let mut problems = Vec::new();
+    let mut seen: Vec<(usize, String)> = Vec::new();
+    for option in 0..space.problem.options {
+        let name = &space.options[option];
+        match configured(cell, space, Configuration::BASE.with(option)) {
+            Err(found) => {
+                problems.extend(found.into_iter().map(|found| at(option, found.message, found.hint)))
+            }
+            Ok(own) => {
+                let text = identity::canonical(&own.spec);
+                let hint = Some("a control has no settings and is named in `search.null`".to_owned());
+                if text == base {
+                    problems.push(at(option, format!("`{name}` changes nothing{on}"), hint));
+                } else if let Some((other, _)) = seen.iter().find(|(_, known)| *known == text) {
+                    let other = &space.options[*other];
+                    problems.push(at(option, format!("`{name}` sets the same as `{other}`{on}"), None));
+                }
+                seen.push((option, text));
+            }
+        }
+    }
+    if problems.is_empty() && search.method == Method::Evidence {
+        problems.extend(check_pairs(cell, space, on));
+    }
+    problems
+}
+
+/// Pairs of options that the driver refuses together must clash: designs set any two that do not.
+fn check_pairs(cell: &Cell, space: &Space, on: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for a in 0..space.problem.options {
+        for b in (0..a).filter(|b| !space.problem.clash(a, *b)) {
+            let pair = Configuration::BASE.with(a).with(b);
+            if let Err(found) = configured(cell, space, pair) {
+                let (a, b) = (&space.options[a], &space.options[b]);
+                let why = found.first().map_or(String::new(), |found| format!(": {}", found.message));
+                problems.push(Problem {
+                    path: vec!["search".to_owned(), "option".to_owned(), a.clone()],
+                    message: format!("`{b}` and `{a}` cannot be set together{on}{why}"),
+                    hint: Some(format!("say so: `clashes = [[\"{b}\", \"{a}\"]]`")),
+                });
+            }
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{Consent, Overrides, parse};
+
+    const STUDY: &str = r#"
+name = "tuned"
+title = "t"
+question = "q"
+volume = { medium = "ssd", size = "1GiB" }
+[file_system]
+kind = "ext4"
+options.ext4.mount = ["commit=5"]
+[[stage]]
+kind = "age"
+stop.operations = 10
+workload = { kind = "drift", slots = 50, file_size = { kind = "fixed", size = "8KiB" } }
+[[stage]]
+kind = "measure"
+measures = [{ kind = "grep" }]
+[search]
+budget = 30
+"#;
+
+    fn read(search: &str) -> Result<Study, String> {
+        let text = format!("{STUDY}{search}");
+        parse("tuned.toml".as_ref(), text, &Overrides::default(), Consent::Given)
+            .map_err(|error| fsage_model::problem::Problem::from(error).render(false))
+    }
+
+    const OPTIONS: &str = r#"
+[search.option.noatime]
+"file_system.options.ext4.mount" = ["noatime"]
+[search.option.commit-30]
+"file_system.options.ext4.mount" = ["commit=30"]
+[search.option.no-journal]
+"file_system.options.ext4.mkfs.journal" = false
+[search.option.kyber]
+"volume.scheduler" = "kyber"
+[search.option.btrfs-ssd]
+"file_system.options.btrfs.mount" = ["ssd"]
+"#;
+
+    #[test]
+    fn options_compose_into_the_cells_of_runs() {
+        let study = read(OPTIONS).unwrap();
+        let cell = &study.cells[0];
+        let space = space(study.spec.search.as_ref().unwrap(), &cell.spec);
+        assert_eq!(space.options, ["commit-30", "kyber", "no-journal", "noatime"]);
+        let all = configured(cell, &space, (0..4).collect()).unwrap();
+        let options = &all.spec.file_system.options["ext4"];
+        assert_eq!(options.mount, ["commit=30", "noatime"]);
+        assert_eq!(options.mkfs["journal"], Value::Bool(false));
+        let scheduler = serde_json::to_value(&all.spec.volume).unwrap()["scheduler"].clone();
+        assert_eq!(
+            (scheduler, &all.factors[SEARCH]),
+            ("kyber".into(), &"commit-30 + kyber + no-journal + noatime".into())
+        );
+        let base = configured(cell, &space, Configuration::BASE).unwrap();
+        assert_eq!(identity::canonical(&base.spec), identity::canonical(&cell.spec));
+        let found = foresight(&study);
+        assert_eq!((found[0].options, found[0].budget), (4, 30));
+        assert!(
+            found[0]
+                .text()
+                .starts_with("search of 4 options in at most 30 runs: an option that gains 2 % is")
+        );
+    }
+
+    #[test]
+    fn controls_without_settings_are_runs_of_their_own() {
+        let study = read("null = [\"aa\"]\nonly = [\"aa\", \"kyber\"]\n[search.option.aa]\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"").unwrap();
+        let cell = &study.cells[0];
+        let space = space(study.spec.search.as_ref().unwrap(), &cell.spec);
+        let own = configured(cell, &space, Configuration::BASE.with(0)).unwrap();
+        assert_ne!(identity::canonical(&own.spec), identity::canonical(&cell.spec));
+        assert_eq!(own.spec.file_system, cell.spec.file_system);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_way_out() {
+        for (search, wanted) in [
+            ("option = {}", "there is no option to search"),
+            ("[search.option.a]\n\"volume.size\" = \"2GiB\"", "an option cannot set this"),
+            ("[search.option.a]", "has to be named in `search.null`"),
+            ("[search.option.A]\n\"volume.scheduler\" = \"none\"", "must be lower-case letters"),
+            (
+                "only = [\"kyper\"]\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"",
+                "did you mean `kyber`?",
+            ),
+            (
+                "clashes = [[\"kyber\"]]\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"",
+                "two or more different",
+            ),
+            (
+                "score = [{ metric = \"grap\" }]\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"",
+                "did you mean `grep`?",
+            ),
+            ("least_gain = 0.0\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"", "is no share"),
+            ("[search.option.a]\n\"file_system.options.ext4.mount\" = [\"commit=5\"]", "`a` changes nothing"),
+            ("[search.option.a]\n\"file_system.options.ext4.mount\" = [\"logdev=/dev/x\"]", "logdev"),
+            (
+                "[search.option.a]\n\"file_system.options.ext4.mount\" = \"noatime\"",
+                "a list of mount options is expected",
+            ),
+            ("[search.option.a]\n\"volume.scheduler\" = 3", "does not fit its setting"),
+            (
+                "[search.option.a]\n\"file_system.options.xfs.mount\" = [\"noatime\"]",
+                "there is no option to search",
+            ),
+            (
+                "[search.option.a]\n\"volume.scheduler\" = \"none\"\n[search.option.b]\n\"volume.scheduler\" = \"none\"",
+                "`b` sets the same as `a`",
+            ),
+            (
+                "method = \"gready\"\n[search.option.a]\n\"volume.scheduler\" = \"none\"",
+                "did you mean `greedy`?",
+            ),
+        ] {
+            let error = read(search).unwrap_err();
+            assert!(error.contains(wanted), "{search}: {error}");
+        }
+    }
+
+    #[test]
+    fn budgets_and_numbers_that_cannot_be_are_refused_with_what_is_needed() {
+        let small = STUDY.replace("budget = 30", "budget = 8");
+        let refused = |text: String| {
+            let read = parse("tuned.toml".as_ref(), text, &Overrides::default(), Consent::Given);
+            fsage_model::problem::Problem::from(read.unwrap_err()).render(false)
+        };
+        let error = refused(format!("{small}{OPTIONS}"));
+        assert!(error.contains("8 runs can tell nothing about 4 options: at least 14 are needed"), "{error}");
+        assert!(error.contains("runs find a gain of 2 % in 80 of 100 searches"), "{error}");
+        let greedy = STUDY.replace("budget = 30", "budget = 4\nmethod = \"greedy\"");
+        assert!(refused(format!("{greedy}{OPTIONS}")).contains("at least 5"));
+        let option = |n: usize| format!("[search.option.o{n}]\n\"volume.scheduler\" = \"s{n}\"\n");
+        let many: String = (0..41).map(option).collect();
+        assert!(refused(format!("{STUDY}{many}")).contains("41 options are too many: at most 40"));
+        let repeated = STUDY.replace("title", "repeats = 2\ntitle");
+        assert!(refused(format!("{repeated}{OPTIONS}")).contains("leave `repeats` out"));
+    }
+}
