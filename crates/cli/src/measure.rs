@@ -170,6 +170,23 @@ fn holder(directory: &Path) -> Option<MountEntry> {
     holders.max_by_key(|entry| entry.point.components().count())
 }
 
+/// Why a mount cannot be made again as it is; `here`: mounts at its point.
+fn objection(entry: &MountEntry, here: usize) -> Option<&'static str> {
+    let has = |word: &str| entry.options.iter().any(|option| option == word);
+    // Of btrfs the subvolume is mounted, which `subvol=` names also where only a directory of it is bound.
+    let subvolume = entry.options.iter().find_map(|word| word.strip_prefix("subvol="));
+    let root = subvolume.unwrap_or("/");
+    match () {
+        () if here > 1 => Some("several file systems are mounted there, one over the other"),
+        () if entry.root != Path::new(root) || !entry.source.is_absolute() => {
+            Some("it is not a whole file system of a device")
+        }
+        () if has("ro") && has("rw") => Some("the mount is read-only and its file system is not"),
+        () if has("nosymfollow") || has("idmapped") => Some("it has options that mount(2) does not take"),
+        () => None,
+    }
+}
+
 fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session) -> Result<(), Problem> {
     let refused = |why: &str| {
         Problem::new(EXIT_USAGE, format!("cannot mount `{}` again: {why}", directory.display()))
@@ -180,9 +197,9 @@ fn remount(directory: &Path, holder: Option<&MountEntry>, session: &mut Session)
     if entry.point == Path::new("/") {
         return Err(refused("it is the root of everything"));
     }
-    let whole = entry.root == Path::new("/") || entry.options.iter().any(|word| word.starts_with("subvol="));
-    if !whole || !entry.source.is_absolute() {
-        return Err(refused("it is not a whole file system of a device"));
+    let here = mount::table().iter().filter(|other| other.point == directory).count();
+    if let Some(why) = objection(entry, here) {
+        return Err(refused(why));
     }
     // `mount -o loop` makes loop devices that go when nobody has them open any more: it must not go in
     // between. The agent holds it too, so that what is mounted is what was unmounted.

@@ -396,3 +396,94 @@ fn a_link_on_an_aged_volume_leads_no_remedy_out_of_it() {
     assert_eq!(left, ["ag1"]);
     lab.nothing_left();
 }
+
+/// Mounts of a test, unmounted in reverse order when it goes.
+#[derive(Default)]
+struct Mounts(Vec<PathBuf>);
+
+impl Mounts {
+    fn mount(&mut self, words: &[&str], what: &Path, point: &Path) {
+        fs::create_dir_all(point).unwrap();
+        assert!(Command::new("mount").args(words).args([what, point]).status().unwrap().success());
+        self.0.push(point.to_owned());
+    }
+}
+
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        for point in self.0.iter().rev() {
+            let _ = Command::new("umount").arg(point).status();
+        }
+    }
+}
+
+fn measure(scratch: &Scratch, words: &[&str], point: &Path) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    command.arg("measure").arg(words[0]).arg(point).args(&words[1..]).arg("--no-requests");
+    command.env("FSAGE_RUNTIME_DIR", scratch.path().join("run")).env("FSAGE_AGENT", agent());
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// What is mounted at a point, as the kernel tells it.
+fn mounts_at(point: &Path) -> Vec<(PathBuf, Vec<String>)> {
+    let entries = table().into_iter().filter(|entry| entry.point == point);
+    entries.map(|entry| (entry.root, entry.options)).collect()
+}
+
+/// Mounting again would mount something else: a directory that is bound, a mount that is read-only, one of several.
+#[test]
+fn what_cannot_be_mounted_again_as_it_is_stays_mounted() {
+    if !can_mount() || fsage_engine::host::tool::look_up("mkfs.btrfs").is_none() {
+        support::skip("needs root and mkfs.btrfs");
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut mounts = Mounts::default();
+    let at = |name: &str| scratch.path().join(name);
+    fs::File::create(at("btrfs")).unwrap().set_len(256 << 20).unwrap();
+    assert!(Command::new("mkfs.btrfs").arg("-q").arg(at("btrfs")).status().unwrap().success());
+    mounts.mount(&["-o", "loop"], &at("btrfs"), &at("all"));
+    fs::create_dir_all(at("all/public")).unwrap();
+    mounts.mount(&["--bind"], &at("all/public"), &at("bound"));
+    let volume = volume_with_setuid(&scratch);
+    mounts.mount(&["-o", "loop"], &volume, &at("ext4"));
+    mounts.mount(&["--bind"], &at("ext4"), &at("read-only"));
+    let remounted = Command::new("mount").args(["-o", "remount,bind,ro"]).arg(at("read-only")).status();
+    assert!(remounted.unwrap().success());
+    mounts.mount(&["--bind"], &at("ext4"), &at("stacked"));
+    mounts.mount(&["-t", "tmpfs"], Path::new("none"), &at("stacked"));
+    for (name, why) in [
+        ("bound", "not a whole file system"),
+        ("read-only", "is read-only and its file system is not"),
+        ("stacked", "several file systems are mounted there"),
+    ] {
+        let before = mounts_at(&at(name));
+        let (code, said) = measure(&scratch, &["walk", "--remount"], &at(name));
+        assert!(code == Some(2) && said.contains(why), "{name}: {code:?} {said}");
+        assert_eq!(mounts_at(&at(name)), before, "{name}");
+    }
+    let (code, said) = measure(&scratch, &["walk", "--remount"], &at("all"));
+    assert_eq!(code, Some(0), "{said}");
+}
+
+/// On a stick or an image that a user mounts (`nosuid`) the owner of a link is what its author wrote.
+#[test]
+fn a_link_of_root_on_a_users_medium_leads_root_nowhere() {
+    if !can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (stick, victim) = (scratch.path().join("stick"), scratch.path().join("victim"));
+    fs::create_dir(&victim).unwrap();
+    for name in ["a", "b", "c", "d"] {
+        fs::write(victim.join(name), "root's own").unwrap();
+    }
+    let mut mounts = Mounts::default();
+    mounts.mount(&["-o", "loop,nosuid,nodev"], &volume_with_setuid(&scratch), &stick);
+    std::os::unix::fs::symlink(&victim, stick.join("photos")).unwrap();
+    let (code, said) =
+        measure(&scratch, &["delete", "--yes-change-files", "--set", "file_share=1"], &stick.join("photos"));
+    assert!(code != Some(0) && said.contains("is not followed"), "{code:?} {said}");
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 4);
+}

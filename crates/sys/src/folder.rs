@@ -3,7 +3,7 @@
 //! A name is looked up once, part by part from the root, and what is done afterwards goes through the
 //! descriptor: anyone who renames or replaces a part of the path later changes nothing. For root two more
 //! things hold, because others may have prepared the path: a symbolic link is followed only when a trusted
-//! user made it, and [`Folder::foreign`] names the first folder on the way that somebody else owns or that
+//! user made it, on a file system whose owners are the kernel's word, and [`Folder::foreign`] names the first folder on the way that somebody else owns or that
 //! others may rename things in. Trusted are root and, below `sudo`, the user who called it (`SUDO_UID`), and
 //! the groups of both (`SUDO_GID`). For other users the kernel's own checks decide: they cannot write more
 //! than is theirs.
@@ -242,6 +242,30 @@ fn parts(path: &OsStr) -> VecDeque<OsString> {
     parts.map(|part| OsStr::from_bytes(part).to_owned()).collect()
 }
 
+/// Whether owners on the file system of an open file are the kernel's word. On a removable medium, a FUSE or a network
+/// mount they are what somebody else wrote. Such mounts are made `nosuid`, as `udisksctl mount` does; so are those
+/// whose contents the kernel itself makes or keeps in memory, and these are trusted.
+fn has_trusted_owners(file: &OwnedFd) -> io::Result<bool> {
+    // linux/magic.h: ramfs and devtmpfs, tmpfs, proc, sysfs, devpts, cgroup, cgroup2, configfs, securityfs.
+    const OF_THE_KERNEL: [u64; 9] = [
+        0x8584_58f6,
+        0x0102_1994,
+        0x9fa0,
+        0x6265_6572,
+        0x1cd1,
+        0x0027_e0eb,
+        0x6367_7270,
+        0x6265_6570,
+        0x7363_6673,
+    ];
+    // fuse, nfs, cifs, smb2, 9p, afs, ceph.
+    const OF_OTHERS: [u64; 7] =
+        [0x6573_5546, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x5346_414f, 0x00c3_6400];
+    let magic = u64::try_from(fs::fstatfs(file)?.f_type).unwrap_or(0) & 0xffff_ffff;
+    let nosuid = fs::fstatvfs(file)?.f_flag.contains(fs::StatVfsMountFlags::NOSUID);
+    Ok(OF_THE_KERNEL.contains(&magic) || !nosuid && !OF_OTHERS.contains(&magic))
+}
+
 /// A path on its way.
 struct Walk {
     fd: OwnedFd,
@@ -277,6 +301,15 @@ impl Walk {
             let path = self.at.join(part);
             let what =
                 format!("{} is a link that user {} made, and is not followed", path.display(), found.st_uid);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
+        if geteuid().is_root() && !has_trusted_owners(link)? {
+            let path = self.at.join(part);
+            let what = format!(
+                "{} is a link on a file system that others may have made (mounted nosuid, FUSE or network), and is not \
+                 followed",
+                path.display()
+            );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
         self.links += 1;

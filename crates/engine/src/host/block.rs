@@ -66,16 +66,15 @@ pub fn facts(device: &Path) -> Result<BlockFacts, HostError> {
 /// What was found beside the signature: the table of a disk that was divided after a file system was made on it leaves
 /// that one's superblock where it was.
 fn beside(found: &signature::Signature, file: &File, size_bytes: u64, sector_bytes: u32) -> String {
-    // What cannot be read has the signature that says so.
-    let table = || gpt::partitions_on(file, size_bytes, sector_bytes).unwrap_or(0);
     let is_table = matches!(found.name.as_str(), "gpt" | "mbr");
     match (found.beside.is_empty(), is_table) {
         (false, _) => found.beside.clone(),
         (true, true) => String::new(),
-        (true, false) => match table() {
-            0 => String::new(),
-            1 => "a table of 1 partition".to_owned(),
-            partitions => format!("a table of {partitions} partitions"),
+        (true, false) => match gpt::partitions_on(file, size_bytes, sector_bytes) {
+            Ok(0) => String::new(),
+            Ok(1) => "a table of 1 partition".to_owned(),
+            Ok(partitions) => format!("a table of {partitions} partitions"),
+            Err(_) => signature::UNREADABLE.to_owned(),
         },
     }
 }

@@ -199,10 +199,13 @@ pub fn partitions_on(disk: &File, disk_bytes: u64, sector_bytes: u32) -> io::Res
     if head.starts_with(&signature::unfinished_mark()) {
         return Ok(0);
     }
-    let first = decode(&head, sector_bytes).map(|table| table.entries.len());
-    let sectors = disk_bytes / u64::from(sector_bytes);
-    let own = first.or_else(|| decode_second(disk, sectors, sector_bytes)).unwrap_or(0);
-    Ok(if own > 0 { own } else { boot_record(&head, sectors) })
+    // A disk may have been divided where its sectors had another size: behind a bridge, or as an image.
+    let own = [sector_bytes, 512, 4096].into_iter().find_map(|sector| {
+        let first = decode(&head, sector).map(|table| table.entries.len());
+        let entries = first.or_else(|| decode_second(disk, disk_bytes / u64::from(sector), sector));
+        entries.filter(|entries| *entries > 0)
+    });
+    Ok(own.unwrap_or_else(|| boot_record(&head, disk_bytes / u64::from(sector_bytes))))
 }
 
 /// Partitions of the second table, whose header is in the last sector (§5.3.2); `None` as of [`decode`].
@@ -433,6 +436,8 @@ mod tests {
         assert_eq!(count(&head), 0);
         file.write_all_at(&tail, size - tail.len() as u64).unwrap();
         assert_eq!(partitions_on(&file, size, 512).unwrap(), 2);
+        let large = encode(&table(&place(&[5 * MIB], size, 4096).unwrap()), size, 4096).0;
+        assert_eq!(count(&large), 1, "written where sectors had 4096 bytes");
     }
 
     #[test]

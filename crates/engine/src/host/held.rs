@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fsage_model::filesystem;
 use fsage_model::protocol::{BackingFile, DeviceIdentity};
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file::check_owner;
@@ -27,7 +28,7 @@ use fsage_sys::open_folders::OpenFolders;
 use rustix::io::Errno;
 
 use super::mount::BUSY_WAIT;
-use super::{HostError, block, loopback, mount};
+use super::{HostError, block, companion, loopback, mount};
 
 /// What the agent holds, and what it mounted from it.
 #[derive(Debug, Default)]
@@ -221,8 +222,9 @@ impl HeldDevices {
     /// afterwards without following a link.
     ///
     /// # Errors
-    /// Another user could change the way to the mount point, and nothing was done; as [`HeldDevices::unmount`]; or
-    /// it cannot be mounted again ([`HostError::Unmounted`]).
+    /// Another user could change the way to the mount point, or something else than the device is mounted there, and
+    /// nothing was done; as [`HeldDevices::unmount`]; it cannot be mounted again ([`HostError::Unmounted`]); it is
+    /// mounted again, but another mount namespace kept it meanwhile ([`HostError::Kept`]).
     pub fn remount(
         &self,
         device: &Path,
@@ -233,7 +235,9 @@ impl HeldDevices {
         let opened =
             Folder::of(point).and_then(|(folder, name)| check_owner(&folder).map(|()| (folder, name)));
         let (folder, name) = opened.map_err(HostError::file("mount again at", point))?;
+        self.used(device, |identity| is_mounted_from(device, identity, point, file_system))?;
         self.unmount(point)?;
+        let free = comes_free(device);
         let again = || {
             let directory = mount::point_in(folder.as_fd(), &name, point)?;
             self.used(device, |_| mount::mount_again(device, directory.as_fd(), point, file_system, options))
@@ -244,7 +248,8 @@ impl HeldDevices {
             source: Box::new(source),
         })?;
         self.remember_mount(point, None);
-        Ok(())
+        // It is mounted as before, with what the kernel remembered of it.
+        if free { Ok(()) } else { Err(HostError::Kept { device: device.to_owned() }) }
     }
 
     fn remember_mount(&self, point: &Path, again: Option<Again>) {
@@ -387,6 +392,23 @@ impl HeldDevices {
     fn forget_mount(&self, point: &Path) {
         self.mounts().retain(|known| known.point != point);
     }
+}
+
+/// Checks that a mount is of this device: its name in the mount table is the one of the day it was mounted.
+fn is_mounted_from(
+    device: &Path,
+    identity: &DeviceIdentity,
+    point: &Path,
+    file_system: &str,
+) -> Result<(), HostError> {
+    let found = mount::top(point).map(|entry| entry.device_number).unwrap_or_default();
+    let own = format!("{}:{}", identity.major, identity.minor);
+    // btrfs has device numbers of its own, and says itself which device it is on.
+    if found == own || filesystem::by_name(file_system).is_some_and(|row| row.member.is_some()) {
+        return companion::check_mounted(device, point, file_system);
+    }
+    let what = format!("{found} is mounted at {}, and it is {own} now", point.display());
+    Err(HostError::Replaced { device: device.to_owned(), what })
 }
 
 /// As long may another mount namespace keep a copy of a mount.

@@ -6,6 +6,8 @@
 //! the layout that the image was taken for would be another.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -106,6 +108,12 @@ pub fn import(
         });
     }
     let source = import.source.canonicalize().map_err(ImageError::path(&import.source))?;
+    let kind = source.metadata().map_err(ImageError::path(&source))?.file_type();
+    // The program that reads it would wait for a pipe.
+    if !kind.is_file() && !kind.is_block_device() {
+        let what = io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a block device");
+        return Err(ImageError::path(&source)(what));
+    }
     let file = std::path::absolute(&import.file).map_err(ImageError::path(&import.file))?;
     let place = place_beside(&file)?;
     check_place(&file, &source)?;
