@@ -196,31 +196,3 @@ fn what_a_killed_run_held_is_released_by_clean_or_the_next_run() {
         all_kept(&rig.crash(&words), &words);
     }
 }
-
-/// A copy of a mount in another mount namespace keeps what the kernel remembers of a state: no state is judged by that
-/// of another.
-#[test]
-fn what_a_sandbox_keeps_mounted_gives_no_verdict() {
-    let Some(rig) = Rig::new() else { return };
-    let words = ["crash", "--fs", "ext4", "--states", "400", "--check-every", "0", "--load", "update"];
-    let mut child = rig.fsage(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut copies = Vec::new();
-    while child.try_wait().unwrap().is_none() {
-        let mut copy = Command::new("unshare");
-        copy.args(["-m", "sleep", "20"]).stdout(Stdio::null()).stderr(Stdio::null());
-        fsage_sys::process::die_with_parent(&mut copy);
-        copies.extend(Some(copy.spawn().unwrap()).filter(|_| copies.len() < 400));
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let output = child.wait_with_output().unwrap();
-    for mut copy in copies {
-        let _ = copy.kill();
-        let _ = copy.wait();
-    }
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    assert!(said(&output).contains("another mount namespace keeps"), "{}", said(&output));
-    // What was kept busy goes with the copies.
-    let cleaned = rig.fsage(&["clean"]).output().unwrap();
-    assert!(cleaned.status.success(), "{}", said(&cleaned));
-    rig.nothing_left();
-}

@@ -8,7 +8,7 @@ mod skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use fsage_engine::host::held::HeldDevices;
+use fsage_engine::host::held::{HeldDevices, await_free};
 use fsage_engine::host::{HostError, block, cache, loopback, mount, setting};
 use fsage_model::protocol::{Failure, FailureKind};
 
@@ -237,6 +237,27 @@ fn a_volume_that_another_namespace_keeps_mounted_is_mounted_again_and_not_called
         assert!(held.mount_afresh(&point).unwrap(), "{kind}");
         held.unmount(&point).unwrap();
     }
+}
+
+/// The next mount of the device would get the file system that the other namespace keeps, whatever the device has by then.
+#[test]
+fn a_device_that_a_sandbox_keeps_mounted_is_not_free() {
+    let Some(disk) = Disk::new() else { return };
+    let point = disk.mount_ext4();
+    // Mounts of other tests are let go at once.
+    let script = r#"while read device point rest; do
+            case $device in "$0") ;; /dev/loop*) umount -l "$(printf %b "$point")" ;; esac
+        done < /proc/mounts; echo there; exec cat"#;
+    let mut other = Command::new("unshare");
+    other.args(["--mount", "--propagation", "private", "sh", "-c", script]).arg(&disk.device);
+    let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+    mount::unmount(&point).unwrap();
+    let kept = await_free(&disk.device);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(matches!(kept, Err(HostError::Kept { .. })), "{kept:?}");
+    await_free(&disk.device).unwrap();
 }
 
 #[test]

@@ -144,13 +144,9 @@ impl Checkpoint {
 
     /// Whether a file of the folder is one that fsage wrote.
     fn is_own(&self, name: &str) -> bool {
-        let whole = name.strip_prefix('.').filter(|_| is_temporary(name.as_ref()));
-        if whole.unwrap_or(name).starts_with(RECORD) {
-            return whole.is_some() || name == RECORD;
-        }
         let below = Path::new(FOLDER).join(&self.trial).join(name);
         let is_image = || input::open_below(&self.root, &below).is_ok_and(begins_as_image);
-        is_image_name(whole.unwrap_or(name), whole.is_some()) && is_image()
+        has_own_name(name) && (is_record_name(name) || is_image())
     }
 
     fn directory(&self) -> PathBuf {
@@ -245,19 +241,30 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Removes what fsage makes here and is not `kept`.
+    /// Removes what has a name that fsage gives here and is not `kept`.
     fn clear(&self, kept: &dyn Fn(&str) -> bool) -> Result<(), StoreError> {
         let folder = self.folder()?;
         let names = names(&self.directory())?;
         names
             .iter()
-            .filter(|name| self.is_own(name) && !kept(name))
+            .filter(|name| has_own_name(name) && !kept(name))
             .try_for_each(|name| self.remove_file(&folder, name))
     }
 
     fn remove_file(&self, folder: &Folder, name: &str) -> Result<(), StoreError> {
         folder.remove(name.as_ref()).map_err(|error| failed("remove", &self.path(name), error))
     }
+}
+
+/// Whether fsage gives files of a checkpoint such a name, while it writes them or afterwards.
+fn has_own_name(name: &str) -> bool {
+    let whole = name.strip_prefix('.').filter(|_| is_temporary(name.as_ref()));
+    is_record_name(name) || is_image_name(whole.unwrap_or(name), whole.is_some())
+}
+
+fn is_record_name(name: &str) -> bool {
+    let whole = name.strip_prefix('.').filter(|_| is_temporary(name.as_ref()));
+    name == RECORD || whole.is_some_and(|whole| whole.starts_with(RECORD))
 }
 
 fn is_missing(path: &Path) -> bool {
