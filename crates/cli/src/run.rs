@@ -365,6 +365,7 @@ mod tests {
                 digests,
                 agree: false,
             }],
+            stopped: Vec::new(),
             interrupted_by: Some(2),
             elapsed_ns: 1_500_000_000,
         };

@@ -64,6 +64,8 @@ struct World {
     loads: Option<usize>,
     /// A mount option that the kernel does not take.
     refused: Option<&'static str>,
+    /// A mount option with which the agent is lost.
+    lost_at: Option<&'static str>,
     /// Options of the last mount.
     mounted: Vec<String>,
     done: usize,
@@ -98,6 +100,9 @@ fn answer(world: &mut World, request: &Request) -> Option<Result<Reply, Failure>
     Some(match request {
         Request::Mount(call) => {
             world.mounted.clone_from(&call.options);
+            if world.lost_at.is_some_and(|lost| call.options.iter().any(|option| option == lost)) {
+                return None;
+            }
             match world.refused {
                 Some(refused) if call.options.iter().any(|option| option == refused) => {
                     Err(failure("invalid argument"))
@@ -179,7 +184,7 @@ fn a_search_runs_block_by_block_and_recommends_what_fresh_runs_confirm() {
     assert!(found.is_over && !found.is_model && found.runs == summary.complete, "{found:?}");
     assert_eq!(found.recommended, ["noatime"]);
     let confirmed = found.confirmation.as_ref().unwrap();
-    assert!(confirmed.low > 0.08 && confirmed.high < 0.14, "{confirmed:?}");
+    assert!(confirmed.low_90 > 0.08 && confirmed.high_90 < 0.14, "{confirmed:?}");
     let control = found.options.iter().find(|option| option.name == "same").unwrap();
     assert!(control.is_null && !control.is_kept, "{control:?}");
     let lines = bench.answer().lines();
@@ -240,7 +245,7 @@ fn the_published_search_keeps_the_largest_gain_of_single_runs() {
     let (summary, _) = bench.run(World::default(), &["search.method=greedy"]);
     assert_eq!(summary.unwrap().exit_code(), 0);
     let found = bench.tuned();
-    assert!(found.recommended.contains(&"noatime".to_owned()), "{found:?}");
+    assert!(found.recommended.is_empty() && found.unconfirmed.contains(&"noatime".to_owned()), "{found:?}");
     assert!(found.text().contains("by single runs and unconfirmed"), "{}", found.text());
 }
 
@@ -276,9 +281,40 @@ fn a_base_that_fails_refuses_no_option() {
 }
 
 #[test]
-fn a_score_that_no_run_has_ends_the_run() {
+fn a_score_that_no_run_has_stops_the_search_until_the_study_names_another() {
     let bench = Bench::new();
-    let (refused, _) = bench.run(World::default(), &["search.score=[{ metric = \"age.disk_erases\" }]"]);
-    let error = fsage_model::problem::Problem::from(refused.unwrap_err()).render(false);
-    assert!(error.contains("has no score") && error.contains("age.disk_erases"), "{error}");
+    let set = ["search.score=[{ metric = \"age.disk_erases\" }]"];
+    let mut runs = 0;
+    for _ in 0..2 {
+        let (summary, notes) = bench.run(World::default(), &set);
+        let summary = summary.unwrap();
+        let stopped = notes.iter().find(|note| note.contains("has no score")).unwrap();
+        assert!(stopped.contains("no metric `age.disk_erases`"), "{stopped}");
+        assert_eq!((summary.exit_code(), &summary.stopped), (4, &vec![stopped.clone()]));
+        runs += summary.complete;
+    }
+    let (summary, _) = bench.run(World::default(), &[]);
+    let summary = summary.unwrap();
+    assert_eq!((summary.kept, summary.exit_code()), (runs, 0), "other metrics of the same runs");
+    assert_eq!(bench.tuned().recommended, ["noatime"]);
+}
+
+#[test]
+fn an_agent_that_is_lost_says_nothing_of_the_options() {
+    let bench = Bench::new();
+    let world = World { lost_at: Some("discard"), ..World::default() };
+    let (ended, notes) = bench.run(world, &[]);
+    assert!(matches!(ended, Err(RunError::Target(_))), "{ended:?}");
+    assert!(!notes.iter().any(|note| note.contains("left out")), "{notes:?}");
+}
+
+#[test]
+fn a_search_whose_options_all_fail_stops() {
+    let bench = Bench::new();
+    let set = ["search.only=[\"discard\", \"same\"]"];
+    let (summary, notes) = bench.run(World { refused: Some("discard"), ..World::default() }, &set);
+    let summary = summary.unwrap();
+    assert_eq!((summary.exit_code(), summary.trials.len()), (4, 0), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("`discard` is left out")), "{notes:?}");
+    assert!(summary.stopped[0].contains("every option fails here by itself"), "{:?}", summary.stopped);
 }

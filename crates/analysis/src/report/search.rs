@@ -61,7 +61,12 @@ fn one(group: &[(&Trial, &Evidence)], study: Option<&StudySpec>) -> Option<Searc
     let wanted =
         study.and_then(|study| study.search.as_ref()).unwrap_or(own).space(&spec.file_system.kind, spec.seed);
     let refused = wanted.options.into_iter().filter(|name| !space.options.contains(name)).collect();
-    let parts = spec.score();
+    // The study may compare its runs by other metrics than when they were made.
+    let mut compared = spec.clone();
+    if let (Some(own), Some(wanted)) = (&mut compared.search, study.and_then(|study| study.search.as_ref())) {
+        own.score.clone_from(&wanted.score);
+    }
+    let parts = compared.score();
     let mut done = Done::default();
     for (_, evidence) in group {
         let label = evidence.factors.get(SEARCH).and_then(Value::as_str).unwrap_or_default();

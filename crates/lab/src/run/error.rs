@@ -6,7 +6,6 @@ use fsage_engine::host::HostError;
 use fsage_model::cause::in_one_line;
 use fsage_model::escape;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_USAGE, Explain};
-use fsage_model::study::ScoreError;
 use fsage_model::verify::VerifyResult;
 
 use super::fio::FioError;
@@ -100,14 +99,6 @@ pub enum RunError {
         /// The trial.
         id: String,
     },
-    /// A complete run of a search has no score, so that nothing more can be decided.
-    #[error("trial {id} has no score for the search")]
-    Score {
-        /// The trial.
-        id: String,
-        /// Why.
-        source: ScoreError,
-    },
     /// Which processors there are cannot be found out.
     #[error("cannot choose processors")]
     Processors(#[from] HostError),
@@ -143,7 +134,6 @@ impl Explain for RunError {
             | Self::Jobs { .. }
             | Self::NotBeside { .. } => EXIT_USAGE,
             Self::Kernel { .. } => EXIT_DAMAGE,
-            Self::Score { .. } => EXIT_FAILED,
             Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => EXIT_INTERNAL,
         }
     }
@@ -170,9 +160,6 @@ impl Explain for RunError {
                     .to_owned(),
             ),
             Self::Kernel { .. } => Some(REBOOT.to_owned()),
-            Self::Score { .. } => {
-                Some("name metrics that every run has in `search.score`; `fsage export` lists them".to_owned())
-            }
             Self::Signal(_) | Self::Path { .. } | Self::Processors(_) | Self::Thread(_) => None,
         }
     }
@@ -295,6 +282,40 @@ impl TrialError {
             | Self::Store(_)
             | Self::Damaged(_)
             | Self::Unclean(_) => false,
+        }
+    }
+
+    /// The error of a trial. What ends the whole run is no such: a store or a journal that cannot be written to cannot
+    /// keep the next trials either.
+    pub(super) fn of_a_trial(self) -> Result<Self, RunError> {
+        match self {
+            Self::Store(error) => Err(error.into()),
+            Self::Lease(error) if !matches!(error, LeaseError::Target(_)) => Err(error.into()),
+            error => Ok(error),
+        }
+    }
+
+    /// Why this host does not take what the trial sets, where that is what failed it.
+    ///
+    /// # Errors
+    /// What says nothing of the trial and would fail others as well: the store, the journal, an agent that is lost, a bug
+    /// of the kernel.
+    pub(super) fn refusal(self, id: &str) -> Result<Option<String>, RunError> {
+        let text = self.text();
+        match self.of_a_trial()? {
+            Self::Kernel { .. } => Err(RunError::Kernel { id: id.to_owned() }),
+            Self::Volume(VolumeError::Lease(error)) if !matches!(error, LeaseError::Target(_)) => {
+                Err(error.into())
+            }
+            Self::Target(error)
+            | Self::Lease(LeaseError::Target(error))
+            | Self::Volume(VolumeError::Target(error) | VolumeError::Lease(LeaseError::Target(error)))
+            | Self::FileSystem(
+                FileSystemError::Target(error)
+                | FileSystemError::Tool(ToolError::NotRun { source: error, .. }),
+            ) if !matches!(error, TargetError::Failed { .. }) => Err(error.into()),
+            Self::Volume(_) | Self::FileSystem(_) | Self::Unclean(_) => Ok(Some(text)),
+            _ => Ok(None),
         }
     }
 

@@ -34,7 +34,6 @@ use fsage_model::study::is_option_of_another;
 
 pub use digest::groups as digest_groups;
 pub use error::RunError;
-use error::TrialError;
 use interrupt::Interrupt;
 pub use observer::{Quiet, RunEvent, RunObserver};
 use queue::Queue;
@@ -224,7 +223,7 @@ impl Progress<'_> {
             let mut folder = writer.begin(&planned.id)?;
             let (_, error) = lane.trial(&name, planned, cell, &mut folder, &mut Quiet);
             writer.forget(folder)?;
-            Ok(error.filter(|error| !matches!(error, TrialError::Interrupted)).map(|error| error.text()))
+            Ok(error.map(|error| error.refusal(&planned.id)).transpose()?.flatten())
         };
         let notes = self.searches.leave_out(self.study, &mut attempt);
         lab.journal.join(lane.journal);
@@ -237,6 +236,7 @@ impl Progress<'_> {
         self.writer.grow(self.plan)?;
         let damaged = std::mem::take(&mut self.summary.damaged);
         *self.summary = RunSummary { damaged, ..RunSummary::new(self.study, self.plan, &lab.root) };
+        self.summary.keep(&self.writer.trials());
         Ok(())
     }
 
@@ -251,7 +251,9 @@ impl Progress<'_> {
         }
         let trials = searches.trials(self.study)?;
         if !self.plan.grow(trials) {
-            searches.stopped(&self.summary.failures()).into_iter().for_each(say);
+            let stopped = searches.stopped(&self.summary.failures());
+            stopped.iter().cloned().for_each(say);
+            self.summary.stopped = stopped;
             return Ok(false);
         }
         searches.next().into_iter().for_each(say);

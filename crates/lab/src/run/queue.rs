@@ -7,7 +7,6 @@ use super::error::TrialError;
 use super::observer::{RunEvent, RunObserver};
 use super::trial::Lab;
 use super::{RunError, RunSummary, TrialState, label};
-use crate::lease::LeaseError;
 use crate::plan::Plan;
 use crate::store::Writer;
 use crate::study::Study;
@@ -125,13 +124,8 @@ impl<'a> Queue<'a> {
         let started_s = time::now_seconds();
         let cell = &self.study.cells[planned.cell];
         let (record, error) = lab.trial(&self.study.spec.name, planned, cell, &mut folder, observer);
-        match error {
+        match error.map(TrialError::of_a_trial).transpose()? {
             Some(TrialError::Interrupted) => return Ok(false),
-            // A store that cannot be written to cannot keep the next trials either.
-            Some(TrialError::Store(error)) => return Err(error.into()),
-            Some(TrialError::Lease(error)) if !matches!(error, LeaseError::Target(_)) => {
-                return Err(error.into());
-            }
             error => {
                 folder.finish(&record, started_s)?;
                 if matches!(error, Some(TrialError::Kernel { .. })) {

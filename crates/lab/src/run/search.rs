@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use fsage_model::record::{TrialRecord, TrialStatus, Unread};
 use fsage_model::search::{Configuration, Path, Purpose, Run, search};
-use fsage_model::study::{Done, Measured, SEARCH, ScoreSpec, Space, score};
+use fsage_model::study::{Done, Measured, SEARCH, ScoreError, ScoreSpec, Space, score};
+use serde_json::Value;
 
 use super::{RunError, TrialOutcome};
 use crate::plan::{PlannedTrial, trial_seed};
@@ -23,7 +24,7 @@ pub(super) struct Searches {
     root: PathBuf,
     all: Vec<CellSearch>,
     /// Trial → score, of those that are complete.
-    scores: BTreeMap<String, f64>,
+    scores: BTreeMap<String, Result<f64, ScoreError>>,
     /// Trials that failed once in this run and are done again.
     again: BTreeSet<String>,
 }
@@ -34,6 +35,8 @@ struct CellSearch {
     cell: usize,
     /// The cell in words; empty when there is only one.
     name: String,
+    /// Its factors.
+    factors: BTreeMap<String, Value>,
     space: Space,
     parts: Vec<ScoreSpec>,
     /// Configuration → index of its cell.
@@ -44,6 +47,10 @@ struct CellSearch {
     pending: Option<Purpose>,
     /// Which options the host takes is known from earlier runs.
     is_tried: bool,
+    /// Why it has no runs, where no option is left to search.
+    nothing_left: Option<String>,
+    /// The run without which it cannot go on, as it has no score, and why.
+    unscored: Option<(PlannedTrial, ScoreError)>,
 }
 
 impl Searches {
@@ -63,12 +70,15 @@ impl Searches {
             all.push(CellSearch {
                 cell: index,
                 name: words(cell, cells),
+                factors: cell.factors.clone(),
                 space: space(search, &cell.spec),
                 parts: cell.spec.score(),
                 configured: BTreeMap::new(),
                 done: 0,
                 pending: None,
                 is_tried,
+                nothing_left: None,
+                unscored: None,
             });
         }
         Self { root, all, scores: BTreeMap::new(), again: BTreeSet::new() }
@@ -88,20 +98,21 @@ impl Searches {
         for own in self.all.iter_mut().filter(|own| !own.is_tried) {
             own.is_tried = true;
             let refused = own.refused(&study.cells[own.cell], attempt)?;
-            let kept =
-                own.space.options.iter().filter(|name| !refused.iter().any(|(other, _)| other == *name));
-            let kept: Vec<String> = kept.cloned().collect();
             let cell = &mut study.cells[own.cell];
-            let Some(search) = cell.spec.search.as_mut().filter(|_| !refused.is_empty() && !kept.is_empty())
-            else {
-                continue;
-            };
-            search.only = kept;
-            own.space = space(&search.clone(), &cell.spec);
-            own.configured.clear();
+            let Some(search) = cell.spec.search.as_mut().filter(|_| !refused.is_empty()) else { continue };
+            let is_kept = |name: &&String| !refused.iter().any(|(other, _)| other == *name);
+            let kept: Vec<String> = own.space.options.iter().filter(is_kept).cloned().collect();
             let of = own.of();
             let sentence =
                 |(name, why)| format!("search{of}: `{name}` is left out, because it fails here: {why}");
+            // What sets nothing is only there to be compared with the others.
+            if kept.iter().all(|name| search.option.get(name).is_some_and(BTreeMap::is_empty)) {
+                own.nothing_left = Some(format!("search{of} stopped: every option fails here by itself"));
+            } else {
+                search.only = kept;
+                own.space = space(&search.clone(), &cell.spec);
+                own.configured.clear();
+            }
             notes.extend(refused.into_iter().map(sentence));
         }
         Ok(notes)
@@ -111,13 +122,18 @@ impl Searches {
     /// configurations are added to the study.
     ///
     /// # Errors
-    /// A complete run without a score, or options that cannot be set together.
+    /// Options that cannot be set together.
     pub(super) fn trials(&mut self, study: &mut Study) -> Result<Vec<PlannedTrial>, RunError> {
         let mut trials = Vec::new();
         for index in 0..self.all.len() {
             let mut done = Done::default();
             loop {
                 let own = &mut self.all[index];
+                own.unscored = None;
+                if own.nothing_left.is_some() {
+                    own.pending = None;
+                    break;
+                }
                 let path = search(&own.space.problem, &mut done);
                 own.done = path.runs();
                 own.pending = path.pending.as_ref().map(|block| block.purpose);
@@ -142,8 +158,12 @@ impl Searches {
         let mut is_done = true;
         for run in &block.runs {
             let planned = self.all[index].trial(*run, study)?;
-            match self.score(index, &planned.id)? {
-                Some(score) => drop(done.0.insert(*run, score)),
+            match self.score(index, &planned.id) {
+                Some(Ok(score)) => drop(done.0.insert(*run, score)),
+                Some(Err(why)) => {
+                    self.all[index].unscored = Some((planned.clone(), why));
+                    is_done = false;
+                }
                 None => is_done = false,
             }
             trials.push(planned);
@@ -152,25 +172,22 @@ impl Searches {
     }
 
     /// The score of a trial; nothing when it is not complete.
-    fn score(&mut self, index: usize, id: &str) -> Result<Option<f64>, RunError> {
+    fn score(&mut self, index: usize, id: &str) -> Option<Result<f64, ScoreError>> {
         if let Some(known) = self.scores.get(id) {
-            return Ok(Some(*known));
+            return Some(known.clone());
         }
         // A record that cannot be read is set aside, and its trial done again.
         let read: Option<TrialRecord<Unread>> = store::read_trial(&self.root, id).ok().flatten();
-        let Some(record) = read.filter(|record| record.status == TrialStatus::Complete) else {
-            return Ok(None);
-        };
+        let record = read.filter(|record| record.status == TrialStatus::Complete)?;
         let measured = |name: &str| {
             let metric = record.metrics.iter().find(|metric| metric.name == name)?;
             let count = f64::from(u32::try_from(metric.samples.len()).ok()?);
             let value = metric.samples.iter().sum::<f64>() / count;
             Some(Measured { value, larger_is_worse: metric.larger_is_worse })
         };
-        let found = score(&self.all[index].parts, &measured)
-            .map_err(|source| RunError::Score { id: id.to_owned(), source })?;
-        self.scores.insert(id.to_owned(), found);
-        Ok(Some(found))
+        let found = score(&self.all[index].parts, &measured);
+        self.scores.insert(id.to_owned(), found.clone());
+        Some(found)
     }
 
     /// Whether a trial is complete.
@@ -186,7 +203,7 @@ impl Searches {
     /// What is next, one sentence for each search that is not over.
     pub(super) fn next(&self) -> Vec<String> {
         let sentence = |own: &CellSearch| {
-            let purpose = own.pending?.name();
+            let purpose = own.pending.filter(|_| own.unscored.is_none())?.name();
             let (name, done, budget) = (own.of(), own.done, own.space.problem.budget);
             Some(format!("search{name}: {purpose} is next, {done} of at most {budget} runs done"))
         };
@@ -195,20 +212,7 @@ impl Searches {
 
     /// Why searches ended before their time, one sentence for each.
     pub(super) fn stopped(&self, failed: &[&TrialOutcome]) -> Vec<String> {
-        let pending = self.all.iter().filter(|own| own.pending.is_some());
-        let Some(first) = failed.first() else { return Vec::new() };
-        let options = first.factors.get(SEARCH).and_then(serde_json::Value::as_str).unwrap_or_default();
-        let more = if failed.len() > 1 { format!(", one of {},", failed.len()) } else { String::new() };
-        let sentence = |own: &CellSearch| {
-            format!(
-                "search{} stopped: a block is not complete. Trial {} ({options}){more} failed twice: {}. Run the same \
-                 command again to retry, or say in `clashes` what fails together and search into another store",
-                own.of(),
-                first.id,
-                first.error
-            )
-        };
-        pending.map(sentence).collect()
+        self.all.iter().filter_map(|own| own.stopped(failed)).collect()
     }
 }
 
@@ -256,6 +260,36 @@ impl CellSearch {
         Ok(refused)
     }
 
+    /// Why it ended before its time; `failed` are trials of any search.
+    fn stopped(&self, failed: &[&TrialOutcome]) -> Option<String> {
+        let of = self.of();
+        if self.nothing_left.is_some() {
+            return self.nothing_left.clone();
+        }
+        self.pending?;
+        if let Some((trial, why)) = &self.unscored {
+            let (id, options) = (&trial.id, set_options(&trial.factors));
+            return Some(format!(
+                "search{of} stopped: trial {id} ({options}) has no score: {why}. Name metrics in `search.score` that every \
+                 run has, above 0 (`fsage export` lists them), and run the study again into the same store"
+            ));
+        }
+        let is_own = |trial: &&&TrialOutcome| {
+            let mut factors = trial.factors.clone();
+            factors.remove(SEARCH).is_some() && factors == self.factors
+        };
+        let own: Vec<&&TrialOutcome> = failed.iter().filter(is_own).collect();
+        let first = own.first()?;
+        let more = if own.len() > 1 { format!(", one of {},", own.len()) } else { String::new() };
+        Some(format!(
+            "search{of} stopped: a block is not complete. Trial {} ({}){more} failed twice: {}. Run the same \
+             command again to retry, or say in `clashes` what fails together and search into another store",
+            first.id,
+            set_options(&first.factors),
+            first.error
+        ))
+    }
+
     /// ` on ext4`, or nothing.
     fn of(&self) -> String {
         if self.name.is_empty() { String::new() } else { format!(" on {}", self.name) }
@@ -284,6 +318,11 @@ impl CellSearch {
             factors: cell.factors.clone(),
         })
     }
+}
+
+/// The options that are set, in words.
+fn set_options(factors: &BTreeMap<String, Value>) -> &str {
+    factors.get(SEARCH).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether a factor is that of a search.

@@ -89,6 +89,9 @@ pub struct RunSummary {
     pub damaged: Vec<DamagedTrial>,
     /// Whether logical trees agree across file systems, where they must.
     pub digest_groups: Vec<DigestGroup>,
+    /// Why searches ended before their time, a sentence for each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stopped: Vec<String>,
     /// Signal that ended the run early (2 or 15).
     pub interrupted_by: Option<i32>,
     /// Wall time of this run.
@@ -109,6 +112,7 @@ impl RunSummary {
             trials,
             damaged: Vec::new(),
             digest_groups: Vec::new(),
+            stopped: Vec::new(),
             interrupted_by: None,
             elapsed_ns: 0,
         }
@@ -174,7 +178,7 @@ impl RunSummary {
     }
 
     /// Exit code of the command: 130 or 143 when interrupted; 5 when digests that must agree do not; else
-    /// 4 when a trial failed (3 when every failure was the host lacking something); else 0.
+    /// 4 when a trial failed (3 when every failure was the host lacking something) or a search was stopped; else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.interrupted_by {
@@ -188,7 +192,8 @@ impl RunSummary {
         let failed: Vec<u8> =
             self.trials.iter().filter(|t| t.state == TrialState::Failed).map(|t| t.exit_code).collect();
         match failed.as_slice() {
-            [] => 0,
+            [] if self.stopped.is_empty() => 0,
+            [] => 4,
             all if all.iter().all(|c| *c == 3) => 3,
             all if all.contains(&5) => 5,
             _ => 4,

@@ -203,11 +203,17 @@ fn refuse_links(root: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A study without what changes nothing of its search.
+/// A study without what changes none of its search's runs.
 fn searched(study: &StudySpec) -> StudySpec {
     let (text, claim, preset) = (String::new(), Vec::new(), BTreeMap::new());
     let (title, question, citation) = (text.clone(), text.clone(), text);
-    StudySpec { title, question, citation, claim, preset, price: Vec::new(), ..study.clone() }
+    let mut study =
+        StudySpec { title, question, citation, claim, preset, price: Vec::new(), ..study.clone() };
+    // Runs can be compared by other metrics at any time.
+    if let Some(search) = &mut study.search {
+        search.score.clear();
+    }
+    study
 }
 
 /// A store may grow (more repeats, more factor values) but never lose or mix trials. Those of a search follow from its

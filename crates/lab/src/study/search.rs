@@ -342,7 +342,13 @@ fn check_settings(search: &SearchSpec, cell: &Cell, space: &Space, on: &str) -> 
             Ok(own) => {
                 let text = identity::canonical(&own.spec);
                 let hint = Some("a control has no settings and is named in `search.null`".to_owned());
-                if text == base {
+                if cell.spec.volume.is_model_time() && schedules(search, name) {
+                    let message =
+                        format!("`{name}` sets the scheduler{on}, which has nothing to do in model time");
+                    let hint =
+                        "leave it out of `search.only`, or search on a loop file or a device".to_owned();
+                    problems.push(at(option, message, Some(hint)));
+                } else if text == base {
                     problems.push(at(option, format!("`{name}` changes nothing{on}"), hint));
                 } else if let Some((other, _)) = seen.iter().find(|(_, known)| *known == text) {
                     let other = &space.options[*other];
@@ -356,6 +362,11 @@ fn check_settings(search: &SearchSpec, cell: &Cell, space: &Space, on: &str) -> 
         problems.extend(check_pairs(cell, space, on));
     }
     problems
+}
+
+/// Whether an option sets the scheduler.
+fn schedules(search: &SearchSpec, name: &str) -> bool {
+    search.option.get(name).is_some_and(|settings| settings.contains_key("volume.scheduler"))
 }
 
 /// Pairs of options that the driver refuses together must clash: designs set any two that do not.
@@ -387,7 +398,7 @@ mod tests {
 name = "tuned"
 title = "t"
 question = "q"
-volume = { medium = "ssd", size = "1GiB" }
+volume = { kind = "loop", size = "1GiB" }
 [file_system]
 kind = "ext4"
 options.ext4.mount = ["commit=5"]
@@ -517,6 +528,8 @@ budget = 30
         let option = |n: usize| format!("[search.option.o{n}]\n\"volume.scheduler\" = \"s{n}\"\n");
         let many: String = (0..41).map(option).collect();
         assert!(refused(format!("{STUDY}{many}")).contains("41 options are too many: at most 40"));
+        let model = STUDY.replace("kind = \"loop\"", "medium = \"ssd\"");
+        assert!(refused(format!("{model}{OPTIONS}")).contains("which has nothing to do in model time"));
         let repeated = STUDY.replace("title", "repeats = 2\ntitle");
         assert!(refused(format!("{repeated}{OPTIONS}")).contains("leave `repeats` out"));
     }

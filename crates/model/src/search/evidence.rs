@@ -12,7 +12,7 @@
 //! All runs share one variance, and each block has its own level ([`super::fit`]).
 
 use super::design::{Mirrored, blocks, folded, runs_for};
-use super::fit::{Fit, Observation, above, count, fit};
+use super::fit::{Fit, Observation, above, count, fit, reach};
 use super::greedy::measure;
 use super::random::Random;
 use super::spending::{is_futile, quantile, spent};
@@ -279,10 +279,11 @@ fn confirmation(
     }
     let sd = (squares / freedom.max(1.0)).sqrt();
     let error = sd * (2.0 / count(pairs)).sqrt();
-    let all = Fit { effects: Vec::new(), sd, freedom: freedom.max(1.0) };
-    let reach = all.reach(error);
+    let freedom = freedom.max(1.0);
+    // The test is one-sided: its interval is that which is above 0 where the gain is confirmed.
+    let reach = reach(1.0 - ERROR, error, freedom);
     let power = super::spending::below(expected / error.max(f64::MIN_POSITIVE) - quantile(1.0 - ERROR));
-    let verdict = if above(gain, error, all.freedom) <= ERROR {
+    let verdict = if above(gain, error, freedom) <= ERROR {
         Verdict::Confirmed
     } else if power >= CONTRADICTING {
         Verdict::NotConfirmed

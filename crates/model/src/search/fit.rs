@@ -49,8 +49,13 @@ impl Fit {
 
     /// Half the width of the two-sided 95 % interval of an effect with this standard error.
     pub(super) fn reach(&self, error: f64) -> f64 {
-        StudentsT::new(0.0, 1.0, self.freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975) * error)
+        reach(0.975, error, self.freedom)
     }
+}
+
+/// How far the quantile of this probability is above a value with this standard error.
+pub(super) fn reach(probability: f64, error: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(probability) * error)
 }
 
 /// One-sided p of a value with this standard error.

@@ -126,7 +126,7 @@ pub struct Confirmation {
     pub expected: f64,
     /// What the fresh runs show.
     pub gain: f64,
-    /// Its 95 % interval.
+    /// Its 90 % interval: above 0 exactly where the one-sided test at 5 % confirms it.
     pub interval: (f64, f64),
     /// What that means.
     pub verdict: Verdict,

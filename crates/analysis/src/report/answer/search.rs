@@ -26,8 +26,11 @@ pub struct Tuned {
     pub noise: Option<f64>,
     /// Times are by a virtual disk's clock.
     pub is_model: bool,
-    /// Options to use; none: the default is not beaten, or the search is not over.
+    /// Options to use, which fresh runs confirm; none: the default is not beaten, or the search is not over.
     pub recommended: Vec<String>,
+    /// Options that gained in the search, and that no fresh runs confirm: too few were left, or the search is greedy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unconfirmed: Vec<String>,
     /// The recommended options together against the default, on runs that had no part in choosing them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Confirmed>,
@@ -47,10 +50,10 @@ pub struct Confirmed {
     pub pairs: usize,
     /// The gain that they show, as a share.
     pub gain: f64,
-    /// Lower end of its 95 % interval.
-    pub low: f64,
+    /// Lower end of its 90 % interval, which is above 0 where the gain is confirmed (one-sided, 5 %).
+    pub low_90: f64,
     /// Upper end.
-    pub high: f64,
+    pub high_90: f64,
     /// The gain that the search led to expect.
     pub expected: f64,
 }
@@ -144,6 +147,10 @@ impl Tuned {
             (0..space.options.len()).map(|option| OptionGain::new(searched, option)).collect();
         let order = |option: &OptionGain| option.gain.unwrap_or(f64::NEG_INFINITY);
         options.sort_by(|a, b| order(b).total_cmp(&order(a)));
+        let chosen = path.chosen.options().map(|option| space.options[option].clone()).collect();
+        let is_confirmed = path.confirmation.is_some_and(|found| found.verdict == Verdict::Confirmed);
+        let (recommended, unconfirmed) =
+            if is_confirmed { (chosen, Vec::new()) } else { (Vec::new(), chosen) };
         Self {
             place: searched.place.clone(),
             method: path.method.name(),
@@ -153,7 +160,8 @@ impl Tuned {
             least_gain: space.problem.least_gain,
             noise: path.noise.map(f64::exp_m1),
             is_model: searched.is_model,
-            recommended: path.chosen.options().map(|option| space.options[option].clone()).collect(),
+            recommended,
+            unconfirmed,
             confirmation: path.confirmation.map(|found| Confirmed::new(&found)),
             options,
             refused: searched.refused.clone(),
@@ -172,17 +180,17 @@ impl Tuned {
             let done = format!("{} of at most {} runs", self.runs, self.budget);
             return format!("the search is not over ({done}); run the study again to resume it");
         }
-        let options = self.recommended.join(" + ");
-        if self.recommended.is_empty() {
+        let (together, unconfirmed) = (self.recommended.join(" + "), self.unconfirmed.join(" + "));
+        if self.recommended.is_empty() && self.unconfirmed.is_empty() {
             return self.not_beaten(&runs);
         }
         match &self.confirmation {
-            Some(found) if found.verdict == Verdict::TooFew => format!(
-                "{options} gained in the search, but the fresh runs are too few to confirm it ({}); {runs}",
+            Some(found) if self.recommended.is_empty() => format!(
+                "{unconfirmed} gained in the search, but the fresh runs are too few to confirm it ({}); {runs}",
                 found.text()
             ),
-            Some(found) => format!("use {options}; confirmed: {}; {runs}", found.text()),
-            None => format!("the greedy search keeps {options}, by single runs and unconfirmed; {runs}"),
+            Some(found) => format!("use {together}; confirmed: {}; {runs}", found.text()),
+            None => format!("the greedy search keeps {unconfirmed}, by single runs and unconfirmed; {runs}"),
         }
     }
 
@@ -200,13 +208,32 @@ impl Tuned {
                 format!("the default is not beaten in single runs; {runs}")
             }
             None => format!(
-                "the default is not beaten: none of {} is shown to gain; {runs}{noise}",
-                counted(self.options.len(), "option")
+                "the default is not beaten: none of {} is shown to gain{}; {runs}{noise}",
+                counted(self.options.len(), "option"),
+                self.ruled_out()
             ),
         }
     }
 
-    /// That a control was kept.
+    /// Which gains of single options the runs rule out, if any.
+    fn ruled_out(&self) -> String {
+        let real = || self.options.iter().filter(|option| !option.is_null);
+        let most = real().filter_map(|option| option.high).fold(f64::NEG_INFINITY, f64::max);
+        if real().all(|option| option.high.is_none()) {
+            return ", but the runs tell nothing of their gains".to_owned();
+        }
+        let unknown = match real().filter(|option| option.high.is_none()).count() {
+            0 => String::new(),
+            some => format!(", but nothing is known of {}", counted(some, "option")),
+        };
+        let noisy = match most > self.least_gain {
+            true => format!(": the runs were too noisy to tell a gain of {}", percent(self.least_gain)),
+            false => String::new(),
+        };
+        format!(", and gains above {} are ruled out{unknown}{noisy}", signed(most))
+    }
+
+    /// That a control was kept, or that its own interval is one of a gain or a loss.
     fn doubt(&self) -> String {
         let kept: Vec<&str> = self
             .options
@@ -215,7 +242,19 @@ impl Tuned {
             .map(|one| one.name.as_str())
             .collect();
         if kept.is_empty() {
-            return String::new();
+            let is_off = |one: &&OptionGain| {
+                one.is_null
+                    && (one.low.is_some_and(|low| low > 0.0) || one.high.is_some_and(|high| high < 0.0))
+            };
+            let off: Vec<String> = self.options.iter().filter(is_off).map(OptionGain::text).collect();
+            return match off.is_empty() {
+                true => String::new(),
+                false => format!(
+                    "; the {} interval of a control does not contain 0, which happens by chance in 1 of 20: {}",
+                    percent(0.95),
+                    off.join(", ")
+                ),
+            };
         }
         format!("; but the search kept {}, which cannot gain: do not trust it", kept.join(", "))
     }
@@ -245,21 +284,21 @@ impl Confirmed {
             verdict: found.verdict,
             pairs: found.pairs,
             gain: found.gain.exp_m1(),
-            low: found.interval.0.exp_m1(),
-            high: found.interval.1.exp_m1(),
+            low_90: found.interval.0.exp_m1(),
+            high_90: found.interval.1.exp_m1(),
             expected: found.expected.exp_m1(),
         }
     }
 
-    /// `+5.1 % over the default, 95 % interval +3.2 % to +7.0 %, 3 fresh pairs of runs`.
+    /// `+5.1 % over the default, 90 % interval +3.2 % to +7.0 %, 3 fresh pairs of runs`.
     #[must_use]
     pub fn text(&self) -> String {
         format!(
             "{} over the default, {} interval {} to {}, {} of fresh runs",
             signed(self.gain),
-            percent(0.95),
-            signed(self.low),
-            signed(self.high),
+            percent(0.9),
+            signed(self.low_90),
+            signed(self.high_90),
             counted(self.pairs, "pair")
         )
     }
@@ -276,7 +315,7 @@ mod tests {
         assert_eq!((found.recommended.as_slice(), found.is_over), (["noatime".to_owned()].as_slice(), true));
         let text = found.text();
         assert!(text.starts_with("ext4 on an SSD (model ssd): use noatime; confirmed: +"), "{text}");
-        assert!(text.contains("over the default, 95\u{202f}% interval +"), "{text}");
+        assert!(text.contains("over the default, 90\u{202f}% interval +"), "{text}");
         assert!(text.ends_with(" runs."), "{text}");
         let gains = found.gains();
         assert!(gains.contains("noatime +") && gains.contains(", kept); same "), "{gains}");
@@ -298,6 +337,19 @@ mod tests {
         let mut found = Tuned::new(&searched(usize::MAX));
         found.recommended.clear();
         found.confirmation = None;
+        for option in &mut found.options {
+            (option.low, option.high) = (Some(-0.01), Some(0.015));
+        }
+        assert!(found.text().contains("and gains above +1.5\u{202f}% are ruled out; "), "{}", found.text());
+        found.options.iter_mut().for_each(|option| option.high = Some(0.06));
+        assert!(found.text().contains("too noisy to tell a gain of 2"), "{}", found.text());
+        let control = found.options.iter_mut().find(|one| one.is_null).unwrap();
+        control.low = Some(0.01);
+        assert!(found.text().contains("interval of a control does not contain 0"), "{}", found.text());
+        for option in &mut found.options {
+            (option.low, option.high) = (None, None);
+        }
+        assert!(found.text().contains("the runs tell nothing of their gains"), "{}", found.text());
         assert!(
             found.text().contains("the default is not beaten: none of 2 options is shown to gain"),
             "{}",

@@ -36,7 +36,8 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "A gain is what setting the option adds, whatever the others are, by least squares over all runs of the search; 95\u{202f}% "
             "intervals, not adjusted for the number of options. That an option is kept is decided with a probability of 5\u{202f}% for any "
             "false one in the whole search. Gains of kept options are a little too large, because lucky ones are kept more often: the "
-            "confirmation, on runs that had no part in the choice, is free of that. "
+            "confirmation, on runs that had no part in the choice, is free of that; its 90\u{202f}% interval is above 0 exactly where the "
+            "one-sided test at 5\u{202f}% confirms it. "
             "An option that was dropped was unlikely to show the least gain that matters. Gains say nothing of safety: options that write or flush less may lose "
             "more in a power cut. "
             @if greedy { "A greedy search compares single runs: its gains are mostly noise, and nothing confirms them. " }
