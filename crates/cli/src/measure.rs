@@ -182,6 +182,7 @@ fn objection(entry: &MountEntry, here: usize) -> Option<&'static str> {
             Some("it is not a whole file system of a device")
         }
         () if has("ro") && has("rw") => Some("the mount is read-only and its file system is not"),
+        () if entry.file_system.starts_with("fuse") => Some("a program serves it"),
         () if has("nosymfollow") || has("idmapped") => Some("it has options that mount(2) does not take"),
         () => None,
     }

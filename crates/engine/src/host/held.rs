@@ -223,8 +223,7 @@ impl HeldDevices {
     ///
     /// # Errors
     /// Another user could change the way to the mount point, or something else than the device is mounted there, and
-    /// nothing was done; as [`HeldDevices::unmount`]; it cannot be mounted again ([`HostError::Unmounted`]); it is
-    /// mounted again, but another mount namespace kept it meanwhile ([`HostError::Kept`]).
+    /// nothing was done; as [`HeldDevices::unmount`]; it cannot be mounted again ([`HostError::Unmounted`]).
     pub fn remount(
         &self,
         device: &Path,
@@ -237,7 +236,6 @@ impl HeldDevices {
         let (folder, name) = opened.map_err(HostError::file("mount again at", point))?;
         self.used(device, |identity| is_mounted_from(device, identity, point, file_system))?;
         self.unmount(point)?;
-        let free = comes_free(device);
         let again = || {
             let directory = mount::point_in(folder.as_fd(), &name, point)?;
             self.used(device, |_| mount::mount_again(device, directory.as_fd(), point, file_system, options))
@@ -248,8 +246,7 @@ impl HeldDevices {
             source: Box::new(source),
         })?;
         self.remember_mount(point, None);
-        // It is mounted as before, with what the kernel remembered of it.
-        if free { Ok(()) } else { Err(HostError::Kept { device: device.to_owned() }) }
+        Ok(())
     }
 
     fn remember_mount(&self, point: &Path, again: Option<Again>) {
