@@ -222,7 +222,7 @@ pub fn identify(head: &[u8], tail: &[u8], size_bytes: u64) -> Signature {
     let label = filesystem::by_name(name).and_then(|row| row.label);
     let label = label.map(|(offset, length)| self::label(head, offset, length)).unwrap_or_default();
     let uuid = if name == "LVM2" { identifier::lvm2(head) } else { identifier::of(magic, head) };
-    // A second GPT alone is left by whoever makes a file system on a disk that had one.
+    // A second GPT alone is left over when a file system is made on a disk that had one.
     let beside = managed.filter(|(name, _)| fixed.is_some() && *name != "gpt");
     let beside = beside.map(|(name, _)| name.to_owned()).unwrap_or_default();
     Signature { name: name.to_owned(), label, uuid, beside }

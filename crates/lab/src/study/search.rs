@@ -34,7 +34,7 @@ pub struct SearchForesight {
     pub budget: usize,
     /// The least gain that matters, as a share.
     pub least_gain: f64,
-    /// Noise of one run that is reckoned with, as a share.
+    /// Assumed noise of one run, as a share.
     pub noise: f64,
     /// Chance to find an option that gains so much; absent of a greedy search, which has none to speak of.
     pub power: Option<f64>,

@@ -1,7 +1,7 @@
 //! The search of a study (`[search]`): named options, what each sets, and the score by which runs are compared.
 //!
 //! A study with a search has one search for each cell of its matrix. Each run is a trial whose factor
-//! [`SEARCH`] names the options that are set and whose repeat is the number of its block, so that whoever has the records
+//! [`SEARCH`] names the options that are set and whose repeat is the number of its block, so that a reader of the records
 //! can repeat every decision ([`crate::search`]).
 
 use std::collections::{BTreeMap, BTreeSet};
