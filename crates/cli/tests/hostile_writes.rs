@@ -4,6 +4,7 @@
 
 mod cli_support;
 mod image_rig;
+mod served_rig;
 
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt, chown, lchown, symlink};
@@ -18,7 +19,9 @@ use fsage_lab::lease::Journal;
 use fsage_lab::lease::record::Lease;
 use fsage_model::load::WriteMode;
 use fsage_model::operation::{Action, DirectoryEntry, Operation};
+use fsage_sys::folder::{Folder, Writers};
 use image_rig::Rig;
+use served_rig::Served;
 
 /// Nobody in particular.
 const USER: u32 = 65534;
@@ -277,6 +280,37 @@ fn root_does_not_write_a_file_where_all_may_replace_it() {
     }
     assert_eq!(shared.rig.fsage(&[&export[..], &["--allow-foreign-owner"]].concat()).code, 0);
     assert!(Path::new(&out).is_file());
+}
+
+/// The owner that a server names is the server's word, and so is what it shows at the next look.
+#[test]
+fn root_does_not_write_where_another_users_server_decides_what_is_there() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let trace = trace(&shared.rig);
+    let (theirs, own) = (shared.rig.path("theirs"), shared.rig.path("own"));
+    let (_theirs, _own) = (Served::new(theirs.clone(), USER), Served::new(own.clone(), 0));
+    let found = |path: &Path| Folder::open(path).unwrap().foreign().map(|found| (found.owner, found.open_to));
+    for path in [theirs.clone(), theirs.join("mine")] {
+        assert_eq!(path.metadata().unwrap().uid(), 0, "the server says that it is root's");
+        assert_eq!(found(&path), Some((0, Some(Writers::Server))));
+    }
+    // Of a server that root started.
+    assert_eq!(found(&own.join("mine")), None);
+    let out = theirs.join("mine/out").to_str().unwrap().to_owned();
+    let export = ["trace", "export", "--to", "csv", &trace, "-o", &out];
+    let run = shared.rig.fsage(&export);
+    assert!(run.code == 2 && run.stderr.contains("whose server decides what is there"), "{run:?}");
+    assert!(run.stderr.contains("--allow-foreign-owner"), "{run:?}");
+    // The server makes no files: with consent it is asked to.
+    let run = shared.rig.fsage(&[&export[..], &["--allow-foreign-owner"]].concat());
+    assert!(run.code != 0 && !run.stderr.contains("decides"), "{run:?}");
+    // Nor is what is leased written down there.
+    let mut clean = shared.rig.command(&["clean"]);
+    let run = Run::of(clean.env("FSAGE_RUNTIME_DIR", theirs.join("mine")));
+    assert!(run.code != 0 && run.stderr.contains("whose server decides what is there"), "{run:?}");
 }
 
 /// Restores the image over a volume that is there; how it ended.

@@ -3,8 +3,9 @@
 //! A name is looked up once, part by part from the root, and what is done afterwards goes through the
 //! descriptor: anyone who renames or replaces a part of the path later changes nothing. For root two more
 //! things hold, because others may have prepared the path: a symbolic link is followed only when a trusted
-//! user made it, on a file system whose owners are the kernel's word, and [`Folder::foreign`] names the first folder on the way that somebody else owns or that
-//! others may rename things in. Trusted are root and, below `sudo`, the user who called it (`SUDO_UID`), and
+//! user made it, on a file system whose owners are the kernel's word, and [`Folder::foreign`] names the first
+//! folder on the way that somebody else owns, that others may rename things in, or whose contents the server
+//! of a FUSE or network mount decides at every look. Trusted are root and, below `sudo`, the user who called it (`SUDO_UID`), and
 //! the groups of both (`SUDO_GID`). For other users the kernel's own checks decide: they cannot write more
 //! than is theirs.
 //!
@@ -21,7 +22,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use rustix::process::{getegid, geteuid};
+use rustix::process::geteuid;
+
+use crate::owners::{has_trusted_owners, is_served_by_others, is_trusted, is_trusted_group};
 
 /// Links that a path may lead through; the kernel's own limit.
 const MOST_LINKS: u32 = 40;
@@ -33,17 +36,19 @@ pub struct Foreign {
     pub path: PathBuf,
     /// Its owner.
     pub owner: u32,
-    /// A trusted user owns it, but these may rename what is in it.
+    /// It says that a trusted user owns it, but these may change what is in it.
     pub open_to: Option<Writers>,
 }
 
-/// Users other than the owner who may write to a folder.
+/// Others than the owner who may change what is in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writers {
     /// Everyone.
     All,
     /// The members of a group that is not root's and not that of who called `sudo`.
     Group(u32),
+    /// The server of a FUSE or network mount, which may also show something else at the next look.
+    Server,
 }
 
 /// A folder, open.
@@ -52,19 +57,6 @@ pub struct Folder {
     fd: OwnedFd,
     path: PathBuf,
     foreign: Option<Foreign>,
-}
-
-/// Users whose files root takes for its own: root, and who called `sudo`.
-#[must_use]
-pub fn is_trusted(user: u32) -> bool {
-    let caller = || std::env::var("SUDO_UID").ok().and_then(|id| id.parse::<u32>().ok());
-    user == 0 || user == geteuid().as_raw() || caller() == Some(user)
-}
-
-/// Groups whose members root trusts to write where it writes.
-pub(crate) fn is_trusted_group(group: u32) -> bool {
-    let caller = || std::env::var("SUDO_GID").ok().and_then(|id| id.parse::<u32>().ok());
-    group == 0 || group == getegid().as_raw() || caller() == Some(group)
 }
 
 impl Writers {
@@ -95,7 +87,7 @@ impl Folder {
             links: 0,
             foreign: None,
         };
-        walk.judge(&fs::fstat(&walk.fd)?);
+        walk.judge(&fs::fstat(&walk.fd)?)?;
         while let Some(part) = walk.left.pop_front() {
             walk.step(&part)?;
         }
@@ -144,7 +136,7 @@ impl Folder {
             links: 0,
             foreign: self.foreign.clone(),
         };
-        walk.judge(&fs::fstat(&walk.fd)?);
+        walk.judge(&fs::fstat(&walk.fd)?)?;
         Ok(Self { fd: walk.fd, path: walk.at, foreign: walk.foreign })
     }
 
@@ -154,7 +146,7 @@ impl Folder {
     /// It cannot be inspected.
     pub fn held(fd: OwnedFd, path: &Path) -> io::Result<Self> {
         let mut walk = Walk { fd, at: path.to_owned(), left: VecDeque::new(), links: 0, foreign: None };
-        walk.judge(&fs::fstat(&walk.fd)?);
+        walk.judge(&fs::fstat(&walk.fd)?)?;
         Ok(Self { fd: walk.fd, path: walk.at, foreign: walk.foreign })
     }
 
@@ -242,34 +234,6 @@ fn parts(path: &OsStr) -> VecDeque<OsString> {
     parts.map(|part| OsStr::from_bytes(part).to_owned()).collect()
 }
 
-/// Whether owners on the file system of an open file are the kernel's word. On a removable medium, a FUSE or a network
-/// mount they are what somebody else wrote. Such mounts are made `nosuid`, as `udisksctl mount` does; so are those
-/// whose contents the kernel itself makes or keeps in memory, and these are trusted.
-fn has_trusted_owners(file: &OwnedFd) -> io::Result<bool> {
-    // linux/magic.h: ramfs and devtmpfs, tmpfs, proc, sysfs, devpts, cgroup, cgroup2, configfs, securityfs.
-    const OF_THE_KERNEL: [u64; 9] = [
-        0x8584_58f6,
-        0x0102_1994,
-        0x9fa0,
-        0x6265_6572,
-        0x1cd1,
-        0x0027_e0eb,
-        0x6367_7270,
-        0x6265_6570,
-        0x7363_6673,
-    ];
-    // fuse, nfs, cifs, smb2, 9p, afs, ceph.
-    const OF_OTHERS: [u64; 7] =
-        [0x6573_5546, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x5346_414f, 0x00c3_6400];
-    // Whatever the root directory is on, nothing works without its links.
-    if fs::fstat(file)?.st_dev == fs::stat("/")?.st_dev {
-        return Ok(true);
-    }
-    let magic = u64::try_from(fs::fstatfs(file)?.f_type).unwrap_or(0) & 0xffff_ffff;
-    let nosuid = fs::fstatvfs(file)?.f_flag.contains(fs::StatVfsMountFlags::NOSUID);
-    Ok(OF_THE_KERNEL.contains(&magic) || !nosuid && !OF_OTHERS.contains(&magic))
-}
-
 /// A path on its way.
 struct Walk {
     fd: OwnedFd,
@@ -292,8 +256,7 @@ impl Walk {
                     self.at.push(part);
                 }
                 self.fd = next;
-                self.judge(&found);
-                Ok(())
+                self.judge(&found)
             }
             FileType::Symlink => self.follow(part, &next, &found),
             _ => Err(Errno::NOTDIR.into()),
@@ -307,11 +270,11 @@ impl Walk {
                 format!("{} is a link that user {} made, and is not followed", path.display(), found.st_uid);
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
-        if geteuid().is_root() && !has_trusted_owners(link)? {
+        if geteuid().is_root() && !has_trusted_owners(link.as_fd())? {
             let path = self.at.join(part);
             let what = format!(
                 "{} is a link on a file system that others may have made (mounted nosuid, FUSE or network), and is not \
-                 followed",
+                 followed; name the folder that it leads to",
                 path.display()
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
@@ -333,15 +296,18 @@ impl Walk {
     }
 
     /// Keeps the first folder that an untrusted user could change.
-    fn judge(&mut self, found: &Stat) {
+    fn judge(&mut self, found: &Stat) -> io::Result<()> {
         if self.foreign.is_some() || !geteuid().is_root() {
-            return;
+            return Ok(());
         }
-        let (trusted, writers) = (is_trusted(found.st_uid), Writers::of(found));
+        let writers =
+            if is_served_by_others(self.fd.as_fd())? { Some(Writers::Server) } else { Writers::of(found) };
+        let trusted = is_trusted(found.st_uid);
         if !trusted || writers.is_some() {
-            let open_to = writers.filter(|_| trusted);
+            let open_to = writers.filter(|writers| trusted || *writers == Writers::Server);
             self.foreign = Some(Foreign { path: self.at.clone(), owner: found.st_uid, open_to });
         }
+        Ok(())
     }
 }
 

@@ -6,13 +6,14 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
-use crate::folder::{is_trusted, is_trusted_group};
+use crate::owners::{is_served_by_others, is_trusted, is_trusted_group};
 
 /// Largest study, workload, profile or job file; real ones have some KiB.
 pub const TEXT_LIMIT: u64 = 1 << 20;
@@ -31,7 +32,8 @@ pub enum Unfit {
     Large(u64),
     /// Its contents would be believed, but others may have written them.
     #[error(
-        "it is another user's, others may write to it, or it has several names: its contents are not believed"
+        "it is another user's or a server's, others may write to it, or it has several names: its contents are not \
+         believed"
     )]
     Foreign,
     /// A link stands where a store has none.
@@ -153,8 +155,10 @@ fn trusted(path: &Path, flags: OFlags) -> io::Result<File> {
     let found = fs::fstat(&file)?;
     let others =
         found.st_mode & 0o002 != 0 || (found.st_mode & 0o020 != 0 && !is_trusted_group(found.st_gid));
+    // Of FUSE and network mounts it is a server that says so.
+    let served = geteuid().is_root() && is_served_by_others(file.as_fd())?;
     // A second name: a file that was not meant to be this one, such as a record of another disk.
-    if others || !is_trusted(found.st_uid) || found.st_nlink != 1 {
+    if served || others || !is_trusted(found.st_uid) || found.st_nlink != 1 {
         return Err(Unfit::Foreign.into());
     }
     Ok(file)

@@ -29,6 +29,7 @@ pub mod memory_limit;
 pub mod mount;
 pub mod new_file;
 pub mod open_folders;
+pub mod owners;
 pub mod partition;
 pub mod process;
 pub mod shared_clock;

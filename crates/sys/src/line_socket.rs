@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
 
-use crate::folder::is_trusted;
+use crate::owners::is_trusted;
 
 /// Longest answer in bytes: what is longer is asked for in parts.
 pub const LONGEST_ANSWER: usize = 8 << 20;

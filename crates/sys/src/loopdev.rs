@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::ioctl::Request;
+use crate::mount::descriptor_path;
 use crate::{Error, Result};
 
 /// How to attach a file.
@@ -115,10 +116,28 @@ pub fn attach_read_only(options: &AttachOptions) -> Result<(PathBuf, OwnedFd)> {
     attach_as(options, OFlags::RDONLY)
 }
 
+/// As [`attach_held`], of a file that is open, whatever has its name by now.
+///
+/// # Errors
+/// As [`attach`].
+pub fn attach_open(file: BorrowedFd<'_>, options: &AttachOptions) -> Result<(PathBuf, OwnedFd)> {
+    let named = AttachOptions { file: descriptor_path(file), ..options.clone() };
+    attach_file(&open_backing(&named, OFlags::RDWR)?, options, OFlags::RDWR)
+}
+
 fn attach_as(options: &AttachOptions, access: OFlags) -> Result<(PathBuf, OwnedFd)> {
+    // What is written to is named itself; what is read may be named by a link (/dev/disk/by-id).
+    let follow = if access == OFlags::RDWR { OFlags::NOFOLLOW } else { OFlags::empty() };
+    attach_file(&open_backing(options, access | follow)?, options, access)
+}
+
+fn open_backing(options: &AttachOptions, access: OFlags) -> Result<OwnedFd> {
     let mut flags = access | OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, options.direct_io);
-    let file = open(&options.file, flags, Mode::empty()).map_err(Error::path("open", &options.file))?;
+    open(&options.file, flags, Mode::empty()).map_err(Error::path("open", &options.file))
+}
+
+fn attach_file(file: &OwnedFd, options: &AttachOptions, access: OFlags) -> Result<(PathBuf, OwnedFd)> {
     let control_path = Path::new("/dev/loop-control");
     let control = open(control_path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(Error::path("open", control_path))?;

@@ -27,7 +27,8 @@ use rustix::fs::{self, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::folder::{Folder, Foreign, Writers, is_trusted, not_ordinary};
+use crate::folder::{Folder, Foreign, Writers, not_ordinary};
+use crate::owners::is_trusted;
 
 /// Ending of the names of unfinished files.
 pub const PARTIAL: &str = ".partial";
@@ -69,6 +70,9 @@ fn in_words(found: &Foreign) -> String {
     let why = match found.open_to {
         Some(Writers::All) => "may be written to by all users".to_owned(),
         Some(Writers::Group(group)) => format!("may be written to by group {group}"),
+        Some(Writers::Server) => {
+            "is on a FUSE or network mount, whose server decides what is there".to_owned()
+        }
         None => format!("belongs to user {}", found.owner),
     };
     format!("{why}, and root would write there")
@@ -77,7 +81,7 @@ fn in_words(found: &Foreign) -> String {
 impl ForeignFolder {
     /// The next step for the user.
     pub const HINT: &str =
-        "name a folder of root's or yours, or say --allow-foreign-owner if you trust that user";
+        "name a folder of root's or yours, or say --allow-foreign-owner if you trust that user or server";
 
     /// Whether an error, or what it came from, is this one.
     #[must_use]

@@ -7,6 +7,7 @@ mod skip;
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -69,6 +70,25 @@ fn a_loop_device_has_the_size_and_sectors_asked_for_and_is_found_by_its_file() {
     }
     let missing = loopdev::by_backing_file("/nonexistent/file".as_ref()).unwrap();
     assert!(missing.is_empty());
+}
+
+#[test]
+fn a_link_is_not_attached_but_the_file_that_is_open_is() {
+    let Some(attached) = Loop::new(0, 512) else { return };
+    let (file, link) = (attached.folder.path().join("file"), attached.folder.path().join("link"));
+    let made = File::options().read(true).write(true).create_new(true).open(&file).unwrap();
+    made.set_len(SIZE).unwrap();
+    std::os::unix::fs::symlink(&attached.file, &link).unwrap();
+    let options =
+        loopdev::AttachOptions { file: link.clone(), offset: 0, size: 0, sector_bytes: 512, direct_io: true };
+    assert_eq!(loopdev::attach(&options).unwrap_err().errno(), libc::ELOOP);
+    // Something else takes the name: what was opened is attached all the same.
+    fs::rename(&link, &file).unwrap();
+    let options = loopdev::AttachOptions { file: file.clone(), ..options };
+    let (device, open) = loopdev::attach_open(made.as_fd(), &options).unwrap();
+    let is = made.metadata().unwrap();
+    assert_eq!(loopdev::backing_of(open.as_fd()).unwrap(), Some((is.dev(), is.ino())));
+    loopdev::detach_open(open, &device).unwrap();
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_model::disk::ProcessRecord;
-use fsage_sys::folder::{Folder, is_trusted};
+use fsage_sys::folder::Folder;
+use fsage_sys::owners::is_trusted;
 use fsage_sys::{input, new_file};
 use rustix::fs::fstat;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};

@@ -6,7 +6,8 @@
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use fsage_sys::folder::{Folder, is_trusted};
+use fsage_sys::folder::Folder;
+use fsage_sys::owners::is_trusted;
 use rustix::fs::{major, minor};
 
 use super::VirtualDisk;

@@ -205,7 +205,8 @@ pub fn partitions_on(disk: &File, disk_bytes: u64, sector_bytes: u32) -> io::Res
         let entries = first.or_else(|| decode_second(disk, disk_bytes / u64::from(sector), sector));
         entries.filter(|entries| *entries > 0)
     });
-    Ok(own.unwrap_or_else(|| boot_record(&head, disk_bytes / u64::from(sector_bytes))))
+    // Of either kind of sector: the most that the disk could have.
+    Ok(own.unwrap_or_else(|| boot_record(&head, disk_bytes / 512)))
 }
 
 /// Partitions of the second table, whose header is in the last sector (§5.3.2); `None` as of [`decode`].

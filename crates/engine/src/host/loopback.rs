@@ -8,7 +8,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -53,24 +53,23 @@ pub fn attach_held(
     part: Option<Extent>,
     making: Making<'_>,
 ) -> Result<(PathBuf, OwnedFd), HostError> {
-    if let Some(size_bytes) = size_bytes {
-        make(file, size_bytes, making)?;
-    }
+    let made = size_bytes.map(|size_bytes| make(file, size_bytes, making)).transpose()?;
     let (offset, size) = part.map_or((0, 0), |part| (part.start_bytes, part.size_bytes));
     let options = AttachOptions { file: file.to_owned(), offset, size, sector_bytes, direct_io };
-    loopdev::attach_held(&options)
+    // By its descriptor: what has the name by now may be something else.
+    made.map_or_else(|| loopdev::attach_held(&options), |made| loopdev::attach_open(made.as_fd(), &options))
         .map_err(HostError::kernel(format!("attach {} as a loop device", file.display())))
 }
 
 /// Makes the file of a volume.
-fn make(file: &Path, size_bytes: u64, making: Making<'_>) -> Result<(), HostError> {
+fn make(file: &Path, size_bytes: u64, making: Making<'_>) -> Result<File, HostError> {
     let mut options = OpenOptions::new();
     // It will hold what files hold that only their owners may read.
     options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
     let made = options.open(file).map_err(HostError::file("make", file))?;
     made.set_len(size_bytes).map_err(HostError::file("set the size of", file))?;
     match allocate(&made, size_bytes, making) {
-        Ok(true) => Ok(()),
+        Ok(true) => Ok(made),
         Ok(false) => Err(HostError::Stopped { path: file.to_owned() }),
         Err(error) => Err(HostError::no_room(file, size_bytes)(error)),
     }

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 
 use fsage_sys::mapped_numbers::MappedNumbers;
 use fsage_sys::new_file::{self, NewFile, Readers};
+use fsage_sys::owners::is_trusted;
 use fsage_sys::{folder, input};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
@@ -141,7 +142,7 @@ impl State {
         let Some(file) = new_file::open_existing(path)? else { return Ok(None) };
         let facts = file.metadata()?;
         let others_write = facts.mode() & 0o022 != 0;
-        if geteuid().is_root() && (others_write || !folder::is_trusted(facts.uid())) {
+        if geteuid().is_root() && (others_write || !is_trusted(facts.uid())) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "another user could have written it, so it is not believed",

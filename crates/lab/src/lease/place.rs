@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use fsage_sys::owners::is_served_by_others;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -178,6 +179,17 @@ impl Walk {
             reached if self.reached == self.wanted => format!("{reached}: it"),
             reached => reached,
         };
+        let served = self.user == 0
+            && is_served_by_others(directory.as_fd()).map_err(|source| LeaseError::Journal {
+                what: "inspect",
+                path: self.wanted.clone(),
+                source,
+            })?;
+        if served {
+            let why =
+                format!("{} is on a FUSE or network mount, whose server decides what is there", which());
+            return Err(self.distrusted(why));
+        }
         if !self.owned(&stat) {
             let why = format!("{} is not the user's own, but belongs to user {}", which(), stat.st_uid);
             return Err(self.distrusted(why));

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use fsage_sys::folder::is_trusted;
 use fsage_sys::input;
+use fsage_sys::owners::is_trusted;
 use fsage_sys::process::own_session;
 
 use super::{Input, Invocation, Program, ToolError};
