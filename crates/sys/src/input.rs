@@ -101,7 +101,15 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`]; `ErrorKind::InvalidData` when it is no UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
-    let text = read(path, limit)?;
+    text_of(open(path)?, limit)
+}
+
+/// The whole text of an ordinary file that is open.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn text_of(file: File, limit: u64) -> io::Result<String> {
+    let text = whole(file, limit)?;
     String::from_utf8(text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text"))
 }
 

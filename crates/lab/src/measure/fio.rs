@@ -27,7 +27,7 @@ pub(super) fn run(
     order: &MeasureOrder,
     session: &mut Session,
 ) -> Result<MeasureResult, MeasureError> {
-    let job = Job::read(&spec.job)?;
+    let job = Job::of(spec)?;
     let space = match spec.space {
         Some(space) => space.0,
         None => {

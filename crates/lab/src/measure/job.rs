@@ -8,6 +8,7 @@
 
 use std::path::Path;
 
+use fsage_model::measure::FioSpec;
 use fsage_model::nearest::nearest;
 use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
 
@@ -210,6 +211,12 @@ impl JobError {
     }
 }
 
+/// The text of a preset.
+#[must_use]
+pub fn preset(name: &str) -> Option<&'static str> {
+    PRESETS.iter().find(|(preset, _)| *preset == name).map(|(_, text)| *text)
+}
+
 /// A job, read and found harmless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -225,7 +232,7 @@ impl Job {
     /// # Errors
     /// It cannot be read, is no job file, or would reach beyond its directory.
     pub fn read(name: &str) -> Result<Self, JobError> {
-        if let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
+        if let Some(text) = preset(name) {
             return Self::parse(name, text);
         }
         let text = input::read_text(Path::new(name), TEXT_LIMIT)
@@ -233,7 +240,19 @@ impl Job {
         Self::parse(name, &text)
     }
 
-    fn parse(name: &str, text: &str) -> Result<Self, JobError> {
+    /// The job of a measure: its text where that was read before, or else what it names.
+    ///
+    /// # Errors
+    /// As [`Job::read`].
+    pub fn of(spec: &FioSpec) -> Result<Self, JobError> {
+        spec.text.as_ref().map_or_else(|| Self::read(&spec.job), |text| Self::parse(&spec.job, text))
+    }
+
+    /// A job by its text; errors call it `name`.
+    ///
+    /// # Errors
+    /// It is no job file, or would reach beyond its directory.
+    pub fn parse(name: &str, text: &str) -> Result<Self, JobError> {
         let mut sections: Vec<(String, Vec<String>)> = Vec::new();
         for (index, full) in text.lines().enumerate() {
             let line = full.split(['#', ';']).next().unwrap_or_default().trim();

@@ -64,7 +64,9 @@ impl Searches {
             let before = store.as_ref().and_then(|store| options_before(store, cell));
             let is_tried = before.is_some();
             if let (Some(search), Some(only)) = (&mut cell.spec.search, before) {
-                search.only = only;
+                // A record may be from elsewhere: only options that there are.
+                let known = |name: &String| search.option.contains_key(name);
+                search.only = only.into_iter().filter(known).collect();
             }
             let Some(search) = &cell.spec.search else { continue };
             all.push(CellSearch {

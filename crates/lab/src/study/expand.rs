@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, Segments, parse_value};
 use super::error::Fault;
-use super::outside::{OUTSIDE_HINT, Reach};
+use super::jobs::Jobs;
+use super::outside::{Reach, out_of_reach};
 use super::schema::{self, Problem};
 use super::{Cell, Overrides, StudyError, drive, identity, path, search, validate};
 use crate::filesystem::FileSystem;
@@ -36,6 +37,7 @@ pub(super) struct Layers<'a> {
     value: Value,
     origins: Vec<Origin>,
     contents: Contents,
+    jobs: Jobs,
     /// Profiles that were read.
     profiles: BTreeSet<PathBuf>,
     reach: Reach,
@@ -59,6 +61,7 @@ impl<'a> Layers<'a> {
             value: document.value.clone(),
             origins: Vec::new(),
             contents: Contents::default(),
+            jobs: Jobs::default(),
             profiles: BTreeSet::new(),
             reach,
             unread: BTreeMap::new(),
@@ -203,12 +206,14 @@ impl<'a> Layers<'a> {
                 problems.push(Problem { hint: error.hint(), ..Problem::new(&path, in_one_line(&*error)) });
             }
         }
+        problems.extend(self.jobs.embed(&mut value, self.document.folder(), &self.reach));
         self.reject(problems).map(|()| value)
     }
 
     /// The files and folders that were read.
     pub(super) fn sources(self) -> BTreeSet<PathBuf> {
-        self.profiles.into_iter().chain(self.contents.into_paths()).collect()
+        let of_workloads = self.profiles.into_iter().chain(self.contents.into_paths());
+        of_workloads.chain(self.jobs.into_paths()).collect()
     }
 
     /// The study with everything applied.
@@ -338,11 +343,6 @@ impl<'a> Layers<'a> {
             .collect();
         StudyError::Invalid { faults }
     }
-}
-
-fn out_of_reach(path: &[String], file: &Path) -> Problem {
-    let message = format!("`{}` is neither below the study's own folder nor below the store", file.display());
-    Problem { hint: Some(OUTSIDE_HINT.to_owned()), ..Problem::new(path, message) }
 }
 
 fn no_preset(file: &Path, name: &str, presets: &Map<String, Value>) -> StudyError {

@@ -8,6 +8,7 @@ mod drive;
 mod error;
 mod expand;
 pub mod identity;
+mod jobs;
 mod outside;
 pub mod path;
 mod room;

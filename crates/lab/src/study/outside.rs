@@ -6,12 +6,17 @@
 //! program need no consent.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Component, Path, PathBuf};
 
+use fsage_sys::input;
+use fsage_sys::mount::descriptor_path;
 use serde_json::Value;
 
+use super::schema::Problem;
 use super::{Overrides, Study, parse_value, source};
-use crate::measure::PRESETS;
+use crate::measure::preset;
 
 /// What to do where a study names something out of its reach.
 pub const OUTSIDE_HINT: &str =
@@ -53,8 +58,35 @@ impl Reach {
     pub(super) fn allows(&self, path: &Path) -> bool {
         let is_home =
             || resolved(path).is_some_and(|path| self.homes.iter().any(|home| path.starts_with(home)));
-        self.everything || self.given.contains(path) || is_home()
+        self.is_named(path) || is_home()
     }
+
+    fn is_named(&self, path: &Path) -> bool {
+        self.everything || self.given.contains(path)
+    }
+
+    /// Reads a text file of at most `limit` bytes. Its place is looked at again when it is open: a link may have
+    /// been put there after [`Reach::allows`] was asked.
+    ///
+    /// # Errors
+    /// As [`input::read_text`]; it is not where the study may read (`ErrorKind::PermissionDenied`).
+    pub(super) fn read_text(&self, path: &Path, limit: u64) -> io::Result<String> {
+        let file = input::open(path)?;
+        if !self.is_named(path) {
+            let is = std::fs::read_link(descriptor_path(file.as_fd()))?;
+            if !self.homes.iter().any(|home| is.starts_with(home)) {
+                let what = "it is a link that leads out of the study's folder";
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+            }
+        }
+        input::text_of(file, limit)
+    }
+}
+
+/// What a path is refused with that is none of the places of a study.
+pub(super) fn out_of_reach(path: &[String], file: &Path) -> Problem {
+    let message = format!("`{}` is neither below the study's own folder nor below the store", file.display());
+    Problem { hint: Some(OUTSIDE_HINT.to_owned()), ..Problem::new(path, message) }
 }
 
 impl Study {
@@ -73,12 +105,20 @@ impl Study {
     }
 }
 
-/// What the command line names, as it is there and as the study would find it.
+/// Keys whose values are paths, in a study and its workloads, volumes and measures.
+const PATH_KEYS: [&str; 10] =
+    ["directory", "spill", "job", "like", "path", "paths", "history", "sizes", "depths", "ages"];
+
+/// The paths that the command line names, as they are there and as the study would find them. Other values are
+/// none, whatever the study calls its files.
 fn given(overrides: &Overrides, folder: &Path) -> BTreeSet<PathBuf> {
     let mut texts = Vec::new();
-    for (_, value) in overrides.set.iter().filter_map(|set| set.split_once('=')) {
-        texts.push(value.to_owned());
-        strings(&parse_value(value), &mut texts);
+    for (key, value) in overrides.set.iter().filter_map(|set| set.split_once('=')) {
+        let key = key.trim().rsplit('.').next().unwrap_or_default().trim_matches(['"', '\'']);
+        if PATH_KEYS.contains(&key) {
+            texts.push(value.to_owned());
+        }
+        strings(key, &parse_value(value.trim()), &mut texts);
     }
     let there = |text: &String| std::path::absolute(text).ok();
     let below = |text: &String| std::path::absolute(folder.join(text)).ok();
@@ -86,28 +126,28 @@ fn given(overrides: &Overrides, folder: &Path) -> BTreeSet<PathBuf> {
     texts.iter().flat_map(named).flatten().collect()
 }
 
-fn strings(value: &Value, found: &mut Vec<String>) {
+/// The texts at keys of paths.
+fn strings(key: &str, value: &Value, found: &mut Vec<String>) {
     match value {
-        Value::String(text) => found.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|item| strings(item, found)),
-        Value::Object(table) => table.values().for_each(|item| strings(item, found)),
+        Value::String(text) if PATH_KEYS.contains(&key) => found.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| strings(key, item, found)),
+        Value::Object(table) => table.iter().for_each(|(key, item)| strings(key, item, found)),
         _ => {}
     }
 }
 
-/// The folders that the volumes in a cell name, and the job files of its measures: lines of one that is
-/// refused are quoted.
+/// The folders that the volumes in a cell name, and job files of its measures that were not read with the study.
 fn places(value: &Value, found: &mut BTreeSet<PathBuf>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| places(item, found)),
         Value::Object(table) => {
             let key = match table.get("kind").and_then(Value::as_str) {
                 Some("loop") => "directory",
-                Some("fio") => "job",
+                Some("fio") if table.get("text").is_none_or(Value::is_null) => "job",
                 _ => "spill",
             };
             let named = table.get(key).and_then(Value::as_str);
-            let is_preset = |name: &str| key == "job" && PRESETS.iter().any(|(preset, _)| *preset == name);
+            let is_preset = |name: &str| key == "job" && preset(name).is_some();
             found.extend(named.filter(|name| !is_preset(name)).map(PathBuf::from));
             table.values().for_each(|item| places(item, found));
         }
@@ -167,5 +207,28 @@ mod tests {
         let set = format!("volume.directory=\"{}\"", elsewhere.display());
         assert_eq!(outside(&elsewhere, &[&set]), BTreeSet::new(), "the user said so");
         assert_eq!(outside(Path::new("/etc/shadow"), &[&set]), BTreeSet::from(["/etc/shadow".into()]));
+        // A value that is no path agrees to no path, whatever the study calls its links.
+        symlink("/etc/shadow", own.join("5")).unwrap();
+        let link = own.join("5");
+        assert_eq!(outside(&link, &["repeats=5"]), BTreeSet::from([link.clone()]));
+    }
+
+    #[test]
+    fn a_link_put_in_place_of_a_file_that_was_allowed_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        let (file, secret) = (own.join("file"), folder.path().join("secret"));
+        std::fs::write(&secret, "secret").unwrap();
+        std::fs::write(&file, "own").unwrap();
+        let set = |set: &[String]| Overrides { preset: None, set: set.to_vec() };
+        let reach = |set| Reach::new(&own.join("study.toml"), "", &set, &folder.path().join("store"));
+        assert_eq!(reach(set(&[])).read_text(&file, 9).unwrap(), "own");
+        std::fs::remove_file(&file).unwrap();
+        symlink(&secret, &file).unwrap();
+        let error = reach(set(&[])).read_text(&file, 9).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let named = set(&[format!("stage.read.job={}", file.display())]);
+        assert_eq!(reach(named).read_text(&file, 9).unwrap(), "secret", "the user said so");
     }
 }

@@ -172,8 +172,12 @@ pub struct DeleteSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FioSpec {
-    /// Path of a job file, or the name of a preset (`many-small-files`).
+    /// Path of a job file, in a study below its folder or else below the working directory; or the name of a preset
+    /// (`many-small-files`).
     pub job: String,
+    /// The job itself; absent: what `job` names. A study's job files are read with the study.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// Seconds a job that is bound by time runs; 0: as the job file says.
     pub seconds: u64,
     /// What `{size}` of the job stands for; absent: half of the free space, at most 1 GiB. A study sets it to
@@ -227,7 +231,7 @@ impl Default for DeleteSpec {
 
 impl Default for FioSpec {
     fn default() -> Self {
-        Self { job: "many-small-files".to_owned(), seconds: 0, space: None }
+        Self { job: "many-small-files".to_owned(), text: None, seconds: 0, space: None }
     }
 }
 
