@@ -20,6 +20,7 @@ use fsage_lab::lease::record::Lease;
 use fsage_model::load::WriteMode;
 use fsage_model::operation::{Action, DirectoryEntry, Operation};
 use fsage_sys::folder::{Folder, Writers};
+use fsage_sys::owners::Keeper;
 use image_rig::Rig;
 use served_rig::Served;
 
@@ -295,7 +296,7 @@ fn root_does_not_write_where_another_users_server_decides_what_is_there() {
     let found = |path: &Path| Folder::open(path).unwrap().foreign().map(|found| (found.owner, found.open_to));
     for path in [theirs.clone(), theirs.join("mine")] {
         assert_eq!(path.metadata().unwrap().uid(), 0, "the server says that it is root's");
-        assert_eq!(found(&path), Some((0, Some(Writers::Server))));
+        assert_eq!(found(&path), Some((0, Some(Writers::Keeper(Keeper::Server)))));
     }
     // Of a server that root started.
     assert_eq!(found(&own.join("mine")), None);
@@ -310,7 +311,33 @@ fn root_does_not_write_where_another_users_server_decides_what_is_there() {
     // Nor is what is leased written down there.
     let mut clean = shared.rig.command(&["clean"]);
     let run = Run::of(clean.env("FSAGE_RUNTIME_DIR", theirs.join("mine")));
-    assert!(run.code != 0 && run.stderr.contains("whose server decides what is there"), "{run:?}");
+    assert!(run.code != 0 && run.stderr.contains("is on a FUSE or network mount"), "{run:?}");
+}
+
+/// The mode shows a list's mask as the bits of the group, which may be root's.
+#[test]
+fn root_does_not_write_where_an_access_control_list_lets_others() {
+    if !root() {
+        return;
+    }
+    let shared = Shared::new();
+    let trace = trace(&shared.rig);
+    let folder = shared.rig.path("listed");
+    std::fs::create_dir(&folder).unwrap();
+    // Version 2: root's rwx, a user's rwx, the group's r-x, the mask rwx, others' r-x.
+    let entries: [(u16, u16, u32); 5] = [(1, 7, !0), (2, 7, USER), (4, 5, !0), (16, 7, !0), (32, 5, !0)];
+    let mut list = vec![2, 0, 0, 0];
+    for (tag, permissions, id) in entries {
+        list.extend(tag.to_le_bytes());
+        list.extend(permissions.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    rustix::fs::setxattr(&folder, "system.posix_acl_access", &list, rustix::fs::XattrFlags::empty()).unwrap();
+    assert_eq!((mode(&folder), folder.metadata().unwrap().gid()), (0o775, 0));
+    let out = folder.join("out").to_str().unwrap().to_owned();
+    let run = shared.rig.fsage(&["trace", "export", "--to", "csv", &trace, "-o", &out]);
+    assert!(run.code == 2 && run.stderr.contains("on its access control list"), "{run:?}");
+    assert!(!Path::new(&out).exists());
 }
 
 /// Restores the image over a volume that is there; how it ended.

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use fsage_disk::log::LogError;
-use fsage_disk::log::convert::{self, FileError, Options};
+use fsage_disk::log::convert::{self, FileError, Opened, Options};
 use fsage_disk::log::stream::Source as _;
 use fsage_disk::media::Resolve as _;
 use fsage_disk::price::{self, PriceError, Priced};
@@ -16,6 +16,7 @@ use fsage_model::cause::in_one_line;
 use fsage_model::medium::{MediumError, MediumSpec};
 use fsage_model::priced::{PricedLog, PricedOn, PricedPart, PricedRecord};
 use fsage_model::record::{STORE_VERSION, TrialStatus};
+use fsage_sys::input;
 
 use crate::store::{StoreError, Writer};
 
@@ -67,7 +68,7 @@ pub fn price_trials(
         let mut record = PricedRecord { version: STORE_VERSION, asked: asked.clone(), logs: Vec::new() };
         for log in logs {
             let file = log.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            match price_log(&log, media) {
+            match price_log(store.root(), &log, media) {
                 Ok(priced) => record.logs.push(PricedLog { file, ..priced }),
                 Err(error) => says(format!("{file} of trial {id} is not priced: {}", in_one_line(&error))),
             }
@@ -79,10 +80,10 @@ pub fn price_trials(
 }
 
 /// Prices a log on those of the media that are of its class.
-fn price_log(log: &Path, media: &[MediumSpec]) -> Result<PricedLog, PricingError> {
-    let named = price::recorded_medium(&mut convert::open(log, &Options::default())?)?;
+fn price_log(store: &Path, log: &Path, media: &[MediumSpec]) -> Result<PricedLog, PricingError> {
+    let named = price::recorded_medium(&mut open(store, log)?)?;
     let recorded: MediumSpec = named.ok_or(PricingError::Unnamed)?.parse()?;
-    let check = price_on(log, &recorded)?;
+    let check = price_on(store, log, &recorded)?;
     let mut found = PricedLog {
         recorded_on: recorded.to_string(),
         deviating: check.deviation.requests,
@@ -91,15 +92,25 @@ fn price_log(log: &Path, media: &[MediumSpec]) -> Result<PricedLog, PricingError
     };
     for medium in media.iter().filter(|medium| price::check_class(&recorded, medium).is_ok()) {
         // The volume lies at the same place of the other drive.
-        let priced =
-            if *medium == recorded { check.clone() } else { price_on(log, &medium.placed(recorded.at()))? };
+        let priced = if *medium == recorded {
+            check.clone()
+        } else {
+            price_on(store, log, &medium.placed(recorded.at()))?
+        };
         found.media.push(on(medium, priced));
     }
     Ok(found)
 }
 
-fn price_on(log: &Path, medium: &MediumSpec) -> Result<Priced, PricingError> {
-    let mut opened = convert::open(log, &Options::default())?;
+/// Opens a log of a store; no link leads to it.
+fn open(store: &Path, log: &Path) -> Result<Opened, FileError> {
+    let opened = input::open_below(store, log.strip_prefix(store).unwrap_or(log));
+    let file = opened.map_err(|source| FileError::Io { what: "open", path: log.to_owned(), source })?;
+    convert::of_file(file, log, &Options::default())
+}
+
+fn price_on(store: &Path, log: &Path, medium: &MediumSpec) -> Result<Priced, PricingError> {
+    let mut opened = open(store, log)?;
     let mut model = medium.resolve(opened.geometry().size_bytes)?;
     Ok(price::price(&mut opened, &mut model)?)
 }

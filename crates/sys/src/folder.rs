@@ -4,8 +4,8 @@
 //! descriptor: anyone who renames or replaces a part of the path later changes nothing. For root two more
 //! things hold, because others may have prepared the path: a symbolic link is followed only when a trusted
 //! user made it, on a file system whose owners are the kernel's word, and [`Folder::foreign`] names the first
-//! folder on the way that somebody else owns, that others may rename things in, or whose contents the server
-//! of a FUSE or network mount decides at every look. Trusted are root and, below `sudo`, the user who called it (`SUDO_UID`), and
+//! folder on the way that somebody else owns, that others may rename things in, or that is on a file system whose
+//! contents others decide ([`crate::owners::keeper`]). Trusted are root and, below `sudo`, the user who called it (`SUDO_UID`), and
 //! the groups of both (`SUDO_GID`). For other users the kernel's own checks decide: they cannot write more
 //! than is theirs.
 //!
@@ -24,7 +24,7 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::owners::{has_trusted_owners, is_served_by_others, is_trusted, is_trusted_group};
+use crate::owners::{Keeper, has_listed_writers, has_trusted_owners, is_trusted, is_trusted_group, keeper};
 
 /// Links that a path may lead through; the kernel's own limit.
 const MOST_LINKS: u32 = 40;
@@ -47,8 +47,10 @@ pub enum Writers {
     All,
     /// The members of a group that is not root's and not that of who called `sudo`.
     Group(u32),
-    /// The server of a FUSE or network mount, which may also show something else at the next look.
-    Server,
+    /// Users or groups on its access control list.
+    Listed,
+    /// Who keeps the file system that it is on.
+    Keeper(Keeper),
 }
 
 /// A folder, open.
@@ -60,14 +62,15 @@ pub struct Folder {
 }
 
 impl Writers {
-    fn of(found: &Stat) -> Option<Self> {
+    fn of(folder: BorrowedFd<'_>, found: &Stat) -> io::Result<Option<Self>> {
         let may = |bits| found.st_mode & bits != 0;
-        match () {
+        Ok(match () {
             () if may(0o1000) => None,
             () if may(0o002) => Some(Self::All),
             () if may(0o020) && !is_trusted_group(found.st_gid) => Some(Self::Group(found.st_gid)),
+            () if may(0o020) && has_listed_writers(folder)? => Some(Self::Listed),
             () => None,
-        }
+        })
     }
 }
 
@@ -300,12 +303,14 @@ impl Walk {
         if self.foreign.is_some() || !geteuid().is_root() {
             return Ok(());
         }
-        let writers =
-            if is_served_by_others(self.fd.as_fd())? { Some(Writers::Server) } else { Writers::of(found) };
+        let keeper = keeper(self.fd.as_fd())?.map(Writers::Keeper);
         let trusted = is_trusted(found.st_uid);
+        let writers = match keeper {
+            None if trusted => Writers::of(self.fd.as_fd(), found)?,
+            keeper => keeper,
+        };
         if !trusted || writers.is_some() {
-            let open_to = writers.filter(|writers| trusted || *writers == Writers::Server);
-            self.foreign = Some(Foreign { path: self.at.clone(), owner: found.st_uid, open_to });
+            self.foreign = Some(Foreign { path: self.at.clone(), owner: found.st_uid, open_to: writers });
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::owners::{is_served_by_others, is_trusted, is_trusted_group};
+use crate::owners::{has_listed_writers, is_trusted, is_trusted_group, keeper};
 
 /// Largest study, workload, profile or job file; real ones have some KiB.
 pub const TEXT_LIMIT: u64 = 1 << 20;
@@ -161,12 +161,13 @@ fn trusted(path: &Path, flags: OFlags) -> io::Result<File> {
         Err(error) => return Err(error.into()),
     };
     let found = fs::fstat(&file)?;
-    let others =
-        found.st_mode & 0o002 != 0 || (found.st_mode & 0o020 != 0 && !is_trusted_group(found.st_gid));
+    let by_group = found.st_mode & 0o020 != 0;
+    let others = found.st_mode & 0o002 != 0
+        || by_group && (!is_trusted_group(found.st_gid) || has_listed_writers(file.as_fd())?);
     // Of FUSE and network mounts it is a server that says so.
-    let served = geteuid().is_root() && is_served_by_others(file.as_fd())?;
+    let kept = geteuid().is_root() && keeper(file.as_fd())?.is_some();
     // A second name: a file that was not meant to be this one, such as a record of another disk.
-    if served || others || !is_trusted(found.st_uid) || found.st_nlink != 1 {
+    if kept || others || !is_trusted(found.st_uid) || found.st_nlink != 1 {
         return Err(Unfit::Foreign.into());
     }
     Ok(file)

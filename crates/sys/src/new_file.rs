@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::folder::{Folder, Foreign, Writers, not_ordinary};
-use crate::owners::is_trusted;
+use crate::owners::{Keeper, is_trusted};
 
 /// Ending of the names of unfinished files.
 pub const PARTIAL: &str = ".partial";
@@ -70,8 +70,12 @@ fn in_words(found: &Foreign) -> String {
     let why = match found.open_to {
         Some(Writers::All) => "may be written to by all users".to_owned(),
         Some(Writers::Group(group)) => format!("may be written to by group {group}"),
-        Some(Writers::Server) => {
+        Some(Writers::Listed) => "may be written to by others on its access control list".to_owned(),
+        Some(Writers::Keeper(Keeper::Server)) => {
             "is on a FUSE or network mount, whose server decides what is there".to_owned()
+        }
+        Some(Writers::Keeper(Keeper::Medium)) => {
+            "is on a medium that a user had mounted, who may exchange it".to_owned()
         }
         None => format!("belongs to user {}", found.owner),
     };

@@ -7,8 +7,11 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{self, StatVfsMountFlags};
+use rustix::fs::{self, AtFlags, StatVfsMountFlags, StatxFlags};
+use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
+
+use crate::mount::descriptor_path;
 
 /// Users whose files root takes for its own: root, and who called `sudo`.
 #[must_use]
@@ -82,22 +85,87 @@ pub(crate) fn has_trusted_owners(file: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(OF_THE_KERNEL.contains(&kind) || !nosuid && !OF_OTHERS.contains(&kind))
 }
 
-/// Whether what is on the file system of an open file is decided by a server that is not trusted: any network
-/// server, and the FUSE server of a user who is not trusted ([`is_trusted`]).
+/// Who decides what is on a file system, and who owns it there, where that is not this host's kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// The server of a FUSE or network mount: it may show something else at the next look.
+    Server,
+    /// The user who brought the medium and may exchange it for another.
+    Medium,
+}
+
+/// Who, not trusted, decides what is on the file system of an open file: any network server, the FUSE server of
+/// a user who is not trusted ([`is_trusted`]), the user who had a medium mounted.
 ///
 /// # Errors
 /// The kernel does not say.
-pub fn is_served_by_others(file: BorrowedFd<'_>) -> io::Result<bool> {
-    let kind = kind_of(file)?;
-    if !OF_OTHERS.contains(&kind) {
-        return Ok(false);
-    }
-    let device = fs::fstat(file)?.st_dev;
-    if is_on_root(device)? {
-        return Ok(false);
+pub fn keeper(file: BorrowedFd<'_>) -> io::Result<Option<Keeper>> {
+    let (kind, device) = (kind_of(file)?, fs::fstat(file)?.st_dev);
+    let served = OF_OTHERS.contains(&kind);
+    let nosuid = fs::fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::NOSUID);
+    if !served && !nosuid || OF_THE_KERNEL.contains(&kind) || is_on_root(device)? {
+        return Ok(None);
     }
     let table = std::fs::read_to_string("/proc/self/mountinfo")?;
-    Ok(kind != FUSE || !server_of(&table, device).is_some_and(is_trusted))
+    if served {
+        let is_own = kind == FUSE && server_of(&table, device).is_some_and(is_trusted);
+        return Ok((!is_own).then_some(Keeper::Server));
+    }
+    let mount = fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id;
+    let by_users = std::fs::read_to_string("/run/mount/utab").unwrap_or_default();
+    Ok(is_mounted_by_user(&table, &by_users, mount).then_some(Keeper::Medium))
+}
+
+/// Whether the mount with the number `id` in mountinfo (`table`) was made for a user other than root: it is where
+/// udisks puts media, or `user=` or `uhelper=` is written down for it in libmount's table `by_users` (mount(8)).
+fn is_mounted_by_user(table: &str, by_users: &str, id: u64) -> bool {
+    let number = id.to_string();
+    let mut lines = table.lines().map(|line| line.split(' '));
+    let Some(mut words) = lines.find(|words| words.clone().next() == Some(&number)) else { return true };
+    let point = words.nth(4).unwrap_or_default();
+    let of_point = |line: &&str| line.split(' ').any(|word| word.strip_prefix("TARGET=") == Some(point));
+    let names_user = |line: &str| {
+        let options =
+            line.split(' ').filter_map(|word| word.strip_prefix("OPTS=")).flat_map(|it| it.split(','));
+        options.into_iter().any(|option| option.starts_with("user=") || option.starts_with("uhelper="))
+    };
+    ["/media/", "/run/media/"].iter().any(|folder| point.starts_with(folder))
+        || by_users.lines().filter(of_point).any(names_user)
+}
+
+/// Whether the access control list of an open file or folder, where it has one, lets anyone write who is not
+/// trusted. Its mask is what the mode shows as the group's bits: without write permission there nobody on the list
+/// has it.
+///
+/// # Errors
+/// The list cannot be read.
+pub(crate) fn has_listed_writers(file: BorrowedFd<'_>) -> io::Result<bool> {
+    // More than the kernel lets a list of ext4 or xfs have.
+    let mut list = vec![0; 64 << 10];
+    // By its path, because descriptors that only name a file have no attributes.
+    match fs::getxattr(descriptor_path(file), "system.posix_acl_access", &mut list) {
+        Ok(length) => Ok(lists_writer(&list[..length])),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `struct posix_acl_xattr_header` and entries (linux/posix_acl_xattr.h).
+fn lists_writer(list: &[u8]) -> bool {
+    const USER: u16 = 2;
+    const GROUP: u16 = 8;
+    const WRITE: u16 = 2;
+    let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0;
+    entries.iter().any(|&[a, b, c, d, e, f, g, h]| {
+        let (tag, permissions) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
+        let id = u32::from_le_bytes([e, f, g, h]);
+        let trusted = match tag {
+            USER => is_trusted(id),
+            GROUP => is_trusted_group(id),
+            _ => true,
+        };
+        permissions & WRITE != 0 && !trusted
+    })
 }
 
 /// The user whose program serves the FUSE file system with the number `device`, as mountinfo has it
@@ -116,6 +184,10 @@ fn server_of(table: &str, device: u64) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd as _;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -130,11 +202,50 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_of_this_host_are_not_served_by_others() {
+    fn file_systems_of_this_host_are_kept_by_its_kernel() {
         let folder = tempfile::tempdir().unwrap();
-        let open = std::fs::File::open(folder.path()).unwrap();
-        assert!(!is_served_by_others(std::os::fd::AsFd::as_fd(&open)).unwrap());
-        let proc = std::fs::File::open("/proc/self").unwrap();
-        assert!(!is_served_by_others(std::os::fd::AsFd::as_fd(&proc)).unwrap());
+        for path in [folder.path(), Path::new("/proc/self"), Path::new("/dev")] {
+            assert_eq!(keeper(File::open(path).unwrap().as_fd()).unwrap(), None, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_medium_that_a_user_had_mounted_is_that_users() {
+        let table = "30 1 8:1 / /media/ann/A\\040B rw,nosuid - ext4 /dev/sdb1 rw\n\
+                     31 1 8:2 / /run/media/ann/C rw,nosuid - ext4 /dev/sdb2 rw\n\
+                     32 1 8:3 / /stick rw,nosuid - ext4 /dev/sdb3 rw\n\
+                     33 1 8:4 / /home rw,nosuid - ext4 /dev/sda3 rw\n\
+                     34 1 8:5 / /other rw,nosuid - ext4 /dev/sdb5 rw\n";
+        let by_users = "SRC=/dev/sdb3 TARGET=/stick ROOT=/ OPTS=user=ann\n\
+                        SRC=/dev/sda3 TARGET=/home ROOT=/ OPTS=_netdev\n\
+                        SRC=/dev/sdb5 TARGET=/other ROOT=/ OPTS=x,uhelper=udisks2\n";
+        let by_user = |id| is_mounted_by_user(table, by_users, id);
+        // The last is in no table that we see.
+        assert_eq!([30, 31, 32, 33, 34, 35].map(by_user), [true, true, true, false, true, true]);
+    }
+
+    #[test]
+    fn who_may_write_by_a_list_is_found() {
+        let entry = |tag: u16, permissions: u16, id: u32| {
+            [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+        };
+        let list = |named: &[u8]| [&[2, 0, 0, 0][..], &entry(1, 7, !0), named, &entry(16, 7, !0)].concat();
+        for (tag, permissions, id, expected) in [
+            (2, 7, 65_534, true),
+            (8, 2, 65_534, true),
+            (2, 5, 65_534, false),
+            (2, 7, 0, false),
+            (8, 7, 0, false),
+            (4, 7, !0, false),
+        ] {
+            assert_eq!(
+                lists_writer(&list(&entry(tag, permissions, id))),
+                expected,
+                "{tag} {permissions} {id}"
+            );
+        }
+        assert!(!lists_writer(&[]) && !lists_writer(&[2, 0, 0, 0, 2, 0]));
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!has_listed_writers(File::open(folder.path()).unwrap().as_fd()).unwrap());
     }
 }

@@ -14,7 +14,9 @@ use std::time::Duration;
 use super::process::{self, Identity};
 use super::tool::{self, Children};
 use super::{HostError, mount};
+use fsage_sys::folder::Folder;
 use fsage_sys::loopdev;
+use fsage_sys::new_file::check_owner;
 
 /// The exported file within a disk's folder.
 pub const FILE: &str = "mount/disk";
@@ -44,8 +46,15 @@ const MOUNT: &str = "mount";
 /// Ends the disk served from `directory`, whoever uses it, and removes the folder; gone already is fine.
 ///
 /// # Errors
-/// The server cannot be killed, or the mount or the folder cannot be removed.
+/// The server cannot be killed, or the mount or the folder cannot be removed; another user could change the folder,
+/// and nothing was done.
 pub fn end(children: &Children, directory: &Path) -> Result<(), HostError> {
+    match Folder::open(directory).and_then(|folder| check_owner(&folder)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(HostError::file("clean up", directory)(error));
+        }
+        _ => {}
+    }
     let point = directory.join(MOUNT);
     let recorded = recorded(directory);
     forget_loops(&directory.join(FILE));

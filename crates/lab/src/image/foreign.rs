@@ -6,8 +6,11 @@
 //! the layout that the image was taken for would be another.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -17,12 +20,12 @@ use fsage_model::image::ImageSummary;
 use fsage_model::protocol::call;
 use fsage_sys::folder::Folder;
 use fsage_sys::new_file;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{OFlags, RenameFlags, renameat_with};
 
 use super::{Hold, ImageError, Save, Saved, save};
 use crate::lease::Journal;
 use crate::target::{Incoming, Session};
-use crate::tools::{Invocation, btrfs_image, e2image, xfs_mdrestore, xfs_metadump};
+use crate::tools::{Invocation, ToolError, btrfs_image, e2image, xfs_mdrestore, xfs_metadump};
 
 /// A format of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -108,21 +111,18 @@ pub fn import(
         });
     }
     let source = import.source.canonicalize().map_err(ImageError::path(&import.source))?;
-    let kind = source.metadata().map_err(ImageError::path(&source))?.file_type();
-    // The program that reads it would wait for a pipe.
-    if !kind.is_file() && !kind.is_block_device() {
-        let what = io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a block device");
-        return Err(ImageError::path(&source)(what));
-    }
+    let read = open_source(&source).map_err(ImageError::path(&source))?;
     let file = std::path::absolute(&import.file).map_err(ImageError::path(&import.file))?;
-    let place = place_beside(&file)?;
+    let place = Place::beside(&file)?;
     check_place(&file, &source)?;
-    let volume = place.join("volume");
+    let volume = place.path.join(VOLUME);
     let mut hold = Hold::default();
     let outcome = (|| {
-        hold.directory(journal, &place)?;
-        hold.file(journal, &volume)?;
-        import.format.restore(&text(&source), &text(&volume)).run_checked(session)?;
+        let inner = place.make(&mut hold, journal)?;
+        let made = inner.make(&mut hold, journal, VOLUME)?;
+        let (from, to) = (open_path(read.as_fd()), open_path(made.as_fd()));
+        let done = import.format.restore(&from, &to).run_checked(session);
+        done.map_err(|error| named(error, &[(&from, &source), (&to, &volume)]))?;
         if import.materialise {
             materialise(session, journal, &mut hold, import, &volume)?;
         }
@@ -182,34 +182,100 @@ pub fn export(
             what: format!("{} is of {kind}, which that format does not hold", export.file.display()),
         });
     };
-    let place = place_beside(&target)?;
-    let (volume, written) = (place.join("volume"), place.join("image"));
+    let place = Place::beside(&target)?;
+    let volume = place.path.join(VOLUME);
     let mut hold = Hold::default();
     let outcome = (|| {
-        hold.directory(journal, &place)?;
-        hold.file(journal, &volume)?;
+        let inner = place.make(&mut hold, journal)?;
+        let read = inner.make(&mut hold, journal, VOLUME)?;
         let restore =
             call::ImageRestore { file, device: volume.clone(), trim: false, threads: export.threads };
         session.call_with(restore, incoming)?;
-        hold.file(journal, &written)?;
-        format.dump(&text(&volume), &text(&written)).run_checked(session)?;
-        renameat_with(CWD, &written, CWD, &target, RenameFlags::NOREPLACE)
+        let made = inner.make(&mut hold, journal, IMAGE)?;
+        let (from, to) = (open_path(read.as_fd()), open_path(made.as_fd()));
+        let done = format.dump(&from, &to).run_checked(session);
+        done.map_err(|error| named(error, &[(&from, &volume), (&to, &export.target)]))?;
+        renameat_with(&inner.folder, IMAGE, &place.folder, &place.name, RenameFlags::NOREPLACE)
             .map_err(|error| ImageError::path(&export.target)(error.into()))?;
         Ok(summary)
     })();
     hold.give_back(session, journal, outcome)
 }
 
-/// A folder beside a file for what is made on the way. Programs that follow links write into it, so nobody
-/// may know its name before it is there.
-fn place_beside(file: &Path) -> Result<PathBuf, ImageError> {
-    let (folder, name) = Folder::of(file).map_err(ImageError::path(file))?;
-    new_file::check_owner(&folder).map_err(ImageError::path(file))?;
-    Ok(file.with_file_name(new_file::temporary_name(&name)))
+/// Name of the volume that is made on the way.
+const VOLUME: &str = "volume";
+
+/// Name of the image of others before it is complete.
+const IMAGE: &str = "image";
+
+/// A folder to be made beside a file, for what is made on the way. The programs follow links and open files late:
+/// they get files that are open ([`open_path`]), so that it does not matter what has their names then, and the
+/// folders are held.
+struct Place {
+    /// The folder that the file is or will be in.
+    folder: Folder,
+    /// The file's name.
+    name: OsString,
+    /// The folder beside it, which is not there yet.
+    path: PathBuf,
 }
 
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+/// The folder that was made.
+struct Inner {
+    folder: Folder,
+    path: PathBuf,
+}
+
+impl Place {
+    fn beside(file: &Path) -> Result<Self, ImageError> {
+        let (folder, name) = Folder::of(file).map_err(ImageError::path(file))?;
+        new_file::check_owner(&folder).map_err(ImageError::path(file))?;
+        let path = file.with_file_name(new_file::temporary_name(&name));
+        Ok(Self { folder, name, path })
+    }
+
+    fn make(&self, hold: &mut Hold, journal: &mut Journal) -> Result<Inner, ImageError> {
+        hold.directory(journal, &self.path)?;
+        let folder = Folder::open(&self.path).map_err(ImageError::path(&self.path))?;
+        Ok(Inner { folder, path: self.path.clone() })
+    }
+}
+
+impl Inner {
+    /// Makes a file here, open.
+    fn make(&self, hold: &mut Hold, journal: &mut Journal, name: &str) -> Result<File, ImageError> {
+        let path = self.path.join(name);
+        hold.file(journal, &path)?;
+        self.folder.open_own(name.as_ref(), false, 0o600).map_err(ImageError::path(&path))
+    }
+}
+
+/// Opens an image of others or a block device with one, without waiting for a pipe.
+fn open_source(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_block_device() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a block device"))
+}
+
+/// A path by which programs open a file that this process has open.
+fn open_path(file: BorrowedFd<'_>) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+/// An error of a program with the names that the user knows in the place of the paths it was given.
+fn named(error: ToolError, names: &[(&str, &Path)]) -> ToolError {
+    let with_names = |text: String| {
+        names.iter().fold(text, |text, (path, name)| text.replace(path, &name.display().to_string()))
+    };
+    match error {
+        ToolError::Status { command, status, tail } => {
+            ToolError::Status { command: with_names(command), status, tail: with_names(tail) }
+        }
+        other => other,
+    }
 }
 
 fn materialise(

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use fsage_sys::owners::is_served_by_others;
+use fsage_sys::owners::keeper;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -179,15 +179,13 @@ impl Walk {
             reached if self.reached == self.wanted => format!("{reached}: it"),
             reached => reached,
         };
-        let served = self.user == 0
-            && is_served_by_others(directory.as_fd()).map_err(|source| LeaseError::Journal {
-                what: "inspect",
-                path: self.wanted.clone(),
-                source,
-            })?;
-        if served {
-            let why =
-                format!("{} is on a FUSE or network mount, whose server decides what is there", which());
+        let kept = keeper(directory.as_fd()).map_err(|source| LeaseError::Journal {
+            what: "inspect",
+            path: self.wanted.clone(),
+            source,
+        })?;
+        if self.user == 0 && kept.is_some() {
+            let why = format!("{} is on a FUSE or network mount, or on a user's medium", which());
             return Err(self.distrusted(why));
         }
         if !self.owned(&stat) {
