@@ -5,7 +5,9 @@
 mod cli_support;
 mod image_rig;
 
-use cli_support::root;
+use std::os::unix::fs::PermissionsExt;
+
+use cli_support::{Run, root};
 use image_rig::Rig;
 
 /// Extents of the files of a volume, as `fsage scan` tells them.
@@ -72,5 +74,38 @@ fn btrfs_goes_out_and_back_but_its_data_cannot_be_made_up() {
     assert_eq!(imported["header"]["facts"]["data"], "missing");
     rig.restore("ours", "copy");
     rig.run(&["btrfs", "check", &rig.text("copy")]);
+    rig.assert_nothing_left();
+}
+
+/// The program has its files open from before: whoever exchanges their names while it waits gains nothing.
+#[test]
+fn what_takes_the_place_of_a_volume_meanwhile_is_not_written_to() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.make("volume", "320M", &["mkfs.xfs", "-q"]);
+    rig.save("volume", "image");
+    rig.fsage(&["image", "export", &rig.text("image"), &rig.text("theirs"), "--json"]).result();
+    std::fs::write(rig.path("victim"), "kept").unwrap();
+    let real = rig.run(&["sh", "-c", "command -v xfs_mdrestore"]).stdout.trim().to_owned();
+    let folder = rig.path("programs");
+    std::fs::create_dir(&folder).unwrap();
+    // In the place of the program: puts a link where the volume was, works, and puts the volume back.
+    let script = format!(
+        "#!/bin/sh\nset -e\nplace=$(ls -d '{0}'/.ours.*)\nmv \"$place/volume\" \"$place/moved\"\n\
+         ln -s '{1}' \"$place/volume\"\n{real} \"$@\"\nmv \"$place/moved\" \"$place/volume\"\n",
+        rig.path("").display(),
+        rig.text("victim"),
+    );
+    std::fs::write(folder.join("xfs_mdrestore"), script).unwrap();
+    std::fs::set_permissions(folder.join("xfs_mdrestore"), PermissionsExt::from_mode(0o755)).unwrap();
+    let import = ["image", "import", "--format", "xfs-metadump", &rig.text("theirs"), &rig.text("ours")];
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let run = Run::of(rig.command(&import).env("PATH", path));
+    assert_eq!(std::fs::read(rig.path("victim")).unwrap(), b"kept", "{run:?}");
+    assert_eq!(run.code, 0, "{run:?}");
+    rig.restore("ours", "copy");
+    rig.run(&["xfs_repair", "-n", &rig.text("copy")]);
     rig.assert_nothing_left();
 }

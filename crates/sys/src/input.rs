@@ -6,13 +6,14 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::mount::descriptor_path;
 use crate::owners::{has_listed_writers, is_trusted, is_trusted_group, keeper};
 
 /// Largest study, workload, profile or job file; real ones have some KiB.
@@ -67,12 +68,22 @@ impl From<Unfit> for io::Error {
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Opens an ordinary file to read it; links are followed.
+/// Opens an ordinary file to read it; links are followed. What is there is asked before it is opened: opening alone
+/// does something to some devices.
 ///
 /// # Errors
 /// [`Unfit::Kind`] for anything else; or what opening says.
 pub fn open(path: &Path) -> io::Result<File> {
-    ordinary(fs::openat(CWD, path, READ, Mode::empty())?)
+    open_in(CWD, path)
+}
+
+/// As [`open`]; a relative path begins at a folder that is open.
+///
+/// # Errors
+/// As there.
+pub fn open_in(folder: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
+    let found = ordinary(fs::openat(folder, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)?;
+    Ok(File::from(fs::openat(CWD, descriptor_path(found.as_fd()), READ, Mode::empty())?))
 }
 
 /// Opens an ordinary file or a pipe, which is waited for, to read it once; links are followed. What is there
@@ -83,7 +94,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 pub fn open_or_pipe(path: &Path) -> io::Result<File> {
     let found = fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     match FileType::from_raw_mode(fs::fstat(&found)?.st_mode) {
-        FileType::RegularFile | FileType::Fifo => File::open(format!("/proc/self/fd/{}", found.as_raw_fd())),
+        FileType::RegularFile | FileType::Fifo => File::open(descriptor_path(found.as_fd())),
         _ => ordinary(found),
     }
 }

@@ -107,13 +107,16 @@ pub fn keeper(file: BorrowedFd<'_>) -> io::Result<Option<Keeper>> {
         return Ok(None);
     }
     let table = std::fs::read_to_string("/proc/self/mountinfo")?;
-    if served {
-        let is_own = kind == FUSE && server_of(&table, device).is_some_and(is_trusted);
-        return Ok((!is_own).then_some(Keeper::Server));
+    if served && (kind != FUSE || !server_of(&table, device).is_some_and(is_trusted)) {
+        return Ok(Some(Keeper::Server));
     }
-    let mount = fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id;
+    let mount = fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    if mount.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
+        // Linux before 5.8 has no number.
+        return Ok(None);
+    }
     let by_users = std::fs::read_to_string("/run/mount/utab").unwrap_or_default();
-    Ok(is_mounted_by_user(&table, &by_users, mount).then_some(Keeper::Medium))
+    Ok(is_mounted_by_user(&table, &by_users, mount.stx_mnt_id).then_some(Keeper::Medium))
 }
 
 /// Whether the mount with the number `id` in mountinfo (`table`) was made for a user other than root: it is where

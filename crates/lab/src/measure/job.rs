@@ -184,6 +184,25 @@ pub enum JobError {
 }
 
 impl JobError {
+    /// What is wrong, without a word of what is in the file: for who may not be allowed to read it.
+    #[must_use]
+    pub fn without_text(&self) -> String {
+        let (name, line, what) = match self {
+            Self::Read { name, source } => return format!("cannot read fio job `{name}`: {source}"),
+            Self::NoJob { name } => return format!("fio job `{name}` has no job section"),
+            Self::Line { name, line, .. } => (name, line, "is not understood"),
+            Self::Key { name, line, .. } => (
+                name,
+                line,
+                "has a key that is none of those known not to reach beyond the measured directory",
+            ),
+            Self::Value { name, line, .. } => (name, line, "has a value that its key cannot have"),
+            Self::Sequence { name, line, .. } => (name, line, "makes jobs run one after the other"),
+            Self::Section { name, line, .. } => (name, line, "has a name that no section can have"),
+        };
+        format!("line {line} of fio job `{name}` {what}")
+    }
+
     /// The next step.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

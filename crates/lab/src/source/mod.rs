@@ -13,6 +13,7 @@ pub mod tar;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 pub use error::SourceError;
@@ -193,11 +194,24 @@ fn history(value: &Value) -> Result<Value, SourceError> {
             let selection = repository::Selection { revision: &revision, from: from.as_deref(), commits };
             repository::read(&path, selection)?
         }
-        HistorySource::Listings { paths } => listing::read(&paths)?,
+        HistorySource::Listings { paths } => {
+            paths.iter().try_for_each(|path| no_pipe(path))?;
+            listing::read(&paths)?
+        }
     };
     fits(&history)?;
     let RecordedHistory { directories, paths, commits } = history;
     Ok(json!({ "kind": "recorded", "directories": directories, "paths": paths, "commits": commits }))
+}
+
+/// Refuses what would be waited for: who runs a study does not know what it names.
+fn no_pipe(path: &Path) -> Result<(), SourceError> {
+    match path.metadata() {
+        Ok(found) if found.file_type().is_fifo() => {
+            Err(SourceError::Read { path: path.to_owned(), source: input::Unfit::Kind("a pipe").into() })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn geriatrix(value: &Value) -> Result<Value, SourceError> {
@@ -241,6 +255,15 @@ fn fits(history: &RecordedHistory) -> Result<(), SourceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_that_is_named_as_a_listing_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let error = history(&json!({ "kind": "listings", "paths": [pipe, pipe] })).unwrap_err();
+        assert!(error.to_string().contains("a pipe"), "{error}");
+    }
 
     #[test]
     fn a_profile_file_without_an_end_is_refused() {

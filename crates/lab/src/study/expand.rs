@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, Segments, parse_value};
 use super::error::Fault;
-use super::jobs::Jobs;
+use super::jobs::{self, Jobs};
 use super::outside::{Reach, out_of_reach};
 use super::schema::{self, Problem};
 use super::{Cell, Overrides, StudyError, drive, identity, path, search, validate};
@@ -122,6 +122,7 @@ impl<'a> Layers<'a> {
     /// (`final_word`).
     fn embed_profiles(&mut self, base: &Path, final_word: bool) -> Result<(), StudyError> {
         drive::imply_kinds(&mut self.value);
+        jobs::anchor(base, &mut self.value);
         let mut problems = drive::misplaced(&self.value);
         let stages = self.value.get_mut("stage").and_then(Value::as_array_mut);
         for (index, stage) in stages.into_iter().flatten().enumerate() {
@@ -206,7 +207,7 @@ impl<'a> Layers<'a> {
                 problems.push(Problem { hint: error.hint(), ..Problem::new(&path, in_one_line(&*error)) });
             }
         }
-        problems.extend(self.jobs.embed(&mut value, self.document.folder(), &self.reach));
+        problems.extend(self.jobs.embed(&mut value, &self.reach));
         self.reject(problems).map(|()| value)
     }
 

@@ -23,76 +23,92 @@ impl Jobs {
         self.0.into_keys().collect()
     }
 
-    /// Puts the text of each job file that a stage names beside its name; what cannot be read or run. Relative paths
-    /// are below the study's `folder`, or, where nothing is there, below the working directory.
-    pub(super) fn embed(&mut self, study: &mut Value, folder: &Path, reach: &Reach) -> Vec<Problem> {
+    /// Puts the text of each job file that a stage names beside its name; what cannot be read or run. Paths are absolute
+    /// by now ([`anchor`]); what stays of one is the file's name.
+    pub(super) fn embed(&mut self, study: &mut Value, reach: &Reach) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if let Some(stages) = study.get_mut("stage") {
-            self.walk(stages, &mut vec!["stage".to_owned()], (folder, reach), &mut problems);
-        }
+        each_job(study, &mut |job, path| match self.text(job, reach) {
+            Ok(Some(text)) => {
+                let name = Path::new(job).file_name().unwrap_or_default().to_string_lossy().into_owned();
+                vec![("job", json!(name)), ("text", json!(text))]
+            }
+            Ok(None) => Vec::new(),
+            Err(refused) => {
+                problems.push(Problem { path: path.to_vec(), ..refused });
+                Vec::new()
+            }
+        });
         problems
     }
 
-    fn walk(
-        &mut self,
-        value: &mut Value,
-        path: &mut Segments,
-        place: (&Path, &Reach),
-        problems: &mut Vec<Problem>,
-    ) {
-        let mut below = |name: String, item: &mut Value| {
-            path.push(name);
-            self.walk(item, path, place, problems);
-            path.pop();
-        };
-        match value {
-            Value::Array(items) => {
-                items.iter_mut().enumerate().for_each(|(index, item)| below(index.to_string(), item));
-            }
-            Value::Object(table) => {
-                table.iter_mut().for_each(|(key, item)| below(key.clone(), item));
-                let is_read = table.get("text").is_some_and(Value::is_string);
-                if table.get("kind").and_then(Value::as_str) != Some("fio") || is_read {
-                    return;
-                }
-                let Some(name) = table.get("job").and_then(Value::as_str) else { return };
-                match self.text(name, place) {
-                    Ok(Some(text)) => {
-                        table.insert("text".to_owned(), json!(text));
-                    }
-                    Ok(None) => {}
-                    Err(refused) => {
-                        let at = [path.as_slice(), &["job".to_owned()]].concat();
-                        problems.push(Problem { path: at, ..refused });
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// The text of a job; nothing for a preset, which is known by its name. A problem has no path yet.
-    fn text(&mut self, name: &str, (folder, reach): (&Path, &Reach)) -> Result<Option<String>, Problem> {
-        if preset(name).is_some() {
+    fn text(&mut self, job: &str, reach: &Reach) -> Result<Option<String>, Problem> {
+        if preset(job).is_some() {
             return Ok(None);
         }
-        let own = folder.join(name);
-        let named = if own.symlink_metadata().is_ok() { own } else { PathBuf::from(name) };
-        let path = std::path::absolute(&named).unwrap_or(named);
+        let path = PathBuf::from(job);
         if let Some(text) = self.0.get(&path) {
             return Ok(Some(text.clone()));
         }
         if !reach.allows(&path) {
             return Err(out_of_reach(&[], &path));
         }
-        let refused =
-            |error: JobError| Problem { hint: error.hint(), ..Problem::new(&[], in_one_line(&error)) };
+        let refused = |error: JobError| {
+            // What is in the file is only told to who named it.
+            let message = if reach.is_named(&path) { in_one_line(&error) } else { error.without_text() };
+            Problem { hint: error.hint(), ..Problem::new(&[], message) }
+        };
         let text = reach
             .read_text(&path, TEXT_LIMIT)
-            .map_err(|source| refused(JobError::Read { name: path.display().to_string(), source }))?;
-        Job::parse(name, &text).map_err(refused)?;
+            .map_err(|source| refused(JobError::Read { name: job.to_owned(), source }))?;
+        Job::parse(job, &text).map_err(refused)?;
         self.0.insert(path, text.clone());
         Ok(Some(text))
+    }
+}
+
+/// Makes the paths of job files absolute: relative ones are below `base`.
+pub(super) fn anchor(base: &Path, study: &mut Value) {
+    each_job(study, &mut |job, _| {
+        let there = std::path::absolute(base.join(job)).ok().filter(|_| preset(job).is_none());
+        // JSON has no other paths than text; one that is not stays relative.
+        there.as_deref().and_then(Path::to_str).map(|path| ("job", json!(path))).into_iter().collect()
+    });
+}
+
+/// Sees a job and the path to it, and gives keys with values to put beside it.
+type Visit<'a> = &'a mut dyn FnMut(&str, &[String]) -> Vec<(&'static str, Value)>;
+
+/// Shows each job that a stage's measures name, with the path to it, and puts what is given for it in their tables.
+fn each_job(study: &mut Value, visit: Visit<'_>) {
+    if let Some(stages) = study.get_mut("stage") {
+        walk(stages, &mut vec!["stage".to_owned()], visit);
+    }
+}
+
+fn walk(value: &mut Value, path: &mut Segments, visit: Visit<'_>) {
+    let mut below = |name: String, item: &mut Value| {
+        path.push(name);
+        walk(item, path, visit);
+        path.pop();
+    };
+    match value {
+        Value::Array(items) => {
+            items.iter_mut().enumerate().for_each(|(index, item)| below(index.to_string(), item));
+        }
+        Value::Object(table) => {
+            table.iter_mut().for_each(|(key, item)| below(key.clone(), item));
+            let is_read = table.get("text").is_some_and(Value::is_string);
+            if table.get("kind").and_then(Value::as_str) != Some("fio") || is_read {
+                return;
+            }
+            let Some(job) = table.get("job").and_then(Value::as_str).map(str::to_owned) else { return };
+            path.push("job".to_owned());
+            let put = visit(&job, path);
+            path.pop();
+            table.extend(put.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        }
+        _ => {}
     }
 }
 
@@ -124,6 +140,31 @@ mod tests {
         assert_ne!(of(&loaded(&file).unwrap()), first, "another job, another trial");
         std::fs::write(&job, "[a]\nno-such-key=1\n").unwrap();
         let refused = loaded(&file).unwrap_err().to_string();
-        assert!(refused.contains("no-such-key"), "{refused}");
+        assert!(refused.contains("line 2") && !refused.contains("no-such-key"), "{refused}");
+        // Who names it on the command line is told what is in it.
+        let set = vec![format!("stage.measure.measures=[{{kind=\"fio\", job=\"{}\"}}]", job.display())];
+        let refused = load(&file, &Overrides { preset: None, set }, Consent::Below(None)).unwrap_err();
+        assert!(refused.to_string().contains("no-such-key"), "{refused}");
+    }
+
+    /// The name of a study is part of the path of its store, where it may read.
+    #[test]
+    fn no_name_of_a_study_makes_a_folder_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, elsewhere) = (folder.path().join("own"), folder.path().join("elsewhere"));
+        std::fs::create_dir(&own).unwrap();
+        std::fs::create_dir(&elsewhere).unwrap();
+        let secret = elsewhere.join("secret");
+        std::fs::write(&secret, "root:hash\n").unwrap();
+        let shipped = include_str!("../../../../studies/aging.toml");
+        let (preset, name) = ("job = \"many-small-files\"", "name = \"aging\"");
+        assert!(shipped.contains(preset) && shipped.contains(name));
+        for taken in [elsewhere.to_str().unwrap(), "/", "..", "../../.."] {
+            let text = shipped.replace(name, &format!("name = \"{taken}\""));
+            let text = text.replace(preset, &format!("job = \"{}\"", secret.display()));
+            std::fs::write(own.join("study.toml"), text).unwrap();
+            let refused = loaded(&own.join("study.toml")).unwrap_err().to_string();
+            assert!(refused.contains("neither below") && !refused.contains("hash"), "{taken}: {refused}");
+        }
     }
 }

@@ -50,6 +50,8 @@ pub struct Study {
     pub path: PathBuf,
     /// The file as it is.
     pub text: String,
+    /// The folder that the file is in, without links.
+    home: Option<PathBuf>,
     /// What the command line changed.
     pub overrides: Overrides,
     /// The study with preset and `--set` applied, matrix not expanded.
@@ -91,8 +93,8 @@ pub struct Cell {
 /// # Errors
 /// What is wrong, with the line where it can be known.
 pub fn load(path: &Path, overrides: &Overrides, consent: Consent<'_>) -> Result<Study, StudyError> {
-    let (file, text) = source::read(path)?;
-    parse(&file, text, overrides, consent)
+    let source::Text { file, text, home } = source::read(path)?;
+    parse_at(&file, text, home, overrides, consent)
 }
 
 /// The same for a text that is already there; `file` is only named in errors.
@@ -105,12 +107,30 @@ pub fn parse(
     overrides: &Overrides,
     consent: Consent<'_>,
 ) -> Result<Study, StudyError> {
+    let home = outside::resolved(file.parent().unwrap_or(Path::new("")));
+    parse_at(file, text, home, overrides, consent)
+}
+
+/// The same, of a text whose file is in `home`.
+fn parse_at(
+    file: &Path,
+    text: String,
+    home: Option<PathBuf>,
+    overrides: &Overrides,
+    consent: Consent<'_>,
+) -> Result<Study, StudyError> {
     let document = document::Document::parse(file, &text)?;
     let name = document.value.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
     let reach = match consent {
         Consent::Given => Reach::everything(),
-        Consent::Below(Some(store)) => Reach::new(file, &text, overrides, store),
-        Consent::Below(None) => Reach::new(file, &text, overrides, &Path::new("store").join(name)),
+        Consent::Below(store) => {
+            let store = match store {
+                Some(store) => outside::resolved(store),
+                // A name that is none would make any folder the study's own.
+                None => validate::is_path_name(name).then(|| outside::own_store(name)).flatten(),
+            };
+            Reach::new(&text, overrides, [home.clone(), store])
+        }
     };
     let mut layers = expand::Layers::new(&document, reach)?;
     layers.apply(file, overrides)?;
@@ -118,7 +138,7 @@ pub fn parse(
     let mut cells = layers.cells(&spec)?;
     room::fix(&mut cells);
     let sources = layers.sources();
-    Ok(Study { path: file.to_owned(), text, overrides: overrides.clone(), spec, cells, sources })
+    Ok(Study { path: file.to_owned(), text, home, overrides: overrides.clone(), spec, cells, sources })
 }
 
 /// A study's text as a store keeps it: without overrides, presets and what it names in other files.

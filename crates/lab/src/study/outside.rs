@@ -40,13 +40,12 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// The folder of the study in `file` with `text`, the store, and what `overrides` name.
-    pub(super) fn new(file: &Path, text: &str, overrides: &Overrides, store: &Path) -> Self {
-        let folder = file.parent().unwrap_or(Path::new(""));
+    /// The `homes`, the study's folder and its store, without links, and what `overrides` name.
+    pub(super) fn new(text: &str, overrides: &Overrides, homes: [Option<PathBuf>; 2]) -> Self {
         Self {
             everything: source::is_shipped(text),
-            homes: [folder, store].into_iter().filter_map(resolved).collect(),
-            given: given(overrides, folder),
+            homes: homes.into_iter().flatten().collect(),
+            given: given(overrides),
         }
     }
 
@@ -61,7 +60,8 @@ impl Reach {
         self.is_named(path) || is_home()
     }
 
-    fn is_named(&self, path: &Path) -> bool {
+    /// Whether the user named it, or agreed to everything.
+    pub(super) fn is_named(&self, path: &Path) -> bool {
         self.everything || self.given.contains(path)
     }
 
@@ -94,7 +94,7 @@ impl Study {
     /// names.
     #[must_use]
     pub fn outside(&self, store: &Path) -> BTreeSet<PathBuf> {
-        let reach = Reach::new(&self.path, &self.text, &self.overrides, store);
+        let reach = Reach::new(&self.text, &self.overrides, [self.home.clone(), resolved(store)]);
         let mut named = self.sources.clone();
         for cell in &self.cells {
             let spec = serde_json::to_value(&cell.spec).unwrap_or_default();
@@ -109,9 +109,9 @@ impl Study {
 const PATH_KEYS: [&str; 10] =
     ["directory", "spill", "job", "like", "path", "paths", "history", "sizes", "depths", "ages"];
 
-/// The paths that the command line names, as they are there and as the study would find them. Other values are
-/// none, whatever the study calls its files.
-fn given(overrides: &Overrides, folder: &Path) -> BTreeSet<PathBuf> {
+/// The paths that the command line names, from where the command line is. Other values are none, whatever the
+/// study calls its files.
+fn given(overrides: &Overrides) -> BTreeSet<PathBuf> {
     let mut texts = Vec::new();
     for (key, value) in overrides.set.iter().filter_map(|set| set.split_once('=')) {
         let key = key.trim().rsplit('.').next().unwrap_or_default().trim_matches(['"', '\'']);
@@ -121,9 +121,14 @@ fn given(overrides: &Overrides, folder: &Path) -> BTreeSet<PathBuf> {
         strings(key, &parse_value(value.trim()), &mut texts);
     }
     let there = |text: &String| std::path::absolute(text).ok();
-    let below = |text: &String| std::path::absolute(folder.join(text)).ok();
-    let named = |text| [Some(PathBuf::from(text)), there(text), below(text)];
+    let named = |text| [Some(PathBuf::from(text)), there(text)];
     texts.iter().flat_map(named).flatten().collect()
+}
+
+/// The store of a study that says of none, `store/NAME`, if no link leads to another folder.
+pub(super) fn own_store(name: &str) -> Option<PathBuf> {
+    let wanted = resolved(Path::new(""))?.join("store").join(name);
+    resolved(&wanted).filter(|is| *is == wanted)
 }
 
 /// The texts at keys of paths.
@@ -157,7 +162,7 @@ fn places(value: &Value, found: &mut BTreeSet<PathBuf>) {
 
 /// The path without links; what is missing at its end stays as it is. Nothing where `..` comes after that, or
 /// links lead in a circle.
-fn resolved(path: &Path) -> Option<PathBuf> {
+pub(super) fn resolved(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()?;
     for above in path.ancestors() {
         let missing = path.strip_prefix(above).ok()?;
@@ -222,7 +227,7 @@ mod tests {
         std::fs::write(&secret, "secret").unwrap();
         std::fs::write(&file, "own").unwrap();
         let set = |set: &[String]| Overrides { preset: None, set: set.to_vec() };
-        let reach = |set| Reach::new(&own.join("study.toml"), "", &set, &folder.path().join("store"));
+        let reach = |set| Reach::new("", &set, [resolved(&own), None]);
         assert_eq!(reach(set(&[])).read_text(&file, 9).unwrap(), "own");
         std::fs::remove_file(&file).unwrap();
         symlink(&secret, &file).unwrap();

@@ -1,7 +1,12 @@
 //! Where studies come from: files, and the ones shipped within the program.
 
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
+use fsage_sys::input;
+use fsage_sys::mount::descriptor_path;
+use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 
 use super::{Consent, Overrides, StudyError, load};
@@ -35,21 +40,47 @@ pub struct StudyEntry {
     pub error: String,
 }
 
+/// A study's text.
+pub(super) struct Text {
+    /// Where it was read from; of a shipped study its file name.
+    pub file: PathBuf,
+    pub text: String,
+    /// The folder that its file is in, without links; none of a shipped study.
+    pub home: Option<PathBuf>,
+}
+
 /// Reads a study's text. What is not there as a file is looked for among the shipped ones, by its name or
 /// as `studies/NAME.toml`.
 ///
 /// # Errors
 /// Not readable, or neither.
-pub fn read(path: &Path) -> Result<(PathBuf, String), StudyError> {
-    match fsage_sys::input::read_text(path, fsage_sys::input::TEXT_LIMIT) {
-        Ok(text) => Ok((path.to_owned(), text)),
+pub(super) fn read(path: &Path) -> Result<Text, StudyError> {
+    match from_file(path) {
+        Ok(text) => Ok(text),
         // A folder that happens to have a study's name does not hide it.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound || path.is_dir() => match shipped(path) {
-            Some((name, text)) => Ok((PathBuf::from(format!("studies/{name}.toml")), text.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || path.is_dir() => match shipped(path) {
+            Some((name, text)) => {
+                let (file, text) = (PathBuf::from(format!("studies/{name}.toml")), text.to_owned());
+                Ok(Text { file, text, home: None })
+            }
             None => Err(StudyError::NotFound { path: path.to_owned(), hint: not_found_hint(path) }),
         },
         Err(source) => Err(StudyError::Read { path: path.to_owned(), source }),
     }
+}
+
+/// Reads the text and tells the folder through one descriptor: who exchanges the folder meanwhile does not make
+/// another the study's own.
+fn from_file(path: &Path) -> io::Result<Text> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+    let text = input::text_of(input::open_in(folder.as_fd(), Path::new(name))?, input::TEXT_LIMIT)?;
+    let home = std::fs::read_link(descriptor_path(folder.as_fd()))?;
+    Ok(Text { file: path.to_owned(), text, home: Some(home) })
 }
 
 fn shipped(path: &Path) -> Option<(&'static str, &'static str)> {

@@ -37,6 +37,12 @@ const LONGEST_NAME: usize = 60;
 /// Largest known slowdown.
 const SLOWEST: f64 = 100.0;
 
+/// Whether a name can become part of a path.
+pub(super) fn is_path_name(name: &str) -> bool {
+    let right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(right)
+}
+
 /// Collects problems below a path.
 pub(super) struct Checker {
     path: Vec<String>,
@@ -56,8 +62,7 @@ impl Checker {
 
     /// A name that becomes part of a path: a folder on a volume, a mount point, a file of the store.
     pub(super) fn path_name(&mut self, key: &str, name: &str) {
-        let right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(right) {
+        if !is_path_name(name) {
             self.fail(key, format!("{name:?} must be lower-case letters, digits and dashes"));
             if let Some(problem) = self.problems.last_mut() {
                 let hint = format!("it becomes the name of a folder: 1 to {LONGEST_NAME} of a-z, 0-9 and -");

@@ -172,8 +172,7 @@ pub struct DeleteSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FioSpec {
-    /// Path of a job file, in a study below its folder or else below the working directory; or the name of a preset
-    /// (`many-small-files`).
+    /// Path of a job file, in a study from its folder; or the name of a preset (`many-small-files`).
     pub job: String,
     /// The job itself; absent: what `job` names. A study's job files are read with the study.
     #[serde(skip_serializing_if = "Option::is_none")]
