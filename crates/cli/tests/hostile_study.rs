@@ -5,8 +5,9 @@
 mod cli_support;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use cli_support::{Run, fsage, root};
+use cli_support::{FSAGE, Run, fsage, root};
 
 const DRIVER: &str = r#"
 [driver.mine]
@@ -112,5 +113,26 @@ fn a_study_of_ours_and_one_without_commands_need_nothing() {
     for study in ["aging", copy.to_str().unwrap()] {
         let run = fsage(&["run", study, "--quick", "--dry-run"]);
         assert!(run.code == 0 && !run.stdout.contains("--allow-commands"), "{run:?}");
+    }
+}
+
+/// What lies in a folder called `studies` is listed though nobody named it.
+#[test]
+fn a_link_among_the_studies_is_not_followed_and_none_takes_a_shipped_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "root:hash\n").unwrap();
+    std::fs::create_dir(folder.path().join("studies")).unwrap();
+    std::os::unix::fs::symlink(&secret, folder.path().join("studies/x.toml")).unwrap();
+    std::os::unix::fs::symlink(&secret, folder.path().join("aging")).unwrap();
+    let run = |arguments: &[&str]| Run::of(Command::new(FSAGE).args(arguments).current_dir(folder.path()));
+    for arguments in [&["study", "list"][..], &["study", "list", "--json"]] {
+        let listed = run(arguments);
+        assert!(listed.code == 0 && listed.stdout.contains("aging"), "{listed:?}");
+        assert!(listed.stdout.contains("link") && !listed.stdout.contains("hash"), "{listed:?}");
+    }
+    if root() {
+        let dry = run(&["run", "aging", "--quick", "--dry-run"]);
+        assert!(dry.code == 0 && !dry.stderr.contains("hash"), "{dry:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! Where studies come from: files, and the ones shipped within the program.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -7,9 +8,10 @@ use std::path::{Path, PathBuf};
 use fsage_sys::input;
 use fsage_sys::mount::descriptor_path;
 use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
 use serde::Serialize;
 
-use super::{Consent, Overrides, StudyError, load};
+use super::{Consent, Overrides, StudyError, parse_at};
 
 /// Name and text of each shipped study.
 const SHIPPED: [(&str, &str); 10] = [
@@ -55,18 +57,36 @@ pub(super) struct Text {
 /// # Errors
 /// Not readable, or neither.
 pub(super) fn read(path: &Path) -> Result<Text, StudyError> {
+    // Where others can make files, one that has the mere name of a shipped study is none that the user chose.
+    let is_chosen =
+        || path.components().count() > 1 || !geteuid().is_root() || input::open_trusted(path).is_ok();
+    if let Some(text) = shipped(path).filter(|_| !is_chosen()) {
+        return Ok(text.into());
+    }
     match from_file(path) {
         Ok(text) => Ok(text),
         // A folder that happens to have a study's name does not hide it.
         Err(error) if error.kind() == io::ErrorKind::NotFound || path.is_dir() => match shipped(path) {
-            Some((name, text)) => {
-                let (file, text) = (PathBuf::from(format!("studies/{name}.toml")), text.to_owned());
-                Ok(Text { file, text, home: None })
-            }
+            Some(text) => Ok(text.into()),
             None => Err(StudyError::NotFound { path: path.to_owned(), hint: not_found_hint(path) }),
         },
         Err(source) => Err(StudyError::Read { path: path.to_owned(), source }),
     }
+}
+
+impl From<(&str, &str)> for Text {
+    fn from((name, text): (&str, &str)) -> Self {
+        Self { file: PathBuf::from(format!("studies/{name}.toml")), text: text.to_owned(), home: None }
+    }
+}
+
+/// As [`read`], of a file that nobody named: no link leads to it.
+fn found(directory: &Path, name: &OsStr) -> Result<Text, StudyError> {
+    let file = directory.join(name);
+    let opened = input::open_below(directory, Path::new(name));
+    let text = opened.and_then(|opened| input::text_of(opened, input::TEXT_LIMIT));
+    let text = text.map_err(|source| StudyError::Read { path: file.clone(), source })?;
+    Ok(Text { file, text, home: super::outside::resolved(directory) })
 }
 
 /// Reads the text and tells the folder through one descriptor: who exchanges the folder meanwhile does not make
@@ -111,19 +131,25 @@ pub fn list(directory: &Path) -> Vec<StudyEntry> {
         .unwrap_or_default();
     files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
     files.sort();
-    let mut entries: Vec<StudyEntry> = files.iter().map(|f| entry(f, Some(f.clone()))).collect();
-    for (name, _) in SHIPPED {
+    let own = |file: &PathBuf| {
+        let name = file.file_name().unwrap_or_default();
+        entry(file, Some(file.clone()), found(directory, name))
+    };
+    let mut entries: Vec<StudyEntry> = files.iter().map(own).collect();
+    for (name, text) in SHIPPED {
         if !files.iter().any(|f| f.file_stem().is_some_and(|s| s == name)) {
-            entries.push(entry(Path::new(name), None));
+            entries.push(entry(Path::new(name), None, Ok((name, text).into())));
         }
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     entries
 }
 
-fn entry(path: &Path, file: Option<PathBuf>) -> StudyEntry {
+fn entry(path: &Path, file: Option<PathBuf>, text: Result<Text, StudyError>) -> StudyEntry {
     let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    match load(path, &Overrides::default(), Consent::Below(None)) {
+    let consent = Consent::Below(None);
+    let load = |Text { file, text, home }| parse_at(&file, text, home, &Overrides::default(), consent);
+    match text.and_then(load) {
         Ok(study) => StudyEntry {
             name,
             title: study.spec.title,
@@ -146,6 +172,7 @@ mod tests {
     use fsage_model::study::{ClaimCheck, ClaimSpec, StudySpec};
 
     use super::*;
+    use crate::study::load;
 
     /// The claims of a shipped study, and those that its presets have in their place.
     fn claims(name: &str) -> Vec<ClaimSpec> {
