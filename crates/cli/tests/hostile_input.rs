@@ -188,3 +188,34 @@ fn a_plan_cannot_name_what_is_outside_its_store() {
     let run = fsage(&["compare", store.to_str().unwrap(), store.to_str().unwrap()]);
     assert!(run.code > 0 && run.stderr.contains("symbolic link"), "{run:?}");
 }
+
+#[test]
+fn a_disk_that_is_not_there_is_no_file_of_another_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("spare");
+    std::fs::write(&file, "secret of nobody\n").unwrap();
+    let shown = |log: &str| {
+        let output = Command::new(FSAGE)
+            .args(["disk", "log", "show", log])
+            .current_dir(folder.path())
+            .env("FSAGE_RUNTIME_DIR", folder.path())
+            .output();
+        let output = output.unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(!shown("spare").contains("there is no disk"), "one's own file");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
+    for _ in 0..2 {
+        let refused = shown("spare");
+        assert!(refused.contains("there is no disk spare") && refused.contains("./spare"), "{refused}");
+        assert!(!refused.contains("secret"), "{refused}");
+        // A link of another user's is as little meant.
+        std::fs::remove_file(&file).unwrap();
+        symlink("/etc/hostname", &file).unwrap();
+    }
+    assert!(!shown("./spare").contains("there is no disk"), "what has a slash is named");
+}

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use fsage_model::profile::{PROFILE_VERSION, Profile, ProfileError};
 use fsage_model::workload::DerivedKey;
 use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
+use rustix::process::geteuid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -64,30 +65,27 @@ impl ProfileFileError {
     }
 }
 
-/// Reads a profile: `path` below `base`, or else the shipped one of that name.
+/// Reads a profile from its file.
 ///
 /// # Errors
 /// Not there, not of the form, or with numbers that no tree has.
-pub fn read(base: &Path, path: &Path) -> Result<Profile, ProfileFileError> {
-    let file = base.join(path);
-    let failed = |source| ProfileFileError::Read { path: file.clone(), source };
-    let text = match input::read_text(&file, TEXT_LIMIT) {
-        Ok(text) => text,
-        Err(error) if file.exists() => return Err(failed(error)),
-        Err(error) => match SHIPPED.iter().find(|(name, _)| path == Path::new(name)) {
-            Some((_, text)) => (*text).to_owned(),
-            None => return Err(failed(error)),
-        },
-    };
-    parse(&file, &text)
+pub fn read(file: &Path) -> Result<Profile, ProfileFileError> {
+    let failed = |source| ProfileFileError::Read { path: file.to_owned(), source };
+    parse(file, &input::read_text(file, TEXT_LIMIT).map_err(failed)?)
+}
+
+/// The shipped profile that a workload's path names.
+fn shipped(path: &Path) -> Option<&'static str> {
+    SHIPPED.iter().find(|(name, _)| path == Path::new(name)).map(|(_, text)| *text)
 }
 
 /// Puts the content of a profile in the place of its path in a workload's table, with the names of the keys
-/// that are `given` and do not follow from it; paths are below `base`.
+/// that are `given` and do not follow from it. `file` is what [`file`] says; without one the path is that of a
+/// shipped profile.
 ///
 /// # Errors
 /// As [`read`].
-pub fn embed(base: &Path, workload: &mut Value, given: &[String]) -> Result<(), ProfileFileError> {
+pub fn embed(file: Option<&Path>, workload: &mut Value, given: &[String]) -> Result<(), ProfileFileError> {
     let Some(table) = workload.as_object_mut() else { return Ok(()) };
     let names = DerivedKey::ALL.iter().map(|(_, name)| *name);
     let given: Vec<&str> = names.filter(|name| given.iter().any(|given| given == name)).collect();
@@ -96,7 +94,11 @@ pub fn embed(base: &Path, workload: &mut Value, given: &[String]) -> Result<(), 
             like.insert("given".to_owned(), json!(given));
         }
         Some(like) if like.is_string() => {
-            let profile = read(base, Path::new(like.as_str().unwrap_or_default()))?;
+            let named = Path::new(like.as_str().unwrap_or_default());
+            let profile = match (file, shipped(named)) {
+                (None, Some(text)) => parse(named, text)?,
+                _ => read(file.unwrap_or(named))?,
+            };
             *like = json!({ "profile": profile, "given": given });
         }
         _ => {}
@@ -104,13 +106,17 @@ pub fn embed(base: &Path, workload: &mut Value, given: &[String]) -> Result<(), 
     Ok(())
 }
 
-/// The file that [`embed`] would read for a workload's table; nothing where it is a shipped one.
+/// The file below `base` that a workload's table names as its profile; nothing where that is a shipped one: no
+/// file is there, or, of the workload of a shipped study, another user could have put it there for root.
 #[must_use]
-pub fn file(base: &Path, workload: &Value) -> Option<PathBuf> {
+pub fn file(base: &Path, workload: &Value, of_shipped: bool) -> Option<PathBuf> {
     let path = Path::new(workload.get("like")?.as_str()?);
     let file = base.join(path);
-    let is_shipped = !file.exists() && SHIPPED.iter().any(|(name, _)| path == Path::new(name));
-    (!is_shipped).then_some(file)
+    let is_meant = || match of_shipped && geteuid().is_root() {
+        true => input::open_trusted(&file).is_ok(),
+        false => file.exists(),
+    };
+    (shipped(path).is_none() || is_meant()).then_some(file)
 }
 
 /// The version alone, whatever else a later format may say.
@@ -326,8 +332,33 @@ mod tests {
     }
 
     #[test]
+    fn a_shipped_study_reads_no_profile_that_another_user_could_have_put_there() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (name, _) = SHIPPED[0];
+        let workload = json!({ "like": name });
+        let path = folder.path().join(name);
+        std::fs::create_dir(folder.path().join("profiles")).unwrap();
+        assert_eq!(file(folder.path(), &workload, true), None);
+        std::fs::write(&path, "own").unwrap();
+        assert_eq!(file(folder.path(), &workload, true), Some(path.clone()));
+        if geteuid().is_root() {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+            assert_eq!(file(folder.path(), &workload, true), None);
+            assert_eq!(file(folder.path(), &workload, false), Some(path.clone()), "a study of one's own");
+            std::fs::remove_file(&path).unwrap();
+            symlink("/etc/hostname", &path).unwrap();
+            assert_eq!(file(folder.path(), &workload, true), None);
+        }
+        let mut embedded = workload;
+        embed(None, &mut embedded, &[]).unwrap();
+        assert_eq!(embedded["like"]["profile"]["profile_version"], PROFILE_VERSION);
+        assert!(file(folder.path(), &json!({ "like": "other.toml" }), true).is_some());
+    }
+
+    #[test]
     fn a_profile_that_is_not_there_is_a_hint_on_how_to_make_one() {
-        let error = read(Path::new("/nonexistent"), Path::new("profile.toml")).unwrap_err();
+        let error = read(Path::new("/nonexistent/profile.toml")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/profile.toml"), "{error}");
         assert!(error.hint().contains("fsage profile"));
     }

@@ -265,7 +265,15 @@ fn open(log: &str, terminal: &Terminal) -> Result<Log, Problem> {
         return file();
     }
     let disk = match NamedDisk::new(log) {
-        Ok(disk) if is_file && disk.state().is_none() => return file(),
+        Ok(disk) if is_file && disk.state().is_none() => {
+            // Who means a disk that is not there is not to read what another user has put in its place.
+            if rustix::process::geteuid().is_root() && fsage_sys::input::open_trusted(path).is_err() {
+                let what = format!("there is no disk {log}, and the file of that name may be another user's");
+                let hint = format!("`fsage disk ls` shows the disks; the file is ./{log}");
+                return Err(Problem::new(EXIT_FAILED, what).hint(hint));
+            }
+            return file();
+        }
         Err(_) if is_file => return file(),
         disk => disk?,
     };

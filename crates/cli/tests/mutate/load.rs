@@ -70,10 +70,7 @@ impl Format for Profiles {
     fn read(&mut self, bytes: &[u8], test_directory: &TestDirectory) -> Result<bool, String> {
         let path = test_directory.path("inside/profile.toml");
         std::fs::write(&path, bytes).unwrap();
-        let Ok(profile) = fsage_lab::profile::read(&test_directory.path("inside"), Path::new("profile.toml"))
-        else {
-            return Ok(false);
-        };
+        let Ok(profile) = fsage_lab::profile::read(&path) else { return Ok(false) };
         for volume_bytes in [1 << 16, 1 << 30, 1 << 50] {
             let fit = Fit::new(&profile, volume_bytes, 1);
             if !(0.0..=1.0).contains(&fit.used_share) || fit.files == 0 {
@@ -81,7 +78,7 @@ impl Format for Profiles {
             }
         }
         let mut workload = json!({ "kind": "drift", "like": "profile.toml" });
-        let embedded = fsage_lab::profile::embed(&test_directory.path("inside"), &mut workload, &[]);
+        let embedded = fsage_lab::profile::embed(Some(&path), &mut workload, &[]);
         embedded.map_err(|error| format!("it is read, but not embedded: {error}"))?;
         let Ok(workload) = serde_json::from_value(workload) else { return Ok(false) };
         // The tree of a large profile is as large as the volume under it: only some are made.

@@ -1,8 +1,9 @@
 //! The page cache and the space of mounted file systems.
 
-use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
 
 use super::held::HeldDevices;
 use super::{HostError, mount};
@@ -27,12 +28,19 @@ pub fn forget(directory: &Path, held: &HeldDevices) -> Result<(), HostError> {
     if held.mount_afresh(directory)? { Ok(()) } else { drop_caches() }
 }
 
+/// A directory, and nothing else that has come to its place: opening alone does something to some devices.
+fn open(directory: &Path) -> Result<OwnedFd, HostError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(directory, flags, Mode::empty())
+        .map_err(|errno| HostError::file("open", directory)(errno.into()))
+}
+
 /// Writes back the file system that holds `directory`.
 ///
 /// # Errors
 /// The directory cannot be opened, or a write failed.
 pub fn sync(directory: &Path) -> Result<(), HostError> {
-    let file = File::open(directory).map_err(HostError::file("open", directory))?;
+    let file = open(directory)?;
     fsage_sys::syncfs(file.as_fd()).map_err(HostError::kernel(format!("sync {}", directory.display())))
 }
 
@@ -41,7 +49,7 @@ pub fn sync(directory: &Path) -> Result<(), HostError> {
 /// # Errors
 /// File system or device cannot.
 pub fn trim(directory: &Path) -> Result<u64, HostError> {
-    let file = File::open(directory).map_err(HostError::file("open", directory))?;
+    let file = open(directory)?;
     fsage_sys::fitrim::trim(file.as_fd()).map_err(HostError::kernel(format!("trim {}", directory.display())))
 }
 

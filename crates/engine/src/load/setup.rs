@@ -267,12 +267,16 @@ impl TestDirectory {
             }
         }
         for name in &names {
+            let path = || self.path().join(name);
+            let failed = |errno: Errno| LoadError::Directory { path: path(), errno: errno.raw_os_error() };
             match fs::mkdirat(self.fd(), name, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => {
-                    let path = self.path().join(name);
-                    return Err(LoadError::Directory { path, errno: errno.raw_os_error() });
+                Ok(()) => {}
+                // As it was, or another user's that came after the look.
+                Err(Errno::EXIST) => {
+                    let top = self.anchor.open(name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+                    own(top.map_err(failed)?, path())?;
                 }
+                Err(errno) => return Err(failed(errno)),
             }
         }
         Ok(())

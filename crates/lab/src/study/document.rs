@@ -89,6 +89,12 @@ impl Document {
         &self.file
     }
 
+    /// All of it, as written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The folder that relative paths of the study are in.
     #[must_use]
     pub fn folder(&self) -> &Path {

@@ -124,11 +124,13 @@ impl<'a> Layers<'a> {
         drive::imply_kinds(&mut self.value);
         jobs::anchor(base, &mut self.value);
         let mut problems = drive::misplaced(&self.value);
+        // What the command line names is meant.
+        let is_shipped = base == self.document.folder() && super::source::is_shipped(self.document.text());
         let stages = self.value.get_mut("stage").and_then(Value::as_array_mut);
         for (index, stage) in stages.into_iter().flatten().enumerate() {
             let Some(workload) = stage.get_mut("workload") else { continue };
             source::anchor(base, workload);
-            let file = crate::profile::file(base, workload);
+            let file = crate::profile::file(base, workload, is_shipped);
             let path = ["stage".to_owned(), index.to_string(), "workload".to_owned(), "like".to_owned()];
             match file.as_ref().filter(|file| !self.reach.allows(file)) {
                 Some(file) if final_word => {
@@ -149,10 +151,10 @@ impl<'a> Layers<'a> {
                 problems.push(out_of_reach(&path, file));
                 continue;
             }
-            self.profiles.extend(file);
+            self.profiles.extend(file.clone());
             let given: Vec<String> =
                 workload.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
-            if let Err(error) = crate::profile::embed(base, workload, &given) {
+            if let Err(error) = crate::profile::embed(file.as_deref(), workload, &given) {
                 let hint = Some(error.hint()).filter(|hint| !hint.is_empty());
                 problems.push(Problem { hint, ..Problem::new(&path, error.to_string()) });
             }
