@@ -123,8 +123,8 @@ fn contents(tree: &mut Value) -> Result<(), Problem> {
 }
 
 fn embed(base: &Path, tree: &mut Value, given: &[String]) -> Result<(), Problem> {
-    let file = profile::file(base, tree, false);
-    profile::embed(file.as_deref(), tree, given).map_err(|error| {
+    let named = profile::named(base, tree, false);
+    profile::embed(named.as_ref(), tree, given).map_err(|error| {
         let problem = Problem::new(EXIT_USAGE, "the workload's profile cannot be taken").because(&error);
         if error.hint().is_empty() { problem } else { problem.hint(error.hint()) }
     })

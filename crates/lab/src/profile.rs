@@ -2,6 +2,7 @@
 //!
 //! docs/profiles.md describes the format. What a profile means is in [`fsage_model::profile`].
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use fsage_model::profile::{PROFILE_VERSION, Profile, ProfileError};
 use fsage_model::workload::DerivedKey;
 use fsage_sys::input::{self, TEXT_LIMIT, Unfit};
-use rustix::process::geteuid;
+use fsage_sys::new_file;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -70,8 +71,8 @@ impl ProfileFileError {
 /// # Errors
 /// Not there, not of the form, or with numbers that no tree has.
 pub fn read(file: &Path) -> Result<Profile, ProfileFileError> {
-    let failed = |source| ProfileFileError::Read { path: file.to_owned(), source };
-    parse(file, &input::read_text(file, TEXT_LIMIT).map_err(failed)?)
+    let text = input::read_text(file, TEXT_LIMIT);
+    parse(file, &text.map_err(|source| ProfileFileError::Read { path: file.to_owned(), source })?)
 }
 
 /// The shipped profile that a workload's path names.
@@ -79,44 +80,53 @@ fn shipped(path: &Path) -> Option<&'static str> {
     SHIPPED.iter().find(|(name, _)| path == Path::new(name)).map(|(_, text)| *text)
 }
 
-/// Puts the content of a profile in the place of its path in a workload's table, with the names of the keys
-/// that are `given` and do not follow from it. `file` is what [`file`] says; without one the path is that of a
-/// shipped profile.
+/// Where the profile is that a workload names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// In this file.
+    File(PathBuf),
+    /// It comes with fsage; its text.
+    Shipped(Cow<'static, str>),
+}
+
+/// Where the profile is that a workload's table names, by a path below `base`; nothing where it names none. It comes with
+/// fsage where no file is there, or, of the workload of a shipped study, where another user could have put it there
+/// for root.
+#[must_use]
+pub fn named(base: &Path, workload: &Value, of_shipped: bool) -> Option<Named> {
+    let path = Path::new(workload.get("like")?.as_str()?);
+    let file = base.join(path);
+    let Some(text) = shipped(path) else { return Some(Named::File(file)) };
+    if !of_shipped {
+        return Some(if file.exists() { Named::File(file) } else { Named::Shipped(text.into()) });
+    }
+    let own = new_file::open_unnamed(&file).and_then(|opened| input::text_of(opened, TEXT_LIMIT));
+    Some(Named::Shipped(own.map_or(text.into(), Cow::Owned)))
+}
+
+/// Puts the content of the profile that is `named` in the place of its path in a workload's table, with the names of the keys
+/// that are `given` and do not follow from it. Without one only these names are put beside a profile that is there.
 ///
 /// # Errors
 /// As [`read`].
-pub fn embed(file: Option<&Path>, workload: &mut Value, given: &[String]) -> Result<(), ProfileFileError> {
+pub fn embed(named: Option<&Named>, workload: &mut Value, given: &[String]) -> Result<(), ProfileFileError> {
     let Some(table) = workload.as_object_mut() else { return Ok(()) };
     let names = DerivedKey::ALL.iter().map(|(_, name)| *name);
     let given: Vec<&str> = names.filter(|name| given.iter().any(|given| given == name)).collect();
-    match table.get_mut("like") {
-        Some(Value::Object(like)) => {
+    match (table.get_mut("like"), named) {
+        (Some(Value::Object(like)), _) => {
             like.insert("given".to_owned(), json!(given));
         }
-        Some(like) if like.is_string() => {
-            let named = Path::new(like.as_str().unwrap_or_default());
-            let profile = match (file, shipped(named)) {
-                (None, Some(text)) => parse(named, text)?,
-                _ => read(file.unwrap_or(named))?,
+        (Some(like), Some(named)) => {
+            let profile = match named {
+                Named::File(file) => read(file)?,
+                Named::Shipped(text) => parse(Path::new(like.as_str().unwrap_or_default()), text)?,
             };
             *like = json!({ "profile": profile, "given": given });
         }
         _ => {}
     }
     Ok(())
-}
-
-/// The file below `base` that a workload's table names as its profile; nothing where that is a shipped one: no
-/// file is there, or, of the workload of a shipped study, another user could have put it there for root.
-#[must_use]
-pub fn file(base: &Path, workload: &Value, of_shipped: bool) -> Option<PathBuf> {
-    let path = Path::new(workload.get("like")?.as_str()?);
-    let file = base.join(path);
-    let is_meant = || match of_shipped && geteuid().is_root() {
-        true => input::open_trusted(&file).is_ok(),
-        false => file.exists(),
-    };
-    (shipped(path).is_none() || is_meant()).then_some(file)
 }
 
 /// The version alone, whatever else a later format may say.
@@ -334,26 +344,33 @@ mod tests {
     #[test]
     fn a_shipped_study_reads_no_profile_that_another_user_could_have_put_there() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        use rustix::process::geteuid;
+
         let folder = tempfile::tempdir().unwrap();
-        let (name, _) = SHIPPED[0];
-        let workload = json!({ "like": name });
-        let path = folder.path().join(name);
+        let (name, text) = SHIPPED[0];
+        let (workload, path) = (json!({ "like": name }), folder.path().join(name));
+        let named = |of_shipped| named(folder.path(), &workload, of_shipped).unwrap();
+        let (as_it_came, own) = (Named::Shipped(text.into()), Named::Shipped("own".into()));
         std::fs::create_dir(folder.path().join("profiles")).unwrap();
-        assert_eq!(file(folder.path(), &workload, true), None);
+        assert_eq!(named(true), as_it_came);
         std::fs::write(&path, "own").unwrap();
-        assert_eq!(file(folder.path(), &workload, true), Some(path.clone()));
+        assert_eq!((named(true), named(false)), (own.clone(), Named::File(path.clone())));
         if geteuid().is_root() {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
-            assert_eq!(file(folder.path(), &workload, true), None);
-            assert_eq!(file(folder.path(), &workload, false), Some(path.clone()), "a study of one's own");
-            std::fs::remove_file(&path).unwrap();
-            symlink("/etc/hostname", &path).unwrap();
-            assert_eq!(file(folder.path(), &workload, true), None);
+            assert_eq!((named(true), named(false)), (as_it_came.clone(), Named::File(path.clone())));
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+            assert_eq!(named(true), own);
+            std::os::unix::fs::chown(path.parent().unwrap(), Some(65_534), None).unwrap();
+            assert_eq!(named(true), as_it_came, "in a folder of another user's");
+            std::os::unix::fs::chown(path.parent().unwrap(), Some(0), None).unwrap();
+            std::fs::rename(&path, folder.path().join("other")).unwrap();
+            symlink("../other", &path).unwrap();
+            assert_eq!(named(true), as_it_came);
         }
-        let mut embedded = workload;
-        embed(None, &mut embedded, &[]).unwrap();
+        let mut embedded = workload.clone();
+        embed(Some(&as_it_came), &mut embedded, &[]).unwrap();
         assert_eq!(embedded["like"]["profile"]["profile_version"], PROFILE_VERSION);
-        assert!(file(folder.path(), &json!({ "like": "other.toml" }), true).is_some());
     }
 
     #[test]

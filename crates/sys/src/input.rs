@@ -154,7 +154,15 @@ pub fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
 /// # Errors
 /// [`Unfit`], or what opening says.
 pub fn open_trusted(path: &Path) -> io::Result<File> {
-    trusted(path, READ)
+    trusted(CWD, path, READ)
+}
+
+/// As [`open_trusted`]; a relative path begins at a folder that is open.
+///
+/// # Errors
+/// As there.
+pub fn open_trusted_in(folder: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
+    trusted(folder, path, READ)
 }
 
 /// The same, to read and to write.
@@ -162,11 +170,11 @@ pub fn open_trusted(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`open_trusted`].
 pub fn open_trusted_to_change(path: &Path) -> io::Result<File> {
-    trusted(path, READ | OFlags::RDWR)
+    trusted(CWD, path, READ | OFlags::RDWR)
 }
 
-fn trusted(path: &Path, flags: OFlags) -> io::Result<File> {
-    let file = match fs::openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty()) {
+fn trusted(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<File> {
+    let file = match fs::openat(folder, path, flags | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(file) => ordinary(file)?,
         Err(Errno::LOOP) => return Err(Unfit::Link.into()),
         Err(error) => return Err(error.into()),

@@ -17,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +28,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::folder::{Folder, Foreign, Writers, not_ordinary};
+use crate::input;
 use crate::owners::{Keeper, is_trusted};
 
 /// Ending of the names of unfinished files.
@@ -103,6 +104,22 @@ pub fn check_owner(folder: &Folder) -> io::Result<()> {
         Some(found) if !is_foreign_allowed() => Err(foreign(found.clone())),
         _ => Ok(()),
     }
+}
+
+/// Opens an ordinary file that nobody named, for root: nobody else could have put it there, in a folder that no other
+/// user can change, on a way without links of others. For other users any file will do.
+///
+/// # Errors
+/// [`ForeignFolder`], as [`Folder::of`] and [`input::open_trusted`](crate::input::open_trusted).
+pub fn open_unnamed(path: &Path) -> io::Result<File> {
+    if !geteuid().is_root() {
+        return input::open(path);
+    }
+    let (folder, name) = Folder::of(path)?;
+    if let Some(found) = folder.foreign() {
+        return Err(foreign(found.clone()));
+    }
+    input::open_trusted_in(folder.as_fd(), Path::new(&name))
 }
 
 /// Opens the folder at `path`. What is missing of it is made, with `mode` and the umask, part by part and

@@ -1,12 +1,30 @@
 //! Children that do not outlive us.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use rustix::process::{
-    Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit, setsid,
+    Resource, Rlimit, Signal, geteuid, getpid, getppid, set_parent_process_death_signal, setrlimit, setsid,
 };
+
+/// Leaves the elements of root's `PATH` out that are empty or relative: in a folder of another user's, programs would be
+/// run from there, by us and by the scripts that we run. For `main`, before there is a second thread.
+pub fn keep_absolute_path() {
+    let Some(path) = std::env::var_os("PATH").filter(|_| geteuid().is_root()) else { return };
+    let absolute = absolute_only(&path);
+    if absolute != path {
+        // SAFETY: no other thread is there yet that could read the environment.
+        unsafe { std::env::set_var("PATH", absolute) };
+    }
+}
+
+fn absolute_only(path: &OsStr) -> OsString {
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    // None of them has a colon, having been parted at those.
+    std::env::join_paths(folders).unwrap_or_default()
+}
 
 /// Makes the child die (`SIGKILL`) when the **thread** that starts it ends, however it ends
 /// (`PR_SET_PDEATHSIG`). Start such children from a thread that lives as long as they should. A set-user-ID
@@ -55,6 +73,13 @@ mod tests {
     use super::*;
     use std::io::{BufRead as _, BufReader, Read as _};
     use std::process::Stdio;
+
+    #[test]
+    fn a_path_keeps_its_absolute_elements() {
+        let kept = |path: &str| absolute_only(path.as_ref());
+        assert_eq!(kept("/usr/bin::.:bin:/bin:"), "/usr/bin:/bin");
+        assert_eq!((kept(""), kept("bin")), (OsString::new(), OsString::new()));
+    }
 
     #[test]
     fn own_session_leads_a_new_session() {

@@ -16,6 +16,7 @@ use fsage_model::escape;
 use fsage_model::problem::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::quantity::as_f64;
 use fsage_model::size::Bytes;
+use fsage_sys::new_file;
 use serde_json::json;
 
 use crate::terminal::Terminal;
@@ -253,29 +254,33 @@ struct Log {
     _copy: Option<tempfile::TempDir>,
 }
 
+/// The log in a file of the working directory that has no disk's name. Who means a disk that is not there is not to read
+/// what another user has put in its place.
+fn of_no_disk(path: &Path) -> Result<Log, Problem> {
+    let file = new_file::open_unnamed(path).map_err(|error| {
+        let name = path.display();
+        Problem::new(
+            EXIT_FAILED,
+            format!("there is no disk {name}, and the file of that name may be another user's"),
+        )
+        .because(&error)
+        .hint(format!("`fsage disk ls` shows the disks; the file is ./{name}"))
+    })?;
+    Ok(Log { opened: convert::of_file(file, path, &Options::default())?, _copy: None })
+}
+
 /// What has a slash is a file. Everything else is the disk of that name, and where there is none a file of the
 /// working directory.
 fn open(log: &str, terminal: &Terminal) -> Result<Log, Problem> {
     let path = Path::new(log);
-    let file = || -> Result<Log, Problem> {
-        Ok(Log { opened: convert::open(path, &Options::default())?, _copy: None })
-    };
-    let is_file = path.is_file();
     if log.contains('/') {
-        return file();
+        return Ok(Log { opened: convert::open(path, &Options::default())?, _copy: None });
     }
+    let is_file = path.is_file();
     let disk = match NamedDisk::new(log) {
-        Ok(disk) if is_file && disk.state().is_none() => {
-            // Who means a disk that is not there is not to read what another user has put in its place.
-            if rustix::process::geteuid().is_root() && fsage_sys::input::open_trusted(path).is_err() {
-                let what = format!("there is no disk {log}, and the file of that name may be another user's");
-                let hint = format!("`fsage disk ls` shows the disks; the file is ./{log}");
-                return Err(Problem::new(EXIT_FAILED, what).hint(hint));
-            }
-            return file();
-        }
-        Err(_) if is_file => return file(),
-        disk => disk?,
+        Ok(disk) if !is_file || disk.state().is_some() => disk,
+        Err(problem) if !is_file => return Err(problem.into()),
+        _ => return of_no_disk(path),
     };
     if is_file {
         terminal.note(&format!("note: this is the log of disk {log}; the file is ./{log}"));

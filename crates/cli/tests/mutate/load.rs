@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fsage_engine::load::{self, NoSink};
+use fsage_lab::profile::Named;
 use fsage_model::fit::Fit;
 use fsage_model::load::LoadSpec;
 use fsage_model::workload::WorkloadSpec;
@@ -78,7 +79,7 @@ impl Format for Profiles {
             }
         }
         let mut workload = json!({ "kind": "drift", "like": "profile.toml" });
-        let embedded = fsage_lab::profile::embed(Some(&path), &mut workload, &[]);
+        let embedded = fsage_lab::profile::embed(Some(&Named::File(path)), &mut workload, &[]);
         embedded.map_err(|error| format!("it is read, but not embedded: {error}"))?;
         let Ok(workload) = serde_json::from_value(workload) else { return Ok(false) };
         // The tree of a large profile is as large as the volume under it: only some are made.

@@ -52,6 +52,7 @@ const EXPORTS: &str =
     if cfg!(feature = "ublk") { "fuse or ublk" } else { "fuse (ublk needs a build with `--features ublk`)" };
 
 fn main() -> ExitCode {
+    fsage_sys::process::keep_absolute_path();
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let (command, options) = match arguments.split_first() {

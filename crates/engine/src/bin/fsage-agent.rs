@@ -21,6 +21,7 @@ It needs root to attach loop devices, mount, and change settings. It ends when i
 Exit codes: 0 its input ended, 1 what it read was not for it, 2 wrong use.";
 
 fn main() -> ExitCode {
+    fsage_sys::process::keep_absolute_path();
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     match arguments.first().map(|argument| argument.to_string_lossy()).as_deref() {
         Some("--version" | "-V") => println!("fsage-agent {}", env!("CARGO_PKG_VERSION")),

@@ -152,8 +152,7 @@ pub fn look_up(program: &str) -> Option<PathBuf> {
     let beside = own.iter().flat_map(|own| own_folders(own));
     let path = std::env::var_os("PATH").unwrap_or_default();
     beside
-        // An empty element, or a relative one, is where anyone may have put programs.
-        .chain(std::env::split_paths(&path).filter(|folder| folder.is_absolute()))
+        .chain(std::env::split_paths(&path))
         .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|path| is_program(path))

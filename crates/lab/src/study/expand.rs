@@ -16,6 +16,7 @@ use super::outside::{Reach, out_of_reach};
 use super::schema::{self, Problem};
 use super::{Cell, Overrides, StudyError, drive, identity, path, search, validate};
 use crate::filesystem::FileSystem;
+use crate::profile::Named;
 use crate::source::{self, Contents, Refusal};
 
 /// Key of a preset that names the one whose values it begins with.
@@ -130,7 +131,11 @@ impl<'a> Layers<'a> {
         for (index, stage) in stages.into_iter().flatten().enumerate() {
             let Some(workload) = stage.get_mut("workload") else { continue };
             source::anchor(base, workload);
-            let file = crate::profile::file(base, workload, is_shipped);
+            let named = crate::profile::named(base, workload, is_shipped);
+            let file = match &named {
+                Some(Named::File(file)) => Some(file.clone()),
+                _ => None,
+            };
             let path = ["stage".to_owned(), index.to_string(), "workload".to_owned(), "like".to_owned()];
             match file.as_ref().filter(|file| !self.reach.allows(file)) {
                 Some(file) if final_word => {
@@ -151,10 +156,10 @@ impl<'a> Layers<'a> {
                 problems.push(out_of_reach(&path, file));
                 continue;
             }
-            self.profiles.extend(file.clone());
+            self.profiles.extend(file);
             let given: Vec<String> =
                 workload.as_object().map(|table| table.keys().cloned().collect()).unwrap_or_default();
-            if let Err(error) = crate::profile::embed(file.as_deref(), workload, &given) {
+            if let Err(error) = crate::profile::embed(named.as_ref(), workload, &given) {
                 let hint = Some(error.hint()).filter(|hint| !hint.is_empty());
                 problems.push(Problem { hint, ..Problem::new(&path, error.to_string()) });
             }
