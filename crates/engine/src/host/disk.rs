@@ -192,6 +192,11 @@ mod tests {
             .spawn()
             .unwrap();
         let ticks = process::start_ticks(child.id()).unwrap();
+        // The kernel lets the parent go on a moment before the command line of the new program can be read.
+        let begin = std::time::Instant::now();
+        while servers(&directory).is_empty() && begin.elapsed() < LIMIT {
+            std::thread::yield_now();
+        }
         assert_eq!(servers(&directory), [Identity { pid: child.id(), start_ticks: ticks }]);
         assert!(servers(folder.path()).is_empty());
         end(&Children::default(), &directory).unwrap();
