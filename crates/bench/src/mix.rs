@@ -45,6 +45,7 @@ pub fn load(directory: &Path, operations: u64, trace: bool) -> LoadSpec {
         trim: false,
         trace,
         deterministic: false,
+        pace: None,
         continues: false,
     }
 }

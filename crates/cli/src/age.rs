@@ -205,6 +205,7 @@ fn load_spec(args: &AgeArgs) -> Result<LoadSpec, Problem> {
         trim: args.trim,
         trace: args.trace.is_some(),
         deterministic: args.deterministic,
+        pace: None,
         continues: false,
     })
 }

@@ -69,6 +69,7 @@ fn latency(noise: &mut Noise, factor: f64) -> LatencySummary {
 fn result(noise: &mut Noise, factor: f64) -> LoadResult {
     let kinds = [K::Create, K::Append, K::Read, K::RandomRead, K::Delete];
     LoadResult {
+        pace: None,
         operations: 100,
         missed: 0,
         elapsed_ns: to_u64(1e9 * factor * (0.03 * noise.normal()).exp()),

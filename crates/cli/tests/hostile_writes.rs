@@ -443,6 +443,7 @@ fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
             in_place: true,
             open_directories: 8,
             write_back: WriteBack::Kernel,
+            pause: Duration::ZERO,
         };
         let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
         let place = DirectoryEntry { directory: 0, name: 1 };

@@ -39,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn result(digest: &str) -> LoadResult {
     LoadResult {
+        pace: None,
         operations: 100,
         missed: 0,
         elapsed_ns: 1_000_000_000,

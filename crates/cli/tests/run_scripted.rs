@@ -100,6 +100,7 @@ fn result(digest: &str) -> LoadResult {
         files: 10,
         live_bytes: 80_000,
         disk: None,
+        pace: None,
     }
 }
 

@@ -13,11 +13,13 @@
 //! allocation on file systems that write in place, and punch and allocate on those that never do.
 
 mod directory;
+mod pause;
 mod settle;
 mod timers;
 mod watch;
 
 use std::path::Path;
+use std::time::Duration;
 
 use fsage_model::load::WriteMode;
 use fsage_model::operation::{Action, BLOCK_BYTES, DirectoryEntry, Operation, Outcome};
@@ -30,6 +32,7 @@ use rustix::io::{self, Errno, retry_on_intr};
 use crate::disk::Clock;
 use crate::tree::{Directory, write_file_name};
 use directory::DirectoryTable;
+use pause::MetadataWriter;
 use settle::Settler;
 pub use timers::KernelTimers;
 use timers::Timers;
@@ -56,6 +59,8 @@ pub struct ExecutorOptions {
     pub open_directories: usize,
     /// When what was written is written back.
     pub write_back: WriteBack,
+    /// How long the disk is idle before each operation ([`Executor::pause`]); zero: not at all.
+    pub pause: Duration,
 }
 
 /// When what was written to the page cache reaches the volume, beside what the kernel does by itself.
@@ -104,6 +109,8 @@ pub struct Executor {
     /// What a symbolic link says.
     text: Vec<u8>,
     keeper: Keeper,
+    /// What writes metadata in pauses; absent without pauses.
+    metadata: Option<MetadataWriter>,
 }
 
 /// An outcome and when its operation started.
@@ -127,13 +134,18 @@ impl Executor {
         options: ExecutorOptions,
         clock: Clock,
     ) -> Result<Self, Errno> {
+        let pauses = clock.is_model() && !options.pause.is_zero();
         Ok(Self {
             options,
             keeper: match options.write_back {
                 WriteBack::Kernel => Keeper::Kernel,
-                WriteBack::Clock(limits) => Keeper::Clock(Timers::new(limits, thread == 0, clock.now_ns())),
+                WriteBack::Clock(limits) => {
+                    let timers = Timers::new(limits, thread == 0, clock.now_ns());
+                    Keeper::Clock(if pauses { timers.with_pauses() } else { timers })
+                }
                 WriteBack::Operations => Keeper::Operations(Settler::new()),
             },
+            metadata: pauses.then(|| MetadataWriter::under(directory)),
             clock,
             directories: DirectoryTable::open(directory, thread, options.open_directories)?,
             buffer: AlignedBuffer::new(CHUNK_BYTES),
@@ -226,8 +238,16 @@ impl Executor {
                 let _ = fsage_sys::start_write_back(file.as_fd());
             }
         }
+        if due.metadata
+            && let Some(metadata) = &self.metadata
+        {
+            metadata.write();
+        }
         if let (true, Keeper::Clock(timers)) = (due.commit, &self.keeper) {
             timers.commit(self.directories.top());
+            if let Some(metadata) = &self.metadata {
+                metadata.after_commit(self.directories.top());
+            }
         }
         let now_ns = self.clock.now_ns();
         self.clock.hold_cpu();

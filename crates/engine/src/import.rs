@@ -253,6 +253,7 @@ fn load() -> LoadSpec {
         trim: false,
         trace: true,
         deterministic: false,
+        pace: None,
         continues: false,
     }
 }

@@ -42,6 +42,7 @@ fn spec(directory: &Path, drift: DriftSpec, seed: u64, continues: bool) -> LoadS
         trim: false,
         trace: false,
         deterministic: false,
+        pace: None,
         continues,
     }
 }

@@ -92,6 +92,7 @@ fn hold(kind: &str, options: &[&str], target: f64, threads: u32, late: f64) {
         trim: false,
         trace: false,
         deterministic: false,
+        pace: None,
         continues: false,
     };
     let mut uses = Uses::default();

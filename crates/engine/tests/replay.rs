@@ -46,6 +46,7 @@ fn spec(directory: &Path, operations: u64) -> LoadSpec {
         trim: false,
         trace: true,
         deterministic: false,
+        pace: None,
         continues: false,
     }
 }

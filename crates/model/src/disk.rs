@@ -47,6 +47,18 @@ impl DiskCpu {
 /// CPU time that passed on a disk's clock, among its counters.
 pub const CPU_COUNTER: &str = "cpu_ns";
 
+/// Pauses of the load that passed on a disk's clock, among its counters.
+pub const PAUSE_COUNTER: &str = "paused_ns";
+
+/// Bytes that the host wrote, among a disk's counters.
+pub const HOST_WRITE_BYTES: &str = "host_write_bytes";
+
+/// Bytes of flash that a drive wears: all of it but its cache of one bit a cell.
+pub const FLASH_BYTES: &str = "flash_bytes";
+
+/// Bytes that were programmed into [`FLASH_BYTES`].
+pub const FLASH_WORN: &str = "worn_bytes";
+
 /// A figure that a disk keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskCounter {

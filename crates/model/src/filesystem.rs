@@ -107,6 +107,8 @@ pub struct FileSystemFacts {
     pub timers: &'static [(&'static str, &'static str)],
     /// What it does every so many seconds by default.
     pub commit: CommitTimer,
+    /// How its metadata gets to its place, where a commit only logs it.
+    pub metadata: MetadataBy,
     /// The shipped studies need it.
     pub needed: bool,
     /// How reports draw it; `None`: in a colour that others share.
@@ -138,6 +140,7 @@ impl FileSystemFacts {
             balance: None,
             timers: &[],
             commit: CommitTimer { seconds: 30, by: CommitBy::Sync },
+            metadata: MetadataBy::Commit,
             needed: false,
             ink: None,
         }
@@ -230,6 +233,19 @@ pub enum CommitBy {
     StartSync,
     /// There is nothing to commit: everything is written, as when it is old enough.
     Sync,
+}
+
+/// What writes metadata to its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetadataBy {
+    /// The commit does.
+    Commit,
+    /// It is in the page cache of the block device, whose pages are written when they are old enough, as those of files
+    /// are (`fs/fs-writeback.c`).
+    Device,
+    /// A worker of its own pushes it with every commit by its timer (`xfs_log_worker`, `fs/xfs/xfs_log.c`); holding the
+    /// file system still has it all written, too.
+    Freeze,
 }
 
 /// A program that works on a mounted file system as a whole.

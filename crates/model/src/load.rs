@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fsage_sys::errno;
 use schemars::JsonSchema;
@@ -87,6 +88,30 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
+/// The pace of daily use: between two operations nothing is done, and the clock of the disk moves on. What the kernel
+/// writes meanwhile by its timers is written when the disk's clock says so.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PaceSpec {
+    /// Operations of a day (above 0, at most 100,000,000), spread evenly over it.
+    pub operations_per_day: f64,
+    /// Times that the medium's flash may be erased by its data sheet (at least 1): with it, the result says after how
+    /// many years of this use they are used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rated_cycles: Option<u32>,
+}
+
+impl PaceSpec {
+    /// Most operations of a day.
+    pub const MOST_PER_DAY: f64 = 1e8;
+
+    /// From one operation to the next; 0 where the number says nothing.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        Duration::try_from_secs_f64(86_400.0 / self.operations_per_day).unwrap_or_default()
+    }
+}
+
 /// Everything a target needs to know to run a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -125,6 +150,10 @@ pub struct LoadSpec {
     /// it; elsewhere this changes nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deterministic: bool,
+    /// Lets the disk be idle between two operations, as in daily use; absent: one operation follows the other. For one thread;
+    /// in model time on a virtual disk on whose clock CPU time passes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceSpec>,
     /// Work on the files that an earlier load with as many threads left in the directory. For `drift` without
     /// links or a profile.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -301,6 +330,9 @@ pub struct LoadResult {
     /// the wall's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
+    /// The pace at which it was done, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceSpec>,
 }
 
 /// Results of before it was reported are of loads that ran to their end.

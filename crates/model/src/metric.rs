@@ -16,6 +16,16 @@ pub const WALL_S: &str = "age.wall_s";
 pub const DEVICE_BYTES: &str = "age.device_bytes";
 /// What fsage itself takes per operation.
 pub const OVERHEAD_NS: &str = "age.overhead_ns";
+/// Times a year that daily use at the pace of ageing has all of the flash erased, on average.
+pub const WEAR_CYCLES: &str = "age.wear_cycles_per_year";
+/// Years until this use has used up the cycles that the flash is rated for.
+pub const LIFETIME_YEARS: &str = "age.lifetime_years";
+/// Bytes that the drive programs for each that the host writes on such a day.
+pub const DRIVE_AMPLIFICATION: &str = "age.drive_amplification";
+/// Mean time of an operation of such use.
+pub const OPERATION_NS: &str = "age.operation_ns";
+/// Bytes that the host writes to the device on a day of such use.
+pub const WRITTEN_PER_DAY: &str = "age.written_per_day";
 /// Use of the volume at the last probe.
 pub const USE_SHARE: &str = "use.share";
 /// The same at every probe.

@@ -1,7 +1,7 @@
-//! CPU time that passes on a virtual disk's clock: two numbers in a file, mapped by the disk's server and by
+//! CPU time and pauses that pass on a virtual disk's clock: three numbers in a file, mapped by the disk's server and by
 //! the process that works on the disk.
 //!
-//! That process adds up what it spent on the processor; the server says what its clock shows without the
+//! That process adds up what it spent on the processor and in pauses (the third number says how much of the sum was these); the server says what its clock shows without the
 //! part of that which it has taken in. Their sum is the time on the disk's clock, spent time that the disk
 //! has not heard of included. Both numbers only ever grow (the second by as much as the clock moves beyond
 //! what was spent), and the second is read before the first, so that the sum does not go back either.
@@ -20,8 +20,10 @@ use crate::{Error, Result};
 const SPENT: usize = 0;
 /// Where the clock without them is; below zero it wraps.
 const REST: usize = 1;
+/// Where the part of the nanoseconds spent is that was pauses.
+const PAUSED: usize = 2;
 /// Bytes of the file and of the mapping.
-const LENGTH: usize = 2 * size_of::<u64>();
+const LENGTH: usize = 3 * size_of::<u64>();
 
 /// The disk's side.
 #[derive(Debug)]
@@ -51,6 +53,12 @@ impl ThinkTime {
         self.numbers.get(SPENT).map_or(0, |number| number.load(Ordering::Acquire))
     }
 
+    /// How much of what was spent was pauses.
+    #[must_use]
+    pub fn paused_ns(&self) -> u64 {
+        self.numbers.get(PAUSED).map_or(0, |number| number.load(Ordering::Acquire))
+    }
+
     /// Says that the disk's clock shows `clock_ns`, of which `taken_ns` were spent.
     pub fn publish(&self, clock_ns: u64, taken_ns: u64) {
         if let Some(number) = self.numbers.get(REST) {
@@ -74,7 +82,7 @@ impl ThinkTimeSpender {
         let file = crate::input::open_trusted_to_change(path).map_err(Error::path("open", path))?;
         let length = file.metadata().map_err(Error::path("fstat", path))?.len();
         if length != LENGTH as u64 {
-            return Err(Error::Malformed { call: "fstat", what: "think time is a file of sixteen bytes" });
+            return Err(Error::Malformed { call: "fstat", what: "think time is a file of 24 bytes" });
         }
         Ok(Self { numbers: MappedNumbers::writable(&file, LENGTH)? })
     }
@@ -85,6 +93,14 @@ impl ThinkTimeSpender {
         if let Some(number) = self.numbers.get(SPENT) {
             number.fetch_add(ns, Ordering::AcqRel);
         }
+    }
+
+    /// Lets so many nanoseconds pass in which nothing is done.
+    pub fn pause(&self, ns: u64) {
+        if let Some(number) = self.numbers.get(PAUSED) {
+            number.fetch_add(ns, Ordering::AcqRel);
+        }
+        self.spend(ns);
     }
 
     /// The disk's clock, with everything that was spent.
@@ -117,6 +133,8 @@ mod tests {
         assert_eq!((load.now_ns(), disk.spent_ns()), (105, 75));
         disk.publish(105, 75);
         assert_eq!(load.now_ns(), 105);
+        load.pause(1_000);
+        assert_eq!((load.now_ns(), disk.spent_ns(), disk.paused_ns()), (1105, 1075, 1000));
     }
 
     #[test]

@@ -223,6 +223,7 @@ fn fast_ageing(directory: &Path, mode: WriteMode, seconds: f64) -> LoadSpec {
         trim: false,
         trace: false,
         deterministic: false,
+        pace: None,
         continues: false,
     }
 }

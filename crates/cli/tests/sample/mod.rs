@@ -264,6 +264,7 @@ fn result(size: Size, target: f64, shape: &Shape, probes: &[Probe], noise: &mut 
         files: 9_000,
         live_bytes: 880 << 20,
         disk: None,
+        pace: None,
     }
 }
 

@@ -182,6 +182,7 @@ fn probe(n: u64, base: f64, full: f64) -> Probe {
 
 fn result(base: f64, layout: LayoutSummary, free: FreeSpace) -> LoadResult {
     LoadResult {
+        pace: None,
         operations: 60_000,
         missed: 12,
         elapsed_ns: 36_000_000_000,

@@ -4,7 +4,7 @@
 //! that much later. What a load spends within a system call before its first request is counted when the
 //! call is over, so the sum is right and a request may be a little early.
 
-use fsage_model::disk::{CPU_COUNTER, DiskCounter};
+use fsage_model::disk::{CPU_COUNTER, DiskCounter, PAUSE_COUNTER};
 use fsage_sys::think_time::ThinkTime;
 
 use super::Disk;
@@ -43,7 +43,11 @@ impl Disk {
     /// What the medium counted, and the CPU time that passed where that is counted.
     pub(super) fn counters(&self) -> Vec<DiskCounter> {
         let mut counters = self.medium.counters();
-        counters.extend(self.think.iter().map(|think| DiskCounter::sum(CPU_COUNTER, "ns", think.taken_ns)));
+        if let Some(think) = &self.think {
+            let paused_ns = think.shared.paused_ns().min(think.taken_ns);
+            counters.push(DiskCounter::sum(CPU_COUNTER, "ns", think.taken_ns - paused_ns));
+            counters.extend((paused_ns > 0).then(|| DiskCounter::sum(PAUSE_COUNTER, "ns", paused_ns)));
+        }
         counters
     }
 }
@@ -88,6 +92,13 @@ mod tests {
         assert_eq!((stat.clock_ns, stat.busy_ns), (first + 7, 0));
         let counter = stat.medium.iter().find(|counter| counter.name == CPU_COUNTER).unwrap();
         assert_eq!((counter.value, counter.state), (1_000_007.0, false));
+        load.pause(500);
+        serial.take_think_time();
+        let stat = serial.stat();
+        let counted =
+            |name| stat.medium.iter().find(|counter| counter.name == name).map(|counter| counter.value);
+        assert_eq!((counted(CPU_COUNTER), counted(PAUSE_COUNTER)), (Some(1_000_007.0), Some(500.0)));
+        assert_eq!(stat.clock_ns, first + 507);
         assert!(disk("ram").stat().medium.iter().all(|counter| counter.name != CPU_COUNTER));
     }
 

@@ -15,7 +15,7 @@
 //! that passed. Known limits: no discards (a card copies what the host does not need any more), no cache, no
 //! wear.
 
-use fsage_model::disk::DiskCounter;
+use fsage_model::disk::{DiskCounter, FLASH_BYTES, FLASH_WORN};
 use fsage_model::medium::sd::{Order, Parameters};
 
 use super::Model;
@@ -295,6 +295,8 @@ impl Model for Sd {
             DiskCounter::sum("host_read_bytes", "B", tally.read_bytes),
             DiskCounter::sum("host_write_bytes", "B", tally.write_bytes),
             DiskCounter::sum("flash_write_bytes", "B", tally.flash_write_bytes),
+            DiskCounter::sum(FLASH_WORN, "B", tally.flash_write_bytes),
+            DiskCounter::state(FLASH_BYTES, "B", as_f64(self.size_bytes)),
             DiskCounter::sum("copied_bytes", "B", tally.copied_bytes),
             DiskCounter::sum("unit_opens", "1", tally.unit_opens),
             DiskCounter::sum("unit_closes", "1", tally.unit_closes),

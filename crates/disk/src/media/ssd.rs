@@ -38,7 +38,7 @@ mod tests;
 pub mod theory;
 mod wear;
 
-use fsage_model::disk::DiskCounter;
+use fsage_model::disk::{DiskCounter, FLASH_BYTES, FLASH_WORN};
 use fsage_model::medium::ssd::{Collection, Discards, Flushes, Folding, Parameters};
 
 use self::flash::{Flash, For, Task};
@@ -394,6 +394,8 @@ impl Ssd {
             DiskCounter::sum("slc_erases", "1", slc.total),
             DiskCounter::sum("map_reads", "1", self.map.as_ref().map_or(0, |map| map.reads)),
             DiskCounter::sum("map_writes", "1", self.map.as_ref().map_or(0, |map| map.writes)),
+            DiskCounter::sum(FLASH_WORN, "B", work.program_bytes - work.slc_program_bytes),
+            DiskCounter::state(FLASH_BYTES, "B", as_f64(self.ftl.layout.main_bytes())),
             DiskCounter::state("mapped_bytes", "B", as_f64(self.ftl.mapped * self.ftl.layout.unit_bytes)),
         ]
     }

@@ -109,6 +109,13 @@ impl Clock {
         }
     }
 
+    /// Lets time pass in which nothing is done. Only on a clock that CPU time passes on.
+    pub fn pause(&self, ns: u64) {
+        if let Self::Serial(clock) = self {
+            clock.pause(ns);
+        }
+    }
+
     /// Whether CPU time passes on it.
     #[must_use]
     pub const fn counts_cpu(&self) -> bool {

@@ -76,6 +76,17 @@ pub(super) struct Timers {
     dirty: HashMap<u64, (u64, DirectoryEntry)>,
     /// The same by age; what has another time in `dirty` by now does not count.
     order: VecDeque<(u64, u64)>,
+    /// Of a load with pauses, what waits beside the data of files.
+    pauses: Option<Pauses>,
+}
+
+/// What is waiting where a disk may be idle for longer than the timers take.
+#[derive(Debug, Default)]
+struct Pauses {
+    /// Whether something was changed since the last commit: without it there is none.
+    changed: bool,
+    /// Since when metadata that is committed waits to be written to its place.
+    metadata_since_ns: Option<u64>,
 }
 
 /// What is to be done.
@@ -85,6 +96,8 @@ pub(super) struct Due {
     pub(super) files: Vec<DirectoryEntry>,
     /// A commit.
     pub(super) commit: bool,
+    /// Metadata that is old enough, to its place.
+    pub(super) metadata: bool,
 }
 
 impl Timers {
@@ -97,9 +110,21 @@ impl Timers {
             next_commit_ns: u64::MAX,
             dirty: HashMap::new(),
             order: VecDeque::new(),
+            pauses: None,
         };
         timers.wind(now_ns, true, true);
         timers
+    }
+
+    /// For a load of one thread that the disk may be idle in: nothing is committed where nothing was changed, and
+    /// metadata gets to its place.
+    pub(super) fn with_pauses(self) -> Self {
+        Self { pauses: Some(Pauses::default()), ..self }
+    }
+
+    /// When the next one goes off.
+    pub(super) fn next_ns(&self) -> u64 {
+        self.next_search_ns.min(self.next_commit_ns)
     }
 
     /// Lets the timers that went off run again.
@@ -134,11 +159,24 @@ impl Timers {
             }
         }
         self.wind(now_ns, search, commit);
-        Due { files, commit }
+        let Some(pauses) = &mut self.pauses else { return Due { files, commit, metadata: false } };
+        pauses.changed |= !files.is_empty();
+        let before_ns = now_ns.saturating_sub(self.limits.expire_ns);
+        let metadata =
+            search && pauses.metadata_since_ns.take_if(|since_ns| *since_ns <= before_ns).is_some();
+        let commit = commit && std::mem::take(&mut pauses.changed);
+        if commit {
+            pauses.metadata_since_ns.get_or_insert(now_ns);
+        }
+        Due { files, commit, metadata }
     }
 
     /// Takes note of an operation that was done; data of those that went past the page cache is not among it.
     pub(super) fn note(&mut self, operation: &Operation, now_ns: u64, through_cache: bool) {
+        if let Some(pauses) = &mut self.pauses {
+            // Times of access are written once a day (`relatime`): left out.
+            pauses.changed |= !matches!(operation.action, Action::Read { .. } | Action::RandomRead { .. });
+        }
         match operation.action {
             Action::Create { .. }
             | Action::Append { .. }
@@ -245,6 +283,32 @@ mod tests {
         assert!(!timers.take(42 * S).commit);
         let never = KernelTimers { every_ns: 0, commit_ns: 0, ..USUAL };
         assert!(!Timers::new(never, true, 0).is_due(u64::MAX - 1));
+    }
+
+    #[test]
+    fn what_may_be_idle_commits_changes_alone_and_writes_old_metadata() {
+        let mut timers = Timers::new(USUAL, true, 0).with_pauses();
+        let mut due = |at: u64, action: Option<Action>| {
+            if let Some(action) = action {
+                timers.note(&operation(action, 1), at * S, true);
+            }
+            assert!(timers.is_due(at * S) && timers.next_ns() <= at * S);
+            let Due { files, commit, metadata } = timers.take(at * S);
+            (files.len(), commit, metadata)
+        };
+        assert_eq!(due(5, None), (0, false, false), "nothing was changed");
+        assert_eq!(due(10, Some(Action::Read { length: 1 })), (0, false, false));
+        assert_eq!(due(15, Some(Action::Create { length: 1 })), (0, true, false));
+        assert_eq!(due(20, None), (0, false, false));
+        assert_eq!(due(44, None), (0, false, false));
+        assert_eq!(
+            due(49, None),
+            (1, true, true),
+            "data gets its place: a change; the metadata of 15 s is old"
+        );
+        assert_eq!(due(54, None), (0, false, false));
+        assert_eq!(due(80, None), (0, false, true));
+        assert_eq!(due(200, None), (0, false, false));
     }
 
     #[test]

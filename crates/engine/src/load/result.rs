@@ -77,6 +77,7 @@ pub fn assemble(
         files: 0,
         live_bytes: 0,
         disk: None,
+        pace: spec.pace,
     })
 }
 

@@ -100,6 +100,12 @@ pub(crate) fn run_sources<S: Source>(
         filesystem::facts(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     setup::check_write_mode(test_directory, spec.write_mode)?;
     let clock = Clock::under(&test_directory.held())?;
+    if spec.pace.is_some() && clock.is_model() && !clock.counts_cpu() {
+        let what =
+            "in model time, pace needs a virtual disk with cpu = \"serial\", whose clock can be moved on"
+                .to_owned();
+        return Err(LoadError::Spec { what });
+    }
     let executors = make_executors(spec, test_directory, initial, facts, &clock)?;
     let volume = usage(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     let shared = Shared {
@@ -188,6 +194,7 @@ fn make_executors(
         in_place: !facts.copy_on_write,
         open_directories: setup::descriptors() / threads,
         write_back: WriteBack::under(&test_directory.held(), clock, spec.deterministic),
+        pause: spec.pace.map(|pace| pace.interval()).unwrap_or_default(),
     };
     let error = |errno| test_directory.error("mkdir", errno);
     let executors = (0_u32..)
@@ -275,6 +282,7 @@ mod tests {
             trim: false,
             trace: false,
             deterministic: false,
+            pace: None,
             continues: false,
         }
     }

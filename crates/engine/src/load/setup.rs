@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsage_model::load::{AgeTarget, LoadSpec, WriteMode};
+use fsage_model::load::{AgeTarget, LoadSpec, PaceSpec, WriteMode};
 use fsage_model::location::Location;
 use fsage_sys::errno::is_out_of_space;
 use fsage_sys::folder::Folder;
@@ -52,6 +52,17 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     }
     if stop.seconds.is_some_and(|seconds| !seconds.is_finite() || seconds <= 0.0) {
         return wrong("stop.seconds must be above 0".to_owned());
+    }
+    if let Some(pace) = &spec.pace {
+        if !(pace.operations_per_day > 0.0 && pace.operations_per_day <= PaceSpec::MOST_PER_DAY) {
+            return wrong(format!(
+                "pace.operations_per_day = {} is not above 0 and at most 1e8",
+                pace.operations_per_day
+            ));
+        }
+        if spec.threads != 1 || spec.deterministic || spec.write_mode == WriteMode::Fast {
+            return wrong("pace is for one thread that writes data, and not deterministic".to_owned());
+        }
     }
     if spec.probe_every == 0
         && let Some(age) = &stop.age

@@ -94,6 +94,7 @@ impl VolumeWork {
             in_place: !facts.copy_on_write,
             open_directories: descriptors() / VOLUMES,
             write_back: WriteBack::under(&test_directory.held(), &clock, spec.deterministic),
+            pause: std::time::Duration::ZERO,
         };
         let mut executor = Executor::open(test_directory.fd(), 0, options, clock.clone())
             .map_err(|errno| test_directory.error("open", errno))?;

@@ -84,6 +84,7 @@ fn write(drift: &DriftSpec, records: &[Record], threads: u32) -> Vec<u8> {
         trim: false,
         trace: true,
         deterministic: false,
+        pace: None,
         continues: false,
     };
     let directories = (0..threads).map(|t| workload(drift, t, threads).initial_directories()).collect();

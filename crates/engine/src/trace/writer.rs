@@ -351,6 +351,7 @@ mod tests {
             trim: false,
             trace: true,
             deterministic: false,
+            pace: None,
             continues: false,
         };
         let mut bytes = Vec::new();

@@ -150,6 +150,7 @@ pub fn spec(directory: &Path, drift: DriftSpec, operations: u64) -> LoadSpec {
         trim: false,
         trace: false,
         deterministic: false,
+        pace: None,
         continues: false,
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod lockstep;
 mod power_cuts;
 mod remedy;
 
-use fsage_model::disk::DiskTime;
+use fsage_model::disk::{DiskTime, FLASH_BYTES, FLASH_WORN, HOST_WRITE_BYTES};
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::{LoadResult, Probe};
 use fsage_model::measure::{
@@ -44,6 +44,7 @@ pub(super) fn all(stages: &[StageRecord]) -> Vec<Metric> {
                 let mut list = List::new(prefix(&mut aged, name), name, run, &mut metrics);
                 latency(&mut list, result);
                 cost(&mut list, result);
+                wear(&mut list, result);
                 usage(&mut list, probes);
                 state(&mut list, &result.layout, result.free_space.as_ref());
             }
@@ -195,6 +196,38 @@ fn cost(list: &mut List<'_>, result: &LoadResult) {
         list.one(metric::DEVICE_BYTES, "bytes", as_f64(bytes), WORSE);
     }
     list.one(metric::OVERHEAD_NS, "ns", result.overhead_ns_per_operation, None);
+}
+
+/// Seconds of a Julian year.
+const YEAR_S: f64 = 365.25 * 86_400.0;
+
+/// What a load at the pace of daily use takes out of flash: the mean over all of it, as if wear were levelled perfectly
+/// (003, §4). What was programmed counts, because on a drive that is not full yet erases come later.
+fn wear(list: &mut List<'_>, result: &LoadResult) {
+    let (Some(pace), Some(disk)) = (&result.pace, &result.disk) else { return };
+    let counter = |name| disk.counter(name).filter(|value| *value > 0.0);
+    let years = as_f64(disk.elapsed_ns) / 1e9 / YEAR_S;
+    let written = counter(HOST_WRITE_BYTES).filter(|_| years > 0.0);
+    if let Some(bytes) = written {
+        list.one(metric::WRITTEN_PER_DAY, "bytes", bytes / (years * 365.25), WORSE);
+    }
+    let counts = result.latency.values().map(|latency| as_f64(latency.count));
+    let times = result.latency.values().map(|latency| as_f64(latency.count) * latency.mean_ns);
+    let (count, time): (f64, f64) = (counts.sum(), times.sum());
+    if count > 0.0 {
+        list.one(metric::OPERATION_NS, &model_unit("ns"), time / count, WORSE);
+    }
+    let (Some(worn), Some(flash)) = (counter(FLASH_WORN), counter(FLASH_BYTES)) else { return };
+    if let Some(bytes) = written {
+        list.one(metric::DRIVE_AMPLIFICATION, "ratio", worn / bytes, WORSE);
+    }
+    let cycles = worn / flash / years;
+    if cycles.is_finite() && cycles > 0.0 {
+        list.one(metric::WEAR_CYCLES, "count", cycles, WORSE);
+        if let Some(rated) = pace.rated_cycles {
+            list.one(metric::LIFETIME_YEARS, "years", f64::from(rated) / cycles, BETTER);
+        }
+    }
 }
 
 fn usage(list: &mut List<'_>, probes: &[Probe]) {

@@ -3,7 +3,7 @@
 
 use super::{
     CommitBy, CommitTimer, FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic,
-    MetadataImage, MountedProgram, StatfsField, le32,
+    MetadataBy, MetadataImage, MountedProgram, StatfsField, le32,
 };
 
 const HAS_JOURNAL: u32 = 0x4;
@@ -47,6 +47,7 @@ pub static EXT3: FileSystemFacts = FileSystemFacts {
     title: "block-mapped, with a journal",
     is_member: |head| member(head) == Some("ext3"),
     commit: JOURNAL,
+    metadata: MetadataBy::Device,
     ink: Some(Ink::new("#2f6f8f", "#8fd0ee", "circle-open", "dash")),
     ..FAMILY
 };
@@ -57,6 +58,7 @@ pub static EXT4: FileSystemFacts = FileSystemFacts {
     title: "extents, delayed allocation, a journal",
     is_member: |head| member(head) == Some("ext4"),
     commit: JOURNAL,
+    metadata: MetadataBy::Device,
     // e4defrag(8): extents only, so not ext2 and ext3; of a mount point, every file below it.
     defragment: Some(MountedProgram { name: "e4defrag", arguments: &[], own_folder: None }),
     needed: true,

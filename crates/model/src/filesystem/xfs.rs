@@ -2,7 +2,7 @@
 
 use super::{
     CommitBy, CommitTimer, FileSystemFacts, FreeSpaceSource, FreeSpaceTolerance, IdentifierForm, Ink, Magic,
-    MetadataImage, MountedProgram, StatfsField,
+    MetadataBy, MetadataImage, MountedProgram, StatfsField,
 };
 
 /// xfs.
@@ -33,6 +33,7 @@ pub static XFS: FileSystemFacts = FileSystemFacts {
     ],
     // `xfssyncd_centisecs` (`fs/xfs/xfs_globals.c`).
     commit: CommitTimer { seconds: 30, by: CommitBy::Fsync },
+    metadata: MetadataBy::Freeze,
     needed: true,
     ink: Some(Ink::new("#d55e00", "#ff9b54", "square", "solid")),
     ..FileSystemFacts::unknown("xfs")

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FioStage, VolumeSpec, one, yes};
 use crate::crash::{CACHE_BYTES, CrashLoad, DriveBehaviour};
-use crate::load::{StopSpec, WriteMode};
+use crate::load::{PaceSpec, StopSpec, WriteMode};
 use crate::measure::MeasureSpec;
 use crate::remedy::Remedy;
 use crate::size::Bytes;
@@ -125,6 +125,11 @@ pub struct AgeStage {
     /// Check every block of data at the end.
     #[serde(default)]
     pub verify: bool,
+    /// Spreads the operations over days, as in daily use (docs/wear.md): on the clock of a virtual disk in model time with
+    /// `cpu = "serial"`, where that takes no time, and by waiting elsewhere. Absent: one follows the other. For one
+    /// thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceSpec>,
     /// Name of an earlier `age` stage whose files it continues to work on; absent: it creates files of its
     /// own. For `drift` without links or a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -23,6 +23,7 @@ mod search;
 mod setup;
 mod trial;
 mod warning;
+mod wear;
 mod why;
 
 use maud::Markup;
@@ -66,6 +67,7 @@ pub const ALL: &[Section] = &[
     remedy::SECTION,
     device::SECTION,
     lockstep::SECTION,
+    wear::SECTION,
     medium::SECTION,
     priced::SECTION,
     latency::CHART,

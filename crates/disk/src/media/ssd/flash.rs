@@ -34,6 +34,8 @@ pub(super) struct Work {
     pub programs: u64,
     pub read_bytes: u64,
     pub program_bytes: u64,
+    /// Of these, into flash with one bit a cell.
+    pub slc_program_bytes: u64,
     pub read_ns: u64,
     pub program_ns: u64,
     pub erase_ns: u64,
@@ -186,9 +188,10 @@ impl Flash {
     pub(super) fn ask(&mut self, die: u32, task: Task, ready_ns: u64, of: For, buffered_bytes: u64) {
         match task {
             Task::Read { bytes, .. } => self.count_read(bytes),
-            Task::Program { bytes, .. } => {
+            Task::Program { bytes, slc, .. } => {
                 self.work.programs += 1;
                 self.work.program_bytes += bytes;
+                self.work.slc_program_bytes += if slc { bytes } else { 0 };
             }
             Task::Erase => {}
         }

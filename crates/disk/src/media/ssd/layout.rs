@@ -51,6 +51,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Bytes of all blocks but those of the cache with one bit a cell.
+    pub(super) fn main_bytes(&self) -> u64 {
+        u64::from(self.blocks.saturating_sub(self.slc_blocks))
+            * u64::from(self.units_per_block)
+            * self.unit_bytes
+    }
+
     pub(super) fn new(parameters: &Parameters, size_bytes: u64) -> Result<Self, SsdError> {
         let unit_bytes = parameters.mapping_bytes;
         let per_page = parameters.page_bytes / unit_bytes;

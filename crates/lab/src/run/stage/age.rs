@@ -44,6 +44,7 @@ impl Stage for AgeStage {
             trim: self.trim,
             trace: self.trace,
             deterministic: context.spec.deterministic,
+            pace: self.pace,
             continues: self.continues.is_some(),
         };
         let watch = context.watch()?;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fsage_model::load::StopSpec;
+use fsage_model::disk::DiskTime;
+use fsage_model::load::{PaceSpec, StopSpec, WriteMode};
 use fsage_model::measure::Effect;
 use fsage_model::number::grouped;
 use fsage_model::remedy::Remedy;
@@ -292,10 +293,35 @@ impl Limits for AgeStage {
         check.require(!near || ends, "stop.age.near", || {
             "it may never be reached: give `operations`, `bytes` or `seconds` as well".to_owned()
         });
+        if let Some(given) = &self.pace {
+            pace(check, self, given, own);
+        }
         check.path.push("workload".to_owned());
         workload::check(check, &self.workload, threads, volume);
         check.path.pop();
     }
+}
+
+fn pace(check: &mut Checker, stage: &AgeStage, pace: &PaceSpec, own: &VolumeSpec) {
+    check.positive("pace.operations_per_day", pace.operations_per_day);
+    check.require(pace.operations_per_day <= PaceSpec::MOST_PER_DAY, "pace.operations_per_day", || {
+        format!("more than {} a day", grouped(100_000_000))
+    });
+    if let Some(cycles) = pace.rated_cycles {
+        check.at_least("pace.rated_cycles", u64::from(cycles), 1);
+    }
+    check.require(stage.threads == 1, "pace", || {
+        "a day's operations follow one another: give `threads = 1`".to_owned()
+    });
+    check.require(stage.write_mode != WriteMode::Fast, "pace", || {
+        "`write_mode = \"fast\"` writes the data at the end, and pauses are about when it is written"
+            .to_owned()
+    });
+    let stands_still =
+        matches!(own, VolumeSpec::Disk(disk) if disk.time == DiskTime::Model && !disk.is_serial());
+    check.require(!stands_still, "pace", || {
+        "the volume's clock moves on only where CPU time passes on it: give it `cpu = \"serial\"`".to_owned()
+    });
 }
 
 fn stop(check: &mut Checker, stop: &StopSpec, probe_every: u64, ends: bool) {

@@ -1,0 +1,111 @@
+//! Daily use (`pace`): days pass on the disk's clock, and what the kernel's timers would write meanwhile is written.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod lab;
+mod support;
+
+use fsage_model::metric;
+use fsage_model::record::{TrialRecord, TrialStatus};
+use lab::Lab;
+use support::{can_mount, can_serve_disks};
+
+const STUDY: &str = r#"
+name = "wear"
+title = "A day of use"
+question = "What does a day of use write?"
+seed = 5
+
+[volume]
+medium = "emmc,condition=filled"
+size = "320MiB"
+cpu = "serial"
+
+[file_system]
+kind = "ext4"
+
+[[stage]]
+kind = "age"
+name = "fill"
+stop.operations = 400
+[stage.workload]
+kind = "drift"
+slots = 300
+file_size = { kind = "fixed", size = "16KiB" }
+weights = { create = 10 }
+fill_until = 1.0
+
+[[stage]]
+kind = "age"
+name = "daily"
+continues = "fill"
+stop.operations = 500
+pace = { operations_per_day = 500, rated_cycles = 3_000 }
+[stage.workload]
+kind = "drift"
+slots = 300
+file_size = { kind = "fixed", size = "16KiB" }
+io_size = { kind = "fixed", size = "4KiB" }
+weights = { random_write = 10 }
+fill_until = 0.0
+
+[matrix]
+"file_system.kind" = ["ext4", "xfs", "btrfs"]
+"stage.daily.pace.operations_per_day" = [500, 100_000_000]
+"#;
+
+fn value(trial: &TrialRecord, name: &str) -> f64 {
+    let name = format!("daily.{name}");
+    let metric = trial.metrics.iter().find(|metric| metric.name == name);
+    metric.unwrap_or_else(|| panic!("no {name}")).samples[0]
+}
+
+#[test]
+fn a_day_of_use_writes_more_than_the_same_operations_at_once() {
+    if !can_mount() || !can_serve_disks() {
+        return;
+    }
+    let lab = Lab::new(STUDY);
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 6);
+    let kinds = ["ext4", "xfs", "btrfs"];
+    for kind in kinds {
+        let of = |per_day: u64| {
+            let found = trials.iter().find(|trial| {
+                trial.factors["file_system.kind"] == kind
+                    && trial.factors["stage.daily.pace.operations_per_day"] == per_day
+            });
+            let trial = found.unwrap();
+            assert_eq!(trial.status, TrialStatus::Complete, "{}", trial.error);
+            trial
+        };
+        let (day, at_once) = (of(500), of(100_000_000));
+        let elapsed = value(day, metric::ELAPSED_S);
+        assert!((86_000.0..90_000.0).contains(&elapsed), "{kind}: a day took {elapsed} s");
+        assert!(value(at_once, metric::ELAPSED_S) < 600.0, "{kind}");
+        // 173 s lie between two operations: each is a commit of its own, and its metadata reaches its place.
+        let written = |trial| value(trial, "age.disk_host_write_bytes");
+        let (apart, together) = (written(day), written(at_once));
+        assert!(apart > 500.0 * (4096.0 + 8192.0), "{kind}: {apart}");
+        assert!(apart > 1.5 * together, "{kind}: {apart} and {together}");
+        let (cycles, years) = (value(day, metric::WEAR_CYCLES), value(day, metric::LIFETIME_YEARS));
+        assert!((cycles * years - 3_000.0).abs() < 1e-6 * 3_000.0, "{kind}: {cycles} {years}");
+        let per_day = value(day, metric::WRITTEN_PER_DAY);
+        assert!((per_day / apart - 86_400.0 / elapsed).abs() < 1e-6, "{kind}: {per_day} {apart}");
+        // Pauses are none of the processor's time.
+        assert!(value(day, "age.disk_cpu_ns") < 1e11 && value(day, "age.disk_paused_ns") > 8e13, "{kind}");
+        assert!(value(day, metric::OPERATION_NS) < 1e9, "{kind}: pauses are in no latency");
+    }
+    assert!(lab.report().contains("Wear and lifetime"));
+    lab.nothing_left();
+}
+
+#[test]
+fn where_no_clock_can_be_moved_on_it_is_refused() {
+    let lab = Lab::new(&STUDY.replace("cpu = \"serial\"\n", ""));
+    let (code, stderr) = lab.run(&[]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("cpu = \"serial\""), "{stderr}");
+}
