@@ -444,6 +444,7 @@ fn a_fifo_in_the_place_of_an_aged_file_is_not_waited_for() {
             open_directories: 8,
             write_back: WriteBack::Kernel,
             pause: Duration::ZERO,
+            burst: 1,
         };
         let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).unwrap();
         let place = DirectoryEntry { directory: 0, name: 1 };

@@ -61,6 +61,8 @@ pub struct ExecutorOptions {
     pub write_back: WriteBack,
     /// How long the disk is idle before each operation ([`Executor::pause`]); zero: not at all.
     pub pause: Duration,
+    /// Operations for each pause (at least 1).
+    pub burst: u32,
 }
 
 /// When what was written to the page cache reaches the volume, beside what the kernel does by itself.
@@ -111,6 +113,10 @@ pub struct Executor {
     keeper: Keeper,
     /// What writes metadata in pauses; absent without pauses.
     metadata: Option<MetadataWriter>,
+    /// By the clock, when the next operation after a pause is to begin.
+    due_ns: Option<u64>,
+    /// Operations up to the next pause.
+    left_of_burst: u32,
 }
 
 /// An outcome and when its operation started.
@@ -134,18 +140,26 @@ impl Executor {
         options: ExecutorOptions,
         clock: Clock,
     ) -> Result<Self, Errno> {
-        let pauses = clock.is_model() && !options.pause.is_zero();
+        let metadata = match clock.is_model() && !options.pause.is_zero() {
+            true => Some(MetadataWriter::under(directory)?),
+            false => None,
+        };
         Ok(Self {
             options,
             keeper: match options.write_back {
                 WriteBack::Kernel => Keeper::Kernel,
                 WriteBack::Clock(limits) => {
                     let timers = Timers::new(limits, thread == 0, clock.now_ns());
-                    Keeper::Clock(if pauses { timers.with_pauses() } else { timers })
+                    Keeper::Clock(match &metadata {
+                        Some(metadata) => timers.with_pauses(metadata.by()),
+                        None => timers,
+                    })
                 }
                 WriteBack::Operations => Keeper::Operations(Settler::new()),
             },
-            metadata: pauses.then(|| MetadataWriter::under(directory)),
+            metadata,
+            due_ns: None,
+            left_of_burst: 0,
             clock,
             directories: DirectoryTable::open(directory, thread, options.open_directories)?,
             buffer: AlignedBuffer::new(CHUNK_BYTES),
@@ -235,7 +249,11 @@ impl Executor {
         for place in due.files {
             if let Some(file) = self.open_again(place) {
                 // What fails is found by the next sync.
-                let _ = fsage_sys::start_write_back(file.as_fd());
+                let _ = match &self.metadata {
+                    // Over long before the load goes on.
+                    Some(_) => fsage_sys::write_back(file.as_fd()),
+                    None => fsage_sys::start_write_back(file.as_fd()),
+                };
             }
         }
         if due.metadata
@@ -245,9 +263,6 @@ impl Executor {
         }
         if let (true, Keeper::Clock(timers)) = (due.commit, &self.keeper) {
             timers.commit(self.directories.top());
-            if let Some(metadata) = &self.metadata {
-                metadata.after_commit(self.directories.top());
-            }
         }
         let now_ns = self.clock.now_ns();
         self.clock.hold_cpu();

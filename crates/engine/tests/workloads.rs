@@ -77,6 +77,7 @@ fn run(spec: &WorkloadSpec, directory: &Path) -> [u32; 16] {
         open_directories: 8,
         write_back: WriteBack::Kernel,
         pause: std::time::Duration::ZERO,
+        burst: 1,
     };
     let mut executor = Executor::open(open.as_fd(), 0, options, Clock::Host).expect("it is there");
     let context = ResolveContext { volume_bytes: VOLUME, write_mode: WriteMode::Buffered };

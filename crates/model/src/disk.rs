@@ -53,10 +53,14 @@ pub const PAUSE_COUNTER: &str = "paused_ns";
 /// Bytes that the host wrote, among a disk's counters.
 pub const HOST_WRITE_BYTES: &str = "host_write_bytes";
 
+/// Blocks of flash that garbage was collected from, among a disk's counters.
+pub const COLLECTIONS: &str = "gc_collections";
+
 /// Bytes of flash that a drive wears: all of it but its cache of one bit a cell.
 pub const FLASH_BYTES: &str = "flash_bytes";
 
-/// Bytes that were programmed into [`FLASH_BYTES`].
+/// Bytes of [`FLASH_BYTES`] that were used up by programming, those that were left out of a group of pages included:
+/// each has to be erased before it is used again.
 pub const FLASH_WORN: &str = "worn_bytes";
 
 /// A figure that a disk keeps.

@@ -243,9 +243,9 @@ pub enum MetadataBy {
     /// It is in the page cache of the block device, whose pages are written when they are old enough, as those of files
     /// are (`fs/fs-writeback.c`).
     Device,
-    /// A worker of its own pushes it with every commit by its timer (`xfs_log_worker`, `fs/xfs/xfs_log.c`); holding the
-    /// file system still has it all written, too.
-    Freeze,
+    /// A worker of the file system pushes it, by the wall's clock (`xfs_log_worker`, `fs/xfs/xfs_log.c`), and nobody else can
+    /// ask for that alone.
+    Worker,
 }
 
 /// A program that works on a mounted file system as a whole.

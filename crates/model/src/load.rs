@@ -1,6 +1,7 @@
 //! A load: a workload, when it ends, and what it leaves.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -93,8 +94,12 @@ const fn is_false(value: &bool) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaceSpec {
-    /// Operations of a day (above 0, at most 100,000,000), spread evenly over it.
+    /// Operations of a day (1 to 100,000,000), spread evenly over it; a sync belongs to the operation before it and is not
+    /// counted.
     pub operations_per_day: f64,
+    /// Operations that follow one another without a pause (1 to 1,000,000): bursts are spread over the day, not their operations.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub burst: u32,
     /// Times that the medium's flash may be erased by its data sheet (at least 1): with it, the result says after how
     /// many years of this use they are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,14 +107,27 @@ pub struct PaceSpec {
 }
 
 impl PaceSpec {
-    /// Most operations of a day.
-    pub const MOST_PER_DAY: f64 = 1e8;
+    /// Operations that a day may have.
+    pub const PER_DAY: RangeInclusive<f64> = 1.0..=1e8;
 
-    /// From one operation to the next; 0 where the number says nothing.
+    /// Operations that a burst may have.
+    pub const BURST: RangeInclusive<u32> = 1..=1_000_000;
+
+    /// From the start of one burst to that of the next; 0 where the numbers say nothing.
     #[must_use]
     pub fn interval(&self) -> Duration {
-        Duration::try_from_secs_f64(86_400.0 / self.operations_per_day).unwrap_or_default()
+        let seconds = 86_400.0 / self.operations_per_day * f64::from(self.burst);
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_one(burst: &u32) -> bool {
+    *burst == 1
 }
 
 /// Everything a target needs to know to run a load.

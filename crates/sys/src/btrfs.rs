@@ -84,6 +84,7 @@ struct FsInfo {
 }
 
 const BTRFS_IOC_GET_FEATURES: Request<FeatureFlags> = Request::read("BTRFS_IOC_GET_FEATURES", 0x94, 57);
+const BTRFS_IOC_WAIT_SYNC: Request<u64> = Request::write("BTRFS_IOC_WAIT_SYNC", 0x94, 22);
 const BTRFS_IOC_START_SYNC: Request<u64> = Request::read("BTRFS_IOC_START_SYNC", 0x94, 24);
 const BTRFS_IOC_FS_INFO: Request<FsInfo> = Request::read("BTRFS_IOC_FS_INFO", 0x94, 31);
 
@@ -181,14 +182,23 @@ pub fn unused(fd: BorrowedFd<'_>, mut each: impl FnMut(FreeExtent)) -> Result<u6
 }
 
 /// Starts the commit of the running transaction and does not wait for its end, as the file system's own timer
-/// does; data that has no place yet stays in the page cache.
+/// does; data that has no place yet stays in the page cache. Tells the number of the transaction.
 ///
 /// # Errors
 /// `ENOTTY` on other file systems, what the commit answers.
-pub fn start_commit(fd: BorrowedFd<'_>) -> Result<()> {
+pub fn start_commit(fd: BorrowedFd<'_>) -> Result<u64> {
     let mut transaction = 0_u64;
     // SAFETY: BTRFS_IOC_START_SYNC writes exactly one number of 64 bits, which this is.
-    unsafe { BTRFS_IOC_START_SYNC.call(fd, &raw mut transaction) }.map(drop)
+    unsafe { BTRFS_IOC_START_SYNC.call(fd, &raw mut transaction) }.map(|_| transaction)
+}
+
+/// Waits until the transaction that [`start_commit`] told is committed.
+///
+/// # Errors
+/// As there.
+pub fn wait_for_commit(fd: BorrowedFd<'_>, mut transaction: u64) -> Result<()> {
+    // SAFETY: BTRFS_IOC_WAIT_SYNC reads exactly one number of 64 bits, which this is.
+    unsafe { BTRFS_IOC_WAIT_SYNC.call(fd, &raw mut transaction) }.map(drop)
 }
 
 fn has_free_space_tree(fd: BorrowedFd<'_>) -> Result<bool> {

@@ -8,18 +8,6 @@ use crate::ioctl::Request;
 const FIFREEZE: Request<i32> = Request::read_write("FIFREEZE", b'X', 119);
 const FITHAW: Request<i32> = Request::read_write("FITHAW", b'X', 120);
 
-/// Holds the file system of `fd` still for a moment: everything that it has in memory is written to its place.
-///
-/// # Errors
-/// `EBUSY` where somebody has frozen it already, `EOPNOTSUPP` where it cannot be frozen, `EPERM` without
-/// `CAP_SYS_ADMIN`; or it could not be thawed again.
-pub fn freeze_and_thaw(fd: BorrowedFd<'_>) -> Result<()> {
-    // SAFETY: FIFREEZE ignores its argument.
-    unsafe { FIFREEZE.call_value(fd, 0) }?;
-    // SAFETY: FITHAW ignores its argument.
-    unsafe { FITHAW.call_value(fd, 0) }.map(|_| ())
-}
-
 /// Whether somebody has frozen the file system whose mount point (or any directory) `fd` is. There is no way
 /// to ask; freezing it is tried: the kernel refuses what is frozen already (`EBUSY`). One that was not frozen
 /// is thawed again at once.
@@ -27,8 +15,13 @@ pub fn freeze_and_thaw(fd: BorrowedFd<'_>) -> Result<()> {
 /// # Errors
 /// `EOPNOTSUPP` where it cannot be frozen, `EPERM` without `CAP_SYS_ADMIN`; or it could not be thawed again.
 pub fn is_frozen(fd: BorrowedFd<'_>) -> Result<bool> {
-    match freeze_and_thaw(fd) {
-        Ok(()) => Ok(false),
+    // SAFETY: FIFREEZE ignores its argument.
+    match unsafe { FIFREEZE.call_value(fd, 0) } {
+        Ok(_) => {
+            // SAFETY: FITHAW ignores its argument.
+            unsafe { FITHAW.call_value(fd, 0) }?;
+            Ok(false)
+        }
         Err(error) if error.errno() == libc::EBUSY => Ok(true),
         Err(error) => Err(error),
     }

@@ -43,4 +43,4 @@ pub mod xfs;
 
 pub use close::close;
 pub use error::{Error, Result};
-pub use sync::{start_write_back, syncfs};
+pub use sync::{start_write_back, syncfs, write_back};

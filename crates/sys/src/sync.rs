@@ -18,8 +18,21 @@ pub fn syncfs(fd: BorrowedFd<'_>) -> Result<()> {
 /// # Errors
 /// What the kernel answers; `ESPIPE` for what is no file.
 pub fn start_write_back(fd: BorrowedFd<'_>) -> Result<()> {
+    sync_file_range(fd, libc::SYNC_FILE_RANGE_WRITE)
+}
+
+/// As [`start_write_back`], and waits until it is written. Metadata stays where it is.
+///
+/// # Errors
+/// As there; what writing answers.
+pub fn write_back(fd: BorrowedFd<'_>) -> Result<()> {
+    let wait = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    sync_file_range(fd, wait | libc::SYNC_FILE_RANGE_WRITE)
+}
+
+fn sync_file_range(fd: BorrowedFd<'_>, flags: libc::c_uint) -> Result<()> {
     // SAFETY: the call takes no pointer, and the descriptor is open as long as it is borrowed.
-    match unsafe { libc::sync_file_range(fd.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) } {
+    match unsafe { libc::sync_file_range(fd.as_raw_fd(), 0, 0, flags) } {
         0 => Ok(()),
         _ => Err(Error::call("sync_file_range")(std::io::Error::last_os_error())),
     }

@@ -38,7 +38,7 @@ mod tests;
 pub mod theory;
 mod wear;
 
-use fsage_model::disk::{DiskCounter, FLASH_BYTES, FLASH_WORN};
+use fsage_model::disk::{COLLECTIONS, DiskCounter, FLASH_BYTES, FLASH_WORN};
 use fsage_model::medium::ssd::{Collection, Discards, Flushes, Folding, Parameters};
 
 use self::flash::{Flash, For, Task};
@@ -386,7 +386,7 @@ impl Ssd {
             DiskCounter::sum("bus_wait_ns", "ns", work.wait_ns),
             DiskCounter::sum("busy_ns", "ns", work.busy_ns),
             DiskCounter::sum("gc_ns", "ns", work.gc_ns),
-            DiskCounter::sum("gc_collections", "1", gc.collections),
+            DiskCounter::sum(COLLECTIONS, "1", gc.collections),
             DiskCounter::sum("gc_moves", "1", gc.moves),
             DiskCounter::sum("levelling_moves", "1", gc.levelling_moves),
             DiskCounter::sum("slc_folds", "1", gc.folds),
@@ -394,7 +394,7 @@ impl Ssd {
             DiskCounter::sum("slc_erases", "1", slc.total),
             DiskCounter::sum("map_reads", "1", self.map.as_ref().map_or(0, |map| map.reads)),
             DiskCounter::sum("map_writes", "1", self.map.as_ref().map_or(0, |map| map.writes)),
-            DiskCounter::sum(FLASH_WORN, "B", work.program_bytes - work.slc_program_bytes),
+            DiskCounter::sum(FLASH_WORN, "B", work.worn_groups * self.ftl.layout.group_bytes()),
             DiskCounter::state(FLASH_BYTES, "B", as_f64(self.ftl.layout.main_bytes())),
             DiskCounter::state("mapped_bytes", "B", as_f64(self.ftl.mapped * self.ftl.layout.unit_bytes)),
         ]

@@ -2,64 +2,62 @@
 //! would do meanwhile is done when they would do it. In real time the load waits, and the kernel does it.
 //!
 //! Beside data and commits (see `timers`) that is the metadata: where a commit only logs it, it is written to its place
-//! when it is old enough. ext2, ext3 and ext4 keep it in the page cache of the block device, whose pages are written back
-//! like those of a file, all of them when the first is old enough (`fs/fs-writeback.c`). xfs pushes what is
-//! logged whenever its log worker runs (`fs/xfs/xfs_log.c`); here the file system is held still for a moment, which
-//! also writes data that is not old yet, and the superblock.
+//! when it is old enough. ext3 and ext4 keep it in the page cache of the block device, whose pages are written back
+//! like those of a file, all of them when the first is old enough (`fs/fs-writeback.c`). xfs pushes it by a worker that goes by the wall's clock: there
+//! are no pauses on it in model time.
 
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fsage_model::filesystem::{self, MetadataBy};
-use fsage_sys::freeze;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
 
 use super::{Executor, Keeper};
 use crate::host::mount;
 
 /// Writes metadata to its place.
 #[derive(Debug)]
-pub(super) enum MetadataWriter {
-    /// There is nothing to do.
-    Idle,
-    /// It is among the pages of this device.
-    Device(OwnedFd),
-    /// The file system is held still.
-    Freeze,
+pub(super) struct MetadataWriter {
+    by: MetadataBy,
+    /// The device that has it among its pages.
+    device: Option<OwnedFd>,
 }
 
 impl MetadataWriter {
     /// For the file system that holds `directory`.
-    pub(super) fn under(directory: BorrowedFd<'_>) -> Self {
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where nobody can have it done; its device is not the one that the mount table names (`ENODEV`) or cannot be
+    /// opened.
+    pub(super) fn under(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let mounted = mount::holding(&fsage_sys::mount::descriptor_path(directory));
         let row = mounted.as_ref().and_then(|entry| filesystem::by_name(&entry.file_system));
-        match row.map(|row| row.metadata) {
-            None | Some(MetadataBy::Commit) => Self::Idle,
-            Some(MetadataBy::Freeze) => Self::Freeze,
-            Some(MetadataBy::Device) => {
+        let by = row.map_or(MetadataBy::Commit, |row| row.metadata);
+        let device = match by {
+            MetadataBy::Commit => None,
+            MetadataBy::Worker => return Err(Errno::OPNOTSUPP),
+            MetadataBy::Device => {
                 let source = mounted.map(|entry| entry.source).unwrap_or_default();
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                let device = fs::open(source, flags, Mode::empty()).ok().filter(|device| {
-                    let number = fs::fstat(directory).map(|found| found.st_dev);
-                    number.is_ok() && fs::fstat(device).map(|found| found.st_rdev) == number
-                });
-                device.map_or(Self::Idle, Self::Device)
+                let device = fs::open(source, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+                if fs::fstat(&device)?.st_rdev != fs::fstat(directory)?.st_dev {
+                    return Err(Errno::NODEV);
+                }
+                Some(device)
             }
-        }
+        };
+        Ok(Self { by, device })
+    }
+
+    pub(super) const fn by(&self) -> MetadataBy {
+        self.by
     }
 
     /// What is old enough. What fails is found by the next sync.
     pub(super) fn write(&self) {
-        if let Self::Device(device) = self {
-            let _ = fsage_sys::start_write_back(device.as_fd());
-        }
-    }
-
-    /// What follows a commit by the file system's timer, below its directory `top`.
-    pub(super) fn after_commit(&self, top: BorrowedFd<'_>) {
-        if matches!(self, Self::Freeze) {
-            let _ = freeze::freeze_and_thaw(top);
+        if let Some(device) = &self.device {
+            let _ = fsage_sys::write_back(device.as_fd());
         }
     }
 }
@@ -68,40 +66,35 @@ impl MetadataWriter {
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Executor {
-    /// Lets the time between two operations pass, unless the load is `over` meanwhile: on a virtual disk's clock at
-    /// once, and elsewhere by waiting.
+    /// Lets the time up to the next operation pass, unless the load is `over` meanwhile: on a virtual disk's clock at once,
+    /// and elsewhere by waiting. From the start of one operation to that of the next it is the same time; where
+    /// an operation takes longer, the next one follows.
     pub fn pause(&mut self, over: &dyn Fn() -> bool) {
         if self.options.pause.is_zero() {
             return;
         }
-        if self.clock.is_model() {
-            self.pause_model();
+        if self.left_of_burst > 0 {
+            self.left_of_burst -= 1;
             return;
         }
-        let end = Instant::now() + self.options.pause;
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|_| !over()) {
-            std::thread::sleep(left.min(SLICE));
-        }
-    }
-
-    fn pause_model(&mut self) {
+        self.left_of_burst = self.options.burst.saturating_sub(1);
         let pause_ns = u64::try_from(self.options.pause.as_nanos()).unwrap_or(u64::MAX);
-        let end_ns = self.clock.now_ns().saturating_add(pause_ns);
-        loop {
-            let now_ns = self.clock.now_ns();
-            if now_ns >= end_ns {
-                break;
+        let now_ns = self.clock.now_ns();
+        let due_ns = self.due_ns.unwrap_or(now_ns).max(now_ns);
+        while self.clock.now_ns() < due_ns && !over() {
+            if !self.clock.is_model() {
+                let left = Duration::from_nanos(due_ns.saturating_sub(self.clock.now_ns()));
+                std::thread::sleep(left.min(SLICE));
+                continue;
             }
+            let now_ns = self.clock.now_ns();
             let timer_ns = match &self.keeper {
                 Keeper::Clock(timers) => timers.next_ns(),
                 Keeper::Kernel | Keeper::Operations(_) => u64::MAX,
             };
-            self.clock.pause(timer_ns.min(end_ns).saturating_sub(now_ns));
-            if timer_ns > now_ns && self.clock.now_ns() <= now_ns {
-                // No clock that can be moved on.
-                break;
-            }
+            self.clock.pause(timer_ns.min(due_ns).saturating_sub(now_ns));
             self.keep_timers();
         }
+        self.due_ns = Some(due_ns.saturating_add(pause_ns));
     }
 }

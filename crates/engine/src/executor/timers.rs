@@ -14,7 +14,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 
-use fsage_model::filesystem::{self, CommitBy, FileSystemFacts};
+use fsage_model::filesystem::{self, CommitBy, FileSystemFacts, MetadataBy};
 use fsage_model::operation::{Action, DirectoryEntry, Operation};
 use fsage_sys::btrfs;
 use rustix::fd::BorrowedFd;
@@ -81,10 +81,9 @@ pub(super) struct Timers {
 }
 
 /// What is waiting where a disk may be idle for longer than the timers take.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pauses {
-    /// Whether something was changed since the last commit: without it there is none.
-    changed: bool,
+    metadata: MetadataBy,
     /// Since when metadata that is committed waits to be written to its place.
     metadata_since_ns: Option<u64>,
 }
@@ -116,10 +115,11 @@ impl Timers {
         timers
     }
 
-    /// For a load of one thread that the disk may be idle in: nothing is committed where nothing was changed, and
-    /// metadata gets to its place.
-    pub(super) fn with_pauses(self) -> Self {
-        Self { pauses: Some(Pauses::default()), ..self }
+    /// For a load of one thread that the disk may be idle in: the time to a commit begins with the first change after the
+    /// last one, as in jbd2 and btrfs, so that nothing is committed where nothing was changed, and metadata gets to its place.
+    pub(super) fn with_pauses(self, metadata: MetadataBy) -> Self {
+        let pauses = Pauses { metadata, metadata_since_ns: None };
+        Self { pauses: Some(pauses), next_commit_ns: u64::MAX, ..self }
     }
 
     /// When the next one goes off.
@@ -158,24 +158,53 @@ impl Timers {
                 }
             }
         }
-        self.wind(now_ns, search, commit);
-        let Some(pauses) = &mut self.pauses else { return Due { files, commit, metadata: false } };
-        pauses.changed |= !files.is_empty();
+        let Some(pauses) = &mut self.pauses else {
+            self.wind(now_ns, search, commit);
+            return Due { files, commit, metadata: false };
+        };
         let before_ns = now_ns.saturating_sub(self.limits.expire_ns);
         let metadata =
             search && pauses.metadata_since_ns.take_if(|since_ns| *since_ns <= before_ns).is_some();
-        let commit = commit && std::mem::take(&mut pauses.changed);
         if commit {
-            pauses.metadata_since_ns.get_or_insert(now_ns);
+            self.committed(now_ns);
+        }
+        self.wind(now_ns, search, false);
+        // Their new places are a change.
+        if !files.is_empty() && !commit {
+            self.changed(now_ns);
         }
         Due { files, commit, metadata }
     }
 
+    /// The time to the next commit begins, unless it has begun.
+    fn changed(&mut self, now_ns: u64) {
+        if self.commits && self.pauses.is_some() && self.next_commit_ns == u64::MAX {
+            self.next_commit_ns = now_ns.saturating_add(self.limits.commit_ns);
+        }
+    }
+
+    /// Nothing is left to commit.
+    fn committed(&mut self, now_ns: u64) {
+        self.next_commit_ns = u64::MAX;
+        if let Some(pauses) = &mut self.pauses
+            && pauses.metadata == MetadataBy::Device
+        {
+            pauses.metadata_since_ns.get_or_insert(now_ns);
+        }
+    }
+
     /// Takes note of an operation that was done; data of those that went past the page cache is not among it.
     pub(super) fn note(&mut self, operation: &Operation, now_ns: u64, through_cache: bool) {
-        if let Some(pauses) = &mut self.pauses {
-            // Times of access are written once a day (`relatime`): left out.
-            pauses.changed |= !matches!(operation.action, Action::Read { .. } | Action::RandomRead { .. });
+        match operation.action {
+            // Times of access: see docs/wear.md.
+            Action::Read { .. } | Action::RandomRead { .. } => {}
+            // The journal is committed with it. btrfs writes a log tree instead, and its transaction goes on.
+            Action::Fsync | Action::Fdatasync => {
+                if self.pauses.as_ref().is_some_and(|pauses| pauses.metadata == MetadataBy::Device) {
+                    self.committed(now_ns);
+                }
+            }
+            _ => self.changed(now_ns),
         }
         match operation.action {
             Action::Create { .. }
@@ -211,14 +240,23 @@ impl Timers {
 
     /// Has the file system of `top` commit. What fails is found by the next sync.
     pub(super) fn commit(&self, top: BorrowedFd<'_>) {
+        let pauses = self.pauses.is_some();
         let _ = match self.limits.commit_by {
-            CommitBy::StartSync => btrfs::start_commit(top),
+            CommitBy::StartSync => btrfs::start_commit(top).and_then(|transaction| match pauses {
+                // Over long before the load goes on.
+                true => btrfs::wait_for_commit(top, transaction),
+                false => Ok(()),
+            }),
             CommitBy::Sync => fsage_sys::syncfs(top),
             CommitBy::Fsync => {
-                // The time of access alone: what makes the directory part of the running transaction.
-                let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-                let left = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-                let _ = fs::futimens(top, &Timestamps { last_access: now, last_modification: left });
+                // ext4 commits whatever is running for a directory (`ext4_fsync_journal`, since Linux 5.10): nothing is
+                // added to it where each commit counts.
+                if !pauses {
+                    // The time of access alone: what makes the directory part of the running transaction.
+                    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+                    let left = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+                    let _ = fs::futimens(top, &Timestamps { last_access: now, last_modification: left });
+                }
                 let _ = fs::fsync(top);
                 Ok(())
             }
@@ -285,30 +323,46 @@ mod tests {
         assert!(!Timers::new(never, true, 0).is_due(u64::MAX - 1));
     }
 
-    #[test]
-    fn what_may_be_idle_commits_changes_alone_and_writes_old_metadata() {
-        let mut timers = Timers::new(USUAL, true, 0).with_pauses();
-        let mut due = |at: u64, action: Option<Action>| {
+    /// What is due at these seconds, and what is done right after: files, a commit, metadata.
+    fn paced(metadata: MetadataBy, steps: &[(u64, Option<Action>)]) -> Vec<(u64, usize, bool, bool)> {
+        let mut timers = Timers::new(USUAL, true, 0).with_pauses(metadata);
+        let mut seen = Vec::new();
+        for &(at, action) in steps {
+            while timers.next_ns() <= at * S {
+                let now_ns = timers.next_ns();
+                let Due { files, commit, metadata } = timers.take(now_ns);
+                if !files.is_empty() || commit || metadata {
+                    seen.push((now_ns / S, files.len(), commit, metadata));
+                }
+            }
             if let Some(action) = action {
                 timers.note(&operation(action, 1), at * S, true);
             }
-            assert!(timers.is_due(at * S) && timers.next_ns() <= at * S);
-            let Due { files, commit, metadata } = timers.take(at * S);
-            (files.len(), commit, metadata)
-        };
-        assert_eq!(due(5, None), (0, false, false), "nothing was changed");
-        assert_eq!(due(10, Some(Action::Read { length: 1 })), (0, false, false));
-        assert_eq!(due(15, Some(Action::Create { length: 1 })), (0, true, false));
-        assert_eq!(due(20, None), (0, false, false));
-        assert_eq!(due(44, None), (0, false, false));
-        assert_eq!(
-            due(49, None),
-            (1, true, true),
-            "data gets its place: a change; the metadata of 15 s is old"
-        );
-        assert_eq!(due(54, None), (0, false, false));
-        assert_eq!(due(80, None), (0, false, true));
-        assert_eq!(due(200, None), (0, false, false));
+        }
+        seen
+    }
+
+    #[test]
+    fn what_may_be_idle_commits_changes_alone_and_writes_old_metadata() {
+        let steps = [
+            (3, Some(Action::Read { length: 1 })),
+            (12, Some(Action::Create { length: 1 })),
+            (13, Some(Action::Overwrite)),
+            (300, None),
+        ];
+        let device = paced(MetadataBy::Device, &steps);
+        // Five seconds after the first change; what is 30 s old at the next search; its place, 5 s after that.
+        let wanted = [(17, 0, true, false), (45, 1, false, false), (50, 0, true, true)];
+        assert_eq!(device, [&wanted[..], &[(80, 0, false, true)]].concat());
+        let commit = paced(MetadataBy::Commit, &steps);
+        assert_eq!(commit, [(17, 0, true, false), (45, 1, false, false), (50, 0, true, false)]);
+    }
+
+    #[test]
+    fn a_sync_commits_a_journal_and_leaves_its_metadata_to_be_written() {
+        let steps = [(12, Some(Action::Create { length: 1 })), (12, Some(Action::Fsync)), (300, None)];
+        assert_eq!(paced(MetadataBy::Device, &steps), [(45, 0, false, true)]);
+        assert_eq!(paced(MetadataBy::Commit, &steps), [(17, 0, true, false)], "a log tree is no commit");
     }
 
     #[test]

@@ -195,6 +195,7 @@ fn make_executors(
         open_directories: setup::descriptors() / threads,
         write_back: WriteBack::under(&test_directory.held(), clock, spec.deterministic),
         pause: spec.pace.map(|pace| pace.interval()).unwrap_or_default(),
+        burst: spec.pace.map_or(1, |pace| pace.burst),
     };
     let error = |errno| test_directory.error("mkdir", errno);
     let executors = (0_u32..)

@@ -54,11 +54,14 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         return wrong("stop.seconds must be above 0".to_owned());
     }
     if let Some(pace) = &spec.pace {
-        if !(pace.operations_per_day > 0.0 && pace.operations_per_day <= PaceSpec::MOST_PER_DAY) {
+        if !PaceSpec::PER_DAY.contains(&pace.operations_per_day) {
             return wrong(format!(
-                "pace.operations_per_day = {} is not above 0 and at most 1e8",
+                "pace.operations_per_day = {} is not in 1..=100000000",
                 pace.operations_per_day
             ));
+        }
+        if !PaceSpec::BURST.contains(&pace.burst) {
+            return wrong(format!("pace.burst = {} is not in 1..=1000000", pace.burst));
         }
         if spec.threads != 1 || spec.deterministic || spec.write_mode == WriteMode::Fast {
             return wrong("pace is for one thread that writes data, and not deterministic".to_owned());

@@ -193,7 +193,10 @@ impl<S: Source> Worker<'_, S> {
     #[inline]
     fn do_operation(&mut self, operation: &Operation) {
         let shared = self.shared;
-        self.executor.pause(&|| shared.control.is_asked() || shared.halt.is_set());
+        // A sync belongs to what was just written.
+        if !matches!(operation.action, Action::Fsync | Action::Fdatasync) {
+            self.executor.pause(&|| shared.control.is_asked() || shared.halt.is_set());
+        }
         let outcome = self.execute(operation);
         let state = &mut self.state;
         state.misses = 0;

@@ -95,6 +95,7 @@ impl VolumeWork {
             open_directories: descriptors() / VOLUMES,
             write_back: WriteBack::under(&test_directory.held(), &clock, spec.deterministic),
             pause: std::time::Duration::ZERO,
+            burst: 1,
         };
         let mut executor = Executor::open(test_directory.fd(), 0, options, clock.clone())
             .map_err(|errno| test_directory.error("open", errno))?;

@@ -6,7 +6,7 @@ pub(crate) mod lockstep;
 mod power_cuts;
 mod remedy;
 
-use fsage_model::disk::{DiskTime, FLASH_BYTES, FLASH_WORN, HOST_WRITE_BYTES};
+use fsage_model::disk::{COLLECTIONS, DiskTime, FLASH_BYTES, FLASH_WORN, HOST_WRITE_BYTES};
 use fsage_model::layout::{FreeSpace, LayoutSummary};
 use fsage_model::load::{LoadResult, Probe};
 use fsage_model::measure::{
@@ -202,15 +202,14 @@ fn cost(list: &mut List<'_>, result: &LoadResult) {
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
 /// What a load at the pace of daily use takes out of flash: the mean over all of it, as if wear were levelled perfectly
-/// (003, §4). What was programmed counts, because on a drive that is not full yet erases come later.
+/// (003, §4). What is used up by programming counts, because erases come later than the writes that cause them. Of a
+/// drive that did not have to collect garbage meanwhile nothing is said: how much is moved for each byte is not known.
 fn wear(list: &mut List<'_>, result: &LoadResult) {
     let (Some(pace), Some(disk)) = (&result.pace, &result.disk) else { return };
     let counter = |name| disk.counter(name).filter(|value| *value > 0.0);
     let years = as_f64(disk.elapsed_ns) / 1e9 / YEAR_S;
-    let written = counter(HOST_WRITE_BYTES).filter(|_| years > 0.0);
-    if let Some(bytes) = written {
-        list.one(metric::WRITTEN_PER_DAY, "bytes", bytes / (years * 365.25), WORSE);
-    }
+    let Some(written) = counter(HOST_WRITE_BYTES).filter(|_| years > 0.0) else { return };
+    list.one(metric::WRITTEN_PER_DAY, "bytes", written / (years * 365.25), WORSE);
     let counts = result.latency.values().map(|latency| as_f64(latency.count));
     let times = result.latency.values().map(|latency| as_f64(latency.count) * latency.mean_ns);
     let (count, time): (f64, f64) = (counts.sum(), times.sum());
@@ -218,17 +217,19 @@ fn wear(list: &mut List<'_>, result: &LoadResult) {
         list.one(metric::OPERATION_NS, &model_unit("ns"), time / count, WORSE);
     }
     let (Some(worn), Some(flash)) = (counter(FLASH_WORN), counter(FLASH_BYTES)) else { return };
-    if let Some(bytes) = written {
-        list.one(metric::DRIVE_AMPLIFICATION, "ratio", worn / bytes, WORSE);
+    if disk.counter(COLLECTIONS).is_some_and(|collections| collections < LEAST_COLLECTIONS) {
+        return;
     }
     let cycles = worn / flash / years;
-    if cycles.is_finite() && cycles > 0.0 {
-        list.one(metric::WEAR_CYCLES, "count", cycles, WORSE);
-        if let Some(rated) = pace.rated_cycles {
-            list.one(metric::LIFETIME_YEARS, "years", f64::from(rated) / cycles, BETTER);
-        }
+    list.one(metric::DRIVE_AMPLIFICATION, "ratio", worn / written, WORSE);
+    list.one(metric::WEAR_CYCLES, "count", cycles, WORSE);
+    if let Some(rated) = pace.rated_cycles {
+        list.one(metric::LIFETIME_YEARS, "years", f64::from(rated) / cycles, BETTER);
     }
 }
+
+/// Blocks that garbage was collected from, at least, for wear to be that of a drive in use.
+const LEAST_COLLECTIONS: f64 = 10.0;
 
 fn usage(list: &mut List<'_>, probes: &[Probe]) {
     let over_time: Vec<f64> = probes.iter().map(|p| share(p.used_bytes, p.total_bytes)).collect();

@@ -33,7 +33,7 @@ pub static XFS: FileSystemFacts = FileSystemFacts {
     ],
     // `xfssyncd_centisecs` (`fs/xfs/xfs_globals.c`).
     commit: CommitTimer { seconds: 30, by: CommitBy::Fsync },
-    metadata: MetadataBy::Freeze,
+    metadata: MetadataBy::Worker,
     needed: true,
     ink: Some(Ink::new("#d55e00", "#ff9b54", "square", "solid")),
     ..FileSystemFacts::unknown("xfs")

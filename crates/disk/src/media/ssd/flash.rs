@@ -34,8 +34,9 @@ pub(super) struct Work {
     pub programs: u64,
     pub read_bytes: u64,
     pub program_bytes: u64,
-    /// Of these, into flash with one bit a cell.
-    pub slc_program_bytes: u64,
+    /// Groups of pages that were programmed, also in part, without those of flash with one bit a cell: what is left of a
+    /// group is not programmed later.
+    pub worn_groups: u64,
     pub read_ns: u64,
     pub program_ns: u64,
     pub erase_ns: u64,
@@ -191,7 +192,7 @@ impl Flash {
             Task::Program { bytes, slc, .. } => {
                 self.work.programs += 1;
                 self.work.program_bytes += bytes;
-                self.work.slc_program_bytes += if slc { bytes } else { 0 };
+                self.work.worn_groups += u64::from(!slc);
             }
             Task::Erase => {}
         }

@@ -51,6 +51,11 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Bytes that a die programs at once.
+    pub(super) const fn group_bytes(&self) -> u64 {
+        self.units_per_group as u64 * self.unit_bytes
+    }
+
     /// Bytes of all blocks but those of the cache with one bit a cell.
     pub(super) fn main_bytes(&self) -> u64 {
         u64::from(self.blocks.saturating_sub(self.slc_blocks))

@@ -303,9 +303,11 @@ impl Limits for AgeStage {
 }
 
 fn pace(check: &mut Checker, stage: &AgeStage, pace: &PaceSpec, own: &VolumeSpec) {
-    check.positive("pace.operations_per_day", pace.operations_per_day);
-    check.require(pace.operations_per_day <= PaceSpec::MOST_PER_DAY, "pace.operations_per_day", || {
-        format!("more than {} a day", grouped(100_000_000))
+    check.require(PaceSpec::PER_DAY.contains(&pace.operations_per_day), "pace.operations_per_day", || {
+        format!("{} operations a day: 1 to {}", pace.operations_per_day, grouped(100_000_000))
+    });
+    check.require(PaceSpec::BURST.contains(&pace.burst), "pace.burst", || {
+        format!("bursts of {} operations: 1 to {}", pace.burst, grouped(1_000_000))
     });
     if let Some(cycles) = pace.rated_cycles {
         check.at_least("pace.rated_cycles", u64::from(cycles), 1);

@@ -1,6 +1,8 @@
-//! CPU time on a disk's clock (`cpu = "serial"`): where it cannot be, and what cannot be measured with it.
+//! CPU time on a disk's clock (`cpu = "serial"`): where it cannot be, and what cannot be measured with it. Pauses
+//! on that clock (`pace`): where the file system would not write what it writes in them.
 
 use fsage_model::disk::DiskTime;
+use fsage_model::filesystem::{self, MetadataBy};
 use fsage_model::measure::MeasureSpec;
 use fsage_model::study::{StageSpec, StudySpec, VolumeSpec};
 
@@ -12,7 +14,7 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
     let volumes = volumes::of(spec);
     let serial = |volume: &VolumeSpec| matches!(volume, VolumeSpec::Disk(disk) if disk.is_serial());
     let Some(first) = volumes.iter().find(|placed| serial(&placed.volume)) else { return Vec::new() };
-    let mut problems = Vec::new();
+    let mut problems = pauses(spec);
     let mut refuse = |path: Vec<String>, message: &str, hint: &str| {
         problems.push(Problem { hint: Some(hint.to_owned()), ..Problem::new(&path, message) });
     };
@@ -66,6 +68,26 @@ pub(super) fn check(spec: &StudySpec) -> Vec<Problem> {
     problems
 }
 
+/// Pauses that a file system would pass in its own time.
+fn pauses(spec: &StudySpec) -> Vec<Problem> {
+    let row = filesystem::by_name(&spec.file_system.kind);
+    if row.is_none_or(|row| row.metadata != MetadataBy::Worker) {
+        return Vec::new();
+    }
+    let paced = |(_, stage): &(usize, &StageSpec)| matches!(stage, StageSpec::Age(age) if age.pace.is_some());
+    let refuse = |(index, _): (usize, &StageSpec)| {
+        let kind = &spec.file_system.kind;
+        let message = format!(
+            "{kind} writes its metadata by a worker that goes by the wall's clock: in model time it would write too little"
+        );
+        let hint = Some(
+            "give the volume `time = \"real\"`, where a day takes a day, or another file system".to_owned(),
+        );
+        Problem { hint, ..Problem::new(&["stage".to_owned(), index.to_string(), "pace".to_owned()], message) }
+    };
+    spec.stage.iter().enumerate().filter(paced).map(refuse).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::study::{Consent, Overrides, parse};
@@ -112,6 +134,25 @@ measures = [{ kind = "grep" }]
         ] {
             assert!(STUDY.contains(old), "{old}");
             let error = said(&STUDY.replacen(old, new, 1)).err().unwrap_or_default();
+            assert!(error.contains(wanted), "{new}: {error}");
+        }
+    }
+
+    #[test]
+    fn days_pass_on_a_clock_that_can_be_moved_on_and_on_file_systems_that_follow_it() {
+        let paced = STUDY.replace("workload = {", "pace = { operations_per_day = 500 }\nworkload = {");
+        assert!(said(&paced).is_ok(), "{:?}", said(&paced).err());
+        for (old, new, wanted) in [
+            ("cpu = \"serial\"\n[file", "[file", "give it `cpu = \"serial\"`"),
+            ("kind = \"ext4\"", "kind = \"xfs\"", "by a worker that goes by the wall's clock"),
+            ("= 500 }", "= 0.5 }", "0.5 operations a day: 1 to"),
+            ("= 500 }", "= 500, burst = 0 }", "bursts of 0 operations"),
+            ("= 500 }", "= 500, rated_cycles = 0 }", "pace.rated_cycles"),
+            ("workload = {", "threads = 2\nworkload = {", "give `threads = 1`"),
+            ("workload = {", "write_mode = \"fast\"\nworkload = {", "writes the data at the end"),
+        ] {
+            assert!(paced.contains(old), "{old}");
+            let error = said(&paced.replacen(old, new, 1)).err().unwrap_or_default();
             assert!(error.contains(wanted), "{new}: {error}");
         }
     }
