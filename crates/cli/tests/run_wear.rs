@@ -17,7 +17,7 @@ question = "What does a day of use write?"
 seed = 5
 
 [volume]
-medium = "emmc,condition=filled"
+medium = { preset = "emmc", capacity_bytes = 335_544_320 }
 size = "320MiB"
 cpu = "serial"
 

@@ -37,7 +37,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "Where a drive had hardly any garbage to collect meanwhile, how much it moves for each byte is not known, and there are no cycles. "
             "Lifetime is the number of cycles that the study says the flash is rated for, divided by the cycles of a year of this use: as if wear were levelled "
             "perfectly, and this use went on as it was measured. Intervals tell how far repeats of this use differ, and nothing of "
-            "other people's use or of the drive's own rating. Whether two rows differ is told by the comparisons below, not by their order here."
+            "other people's use or of the drive's own rating. Where a stage takes more cycles than the one before it did with the same use, the drive is not in its steady state yet. Whether two rows differ is told by the comparisons below, not by their order here."
         }
     })
 }
@@ -71,6 +71,7 @@ fn of(one: &Used<'_>, name: &str, confidence: f64) -> Option<Estimate> {
 fn columns() -> Vec<Column> {
     vec![
         Column::text("file system"),
+        Column::text("stage"),
         Column::text("trials"),
         Column::number("written to the device a day", "bytes"),
         Column::number("write amplification of the drive", ""),
@@ -90,6 +91,7 @@ fn row(content: &Content<'_>, one: &Used<'_>) -> Row {
     Row {
         cells: vec![
             Cell::text(one.file_system.to_owned()),
+            Cell::text(one.prefix.trim_end_matches('.').to_owned()),
             Cell::text(if one.context.is_empty() { repeats } else { format!("{}, {repeats}", one.context) })
                 .class("label"),
             Cell::maybe(value(metric::WRITTEN_PER_DAY), bytes),
