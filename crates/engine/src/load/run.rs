@@ -100,12 +100,7 @@ pub(crate) fn run_sources<S: Source>(
         filesystem::facts(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     setup::check_write_mode(test_directory, spec.write_mode)?;
     let clock = Clock::under(&test_directory.held())?;
-    if spec.pace.is_some() && clock.is_model() && !clock.counts_cpu() {
-        let what =
-            "in model time, pace needs a virtual disk with cpu = \"serial\", whose clock can be moved on"
-                .to_owned();
-        return Err(LoadError::Spec { what });
-    }
+    check_pace(spec, &clock)?;
     let executors = make_executors(spec, test_directory, initial, facts, &clock)?;
     let volume = usage(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     let shared = Shared {
@@ -175,6 +170,15 @@ fn limits(spec: &LoadSpec, thread: usize, threads: usize) -> Limits {
         full: spec.stop.full,
         upkeep: spec.workload.utilisation().is_some(),
     }
+}
+
+/// Refuses pauses on a clock that stands still in them.
+fn check_pace(spec: &LoadSpec, clock: &Clock) -> Result<(), LoadError> {
+    if spec.pace.is_none() || !clock.is_model() || clock.counts_cpu() {
+        return Ok(());
+    }
+    let what = "in model time, pace needs a virtual disk with cpu = \"serial\", whose clock can be moved on";
+    Err(LoadError::Spec { what: what.to_owned() })
 }
 
 /// Executors of the threads, with the directories they begin with on the volume.
