@@ -20,10 +20,17 @@ pub fn keep_absolute_path() {
     }
 }
 
+/// What is looked through where nothing is left.
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 fn absolute_only(path: &OsStr) -> OsString {
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
     // None of them has a colon, having been parted at those.
-    std::env::join_paths(folders).unwrap_or_default()
+    match std::env::join_paths(folders) {
+        // An empty one would be the working directory.
+        Ok(path) if !path.is_empty() => path,
+        _ => SYSTEM_PATH.into(),
+    }
 }
 
 /// Makes the child die (`SIGKILL`) when the **thread** that starts it ends, however it ends
@@ -78,7 +85,7 @@ mod tests {
     fn a_path_keeps_its_absolute_elements() {
         let kept = |path: &str| absolute_only(path.as_ref());
         assert_eq!(kept("/usr/bin::.:bin:/bin:"), "/usr/bin:/bin");
-        assert_eq!((kept(""), kept("bin")), (OsString::new(), OsString::new()));
+        assert_eq!((kept(""), kept("bin")), (SYSTEM_PATH.into(), SYSTEM_PATH.into()));
     }
 
     #[test]

@@ -199,7 +199,8 @@ impl Timers {
             // Times of access: see docs/wear.md.
             Action::Read { .. } | Action::RandomRead { .. } => {}
             // The journal is committed with it. btrfs writes a log tree instead, and its transaction goes on.
-            Action::Fsync | Action::Fdatasync => {
+            Action::Fdatasync => self.changed(now_ns),
+            Action::Fsync => {
                 if self.pauses.as_ref().is_some_and(|pauses| pauses.metadata == MetadataBy::Device) {
                     self.committed(now_ns);
                 }

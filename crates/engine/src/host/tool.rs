@@ -148,11 +148,13 @@ pub fn look_up(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
+    let is_root = rustix::process::geteuid().is_root();
     let own = std::env::current_exe().ok().filter(|_| program.starts_with(OURS));
     let beside = own.iter().flat_map(|own| own_folders(own));
     let path = std::env::var_os("PATH").unwrap_or_default();
     beside
-        .chain(std::env::split_paths(&path))
+        // Without a path there is an empty element, the working directory.
+        .chain(std::env::split_paths(&path).filter(|folder| !is_root || folder.is_absolute()))
         .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|path| is_program(path))

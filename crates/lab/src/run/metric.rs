@@ -214,7 +214,8 @@ fn wear(list: &mut List<'_>, result: &LoadResult) {
     let times = result.latency.values().map(|latency| as_f64(latency.count) * latency.mean_ns);
     let (count, time): (f64, f64) = (counts.sum(), times.sum());
     if count > 0.0 {
-        list.one(metric::OPERATION_NS, &model_unit("ns"), time / count, WORSE);
+        let unit = if is_model(result) { model_unit("ns") } else { "ns".to_owned() };
+        list.one(metric::OPERATION_NS, &unit, time / count, WORSE);
     }
     let (Some(worn), Some(flash)) = (counter(FLASH_WORN), counter(FLASH_BYTES)) else { return };
     if disk.counter(COLLECTIONS).is_some_and(|collections| collections < LEAST_COLLECTIONS) {

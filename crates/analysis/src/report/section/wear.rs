@@ -100,7 +100,7 @@ fn row(content: &Content<'_>, one: &Used<'_>) -> Row {
             Cell::text(cycles.as_ref().map_or_else(String::new, interval)),
             Cell::maybe(lifetime.as_ref().map(|found| found.value), significant),
             Cell::text(lifetime.as_ref().map_or_else(String::new, interval)),
-            Cell::maybe(value(metric::OPERATION_NS), |ns| in_unit(ns, "model ns")),
+            Cell::maybe(value(metric::OPERATION_NS), |ns| in_unit(ns, "ns")),
         ],
         group: one.file_system.to_owned(),
         class: "",

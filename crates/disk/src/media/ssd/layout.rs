@@ -57,10 +57,8 @@ impl Layout {
     }
 
     /// Bytes of all blocks but those of the cache with one bit a cell.
-    pub(super) fn main_bytes(&self) -> u64 {
-        u64::from(self.blocks.saturating_sub(self.slc_blocks))
-            * u64::from(self.units_per_block)
-            * self.unit_bytes
+    pub(super) const fn main_bytes(&self) -> u64 {
+        self.blocks as u64 * self.units_per_block as u64 * self.unit_bytes
     }
 
     pub(super) fn new(parameters: &Parameters, size_bytes: u64) -> Result<Self, SsdError> {
