@@ -100,7 +100,6 @@ pub(crate) fn run_sources<S: Source>(
         filesystem::facts(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     setup::check_write_mode(test_directory, spec.write_mode)?;
     let clock = Clock::under(&test_directory.held())?;
-    check_pace(spec, &clock)?;
     let executors = make_executors(spec, test_directory, initial, facts, &clock)?;
     let volume = usage(test_directory.fd()).map_err(|errno| test_directory.error("statfs", errno))?;
     let shared = Shared {
@@ -189,6 +188,7 @@ fn make_executors(
     facts: &FileSystemFacts,
     clock: &Clock,
 ) -> Result<Vec<Executor>, LoadError> {
+    check_pace(spec, clock)?;
     let threads = initial.len();
     if !test_directory.is_resumed() {
         test_directory.make_tops(threads)?;
