@@ -1,4 +1,5 @@
-//! Daily use (`pace`): days pass on the disk's clock, and what the kernel's timers would write meanwhile is written.
+//! Daily use (`pace`): days pass on the disk's clock, and what the kernel's timers would write meanwhile is
+//! written.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -85,11 +86,13 @@ fn days_of_use_write_more_than_the_same_operations_at_once() {
         let elapsed = value(days, metric::ELAPSED_S);
         assert!((345_000.0..347_000.0).contains(&elapsed), "{kind}: four days took {elapsed} s");
         assert!(value(at_once, metric::ELAPSED_S) < 600.0, "{kind}");
-        // 173 s lie between two operations: each is a commit of its own, and its data and metadata reach their places.
+        // 173 s lie between two operations: each is a commit of its own, and its data and metadata reach
+        // their places.
         let written = |trial| value(trial, "age.disk_host_write_bytes");
         let flushes = value(days, "age.disk_flushes");
         let (apart, together) = (written(days), written(at_once));
-        // btrfs: paths of five trees, twice (DUP), in one or two transactions. ext4: a block of data, a descriptor, the inode's block and the commit in the journal, and the inode's block again.
+        // btrfs: paths of five trees, twice (DUP), in one or two transactions. ext4: a block of data, a
+        // descriptor, the inode's block and the commit in the journal, and the inode's block again.
         let blocks = apart / 4096.0 / 2_000.0;
         let expected = if kind == "ext4" { 4.5..5.5 } else { 20.0..150.0 };
         assert!(expected.contains(&blocks), "{kind}: {blocks} blocks for one of data");

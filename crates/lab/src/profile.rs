@@ -85,27 +85,28 @@ fn shipped(path: &Path) -> Option<&'static str> {
 pub enum Named {
     /// In this file.
     File(PathBuf),
-    /// It comes with fsage; its text.
-    Shipped(Cow<'static, str>),
+    /// This is its text: as it comes with fsage, or of a file that was opened already.
+    Text(Cow<'static, str>),
 }
 
-/// Where the profile is that a workload's table names, by a path below `base`; nothing where it names none. It comes with
-/// fsage where no file is there, or, of the workload of a shipped study, where another user could have put it there
-/// for root.
+/// Where the profile is that a workload's table names, by a path below `base`; nothing where it names none.
+/// It comes with fsage where no file is there, or, of the workload of a shipped study, where another user
+/// could have put it there for root.
 #[must_use]
 pub fn named(base: &Path, workload: &Value, of_shipped: bool) -> Option<Named> {
     let path = Path::new(workload.get("like")?.as_str()?);
     let file = base.join(path);
     let Some(text) = shipped(path) else { return Some(Named::File(file)) };
     if !of_shipped {
-        return Some(if file.exists() { Named::File(file) } else { Named::Shipped(text.into()) });
+        return Some(if file.exists() { Named::File(file) } else { Named::Text(text.into()) });
     }
     let own = new_file::open_unnamed(&file).and_then(|opened| input::text_of(opened, TEXT_LIMIT));
-    Some(Named::Shipped(own.map_or(text.into(), Cow::Owned)))
+    Some(Named::Text(own.map_or(text.into(), Cow::Owned)))
 }
 
-/// Puts the content of the profile that is `named` in the place of its path in a workload's table, with the names of the keys
-/// that are `given` and do not follow from it. Without one only these names are put beside a profile that is there.
+/// Puts the content of the profile that is `named` in the place of its path in a workload's table, with the
+/// names of the keys that are `given` and do not follow from it. Without one only these names are put beside
+/// a profile that is there.
 ///
 /// # Errors
 /// As [`read`].
@@ -120,7 +121,7 @@ pub fn embed(named: Option<&Named>, workload: &mut Value, given: &[String]) -> R
         (Some(like), Some(named)) => {
             let profile = match named {
                 Named::File(file) => read(file)?,
-                Named::Shipped(text) => parse(Path::new(like.as_str().unwrap_or_default()), text)?,
+                Named::Text(text) => parse(Path::new(like.as_str().unwrap_or_default()), text)?,
             };
             *like = json!({ "profile": profile, "given": given });
         }
@@ -351,7 +352,7 @@ mod tests {
         let (name, text) = SHIPPED[0];
         let (workload, path) = (json!({ "like": name }), folder.path().join(name));
         let named = |of_shipped| named(folder.path(), &workload, of_shipped).unwrap();
-        let (as_it_came, own) = (Named::Shipped(text.into()), Named::Shipped("own".into()));
+        let (as_it_came, own) = (Named::Text(text.into()), Named::Text("own".into()));
         std::fs::create_dir(folder.path().join("profiles")).unwrap();
         assert_eq!(named(true), as_it_came);
         std::fs::write(&path, "own").unwrap();

@@ -59,8 +59,8 @@ pub const COLLECTIONS: &str = "gc_collections";
 /// Bytes of flash that a drive wears: all of it but its cache of one bit a cell.
 pub const FLASH_BYTES: &str = "flash_bytes";
 
-/// Bytes of [`FLASH_BYTES`] that were used up by programming, those that were left out of a group of pages included:
-/// each has to be erased before it is used again.
+/// Bytes of [`FLASH_BYTES`] that were used up by programming, those that were left out of a group of pages
+/// included: each has to be erased before it is used again.
 pub const FLASH_WORN: &str = "worn_bytes";
 
 /// A figure that a disk keeps.

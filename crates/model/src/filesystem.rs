@@ -240,11 +240,11 @@ pub enum CommitBy {
 pub enum MetadataBy {
     /// The commit does.
     Commit,
-    /// It is in the page cache of the block device, whose pages are written when they are old enough, as those of files
-    /// are (`fs/fs-writeback.c`).
+    /// It is in the page cache of the block device, whose pages are written when they are old enough, as
+    /// those of files are (`fs/fs-writeback.c`).
     Device,
-    /// A worker of the file system pushes it, by the wall's clock (`xfs_log_worker`, `fs/xfs/xfs_log.c`), and nobody else can
-    /// ask for that alone.
+    /// A worker of the file system pushes it, by the wall's clock (`xfs_log_worker`, `fs/xfs/xfs_log.c`), and
+    /// nobody else can ask for that alone.
     Worker,
 }
 

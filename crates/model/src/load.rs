@@ -89,19 +89,20 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// The pace of daily use: between two operations nothing is done, and the clock of the disk moves on. What the kernel
-/// writes meanwhile by its timers is written when the disk's clock says so.
+/// The pace of daily use: between two operations nothing is done, and the clock of the disk moves on. What
+/// the kernel writes meanwhile by its timers is written when the disk's clock says so.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaceSpec {
-    /// Operations of a day (1 to 100,000,000), spread evenly over it; a sync belongs to the operation before it and is not
-    /// counted.
+    /// Operations of a day (1 to 100,000,000), spread evenly over it; a sync belongs to the operation before
+    /// it and is not counted.
     pub operations_per_day: f64,
-    /// Operations that follow one another without a pause (1 to 1,000,000): bursts are spread over the day, not their operations.
+    /// Operations that follow one another without a pause (1 to 1,000,000): bursts are spread over the day,
+    /// not their operations.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub burst: u32,
-    /// Times that the medium's flash may be erased by its data sheet (at least 1): with it, the result says after how
-    /// many years of this use they are used up.
+    /// Times that the medium's flash may be erased by its data sheet (at least 1): with it, the result says
+    /// after how many years of this use they are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rated_cycles: Option<u32>,
 }
@@ -168,8 +169,8 @@ pub struct LoadSpec {
     /// it; elsewhere this changes nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deterministic: bool,
-    /// Lets the disk be idle between two operations, as in daily use; absent: one operation follows the other. For one thread;
-    /// in model time on a virtual disk on whose clock CPU time passes.
+    /// Lets the disk be idle between two operations, as in daily use; absent: one operation follows the
+    /// other. For one thread; in model time on a virtual disk on whose clock CPU time passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceSpec>,
     /// Work on the files that an earlier load with as many threads left in the directory. For `drift` without

@@ -106,8 +106,8 @@ pub fn check_owner(folder: &Folder) -> io::Result<()> {
     }
 }
 
-/// Opens an ordinary file that nobody named, for root: nobody else could have put it there, in a folder that no other
-/// user can change, on a way without links of others. For other users any file will do.
+/// Opens an ordinary file that nobody named, for root: nobody else could have put it there, in a folder that
+/// no other user can change, on a way without links of others. For other users any file will do.
 ///
 /// # Errors
 /// [`ForeignFolder`], as [`Folder::of`] and [`input::open_trusted`](crate::input::open_trusted).

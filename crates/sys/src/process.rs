@@ -9,10 +9,15 @@ use rustix::process::{
     Resource, Rlimit, Signal, geteuid, getpid, getppid, set_parent_process_death_signal, setrlimit, setsid,
 };
 
-/// Leaves the elements of root's `PATH` out that are empty or relative: in a folder of another user's, programs would be
-/// run from there, by us and by the scripts that we run. For `main`, before there is a second thread.
+/// Leaves the elements of root's `PATH` out that are empty or relative: in a folder of another user's,
+/// programs would be run from there, by us and by the scripts that we run. For `main`, before there is a
+/// second thread.
 pub fn keep_absolute_path() {
-    let Some(path) = std::env::var_os("PATH").filter(|_| geteuid().is_root()) else { return };
+    if !geteuid().is_root() {
+        return;
+    }
+    // None at all is looked through like an empty one.
+    let path = std::env::var_os("PATH").unwrap_or_default();
     let absolute = absolute_only(&path);
     if absolute != path {
         // SAFETY: no other thread is there yet that could read the environment.
@@ -20,8 +25,10 @@ pub fn keep_absolute_path() {
     }
 }
 
-/// What is looked through where nothing is left.
-const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where programs of the system are, also where no `PATH` says so: administrators' programs are often not in a
+/// user's `PATH`.
+pub const SYSTEM_FOLDERS: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 fn absolute_only(path: &OsStr) -> OsString {
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
@@ -29,7 +36,7 @@ fn absolute_only(path: &OsStr) -> OsString {
     match std::env::join_paths(folders) {
         // An empty one would be the working directory.
         Ok(path) if !path.is_empty() => path,
-        _ => SYSTEM_PATH.into(),
+        _ => SYSTEM_FOLDERS.join(":").into(),
     }
 }
 
@@ -85,7 +92,8 @@ mod tests {
     fn a_path_keeps_its_absolute_elements() {
         let kept = |path: &str| absolute_only(path.as_ref());
         assert_eq!(kept("/usr/bin::.:bin:/bin:"), "/usr/bin:/bin");
-        assert_eq!((kept(""), kept("bin")), (SYSTEM_PATH.into(), SYSTEM_PATH.into()));
+        let system = OsString::from("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        assert_eq!((kept(""), kept("bin")), (system.clone(), system));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! CPU time and pauses that pass on a virtual disk's clock: three numbers in a file, mapped by the disk's server and by
-//! the process that works on the disk.
+//! CPU time and pauses that pass on a virtual disk's clock: three numbers in a file, mapped by the disk's
+//! server and by the process that works on the disk.
 //!
-//! That process adds up what it spent on the processor and in pauses (the third number says how much of the sum was these); the server says what its clock shows without the
-//! part of that which it has taken in. Their sum is the time on the disk's clock, spent time that the disk
-//! has not heard of included. Both numbers only ever grow (the second by as much as the clock moves beyond
-//! what was spent), and the second is read before the first, so that the sum does not go back either.
+//! That process adds up what it spent on the processor and in pauses (the third number says how much of the
+//! sum was these); the server says what its clock shows without the part of that which it has taken in. Their
+//! sum is the time on the disk's clock, spent time that the disk has not heard of included. Both numbers only
+//! ever grow (the second by as much as the clock moves beyond what was spent), and the second is read before
+//! the first, so that the sum does not go back either.
 //!
 //! Limit: as for [`shared_clock`](crate::shared_clock), a file that someone truncates ends its users with
 //! `SIGBUS`.

@@ -254,8 +254,8 @@ struct Log {
     _copy: Option<tempfile::TempDir>,
 }
 
-/// The log in a file of the working directory that has no disk's name. Who means a disk that is not there is not to read
-/// what another user has put in its place.
+/// The log in a file of the working directory that has no disk's name. Who means a disk that is not there is
+/// not to read what another user has put in its place.
 fn of_no_disk(path: &Path) -> Result<Log, Problem> {
     let file = new_file::open_unnamed(path).map_err(|error| {
         let name = path.display();

@@ -1,10 +1,11 @@
-//! Pauses between operations, as in daily use: the disk is idle, its clock moves on, and what the kernel's timers
-//! would do meanwhile is done when they would do it. In real time the load waits, and the kernel does it.
+//! Pauses between operations, as in daily use: the disk is idle, its clock moves on, and what the kernel's
+//! timers would do meanwhile is done when they would do it. In real time the load waits, and the kernel does
+//! it.
 //!
-//! Beside data and commits (see `timers`) that is the metadata: where a commit only logs it, it is written to its place
-//! when it is old enough. ext3 and ext4 keep it in the page cache of the block device, whose pages are written back
-//! like those of a file, all of them when the first is old enough (`fs/fs-writeback.c`). xfs pushes it by a worker that goes by the wall's clock: there
-//! are no pauses on it in model time.
+//! Beside data and commits (see `timers`) that is the metadata: where a commit only logs it, it is written to
+//! its place when it is old enough. ext3 and ext4 keep it in the page cache of the block device, whose pages
+//! are written back like those of a file, all of them when the first is old enough (`fs/fs-writeback.c`). xfs
+//! pushes it by a worker that goes by the wall's clock: there are no pauses on it in model time.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -28,9 +29,8 @@ pub(super) struct MetadataWriter {
 impl MetadataWriter {
     /// For the file system that holds `directory`.
     ///
-    /// # Errors
-    /// `EOPNOTSUPP` where nobody can have it done; its device is not the one that the mount table names (`ENODEV`) or cannot be
-    /// opened.
+    /// # Errors `EOPNOTSUPP` where nobody can have it done; its device is not the one that the mount table
+    /// names (`ENODEV`) or cannot be opened.
     pub(super) fn under(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let mounted = mount::holding(&fsage_sys::mount::descriptor_path(directory));
         let row = mounted.as_ref().and_then(|entry| filesystem::by_name(&entry.file_system));
@@ -66,9 +66,9 @@ impl MetadataWriter {
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Executor {
-    /// Lets the time up to the next operation pass, unless the load is `over` meanwhile: on a virtual disk's clock at once,
-    /// and elsewhere by waiting. From the start of one operation to that of the next it is the same time; where
-    /// an operation takes longer, the next one follows.
+    /// Lets the time up to the next operation pass, unless the load is `over` meanwhile: on a virtual disk's
+    /// clock at once, and elsewhere by waiting. From the start of one operation to that of the next it is the
+    /// same time; where an operation takes longer, the next one follows.
     pub fn pause(&mut self, over: &dyn Fn() -> bool) {
         if self.options.pause.is_zero() {
             return;

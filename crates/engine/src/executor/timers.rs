@@ -9,7 +9,8 @@
 //! so that the two together fire as often as in a world where the disk's time and the processor's add up.
 //!
 //! Limits: the metadata of a file system without a journal is written when the kernel's own timer or a sync
-//! comes. What is written back this way is done between two operations, and the next one is charged with it.
+//! comes. What is written back this way is done between two operations, and the next one is charged with it,
+//! but for what is done in a pause (see `pause`).
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -115,8 +116,9 @@ impl Timers {
         timers
     }
 
-    /// For a load of one thread that the disk may be idle in: the time to a commit begins with the first change after the
-    /// last one, as in jbd2 and btrfs, so that nothing is committed where nothing was changed, and metadata gets to its place.
+    /// For a load of one thread that the disk may be idle in: the time to a commit begins with the first
+    /// change after the last one, as in jbd2 and btrfs, so that nothing is committed where nothing was
+    /// changed, and metadata gets to its place.
     pub(super) fn with_pauses(self, metadata: MetadataBy) -> Self {
         let pauses = Pauses { metadata, metadata_since_ns: None };
         Self { pauses: Some(pauses), next_commit_ns: u64::MAX, ..self }
@@ -198,8 +200,9 @@ impl Timers {
         match operation.action {
             // Times of access: see docs/wear.md.
             Action::Read { .. } | Action::RandomRead { .. } => {}
-            // The journal is committed with it. btrfs writes a log tree instead, and its transaction goes on.
+            // Times may be left in the running transaction.
             Action::Fdatasync => self.changed(now_ns),
+            // The journal is committed with it. btrfs writes a log tree instead, and its transaction goes on.
             Action::Fsync => {
                 if self.pauses.as_ref().is_some_and(|pauses| pauses.metadata == MetadataBy::Device) {
                     self.committed(now_ns);
@@ -250,8 +253,8 @@ impl Timers {
             }),
             CommitBy::Sync => fsage_sys::syncfs(top),
             CommitBy::Fsync => {
-                // ext4 commits whatever is running for a directory (`ext4_fsync_journal`, since Linux 5.10): nothing is
-                // added to it where each commit counts.
+                // ext4 commits whatever is running for a directory (`ext4_fsync_journal`, since Linux 5.10):
+                // nothing is added to it where each commit counts.
                 if !pauses {
                     // The time of access alone: what makes the directory part of the running transaction.
                     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };

@@ -26,10 +26,6 @@ const TAIL_BYTES: usize = 64 << 10;
 /// kill a FUSE server that has just mounted.
 const DAEMONS_LEAVE: Duration = Duration::from_millis(500);
 
-/// Folders searched after those of `PATH`: administrators' programs are often not in a user's `PATH`.
-const SYSTEM_FOLDERS: [&str; 6] =
-    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-
 /// The agent's running children. Once it is ending, none is started any more.
 #[derive(Debug, Default)]
 pub struct Children {
@@ -148,14 +144,12 @@ pub fn look_up(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
-    let is_root = rustix::process::geteuid().is_root();
     let own = std::env::current_exe().ok().filter(|_| program.starts_with(OURS));
     let beside = own.iter().flat_map(|own| own_folders(own));
     let path = std::env::var_os("PATH").unwrap_or_default();
     beside
-        // Without a path there is an empty element, the working directory.
-        .chain(std::env::split_paths(&path).filter(|folder| !is_root || folder.is_absolute()))
-        .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
+        .chain(std::env::split_paths(&path))
+        .chain(fsage_sys::process::SYSTEM_FOLDERS.iter().map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|path| is_program(path))
 }

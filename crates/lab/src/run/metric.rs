@@ -201,9 +201,10 @@ fn cost(list: &mut List<'_>, result: &LoadResult) {
 /// Seconds of a Julian year.
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
-/// What a load at the pace of daily use takes out of flash: the mean over all of it, as if wear were levelled perfectly
-/// (003, §4). What is used up by programming counts, because erases come later than the writes that cause them. Of a
-/// drive that did not have to collect garbage meanwhile nothing is said: how much is moved for each byte is not known.
+/// What a load at the pace of daily use takes out of flash: the mean over all of it, as if wear were levelled
+/// perfectly (003, §4). What is used up by programming counts, because erases come later than the writes that
+/// cause them. Of a drive that did not have to collect garbage meanwhile nothing is said: how much is moved
+/// for each byte is not known.
 fn wear(list: &mut List<'_>, result: &LoadResult) {
     let (Some(pace), Some(disk)) = (&result.pace, &result.disk) else { return };
     let counter = |name| disk.counter(name).filter(|value| *value > 0.0);

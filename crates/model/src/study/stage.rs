@@ -125,9 +125,9 @@ pub struct AgeStage {
     /// Check every block of data at the end.
     #[serde(default)]
     pub verify: bool,
-    /// Spreads the operations over days, as in daily use (docs/wear.md): on the clock of a virtual disk in model time with
-    /// `cpu = "serial"`, where that takes no time, and by waiting elsewhere. Absent: one follows the other. For one
-    /// thread.
+    /// Spreads the operations over days, as in daily use (docs/wear.md): on the clock of a virtual disk in
+    /// model time with `cpu = "serial"`, where that takes no time, and by waiting elsewhere. Absent: one
+    /// follows the other. For one thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceSpec>,
     /// Name of an earlier `age` stage whose files it continues to work on; absent: it creates files of its

@@ -34,8 +34,8 @@ pub(super) struct Work {
     pub programs: u64,
     pub read_bytes: u64,
     pub program_bytes: u64,
-    /// Groups of pages that were programmed, also in part, without those of flash with one bit a cell: what is left of a
-    /// group is not programmed later.
+    /// Groups of pages that were programmed, also in part, without those of flash with one bit a cell: what
+    /// is left of a group is not programmed later.
     pub worn_groups: u64,
     pub read_ns: u64,
     pub program_ns: u64,

@@ -1,5 +1,5 @@
-//! CPU time on a disk's clock (`cpu = "serial"`): where it cannot be, and what cannot be measured with it. Pauses
-//! on that clock (`pace`): where the file system would not write what it writes in them.
+//! CPU time on a disk's clock (`cpu = "serial"`): where it cannot be, and what cannot be measured with it.
+//! Pauses on that clock (`pace`): where the file system would not write what it writes in them.
 
 use fsage_model::disk::DiskTime;
 use fsage_model::filesystem::{self, MetadataBy};
