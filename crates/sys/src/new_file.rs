@@ -110,7 +110,7 @@ pub fn check_owner(folder: &Folder) -> io::Result<()> {
 /// no other user can change, on a way without links of others. For other users any file will do.
 ///
 /// # Errors
-/// [`ForeignFolder`], as [`Folder::of`] and [`input::open_trusted`](crate::input::open_trusted).
+/// [`ForeignFolder`], as [`Folder::of`] and [`input::open_trusted`].
 pub fn open_unnamed(path: &Path) -> io::Result<File> {
     if !geteuid().is_root() {
         return input::open(path);
