@@ -19,7 +19,7 @@ use fsage_model::medium::MediumSpec;
 use fsage_model::problem::{EXIT_DAMAGE, EXIT_FAILED, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::quantity::as_f64;
 use fsage_model::size::Bytes;
-use fsage_model::study::{DiskOptions, FileSystemOptions, FileSystemSpec};
+use fsage_model::study::{DiskOptions, FileSystemOptions, FileSystemSpec, QueueSpec};
 use fsage_sys::signal::{Flags, Signal};
 
 use super::terminal::Terminal;
@@ -203,6 +203,7 @@ fn resolve(args: &CrashArgs) -> Result<CrashRun, Problem> {
             nbd: false,
             faults: None,
             scheduler: None,
+            queue: QueueSpec::default(),
         },
         work: work(args)?,
         states: CrashSpec {

@@ -137,3 +137,57 @@ fn a_link_among_the_studies_is_not_followed_and_none_takes_a_shipped_name() {
         assert!(dry.code == 0 && !dry.stderr.contains("hash"), "{dry:?}");
     }
 }
+
+/// A study of one stage more, which has a volume of its own.
+fn with_volume(stage: &str) -> String {
+    let queue = "queue = { iosched = { \"../../../../../../kernel/tracing/trace_pipe\" = 0 } }";
+    format!(
+        r#"
+name = "queue"
+title = "t"
+question = "q"
+state = "aged"
+volume = {{ medium = "hdd-7200", size = "1GiB"{} }}
+[file_system]
+kind = "ext4"
+[[stage]]
+kind = "age"
+stop.operations = 10
+workload = {{ kind = "drift", slots = 50, file_size = {{ kind = "fixed", size = "8KiB" }} }}
+[[stage]]
+{}
+"#,
+        if stage.is_empty() { format!(", {queue}") } else { String::new() },
+        if stage.is_empty() {
+            "kind = \"measure\"\nmeasures = [{ kind = \"grep\" }]".to_owned()
+        } else {
+            stage.replace("QUEUE", queue)
+        }
+    )
+}
+
+#[test]
+fn names_of_queue_settings_are_no_paths_in_any_volume_of_a_study() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = "{ medium = \"hdd-7200\", size = \"1GiB\", QUEUE }";
+    let stages = [
+        String::new(),
+        format!("kind = \"copy\"\nvolume = {volume}"),
+        format!("kind = \"remedy\"\nmethod = \"copy\"\nvolume = {volume}"),
+        format!(
+            "kind = \"lockstep\"\nevery = 5\nfollowers = {{ empty = {{ volume = {volume} }} }}\nworkload = {{ kind = \"fsfb\", target = 0.6, rounds = 10 }}"
+        ),
+        format!(
+            "kind = \"lockstep\"\nevery = 5\nunaged = {{ volume = {volume} }}\nfollowers = {{ empty = {{ size = \"2GiB\" }} }}\nworkload = {{ kind = \"fsfb\", target = 0.6, rounds = 10 }}"
+        ),
+    ];
+    for stage in stages {
+        let path = folder.path().join("study.toml");
+        std::fs::write(&path, with_volume(&stage)).unwrap();
+        for command in [&["study", "check"][..], &["run", "--dry-run"]] {
+            let run = fsage(&[command, &[path.to_str().unwrap()]].concat());
+            assert_eq!(run.code, 2, "{stage}: {run:?}");
+            assert!(run.stderr.contains("no scheduler has a parameter `../../"), "{stage}: {run:?}");
+        }
+    }
+}

@@ -14,11 +14,11 @@ use fsage_lab::volume::{Acquired, EraseConsent, Refusal, Volume, VolumeError, re
 use fsage_model::problem::Explain;
 use fsage_model::protocol::call;
 use fsage_model::size::Bytes;
-use fsage_model::study::{FileSystemOptions, FileSystemSpec, VolumeSpec};
+use fsage_model::study::{FileSystemOptions, FileSystemSpec, QueueSpec, VolumeSpec};
 use volume_rig::{Disk, Rig, installed, loop_volume, loops_below, run};
 
 fn device_volume(path: &Path) -> VolumeSpec {
-    VolumeSpec::Device { path: path.to_owned(), scheduler: None }
+    VolumeSpec::Device { path: path.to_owned(), scheduler: None, queue: QueueSpec::default() }
 }
 
 /// Acquires the device at `path` with one `--erase` flag.
@@ -362,8 +362,11 @@ fn the_scheduler_is_set_and_put_back() {
     let known = std::fs::read_to_string(&queue).expect("readable");
     let other = known.split_whitespace().find(|name| !name.starts_with('['));
     let consent = EraseConsent::parse(&[disk.link.display().to_string()]);
-    let spec =
-        |scheduler: &str| VolumeSpec::Device { path: disk.link.clone(), scheduler: Some(scheduler.into()) };
+    let spec = |scheduler: &str| VolumeSpec::Device {
+        path: disk.link.clone(),
+        scheduler: Some(scheduler.into()),
+        queue: QueueSpec::default(),
+    };
     if let Some(other) = other {
         let volume = resolve(&spec(other), &consent, &rig.store).expect("a volume");
         let acquired = volume.acquire(&mut rig.session, &mut rig.journal, "s").expect("acquired");
@@ -383,6 +386,64 @@ fn the_scheduler_is_set_and_put_back() {
 }
 
 #[test]
+fn settings_of_the_queue_are_set_behind_the_scheduler_and_put_back() {
+    let Some(mut rig) = Rig::new() else { return };
+    let disk = disk(&rig);
+    let folder = PathBuf::from("/sys/block").join(disk.device.file_name().expect("a name")).join("queue");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("readable").trim().to_owned();
+    let names = ["scheduler", "nr_requests", "read_ahead_kb", "nomerges"];
+    let before = names.map(read);
+    if !before[0].contains("mq-deadline") || !before[0].contains("none") {
+        volume_rig::skip("the kernel has no mq-deadline");
+        return;
+    }
+    let consent = EraseConsent::parse(&[disk.link.display().to_string()]);
+    let spec = |scheduler: &str, queue: QueueSpec| VolumeSpec::Device {
+        path: disk.link.clone(),
+        scheduler: Some(scheduler.to_owned()),
+        queue,
+    };
+    let iosched = |value| BTreeMap::from([("fifo_batch".to_owned(), value)]);
+    let queue = QueueSpec {
+        nr_requests: Some(77),
+        read_ahead_kb: Some(12),
+        nomerges: Some(2),
+        iosched: iosched(3),
+        ..QueueSpec::default()
+    };
+    let volume = resolve(&spec("mq-deadline", queue), &consent, &rig.store).expect("a volume");
+    assert!(volume.describe("q").last().expect("lines").ends_with("/queue/iosched/fifo_batch"));
+    let acquired = volume.acquire(&mut rig.session, &mut rig.journal, "q").expect("acquired");
+    assert!(read("scheduler").contains("[mq-deadline]"));
+    assert_eq!(
+        ["nr_requests", "read_ahead_kb", "nomerges", "iosched/fifo_batch"].map(read),
+        ["77", "12", "2", "3"]
+    );
+    assert!(
+        acquired.commands.iter().any(|command| command.starts_with("echo 3 >")),
+        "{:?}",
+        acquired.commands
+    );
+    release(&mut rig, (volume, acquired));
+    assert_eq!(names.map(read), before);
+    // Another scheduler has no such parameter: nothing stays changed.
+    let wrong = QueueSpec { read_ahead_kb: Some(12), iosched: iosched(3), ..QueueSpec::default() };
+    let volume = resolve(&spec("none", wrong), &consent, &rig.store).expect("a volume");
+    let error = volume.acquire(&mut rig.session, &mut rig.journal, "q").expect_err("no such parameter");
+    assert_eq!(error.exit_code(), 3, "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("volume.scheduler")), "{error}");
+    assert_eq!(names.map(read), before);
+    // Neither where the kernel refuses the value.
+    let wrong = QueueSpec { nr_requests: Some(u32::MAX), nomerges: Some(1), ..QueueSpec::default() };
+    let volume = resolve(&spec("mq-deadline", wrong), &consent, &rig.store).expect("a volume");
+    let error =
+        volume.acquire(&mut rig.session, &mut rig.journal, "q").expect_err("more than the kernel takes");
+    assert!(error.hint().is_some_and(|hint| hint.contains("refuses the value")), "{error}");
+    assert_eq!(names.map(read), before);
+    rig.assert_nothing_left();
+}
+
+#[test]
 fn a_loop_volume_needs_its_room() {
     let Some(mut rig) = Rig::new() else { return };
     let huge = VolumeSpec::Loop {
@@ -391,6 +452,7 @@ fn a_loop_volume_needs_its_room() {
         direct_io: true,
         sector_bytes: 512,
         scheduler: None,
+        queue: QueueSpec::default(),
     };
     let volume = resolve(&huge, &EraseConsent::default(), &rig.store).expect("a volume");
     let error = volume.acquire(&mut rig.session, &mut rig.journal, "huge").expect_err("no room");
@@ -407,6 +469,7 @@ fn loop_volumes_that_make_no_sense_are_refused() {
         direct_io: true,
         sector_bytes,
         scheduler: None,
+        queue: QueueSpec::default(),
     };
     for (spec, key) in [
         (spec(0, 4096), "size"),
@@ -432,6 +495,7 @@ fn a_loop_volume_in_a_given_directory_leaves_that_alone() {
         direct_io: false,
         sector_bytes: 512,
         scheduler: None,
+        queue: QueueSpec::default(),
     };
     let volume = resolve(&spec, &EraseConsent::default(), &rig.store).expect("a volume");
     assert_eq!(volume.describe("t")[0], format!("fallocate -l 8388608 {}/t.volume", elsewhere.display()));

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use cli_support::{FSAGE, Run, fsage};
 use fsage_lab::volume::{Acquired, EraseConsent, Refusal, Volume, VolumeError, resolve};
-use fsage_model::study::VolumeSpec;
+use fsage_model::study::{QueueSpec, VolumeSpec};
 use volume_rig::{Disk, Rig, installed, run, skip};
 
 const MIB: u64 = 1 << 20;
@@ -62,7 +62,7 @@ fn read_back(disk: &Disk) -> Vec<(u64, u64, u64, String)> {
 }
 
 fn acquire(rig: &mut Rig, path: &Path, flag: &str) -> Result<(Volume, Acquired), VolumeError> {
-    let spec = VolumeSpec::Device { path: path.to_owned(), scheduler: None };
+    let spec = VolumeSpec::Device { path: path.to_owned(), scheduler: None, queue: QueueSpec::default() };
     let volume = resolve(&spec, &EraseConsent::parse(&[flag.to_owned()]), &rig.store)?;
     let acquired = volume.acquire(&mut rig.session, &mut rig.journal, "part")?;
     Ok((volume, acquired))

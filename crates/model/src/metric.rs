@@ -14,6 +14,8 @@ pub const ELAPSED_S: &str = "age.elapsed_s";
 pub const WALL_S: &str = "age.wall_s";
 /// Bytes that ageing wrote to the device.
 pub const DEVICE_BYTES: &str = "age.device_bytes";
+/// Bytes of a virtual disk's flash that ageing used up by programming.
+pub const WORN_BYTES: &str = "age.disk_worn_bytes";
 /// What fsage itself takes per operation.
 pub const OVERHEAD_NS: &str = "age.overhead_ns";
 /// Times a year that daily use at the pace of ageing has all of the flash erased, on average.

@@ -7,6 +7,7 @@ mod claim;
 mod control;
 mod drive;
 mod fio;
+mod queue;
 mod search;
 mod stage;
 
@@ -24,6 +25,7 @@ pub use claim::*;
 pub use control::*;
 pub use drive::{DriveShare, DriveSpec};
 pub use fio::{FioStage, MOST_COMBINATIONS};
+pub use queue::{Parameter, QueueError, QueueSpec, SCHEDULERS, is_parameter};
 pub use search::*;
 pub use stage::*;
 
@@ -176,6 +178,9 @@ pub enum VolumeSpec {
         /// I/O scheduler (`none`, `mq-deadline`, …); absent: not changed.
         #[serde(default)]
         scheduler: Option<String>,
+        /// Other settings of the request queue, those of the scheduler among them.
+        #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
+        queue: QueueSpec,
     },
     /// A real block device; written to only when the command line repeats it with `--erase`.
     Device {
@@ -184,6 +189,9 @@ pub enum VolumeSpec {
         /// I/O scheduler; absent: not changed.
         #[serde(default)]
         scheduler: Option<String>,
+        /// Other settings of the request queue, those of the scheduler among them.
+        #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
+        queue: QueueSpec,
     },
     /// A virtual disk: any medium, in memory. `kind` may be omitted when `medium` is given.
     Disk(Box<DiskSpec>),
@@ -278,6 +286,9 @@ pub struct DiskSpec {
     /// I/O scheduler; absent: not changed.
     #[serde(default)]
     pub scheduler: Option<String>,
+    /// Other settings of the request queue, those of the scheduler among them.
+    #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
+    pub queue: QueueSpec,
     /// Which partition of which drive it is. No key of a study: it is set where a study's drives are divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -328,6 +339,7 @@ impl DiskSpec {
             nbd: false,
             faults: self.faults.as_ref().and_then(|faults| serde_json::to_string(faults).ok()),
             scheduler: self.scheduler.clone(),
+            queue: self.queue.clone(),
         }
     }
 }
@@ -362,6 +374,24 @@ pub struct FileSystemOptions {
     pub mkfs: BTreeMap<String, serde_json::Value>,
     /// Mount options (`noatime`, `discard`, …).
     pub mount: Vec<String>,
+}
+
+impl FileSystemOptions {
+    /// Mount options and parameters of mkfs in one list, as [`crate::crash::promises`] takes them: `noatime`,
+    /// `journal=false`.
+    #[must_use]
+    pub fn listed(&self) -> Vec<String> {
+        let mkfs = self.mkfs.iter().flat_map(|(name, value)| listed(name, value));
+        self.mount.iter().cloned().chain(mkfs).collect()
+    }
+}
+
+/// A parameter with its value: `journal=false`; of a list one for each, `features=^has_journal`.
+fn listed(name: &str, value: &serde_json::Value) -> Vec<String> {
+    let one = |value: &serde_json::Value| {
+        value.as_str().map_or_else(|| format!("{name}={value}"), |text| format!("{name}={text}"))
+    };
+    value.as_array().map_or_else(|| vec![one(value)], |list| list.iter().map(one).collect())
 }
 
 /// A file system without a driver of its own. In the commands `{device}` and `{point}` stand for the
@@ -438,4 +468,6 @@ pub struct DiskOptions {
     pub faults: Option<String>,
     /// I/O scheduler; `None`: not changed.
     pub scheduler: Option<String>,
+    /// Other settings of the request queue.
+    pub queue: QueueSpec,
 }

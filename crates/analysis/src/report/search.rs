@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_model::quantity::as_f64;
 use fsage_model::search::{Path, Run, search};
-use fsage_model::study::{Done, Measured, SEARCH, ScoreSpec, Space, StudySpec, is_option_of_another, score};
+use fsage_model::study::{
+    Done, Measured, Requirement, SEARCH, ScoreSpec, Space, StudySpec, is_option_of_another, score, written,
+};
 use serde_json::Value;
 
 use super::answer::device_words;
@@ -32,6 +34,10 @@ pub struct Searched {
     pub is_model: bool,
     /// Options that were left out, because they failed by themselves.
     pub refused: Vec<String>,
+    /// Options that were left out, because they break what the study requires.
+    pub unfit: Vec<String>,
+    /// Options with which it is not promised that a power cut is survived.
+    pub lossy: Vec<String>,
 }
 
 /// Every search that has a complete run, by place.
@@ -71,8 +77,10 @@ fn one(group: &[(&Trial, &Evidence)], study: Option<&StudySpec>) -> Option<Searc
     for (_, evidence) in group {
         let label = evidence.factors.get(SEARCH).and_then(Value::as_str).unwrap_or_default();
         let Some(configuration) = space.configuration(label) else { continue };
+        let run = Run { configuration, replicate: evidence.repeat };
         if let Ok(found) = score(&parts, &|name| measured(evidence, name)) {
-            done.0.insert(Run { configuration, replicate: evidence.repeat }, found);
+            done.scores.insert(run, found);
+            done.written.extend(written(&|name| measured(evidence, name)).map(|found| (run, found)));
         }
     }
     let path = search(&space.problem, &mut done);
@@ -84,7 +92,13 @@ fn one(group: &[(&Trial, &Evidence)], study: Option<&StudySpec>) -> Option<Searc
         (name.clone(), here.map(|(path, value)| (path.clone(), value.clone())).collect())
     });
     let (settings, is_model) = (settings.collect(), trial.is_model());
-    Some(Searched { place, space, settings, parts, path, is_model, refused })
+    let kind = &spec.file_system.kind;
+    // Its trials name only the options that the host takes.
+    let asked = study.and_then(|study| study.search.as_ref()).unwrap_or(own);
+    let unfit = asked.unfit(kind);
+    let loses = |name: &&String| own.breaks(name, kind, Requirement::SurvivesPowerCut);
+    let lossy = own.option.keys().filter(loses).cloned().collect();
+    Some(Searched { place, space, settings, parts, path, is_model, refused, unfit, lossy })
 }
 
 fn measured(evidence: &Evidence, name: &str) -> Option<Measured> {
@@ -119,7 +133,7 @@ pub(super) mod tests {
             for (place, run) in block.runs.iter().enumerate() {
                 let noise = 0.002 * f64::from(u32::try_from(place * 7 % 5).unwrap());
                 let time = 10.0 * (1.0 + noise) / if run.configuration.has(0) { 1.1 } else { 1.0 };
-                done.0.insert(*run, -time.ln());
+                done.scores.insert(*run, -time.ln());
                 let factors = BTreeMap::from([(SEARCH.to_owned(), json!(space.label(run.configuration)))]);
                 let series = crate::stats::evidence::Series {
                     unit: "s".to_owned(),
@@ -150,12 +164,21 @@ pub(super) mod tests {
         for run in &runs {
             let configuration = space.configuration(run.factors[SEARCH].as_str().unwrap()).unwrap();
             let found = score(&spec.score(), &|name| measured(run, name)).unwrap();
-            done.0.insert(Run { configuration, replicate: run.repeat }, found);
+            done.scores.insert(Run { configuration, replicate: run.repeat }, found);
         }
         let path = search(&space.problem, &mut done);
         let place = "ext4 on an SSD (model ssd)".to_owned();
-        let refused = Vec::new();
-        Searched { place, settings: own.option, parts: spec.score(), space, path, is_model: true, refused }
+        Searched {
+            place,
+            settings: own.option,
+            parts: spec.score(),
+            space,
+            path,
+            is_model: true,
+            refused: Vec::new(),
+            unfit: Vec::new(),
+            lossy: Vec::new(),
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use fsage_model::disk::{DiskCpu, DiskTime};
 use fsage_model::medium::{MediumSpec, PartitionSpec};
 use fsage_model::problem::{EXIT_OK, EXIT_USAGE, Problem};
 use fsage_model::size::Bytes;
-use fsage_model::study::DiskOptions;
+use fsage_model::study::{DiskOptions, QueueSpec};
 
 use crate::terminal::Terminal;
 use fsage_lab::disk::NamedDisk;
@@ -155,6 +155,7 @@ fn options(args: &UpArgs) -> Result<DiskOptions, Problem> {
         nbd: args.nbd,
         faults: args.faults.clone(),
         scheduler: args.scheduler.clone(),
+        queue: QueueSpec::default(),
     })
 }
 

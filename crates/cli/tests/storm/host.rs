@@ -22,7 +22,8 @@ const HOST: [&str; 5] = [
 
 /// Settings of a loop device that fsage changes and the device keeps for anyone who has it next. `rotational`
 /// is not among them: the kernel sets it, and the read-ahead, whenever a file is attached.
-const QUEUE: [&str; 3] = ["scheduler", "max_sectors_kb", "wbt_lat_usec"];
+const QUEUE: [&str; 6] =
+    ["scheduler", "max_sectors_kb", "wbt_lat_usec", "nr_requests", "nomerges", "rq_affinity"];
 
 /// How long another fsage may take until a setting is as it was.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -16,7 +16,7 @@ use fsage_lab::lease::{Journal, LeaseId};
 use fsage_lab::target::{Session, Target};
 use fsage_model::protocol::{Call, call};
 use fsage_model::size::Bytes;
-use fsage_model::study::VolumeSpec;
+use fsage_model::study::{QueueSpec, VolumeSpec};
 use fsage_sys::loopdev::{self, AttachOptions};
 
 /// Everything a trial has around it.
@@ -133,6 +133,7 @@ pub fn loop_volume(mebibytes: u64) -> VolumeSpec {
         direct_io: true,
         sector_bytes: 4096,
         scheduler: None,
+        queue: QueueSpec::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::image::ImageSummary;
 use fsage_model::protocol::call;
-use fsage_model::study::VolumeSpec;
+use fsage_model::study::{QueueSpec, VolumeSpec};
 
 use super::{Hold, ImageError, check_detached};
 use crate::lease::Journal;
@@ -57,7 +57,8 @@ pub fn restore(
     };
     let is_device = path.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device());
     if is_device || path.starts_with("/dev") {
-        let spec = VolumeSpec::Device { path: restore.volume.clone(), scheduler: None };
+        let spec =
+            VolumeSpec::Device { path: restore.volume.clone(), scheduler: None, queue: QueueSpec::default() };
         let volume = volume::resolve(&spec, &restore.consent, folder_of(&file))?;
         let acquired = volume.acquire(session, journal, "image")?;
         let outcome = session.call_with(request(acquired.device.clone()), incoming);

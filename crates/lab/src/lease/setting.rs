@@ -11,6 +11,7 @@ use std::path::Path;
 
 use fsage_model::filesystem;
 use fsage_model::protocol::call;
+use fsage_model::study::is_parameter;
 
 use super::error::LeaseError;
 use super::journal::{Journal, LeaseId};
@@ -42,6 +43,10 @@ const QUEUE: &[(&str, Syntax)] = &[
     ("max_sectors_kb", Syntax::Number),
     ("wbt_lat_usec", Syntax::Number),
     ("rotational", Syntax::Number),
+    ("nr_requests", Syntax::Number),
+    ("read_ahead_kb", Syntax::Number),
+    ("nomerges", Syntax::Number),
+    ("rq_affinity", Syntax::Number),
 ];
 
 /// What became of a setting.
@@ -51,8 +56,8 @@ pub(crate) enum Outcome {
     Kept,
     /// It is what it should be, until the lease is released.
     Set(LeaseId),
-    /// The host refuses the value.
-    Refused(LeaseId),
+    /// The host refuses the value, or rounds it; what was there is there again.
+    Refused,
 }
 
 /// Changes a setting to what `value` makes of what it is; `None` where this host does not have it.
@@ -68,6 +73,11 @@ pub(crate) fn set(
     path: &Path,
     value: impl FnOnce(&str) -> String,
 ) -> Result<Option<Outcome>, LeaseError> {
+    // Reading a file of the kernel can do something, too.
+    if path.to_str().and_then(syntax).is_none() {
+        let what = format!("fsage never changes {}", path.display());
+        return Err(LeaseError::NotOurs { what });
+    }
     let _held = journal.hold_settings()?;
     let now = match session.call(call::Get { path: path.to_owned() }) {
         Ok(now) => now,
@@ -85,15 +95,54 @@ pub(crate) fn set(
     }
     let is_set = now == new;
     let old = first.unwrap_or(now);
-    let id = journal.take(Lease::Setting { path: path.to_owned(), old, new: new.clone() })?;
+    let id = journal.take(Lease::Setting { path: path.to_owned(), old: old.clone(), new: new.clone() })?;
     if is_set {
         return Ok(Some(Outcome::Set(id)));
     }
-    match session.call(call::Set { path: path.to_owned(), value: new }) {
-        Ok(_) => Ok(Some(Outcome::Set(id))),
+    match session.call(call::Set { path: path.to_owned(), value: new.clone() }) {
+        Ok(before) => kept(session, journal, path, Put { before, old, new }, id).map(Some),
         Err(error) if session.is_lost() => Err(error.into()),
-        Err(_) => Ok(Some(Outcome::Refused(id))),
+        // A lease on a value that is not there would be another lab's to put back.
+        Err(_) => journal.release(id).map(|()| Some(Outcome::Refused)),
     }
+}
+
+/// A value that was written.
+struct Put {
+    /// What was there.
+    before: String,
+    /// What was there before any lab changed it.
+    old: String,
+    /// What was to be there.
+    new: String,
+}
+
+/// What became of a setting that took a value: the kernel rounds some, and what it made of one is not what the lease
+/// would put back. Such a value is taken out at once.
+fn kept(
+    session: &mut Session,
+    journal: &mut Journal,
+    path: &Path,
+    put: Put,
+    id: LeaseId,
+) -> Result<Outcome, LeaseError> {
+    let now = match session.call(call::Get { path: path.to_owned() }) {
+        Ok(now) => now,
+        Err(error) if session.is_lost() => return Err(error.into()),
+        // It can be written and not read.
+        Err(_) => return Ok(Outcome::Set(id)),
+    };
+    let number = |text: &str| text.trim().parse::<i64>().ok();
+    if now == put.new || number(&now).is_none() || number(&now) == number(&put.new) {
+        return Ok(Outcome::Set(id));
+    }
+    // Should this end in the middle, the lease on what the kernel made of it puts the original value back.
+    let path = path.to_owned();
+    let rounded = journal.take(Lease::Setting { path: path.clone(), old: put.old, new: now.clone() })?;
+    session.call(call::Restore { path, old: put.before, new: now })?;
+    journal.release(rounded)?;
+    journal.release(id)?;
+    Ok(Outcome::Refused)
 }
 
 /// Whether fsage sets this setting to such a value.
@@ -121,7 +170,13 @@ fn syntax(path: &str) -> Option<Syntax> {
     };
     let (device, setting) = rest.split_once("/queue/")?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-!:".contains(&byte);
-    (!device.is_empty() && device.bytes().all(plain)).then(|| find(QUEUE, setting))?
+    if device.is_empty() || !device.bytes().all(plain) {
+        return None;
+    }
+    if let Some(parameter) = setting.strip_prefix("iosched/") {
+        return is_parameter(parameter).then_some(Syntax::Number);
+    }
+    find(QUEUE, setting)
 }
 
 impl Syntax {
@@ -130,7 +185,10 @@ impl Syntax {
             return false;
         }
         match self {
-            Self::Number => value.strip_prefix('-').unwrap_or(value).parse::<u64>().is_ok(),
+            Self::Number => {
+                let digits = value.strip_prefix('-').unwrap_or(value);
+                digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u64>().is_ok()
+            }
             Self::Mask => value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b','),
             Self::Name => value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)),
         }
@@ -250,6 +308,81 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_the_kernel_rounds_is_refused_and_the_old_one_is_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().file_name().unwrap().to_string_lossy().replace('.', "");
+        let path = PathBuf::from(format!("/sys/class/block/{device}/queue/read_ahead_kb"));
+        let host = Arc::new(Mutex::new("128".to_owned()));
+        let (kernel, mut inner) = (Arc::clone(&host), session(&host));
+        let mut session = Target::scripted(Box::new(move |request, _| {
+            Some(match request {
+                Request::Get(get) => get.reply(&inner.call(get.clone()).unwrap()),
+                Request::Set(set) => {
+                    let before = inner.call(set.clone()).unwrap();
+                    let mut value = kernel.lock().unwrap();
+                    let kib: u64 = value.parse().unwrap();
+                    *value = (kib / 4 * 4).to_string();
+                    set.reply(&before)
+                }
+                Request::Restore(restore) => restore.reply(&inner.call(restore.clone()).unwrap()),
+                other => panic!("{other:?}"),
+            })
+        }));
+        let mut journal = Journal::open(folder.path()).unwrap();
+        let outcome = set(&mut session, &mut journal, &path, |_| "5".to_owned()).unwrap();
+        assert_eq!(outcome, Some(Outcome::Refused));
+        assert_eq!(host.lock().unwrap().as_str(), "128");
+        assert!(journal.outstanding().is_empty());
+        let outcome = set(&mut session, &mut journal, &path, |_| "8".to_owned()).unwrap();
+        let Some(Outcome::Set(id)) = outcome else { panic!("{outcome:?}") };
+        give_back(&mut session, &mut journal, id).unwrap();
+        assert_eq!(host.lock().unwrap().as_str(), "128");
+    }
+
+    #[test]
+    fn what_the_table_does_not_have_is_not_even_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = Target::scripted(Box::new(|request, _| panic!("{request:?}")));
+        let mut journal = Journal::open(folder.path()).unwrap();
+        for path in [
+            "/sys/class/block/loop7/queue/iosched/../../../../../../kernel/tracing/trace_pipe",
+            "/sys/kernel/tracing/trace_pipe",
+        ] {
+            let error = set(&mut session, &mut journal, Path::new(path), str::to_owned).unwrap_err();
+            assert!(matches!(error, LeaseError::NotOurs { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_nobody_elses_to_put_back() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let device = folders[0].path().file_name().unwrap().to_string_lossy().replace('.', "");
+        let path = PathBuf::from(format!("/sys/class/block/{device}/queue/nr_requests"));
+        let host = Arc::new(Mutex::new("256".to_owned()));
+        let mut first = (session(&host), Journal::open(folders[0].path()).unwrap());
+        let outcome = set(&mut first.0, &mut first.1, &path, |_| "64".to_owned()).unwrap();
+        let Some(Outcome::Set(id)) = outcome else { panic!("{outcome:?}") };
+        let mut inner = session(&host);
+        let mut refusing = Target::scripted(Box::new(move |request, _| {
+            Some(match request {
+                Request::Get(get) => get.reply(&inner.call(get.clone()).unwrap()),
+                Request::Set(_) => Err(Failure {
+                    message: "no".to_owned(),
+                    hint: String::new(),
+                    errno: None,
+                    kind: FailureKind::Failed,
+                }),
+                other => panic!("{other:?}"),
+            })
+        }));
+        let mut second = Journal::open(folders[1].path()).unwrap();
+        let outcome = set(&mut refusing, &mut second, &path, |_| "9".to_owned()).unwrap();
+        assert!(outcome == Some(Outcome::Refused) && second.outstanding().is_empty());
+        give_back(&mut first.0, &mut first.1, id).unwrap();
+        assert_eq!(host.lock().unwrap().as_str(), "256");
+    }
+
+    #[test]
     fn what_is_right_by_itself_is_not_leased() {
         let folder = tempfile::tempdir().unwrap();
         let host = Arc::new(Mutex::new("64".to_owned()));
@@ -266,7 +399,11 @@ mod tests {
         assert!(right("/sys/class/block/nvme0n1/queue/rotational", "0"));
         assert!(right("/sys/class/block/sda/queue/wbt_lat_usec", "-1"));
         assert!(right("/sys/devices/virtual/workqueue/cpumask", "ffffffff,00000003"));
-        assert!(!right("/sys/class/block/loop7/queue/read_ahead_kb", "4"));
+        assert!(right("/sys/class/block/loop7/queue/iosched/fifo_batch", "1"));
+        assert!(!right("/sys/class/block/loop7/queue/iosched/../scheduler", "1"));
+        assert!(!right("/sys/class/block/loop7/queue/iosched/fifo_batch", "none"));
+        assert!(!right("/sys/class/block/loop7/queue/io_poll", "4"));
+        assert!(!right("/sys/class/block/loop7/queue/nr_requests", "-+5"));
         assert!(!right("/sys/class/block/loop7/../loop8/queue/scheduler", "none"));
         assert!(!right("/sys/class/block//queue/scheduler", "none"));
         assert!(!right("/sys/class/block/loop7/queue/scheduler", "none\nbfq"));

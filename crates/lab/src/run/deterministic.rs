@@ -139,10 +139,7 @@ impl DeterministicSettings {
                 self.taken.push(id);
                 context.command("deterministic", &line);
             }
-            Some(Outcome::Refused(id)) => {
-                self.taken.push(id);
-                less(context, &format!("this host refuses `{line}`"));
-            }
+            Some(Outcome::Refused) => less(context, &format!("this host refuses `{line}`")),
         }
         Ok(true)
     }

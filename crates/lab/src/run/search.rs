@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use fsage_model::record::{TrialRecord, TrialStatus, Unread};
 use fsage_model::search::{Configuration, Path, Purpose, Run, search};
-use fsage_model::study::{Done, Measured, SEARCH, ScoreError, ScoreSpec, Space, score};
+use fsage_model::study::{Done, Measured, SEARCH, ScoreError, ScoreSpec, Space, score, written};
 use serde_json::Value;
 
 use super::{RunError, TrialOutcome};
@@ -24,9 +24,17 @@ pub(super) struct Searches {
     root: PathBuf,
     all: Vec<CellSearch>,
     /// Trial → score, of those that are complete.
-    scores: BTreeMap<String, Result<f64, ScoreError>>,
+    scores: BTreeMap<String, Result<Outcome, ScoreError>>,
     /// Trials that failed once in this run and are done again.
     again: BTreeSet<String>,
+}
+
+/// What a complete run says.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    score: f64,
+    /// What it wrote, where that is known.
+    written: Option<f64>,
 }
 
 /// The search on one cell.
@@ -161,7 +169,10 @@ impl Searches {
         for run in &block.runs {
             let planned = self.all[index].trial(*run, study)?;
             match self.score(index, &planned.id) {
-                Some(Ok(score)) => drop(done.0.insert(*run, score)),
+                Some(Ok(Outcome { score, written })) => {
+                    done.scores.insert(*run, score);
+                    done.written.extend(written.map(|written| (*run, written)));
+                }
                 Some(Err(why)) => {
                     self.all[index].unscored = Some((planned.clone(), why));
                     is_done = false;
@@ -174,7 +185,7 @@ impl Searches {
     }
 
     /// The score of a trial; nothing when it is not complete.
-    fn score(&mut self, index: usize, id: &str) -> Option<Result<f64, ScoreError>> {
+    fn score(&mut self, index: usize, id: &str) -> Option<Result<Outcome, ScoreError>> {
         if let Some(known) = self.scores.get(id) {
             return Some(known.clone());
         }
@@ -187,7 +198,8 @@ impl Searches {
             let value = metric.samples.iter().sum::<f64>() / count;
             Some(Measured { value, larger_is_worse: metric.larger_is_worse })
         };
-        let found = score(&self.all[index].parts, &measured);
+        let found = score(&self.all[index].parts, &measured)
+            .map(|score| Outcome { score, written: written(&measured) });
         self.scores.insert(id.to_owned(), found.clone());
         Some(found)
     }

@@ -7,7 +7,7 @@ use fsage_model::nearest::nearest;
 use fsage_model::number::grouped;
 use fsage_model::search::{Configuration, MOST_OPTIONS, Method, foresee};
 use fsage_model::study::{
-    SEARCH, SearchSpec, Space, StageSpec, StudySpec, added, is_mount, is_option_of_another,
+    FileSystemOptions, SEARCH, SearchSpec, Space, StageSpec, StudySpec, added, is_mount, is_option_of_another,
 };
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
@@ -20,8 +20,8 @@ use super::{Cell, Study, identity, path, validate};
 const BUDGET_LIMIT: u32 = 10_000;
 
 /// Paths that an option may set.
-const PATHS: &str =
-    "`volume.scheduler`, `file_system.options.KIND.mount` and `file_system.options.KIND.mkfs.NAME`";
+const PATHS: &str = "`volume.scheduler`, those below `volume.queue`, `file_system.options.KIND.mount` and \
+                     `file_system.options.KIND.mkfs.NAME`";
 
 /// What the budget of one search can show, said before anything is run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -167,6 +167,17 @@ pub(super) fn check(check: &mut Checker, spec: &StudySpec) {
             format!("{value} is no share: above 0 and at most 1, such as 0.02 for 2 %")
         });
     }
+    check.require(search.wear.is_none_or(|most| most >= 1.01 && most.is_finite()), "search.wear", || {
+        "the ratio to what is written without options is at least 1.01, such as 1.1 for a tenth more"
+            .to_owned()
+    });
+    let ages = spec.stages().any(|stage| matches!(stage, StageSpec::Age(_)));
+    check.require(search.wear.is_none() || ages, "search.wear", || {
+        "what is written is known of `age` stages only, and the study has none".to_owned()
+    });
+    check.require(search.wear.is_none() || search.method == Method::Evidence, "search.wear", || {
+        "a greedy search does not heed it: leave it out".to_owned()
+    });
     check.require(search.budget <= BUDGET_LIMIT, "search.budget", || {
         format!("{} is too large: at most {BUDGET_LIMIT}", search.budget)
     });
@@ -216,12 +227,18 @@ fn options(check: &mut Checker, search: &SearchSpec) {
 /// Whether an option may set this: only what the file system and the queue do, never what runs on which device.
 fn is_allowed(path: &str) -> bool {
     let parts: Vec<&str> = path.split('.').collect();
-    matches!(
+    // Quotes would name the same setting by another text.
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let is_whole = matches!(parts.as_slice(), ["volume", "queue", "iosched"]);
+    let is_known = matches!(
         parts.as_slice(),
         ["volume", "scheduler"]
+            | ["volume", "queue", _]
+            | ["volume", "queue", "iosched", _]
             | ["file_system", "options", _, "mount"]
             | ["file_system", "options", _, "mkfs", _]
-    )
+    );
+    is_plain && !is_whole && is_known
 }
 
 fn score(check: &mut Checker, spec: &StudySpec, search: &SearchSpec) {
@@ -274,7 +291,10 @@ pub(super) fn check_cells(spec: &StudySpec, cells: &[Cell]) -> Vec<Problem> {
         let of_cell = words(cell, cells.len());
         let on = if of_cell.is_empty() { String::new() } else { format!(" on {of_cell}") };
         let space = space(search, &cell.spec);
-        problems.extend(check_number(search, &space, &on));
+        problems.extend(check_base(search, cell, &on));
+        if problems.is_empty() {
+            problems.extend(check_number(search, &space, &cell.spec.file_system.kind, &on));
+        }
         if problems.is_empty() {
             problems.extend(check_settings(search, cell, &space, &on));
         }
@@ -285,14 +305,43 @@ pub(super) fn check_cells(spec: &StudySpec, cells: &[Cell]) -> Vec<Problem> {
     problems
 }
 
+/// What is required of options has to hold without any.
+fn check_base(search: &SearchSpec, cell: &Cell, on: &str) -> Option<Problem> {
+    let problem = |message: String, hint: &str| {
+        Some(Problem {
+            path: vec!["search".to_owned(), "require".to_owned()],
+            message,
+            hint: Some(hint.to_owned()),
+        })
+    };
+    let own = &cell.spec.file_system;
+    let options = own.options.get(&own.kind).map(FileSystemOptions::listed).unwrap_or_default();
+    search.require.iter().find_map(|requirement| match requirement.holds(&own.kind, &options) {
+        Some(true) => None,
+        Some(false) => problem(
+            format!("`{requirement}` does not hold{on} without any option"),
+            "leave the file system out of the matrix, or its options in `file_system.options` that give this up",
+        ),
+        None => problem(
+            format!("nothing is known of what `{}` promises of a power cut, so `{requirement}` cannot be judged", own.kind),
+            "search it without `require`, and try the result with a study of power cuts (docs/power.md)",
+        ),
+    })
+}
+
 /// Too many options, none, or a budget that cannot tell anything.
-fn check_number(search: &SearchSpec, space: &Space, on: &str) -> Option<Problem> {
+fn check_number(search: &SearchSpec, space: &Space, kind: &str, on: &str) -> Option<Problem> {
     let problem = |key: &str, message: String, hint: Option<String>| {
         Some(Problem { path: vec!["search".to_owned(), key.to_owned()], message, hint })
     };
     let options = space.problem.options;
-    if options == 0 {
-        return problem("option", format!("there is no option to search{on}"), None);
+    let nulls = space.null.len();
+    if u32::try_from(options).is_ok_and(|options| options == nulls) {
+        let unfit = search.unfit(kind);
+        let hint = (!unfit.is_empty())
+            .then(|| format!("`search.require` leaves out {}", unfit.join(", ")))
+            .or_else(|| (nulls > 0).then(|| "there are only controls, which gain nothing".to_owned()));
+        return problem("option", format!("there is no option to search{on}"), hint);
     }
     if options > MOST_OPTIONS {
         let hint = Some("name those to search in `search.only`".to_owned());
@@ -344,7 +393,7 @@ fn check_settings(search: &SearchSpec, cell: &Cell, space: &Space, on: &str) -> 
                 let hint = Some("a control has no settings and is named in `search.null`".to_owned());
                 if cell.spec.volume.is_model_time() && schedules(search, name) {
                     let message =
-                        format!("`{name}` sets the scheduler{on}, which has nothing to do in model time");
+                        format!("`{name}` sets how requests wait{on}, which has nothing to do in model time");
                     let hint =
                         "leave it out of `search.only`, or search on a loop file or a device".to_owned();
                     problems.push(at(option, message, Some(hint)));
@@ -364,26 +413,44 @@ fn check_settings(search: &SearchSpec, cell: &Cell, space: &Space, on: &str) -> 
     problems
 }
 
-/// Whether an option sets the scheduler.
+/// Whether an option sets what only waiting requests notice: the scheduler and the queue, but not what is read ahead and how
+/// requests are merged.
 fn schedules(search: &SearchSpec, name: &str) -> bool {
-    search.option.get(name).is_some_and(|settings| settings.contains_key("volume.scheduler"))
+    search.option.get(name).is_some_and(|settings| settings.keys().any(|path| is_of_queue(path)))
 }
 
-/// Pairs of options that the driver refuses together must clash: designs set any two that do not.
+fn is_of_queue(path: &str) -> bool {
+    path == "volume.scheduler"
+        || (path.starts_with("volume.queue.")
+            && !matches!(path, "volume.queue.read_ahead_kb" | "volume.queue.nomerges"))
+}
+
+/// Pairs of options must clash where the driver refuses them together, and where one of them sets all that the other sets:
+/// designs set any two that do not clash, and two runs would be one.
 fn check_pairs(cell: &Cell, space: &Space, on: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
+    let canonical = |set| configured(cell, space, set).map(|own| identity::canonical(&own.spec));
     for a in 0..space.problem.options {
         for b in (0..a).filter(|b| !space.problem.clash(a, *b)) {
-            let pair = Configuration::BASE.with(a).with(b);
-            if let Err(found) = configured(cell, space, pair) {
-                let (a, b) = (&space.options[a], &space.options[b]);
-                let why = found.first().map_or(String::new(), |found| format!(": {}", found.message));
-                problems.push(Problem {
-                    path: vec!["search".to_owned(), "option".to_owned(), a.clone()],
-                    message: format!("`{b}` and `{a}` cannot be set together{on}{why}"),
-                    hint: Some(format!("say so: `clashes = [[\"{b}\", \"{a}\"]]`")),
-                });
-            }
+            let (one, other) = (&space.options[a], &space.options[b]);
+            let message = match canonical(Configuration::BASE.with(a).with(b)) {
+                Err(found) => {
+                    let why = found.first().map_or(String::new(), |found| format!(": {}", found.message));
+                    format!("`{other}` and `{one}` cannot be set together{on}{why}")
+                }
+                Ok(both) if canonical(Configuration::BASE.with(a)).is_ok_and(|alone| alone == both) => {
+                    format!("`{one}` sets all that `{other}` sets{on}, so that both together are `{one}`")
+                }
+                Ok(both) if canonical(Configuration::BASE.with(b)).is_ok_and(|alone| alone == both) => {
+                    format!("`{other}` sets all that `{one}` sets{on}, so that both together are `{other}`")
+                }
+                Ok(_) => continue,
+            };
+            problems.push(Problem {
+                path: vec!["search".to_owned(), "option".to_owned(), one.clone()],
+                message,
+                hint: Some(format!("say so: `clashes = [[\"{other}\", \"{one}\"]]`")),
+            });
         }
     }
     problems
@@ -391,6 +458,8 @@ fn check_pairs(cell: &Cell, space: &Space, on: &str) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
+    use fsage_model::study::VolumeSpec;
+
     use super::*;
     use crate::study::{Consent, Overrides, parse};
 
@@ -487,6 +556,11 @@ budget = 30
                 "score = [{ metric = \"grap\" }]\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"",
                 "did you mean `grep`?",
             ),
+            ("wear = 0.9\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"", "is at least 1.01"),
+            (
+                "wear = 1.1\nmethod = \"greedy\"\n[search.option.a]\n\"volume.scheduler\" = \"none\"",
+                "does not heed it",
+            ),
             ("least_gain = 0.0\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"", "is no share"),
             ("[search.option.a]\n\"file_system.options.ext4.mount\" = [\"commit=5\"]", "`a` changes nothing"),
             ("[search.option.a]\n\"file_system.options.ext4.mount\" = [\"logdev=/dev/x\"]", "logdev"),
@@ -511,6 +585,84 @@ budget = 30
             let error = read(search).unwrap_err();
             assert!(error.contains(wanted), "{search}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_required_leaves_options_out_and_has_to_hold_without_any() {
+        let require = "require = [\"survives-power-cut\"]\n";
+        let study = read(&format!("{require}{OPTIONS}")).unwrap();
+        let space = space(study.spec.search.as_ref().unwrap(), &study.cells[0].spec);
+        assert_eq!(space.options, ["commit-30", "kyber", "noatime"]);
+        let refused = |study: &str| {
+            let read = parse("t.toml".as_ref(), study.to_owned(), &Overrides::default(), Consent::Given);
+            fsage_model::problem::Problem::from(read.unwrap_err()).render(false)
+        };
+        let without = STUDY.replace("\"commit=5\"", "\"barrier=0\"");
+        let error = refused(&format!("{without}{require}{OPTIONS}"));
+        assert!(error.contains("`survives-power-cut` does not hold without any option"), "{error}");
+        let unknown =
+            STUDY.replace("kind = \"ext4\"\noptions.ext4.mount = [\"commit=5\"]", "kind = \"other\"");
+        let driver = "[driver.other]\nmkfs = [\"true\", \"{device}\"]\n";
+        let error = refused(&format!("{unknown}{require}{OPTIONS}{driver}"));
+        assert!(error.contains("nothing is known of what `other` promises of a power cut"), "{error}");
+    }
+
+    #[test]
+    fn settings_of_the_queue_are_options_and_are_checked() {
+        let option = |settings: &str| format!("[search.option.a]\n{settings}\n");
+        let study =
+            read(&option("\"volume.scheduler\" = \"bfq\"\n\"volume.queue.iosched.slice_idle_us\" = 0"))
+                .unwrap();
+        let space = space(study.spec.search.as_ref().unwrap(), &study.cells[0].spec);
+        let own = configured(&study.cells[0], &space, Configuration::BASE.with(0)).unwrap();
+        let VolumeSpec::Loop { scheduler, queue, .. } = &own.spec.volume else {
+            panic!("{:?}", own.spec.volume)
+        };
+        assert_eq!(
+            (scheduler.as_deref(), queue.settings()),
+            (Some("bfq"), vec![("iosched/slice_idle_us".to_owned(), 0)])
+        );
+        for (settings, wanted) in [
+            ("\"volume.queue.nr_requests\" = 1", "1 is not possible: from 4"),
+            ("\"volume.queue.iosched\" = { slice_idle_us = 0 }", "an option cannot set this"),
+            ("\"volume.queue.\\\"nr_requests\\\"\" = 8", "an option cannot set this"),
+            ("\"volume.queue.nr_request\" = 8", "does not fit its setting"),
+            ("\"volume.queue.iosched.slice_idel_us\" = 8", "did you mean `slice_idle_us`?"),
+            (
+                "\"volume.scheduler\" = \"kyber\"\n\"volume.queue.iosched.slice_idle_us\" = 8",
+                "set `scheduler = \"bfq\"`",
+            ),
+        ] {
+            let error = read(&option(settings)).unwrap_err();
+            assert!(error.contains(wanted), "{settings}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_that_contain_others_have_to_clash() {
+        let two = "[search.option.a]\n\"volume.scheduler\" = \"bfq\"\n[search.option.b]\n\"volume.scheduler\" = \"bfq\"\n\
+                   \"volume.queue.iosched.low_latency\" = 0\n";
+        let error = read(two).unwrap_err();
+        assert!(error.contains("`b` sets all that `a` sets, so that both together are `b`"), "{error}");
+        assert!(error.contains("clashes = [[\"a\", \"b\"]]"), "{error}");
+        read(&format!("clashes = [[\"a\", \"b\"]]\n{two}")).unwrap();
+    }
+
+    #[test]
+    fn a_limit_on_what_is_written_needs_ageing_and_a_require_that_leaves_nothing_is_named() {
+        let refused = |study: &str| {
+            let read = parse("t.toml".as_ref(), study.to_owned(), &Overrides::default(), Consent::Given);
+            fsage_model::problem::Problem::from(read.unwrap_err()).render(false)
+        };
+        let (head, rest) = STUDY.split_once("[[stage]]\n").unwrap();
+        let without = format!("{head}{}", &rest[rest.find("[[stage]]").unwrap()..]);
+        let error = refused(&format!("{without}wear = 1.1\n{OPTIONS}"));
+        assert!(error.contains("what is written is known of `age` stages only"), "{error}");
+        read(&format!("wear = 1.1\n{OPTIONS}")).unwrap();
+        let error = refused(&format!(
+            "{STUDY}require = [\"survives-power-cut\"]\nonly = [\"no-journal\", \"same\"]\nnull = [\"same\"]\n[search.option.same]\n{OPTIONS}"
+        ));
+        assert!(error.contains("`search.require` leaves out no-journal"), "{error}");
     }
 
     #[test]

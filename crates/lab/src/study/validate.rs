@@ -16,8 +16,9 @@ use fsage_disk::media::Resolve as _;
 use fsage_model::nearest::nearest;
 use fsage_model::operation::OperationKind;
 use fsage_model::problem::Explain;
-use fsage_model::study::SIZES;
-use fsage_model::study::{CONTROL, ClaimCheck, ClaimSpec, DiskSpec, StudySpec, VolumeSpec};
+use fsage_model::study::{
+    CONTROL, ClaimCheck, ClaimSpec, DiskSpec, QueueError, SIZES, StudySpec, VolumeSpec,
+};
 use serde_json::Value;
 
 pub(super) use device::check as devices;
@@ -310,7 +311,32 @@ fn volume(spec: &VolumeSpec) -> Vec<Problem> {
     check.problems
 }
 
+/// Settings of the queue that no device could have.
+fn queue_limits(check: &mut Checker, spec: &VolumeSpec) {
+    let (scheduler, queue) = match spec {
+        VolumeSpec::Loop { scheduler, queue, .. } | VolumeSpec::Device { scheduler, queue, .. } => {
+            (scheduler, queue)
+        }
+        VolumeSpec::Disk(disk) => (&disk.scheduler, &disk.queue),
+        VolumeSpec::Partition { .. } => return,
+    };
+    for (key, error) in queue.problems(scheduler.as_deref()) {
+        let key = format!("queue.{key}");
+        let path = check.path.iter().cloned().chain(key.split('.').map(str::to_owned)).collect();
+        let hint = match &error {
+            QueueError::Unknown { name, known } => Some(nearest(name, known.iter().copied()).map_or_else(
+                || format!("there are {}", known.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            )),
+            QueueError::OfAnother { owner, .. } => Some(format!("set `scheduler = \"{owner}\"`")),
+            QueueError::Value { .. } | QueueError::Page { .. } => None,
+        };
+        check.problems.push(Problem { path, message: error.to_string(), hint });
+    }
+}
+
 fn volume_limits(check: &mut Checker, spec: &VolumeSpec) {
+    queue_limits(check, spec);
     match spec {
         VolumeSpec::Loop { size, sector_bytes, .. } => {
             check.require(size.0 >= 1 << 20, "size", || format!("{size} is too small: at least 1MiB"));

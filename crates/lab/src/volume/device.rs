@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_model::protocol::BlockFacts;
+use fsage_model::study::QueueSpec;
 
 use super::consent::EraseConsent;
 use super::safety::{self, Refusal};
@@ -15,6 +16,7 @@ pub struct DeviceVolume {
     consent: EraseConsent,
     store_directory: PathBuf,
     scheduler: Option<String>,
+    queue: QueueSpec,
 }
 
 impl DeviceVolume {
@@ -23,6 +25,7 @@ impl DeviceVolume {
         consent: &EraseConsent,
         store_directory: &Path,
         scheduler: Option<String>,
+        queue: QueueSpec,
     ) -> Result<Self, VolumeError> {
         if !path.starts_with("/dev") {
             let what = format!("must be a path under /dev, not `{}`", path.display());
@@ -36,6 +39,7 @@ impl DeviceVolume {
             consent: consent.clone(),
             store_directory: store_directory.to_owned(),
             scheduler,
+            queue,
         })
     }
 
@@ -45,10 +49,10 @@ impl DeviceVolume {
         &self.path
     }
 
-    /// Scheduler wanted, if any.
+    /// Scheduler and settings of the queue wanted, if any.
     #[must_use]
-    pub fn scheduler(&self) -> Option<&str> {
-        self.scheduler.as_deref()
+    pub fn queue(&self) -> (Option<&str>, &QueueSpec) {
+        (self.scheduler.as_deref(), &self.queue)
     }
 
     pub(super) fn describe(&self) -> Vec<String> {

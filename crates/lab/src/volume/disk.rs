@@ -15,7 +15,7 @@ use fsage_model::fault::FaultSpec;
 use fsage_model::medium::PartitionSpec;
 use fsage_model::protocol::{BlockFacts, call};
 use fsage_model::size::Bytes;
-use fsage_model::study::{DiskOptions, SIZES};
+use fsage_model::study::{DiskOptions, QueueSpec, SIZES};
 
 use super::{Taking, VolumeError};
 use crate::lease::record::Lease;
@@ -110,10 +110,10 @@ impl DiskVolume {
         self.options.size.0
     }
 
-    /// Scheduler wanted, if any.
+    /// Scheduler and settings of the queue wanted, if any.
     #[must_use]
-    pub fn scheduler(&self) -> Option<&str> {
-        self.options.scheduler.as_deref()
+    pub fn queue(&self) -> (Option<&str>, &QueueSpec) {
+        (self.options.scheduler.as_deref(), &self.options.queue)
     }
 
     /// The folder of the disk called `name`.
@@ -313,6 +313,7 @@ mod tests {
             nbd: false,
             faults: None,
             scheduler: None,
+            queue: QueueSpec::default(),
         }
     }
 

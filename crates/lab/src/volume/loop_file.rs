@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_model::protocol::{BlockFacts, Usage, call};
 use fsage_model::size::Bytes;
+use fsage_model::study::QueueSpec;
 
 use super::{Taking, VolumeError};
 use crate::lease::record::Lease;
@@ -56,6 +57,7 @@ pub struct LoopVolume {
     direct_io: bool,
     sector_bytes: u32,
     scheduler: Option<String>,
+    queue: QueueSpec,
 }
 
 impl LoopVolume {
@@ -65,6 +67,7 @@ impl LoopVolume {
         direct_io: bool,
         sector_bytes: u32,
         scheduler: Option<String>,
+        queue: QueueSpec,
     ) -> Result<Self, VolumeError> {
         let wrong = |key, what: String| Err(VolumeError::Spec { key, what });
         if !matches!(sector_bytes, 512 | 4096) {
@@ -80,7 +83,7 @@ impl LoopVolume {
         let Ok(directory) = absolute else {
             return wrong("directory", format!("must be a path, not `{}`", directory.display()));
         };
-        Ok(Self { size_bytes: size.0, directory, direct_io, sector_bytes, scheduler })
+        Ok(Self { size_bytes: size.0, directory, direct_io, sector_bytes, scheduler, queue })
     }
 
     /// Size of the file and the device.
@@ -89,10 +92,10 @@ impl LoopVolume {
         self.size_bytes
     }
 
-    /// Scheduler wanted, if any.
+    /// Scheduler and settings of the queue wanted, if any.
     #[must_use]
-    pub fn scheduler(&self) -> Option<&str> {
-        self.scheduler.as_deref()
+    pub fn queue(&self) -> (Option<&str>, &QueueSpec) {
+        (self.scheduler.as_deref(), &self.queue)
     }
 
     /// The backing file of the volume called `name`.
@@ -167,7 +170,7 @@ mod tests {
     use crate::target::Target;
 
     fn volume(size: Bytes, directory: &Path) -> LoopVolume {
-        LoopVolume::new(size, directory, true, 4096, None).unwrap()
+        LoopVolume::new(size, directory, true, 4096, None, QueueSpec::default()).unwrap()
     }
 
     /// A host with so many bytes free wherever it is asked.

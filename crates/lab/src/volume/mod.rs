@@ -8,8 +8,8 @@
 //! - A real device keeps the last file system that was made on it; its label `fsage` is how a later run, also
 //!   after a crash, recognises it as its own to overwrite ([`safety`]). Described file systems have no label
 //!   that we know of: their devices need the identifier of what is on them, or their own, every time.
-//! - Of a loop file or a real device `queue/wbt_lat_usec` and other queue settings but the scheduler are left
-//!   alone: the volume is measured as the host would use it. A virtual disk is the medium's model: what the
+//! - Of a loop file or a real device the settings of the queue are left alone, but for those that the study
+//!   names: the volume is measured as the host would use it. A virtual disk is the medium's model: what the
 //!   kernel would set up for such a medium is set.
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use fsage_model::fault::FaultSpec;
 use fsage_model::problem::{EXIT_INTERNAL, EXIT_USAGE, Explain, exit_code_of};
 use fsage_model::protocol::{BlockFacts, FailureKind, call};
 use fsage_model::size::Bytes;
-use fsage_model::study::VolumeSpec;
+use fsage_model::study::{QueueSpec, VolumeSpec};
 
 use crate::lease::record::Lease;
 use crate::lease::{self, Journal, LeaseError, LeaseId, setting};
@@ -118,6 +118,16 @@ pub enum VolumeError {
         /// Those it has.
         known: Vec<String>,
     },
+    /// A setting of the queue is not one the device can have.
+    #[error("{} cannot be set to {value}", .path.display())]
+    Setting {
+        /// The setting.
+        path: PathBuf,
+        /// Value asked for.
+        value: i64,
+        /// Whether the device has it.
+        is_there: bool,
+    },
     /// The journal could not be written.
     #[error(transparent)]
     Lease(#[from] LeaseError),
@@ -130,9 +140,11 @@ impl Explain for VolumeError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Spec { .. } | Self::Refused { .. } => EXIT_USAGE,
-            Self::Look(_) | Self::Space { .. } | Self::Room { .. } | Self::Scheduler { .. } => {
-                exit_code_of(FailureKind::Missing)
-            }
+            Self::Look(_)
+            | Self::Space { .. }
+            | Self::Room { .. }
+            | Self::Scheduler { .. }
+            | Self::Setting { .. } => exit_code_of(FailureKind::Missing),
             Self::NotServed { .. } => EXIT_INTERNAL,
             Self::Disk(error) | Self::Log(error) => error.exit_code(),
             Self::Lease(error) => error.exit_code(),
@@ -159,6 +171,13 @@ impl Explain for VolumeError {
                 Some("leave volume.scheduler out: this device has none to choose from".to_owned())
             }
             Self::Scheduler { known, .. } => Some(format!("it has {}", known.join(", "))),
+            Self::Setting { is_there, .. } => Some(if *is_there {
+                "the device refuses the value: give another in `volume.queue`, or leave it out".to_owned()
+            } else {
+                "this kernel does not have it, or another scheduler is set: leave it out of `volume.queue`, \
+                 or set `volume.scheduler`"
+                    .to_owned()
+            }),
             Self::Lease(error) => error.hint(),
             Self::Target(error) => error.hint(),
         }
@@ -216,13 +235,16 @@ pub fn resolve(
     consent: &EraseConsent,
     store_directory: &Path,
 ) -> Result<Volume, VolumeError> {
+    queue_of(spec)?;
     match spec {
-        VolumeSpec::Loop { size, directory, direct_io, sector_bytes, scheduler } => {
+        VolumeSpec::Loop { size, directory, direct_io, sector_bytes, scheduler, queue } => {
             let directory = directory.clone().unwrap_or_else(|| store_directory.join("volumes"));
-            LoopVolume::new(*size, &directory, *direct_io, *sector_bytes, scheduler.clone()).map(Volume::Loop)
+            let (scheduler, queue) = (scheduler.clone(), queue.clone());
+            LoopVolume::new(*size, &directory, *direct_io, *sector_bytes, scheduler, queue).map(Volume::Loop)
         }
-        VolumeSpec::Device { path, scheduler } => {
-            DeviceVolume::new(path, consent, store_directory, scheduler.clone()).map(Volume::Device)
+        VolumeSpec::Device { path, scheduler, queue } => {
+            DeviceVolume::new(path, consent, store_directory, scheduler.clone(), queue.clone())
+                .map(Volume::Device)
         }
         VolumeSpec::Disk(disk) => match &disk.share {
             Some(share) => PartitionVolume::new(disk, share, store_directory).map(Volume::Partition),
@@ -231,6 +253,21 @@ pub fn resolve(
         VolumeSpec::Partition { drive, .. } => {
             Err(VolumeError::Spec { key: "drive", what: format!("`{drive}` is not divided yet") })
         }
+    }
+}
+
+/// Refuses settings of a queue that no device has: their names become part of a path.
+fn queue_of(spec: &VolumeSpec) -> Result<(), VolumeError> {
+    let (scheduler, queue) = match spec {
+        VolumeSpec::Loop { scheduler, queue, .. } | VolumeSpec::Device { scheduler, queue, .. } => {
+            (scheduler, queue)
+        }
+        VolumeSpec::Disk(disk) => (&disk.scheduler, &disk.queue),
+        VolumeSpec::Partition { .. } => return Ok(()),
+    };
+    match queue.problems(scheduler.as_deref()).into_iter().next() {
+        Some((key, error)) => Err(VolumeError::Spec { key: "queue", what: format!("`{key}`: {error}") }),
+        None => Ok(()),
     }
 }
 
@@ -338,7 +375,7 @@ impl Volume {
             Self::Partition(volume) => volume.take(&mut taking).map(|facts| vec![facts]),
         };
         let set = |devices: Vec<BlockFacts>| -> Result<Vec<BlockFacts>, VolumeError> {
-            devices.iter().map(|facts| taking.scheduler(facts, self.wanted_scheduler())).collect()
+            devices.iter().map(|facts| taking.queue(facts, self.wanted_queue())).collect()
         };
         let devices = match devices.and_then(set) {
             Ok(devices) => devices,
@@ -418,9 +455,16 @@ impl Volume {
             Self::Disk(volume) => volume.describe(name),
             Self::Partition(volume) => volume.describe(),
         };
-        if let Some(scheduler) = self.wanted_scheduler() {
-            let device = self.device_in_words();
+        let device = match self {
+            Self::Loop(_) | Self::Disk(_) | Self::Partition(_) => "loopN".to_owned(),
+            Self::Device(volume) => format!("DISK-OF-{}", volume.path().display()),
+        };
+        let (scheduler, queue) = self.wanted_queue();
+        if let Some(scheduler) = scheduler {
             lines.push(format!("echo {scheduler} >/sys/block/{device}/queue/scheduler"));
+        }
+        for (name, value) in queue.settings() {
+            lines.push(format!("echo {value} >/sys/block/{device}/queue/{name}"));
         }
         lines
     }
@@ -446,12 +490,12 @@ impl Volume {
         }
     }
 
-    fn wanted_scheduler(&self) -> Option<&str> {
+    fn wanted_queue(&self) -> (Option<&str>, &QueueSpec) {
         match self {
-            Self::Loop(volume) => volume.scheduler(),
-            Self::Device(volume) => volume.scheduler(),
-            Self::Disk(volume) => volume.scheduler(),
-            Self::Partition(volume) => volume.scheduler(),
+            Self::Loop(volume) => volume.queue(),
+            Self::Device(volume) => volume.queue(),
+            Self::Disk(volume) => volume.queue(),
+            Self::Partition(volume) => volume.queue(),
         }
     }
 }
@@ -491,7 +535,7 @@ impl Taking<'_> {
     /// Changes a setting; what became of it.
     fn set(&mut self, path: &Path, value: &str) -> Result<Option<setting::Outcome>, VolumeError> {
         let outcome = setting::set(self.session, self.journal, path, |_| value.to_owned())?;
-        if let Some(setting::Outcome::Set(id) | setting::Outcome::Refused(id)) = outcome {
+        if let Some(setting::Outcome::Set(id)) = outcome {
             self.taken.push(Taken::Leased(id));
         }
         Ok(outcome)
@@ -520,19 +564,57 @@ impl Taking<'_> {
         Ok(())
     }
 
+    /// Sets the I/O scheduler and the settings of the queue that are wanted. The scheduler comes first: a change of
+    /// it resets the others.
+    fn queue(
+        &mut self,
+        facts: &BlockFacts,
+        (scheduler, queue): (Option<&str>, &QueueSpec),
+    ) -> Result<BlockFacts, VolumeError> {
+        // Other things may be in use on the rest of the disk, which the settings are of.
+        if facts.is_partition() && !queue.is_empty() {
+            let what = format!(
+                "{} is a partition, and the queue is that of the whole disk {}: name the disk itself, or leave it out",
+                facts.path.display(),
+                facts.disk
+            );
+            return Err(VolumeError::Spec { key: "queue", what });
+        }
+        let facts = self.scheduler(facts, scheduler)?;
+        for (name, value) in queue.settings() {
+            let path = queue_setting(&facts.disk, &name);
+            match self.set(&path, &value.to_string())? {
+                Some(setting::Outcome::Set(_)) => {
+                    self.commands.push(format!("echo {value} >{}", path.display()));
+                }
+                Some(setting::Outcome::Kept) => {}
+                Some(setting::Outcome::Refused) => {
+                    return Err(VolumeError::Setting { path, value, is_there: true });
+                }
+                None => return Err(VolumeError::Setting { path, value, is_there: false }),
+            }
+        }
+        Ok(facts)
+    }
+
     /// Sets the I/O scheduler, when one is wanted and another is set.
     fn scheduler(&mut self, facts: &BlockFacts, wanted: Option<&str>) -> Result<BlockFacts, VolumeError> {
         let mut facts = facts.clone();
-        let Some(wanted) = wanted.filter(|wanted| *wanted != facts.scheduler) else { return Ok(facts) };
+        let Some(wanted) = wanted else { return Ok(facts) };
         if !facts.schedulers.iter().any(|known| known == wanted) {
             let (device, scheduler, known) = (facts.path, wanted.to_owned(), facts.schedulers);
             return Err(VolumeError::Scheduler { device, scheduler, known });
         }
         let path = queue_setting(&facts.disk, "scheduler");
-        self.commands.push(format!("echo {wanted} >{}", path.display()));
-        if !matches!(self.set(&path, wanted)?, Some(setting::Outcome::Set(_))) {
-            let (device, scheduler, known) = (facts.path, wanted.to_owned(), facts.schedulers);
-            return Err(VolumeError::Scheduler { device, scheduler, known });
+        match self.set(&path, wanted)? {
+            Some(setting::Outcome::Set(_)) => {
+                self.commands.push(format!("echo {wanted} >{}", path.display()))
+            }
+            Some(setting::Outcome::Kept) => {}
+            Some(setting::Outcome::Refused) | None => {
+                let (device, scheduler, known) = (facts.path, wanted.to_owned(), facts.schedulers);
+                return Err(VolumeError::Scheduler { device, scheduler, known });
+            }
         }
         facts.scheduler = wanted.to_owned();
         Ok(facts)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fsage_engine::host::disk::FILE;
 use fsage_model::extent::Extent;
 use fsage_model::protocol::BlockFacts;
-use fsage_model::study::{DiskSpec, DriveShare, VolumeSpec};
+use fsage_model::study::{DiskSpec, DriveShare, QueueSpec, VolumeSpec};
 
 use super::{Acquired, DiskVolume, Taking, VolumeError, give_back};
 use crate::lease::Journal;
@@ -61,10 +61,10 @@ impl PartitionVolume {
         self.part.size_bytes
     }
 
-    /// Scheduler wanted, if any.
+    /// Scheduler and settings of the queue wanted, if any: those of the whole drive.
     #[must_use]
-    pub fn scheduler(&self) -> Option<&str> {
-        self.drive.disk.scheduler()
+    pub fn queue(&self) -> (Option<&str>, &QueueSpec) {
+        self.drive.disk.queue()
     }
 
     pub(super) const fn keeps_log(&self) -> bool {

@@ -13,6 +13,7 @@ use fsage_engine::host::{HostError, block, split};
 use fsage_model::problem::{EXIT_USAGE, Explain, exit_code_of};
 use fsage_model::protocol::{BlockFacts, SplitDisk, call};
 use fsage_model::size::Bytes;
+use fsage_model::study::QueueSpec;
 use serde::Serialize;
 
 use super::{DeviceVolume, EraseConsent, Refusal, VolumeError};
@@ -103,7 +104,10 @@ impl Split {
         let sizes: Vec<u64> = sizes.iter().map(|size| size.0).collect();
         gpt::check(&sizes).map_err(|source| SplitError::Sizes { path: path.to_owned(), source })?;
         // No store is in question: what is mounted anywhere is refused.
-        Ok(Self { device: DeviceVolume::new(path, consent, Path::new("/"), None)?, sizes })
+        Ok(Self {
+            device: DeviceVolume::new(path, consent, Path::new("/"), None, QueueSpec::default())?,
+            sizes,
+        })
     }
 
     /// Where the partitions would be, if the disk would be split now. Reads, and asks no agent.

@@ -67,6 +67,8 @@ const ROWS: &[Row] = &[
     Row { file_system: "ext4", option: "nobarrier", less: no_barrier },
     Row { file_system: "ext3", option: "journal=false", less: no_journal },
     Row { file_system: "ext4", option: "journal=false", less: no_journal },
+    Row { file_system: "ext3", option: "features=^has_journal", less: no_journal },
+    Row { file_system: "ext4", option: "features=^has_journal", less: no_journal },
     Row { file_system: "btrfs", option: "nobarrier", less: no_barrier },
 ];
 
@@ -80,8 +82,15 @@ pub fn promises(file_system: &str, options: &[String]) -> Option<Promises> {
         _ => return None,
     };
     let rows = ROWS.iter().filter(|row| row.file_system == file_system);
-    let rows = rows.filter(|row| options.iter().any(|option| option == row.option));
+    let options: Vec<&str> = options.iter().map(|option| plain(option)).collect();
+    let rows = rows.filter(|row| options.contains(&row.option));
     Some(rows.fold(base, |promises, row| (row.less)(promises)))
+}
+
+/// The one spelling of an option that has several: the kernel reads `barrier=00` as a number.
+fn plain(option: &str) -> &str {
+    let is_zero = |value: &str| value.parse::<i64>() == Ok(0);
+    if option.strip_prefix("barrier=").is_some_and(is_zero) { "barrier=0" } else { option }
 }
 
 impl Promises {
@@ -108,6 +117,8 @@ mod tests {
         assert!(!writeback.exclude(DamageKind::Foreign) && writeback.exclude(DamageKind::Content));
         assert!(!of("ext4", &["barrier=0"]).exclude(DamageKind::Content));
         assert!(!of("ext4", &["journal=false"]).exclude(DamageKind::Mount));
+        assert!(!of("ext4", &["features=^has_journal"]).exclude(DamageKind::Mount));
+        assert!(!of("ext4", &["barrier=00"]).exclude(DamageKind::Content));
         assert!(of("ext4", &["journal=true"]).exclude(DamageKind::Mount));
         // An option of another file system takes nothing away.
         assert_eq!(of("xfs", &["data=writeback"]), ext4);

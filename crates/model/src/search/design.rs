@@ -120,7 +120,15 @@ mod tests {
 
     fn problem(options: usize, clashes: &[(usize, usize)]) -> Problem {
         let clashes = clashes.to_vec();
-        Problem { method: Method::Evidence, options, clashes, budget: 100, least_gain: 0.02, seed: 1 }
+        Problem {
+            method: Method::Evidence,
+            options,
+            clashes,
+            budget: 100,
+            least_gain: 0.02,
+            most_written: None,
+            seed: 1,
+        }
     }
 
     #[test]

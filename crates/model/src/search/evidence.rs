@@ -90,6 +90,7 @@ impl Search<'_> {
         let most = whole(count(self.problem.budget) * RESERVE / 2.0).max(LEAST_PAIRS);
         let kept: f64 = (0..self.problem.options)
             .filter(|option| matches!(self.path.findings[*option].fate, Fate::Kept { .. }))
+            .filter(|option| self.wears(Configuration::BASE.with(*option)).is_none())
             .filter_map(|option| self.path.findings[option].gain)
             .map(|gain| gain.value)
             .sum();
@@ -142,6 +143,7 @@ impl Search<'_> {
                 Gain { value: effect.value, interval: Some((effect.value - reach, effect.value + reach)) }
             });
         }
+        self.enter_written();
         Some(found)
     }
 
@@ -203,16 +205,61 @@ impl Search<'_> {
         self.tested_at = share;
     }
 
-    /// Of what was kept, the largest gains that go together.
+    /// Runs with what they wrote, where that is known of all.
+    fn worn(&self, runs: &[Observation]) -> Option<Vec<Observation>> {
+        let observed = |run: &Observation| {
+            let (configuration, block) = (run.configuration, run.block);
+            let score = self.bench.written(&Run { configuration, replicate: block })?;
+            Some(Observation { configuration, block, score })
+        };
+        runs.iter().map(observed).collect()
+    }
+
+    /// Enters what every option adds to the logarithm of what is written.
+    fn enter_written(&mut self) {
+        let worn = self.worn(&self.runs);
+        let Some(found) = worn.and_then(|runs| fit(self.problem.options, &runs)) else { return };
+        for (finding, effect) in self.path.findings.iter_mut().zip(&found.effects) {
+            finding.written = effect.map(|effect| {
+                let reach = found.reach(found.error(&effect));
+                Gain { value: effect.value, interval: Some((effect.value - reach, effect.value + reach)) }
+            });
+        }
+    }
+
+    /// Why what these options write together is not within the limit; `None`: it is, or there is none.
+    fn wears(&self, all: Configuration) -> Option<Fate> {
+        let most = self.problem.most_written?.ln();
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for option in all.options() {
+            let Some(written) = self.path.findings[option].written else { return Some(Fate::WearUnknown) };
+            sum += written.value;
+            squares += written.interval.map_or(0.0, |(_, high)| (high - written.value).powi(2));
+        }
+        (sum + squares.sqrt() > most).then_some(Fate::Wears)
+    }
+
+    /// Of what was kept, the largest gains that go together and do not write too much.
     fn choose(&mut self) {
         let value = |path: &Path, option: usize| path.findings[option].gain.map_or(0.0, |gain| gain.value);
         let mut kept: Vec<usize> = (0..self.problem.options)
             .filter(|option| matches!(self.path.findings[*option].fate, Fate::Kept { .. }))
             .collect();
         kept.sort_by(|a, b| value(&self.path, *b).total_cmp(&value(&self.path, *a)));
+        let mut worn = Vec::new();
         for option in kept {
             match self.path.chosen.options().find(|other| self.problem.clash(option, *other)) {
                 Some(with) => self.path.findings[option].fate = Fate::Clash { with },
+                None if self.wears(self.path.chosen.with(option)).is_some() => worn.push(option),
+                None => self.path.chosen = self.path.chosen.with(option),
+            }
+        }
+        // Beside an option that writes less one may fit that did not fit before it.
+        for option in worn {
+            let clash = self.path.chosen.options().find(|other| self.problem.clash(option, *other));
+            match clash.map(|with| Fate::Clash { with }).or_else(|| self.wears(self.path.chosen.with(option)))
+            {
+                Some(fate) => self.path.findings[option].fate = fate,
                 None => self.path.chosen = self.path.chosen.with(option),
             }
         }
@@ -245,14 +292,27 @@ impl Search<'_> {
             own.sum::<f64>() / count(pairs)
         };
         let gain = mean(chosen) - mean(Configuration::BASE);
-        let found = confirmation(&self.runs[..first], fresh, self.problem.options, gain, expected, pairs);
+        let mut found = confirmation(&self.runs[..first], fresh, self.problem.options, gain, expected, pairs);
+        self.confirm_written(&mut found, first, pairs);
         if found.verdict == Verdict::NotConfirmed {
             chosen.options().for_each(|option| self.path.findings[option].fate = Fate::NotConfirmed);
-        } else {
+        } else if !found.is_too_worn {
             self.path.chosen = chosen;
         }
         self.path.confirmation = Some(found);
         Ok(())
+    }
+
+    /// Enters what the fresh runs, those from `first` on, wrote.
+    fn confirm_written(&self, found: &mut Confirmation, first: usize, pairs: usize) {
+        found.is_too_worn = self.problem.most_written.is_some();
+        let Some(worn) = self.worn(&self.runs) else { return };
+        let (search, fresh) = worn.split_at(first);
+        let signed = |run: &Observation| if run.configuration.is_empty() { -run.score } else { run.score };
+        let ratio = fresh.iter().map(signed).sum::<f64>() / count(pairs);
+        let of_pairs = confirmation(search, fresh, self.problem.options, ratio, 0.0, pairs);
+        found.written = Some(Gain { value: ratio, interval: Some(of_pairs.interval) });
+        found.is_too_worn = self.problem.most_written.is_some_and(|most| of_pairs.interval.1 > most.ln());
     }
 }
 
@@ -290,7 +350,15 @@ fn confirmation(
     } else {
         Verdict::TooFew
     };
-    Confirmation { pairs, expected, gain, interval: (gain - reach, gain + reach), verdict }
+    Confirmation {
+        pairs,
+        expected,
+        gain,
+        interval: (gain - reach, gain + reach),
+        verdict,
+        written: None,
+        is_too_worn: false,
+    }
 }
 
 /// Pairs of runs that show such a gain.

@@ -38,8 +38,8 @@ fn steps(problem: &Problem, bench: &mut dyn Bench, path: &mut Path) -> Result<()
         let tried: Vec<Configuration> = rest.iter().map(|option| chosen.with(*option)).collect();
         let scores = step(Purpose::Step, tried, bench, path)?;
         for (option, score) in rest.iter().zip(&scores) {
-            path.findings[*option] =
-                Finding { gain: Some(Gain { value: score - best, interval: None }), fate: Fate::Undecided };
+            let gain = Some(Gain { value: score - best, interval: None });
+            path.findings[*option] = Finding { gain, written: None, fate: Fate::Undecided };
         }
         // Of equal scores `max_by` has the last: from the back that is the first.
         let found = rest.into_iter().zip(scores).rev().max_by(|a, b| a.1.total_cmp(&b.1));

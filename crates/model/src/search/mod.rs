@@ -166,6 +166,11 @@ pub trait Bench {
     /// # Errors
     /// The block was not run to its end.
     fn measure(&mut self, block: &Block) -> Result<Vec<f64>, Unknown>;
+
+    /// What a run that was measured wrote to the medium: a natural logarithm; `None`: nobody knows.
+    fn written(&self, _run: &Run) -> Option<f64> {
+        None
+    }
 }
 
 /// What is searched.
@@ -182,6 +187,8 @@ pub struct Problem {
     /// The smallest gain that matters, as a share (0.02 is 2 %): options that are unlikely to show so much are
     /// dropped early.
     pub least_gain: f64,
+    /// The most that the chosen options may write to the medium, as a ratio to the base.
+    pub most_written: Option<f64>,
     /// Random seed of designs and orders.
     pub seed: u64,
 }

@@ -29,7 +29,7 @@ impl Path {
         Self {
             method,
             blocks: Vec::new(),
-            findings: vec![Finding { gain: None, fate: Fate::Undecided }; options],
+            findings: vec![Finding { gain: None, written: None, fate: Fate::Undecided }; options],
             noise: None,
             chosen: Configuration::BASE,
             confirmation: None,
@@ -73,6 +73,8 @@ pub struct MeasuredRun {
 pub struct Finding {
     /// What setting it adds to the score; `None` as long as the runs do not tell.
     pub gain: Option<Gain>,
+    /// What setting it adds to the logarithm of what is written to the medium; `None` where nobody knows.
+    pub written: Option<Gain>,
     /// What became of it.
     pub fate: Fate,
 }
@@ -111,6 +113,11 @@ pub enum Fate {
         /// That option.
         with: usize,
     },
+    /// It gains, but with it more may be written to the medium than the study allows: the upper end of the interval is
+    /// above the limit.
+    Wears,
+    /// It gains, and the study limits what may be written, but what is written with it is not known.
+    WearUnknown,
     /// It gained in the search, and the fresh runs of all chosen options together do not show it.
     NotConfirmed,
     /// A greedy search found no gain from adding it.
@@ -130,6 +137,12 @@ pub struct Confirmation {
     pub interval: (f64, f64),
     /// What that means.
     pub verdict: Verdict,
+    /// What the fresh runs with the chosen options wrote to the medium, as the logarithm of its ratio to the base, with
+    /// its 90 % interval; `None` where nobody knows.
+    pub written: Option<Gain>,
+    /// With the chosen options together more may be written than the study allows, or nobody knows: they are not
+    /// recommended.
+    pub is_too_worn: bool,
 }
 
 /// What the fresh runs say.

@@ -73,7 +73,15 @@ mod tests {
 
     fn problem(budget: usize, clashes: &[(usize, usize)]) -> Problem {
         let clashes = clashes.to_vec();
-        Problem { method: Method::Evidence, options: 12, clashes, budget, least_gain: 0.02, seed: 1 }
+        Problem {
+            method: Method::Evidence,
+            options: 12,
+            clashes,
+            budget,
+            least_gain: 0.02,
+            most_written: None,
+            seed: 1,
+        }
     }
 
     #[test]

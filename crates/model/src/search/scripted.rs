@@ -1,6 +1,6 @@
 //! A device whose options have known effects, for tests.
 
-use super::{Bench, Block, Unknown};
+use super::{Bench, Block, Run, Unknown};
 use crate::quantity::as_f64;
 
 /// Adds up effects and normal noise. Every run has noise of its own, which depends on the seed and the run alone: the same run
@@ -10,6 +10,10 @@ pub(super) struct Scripted {
     pub(super) effects: Vec<f64>,
     /// Effect of two options that are set together, beyond the sum of both.
     pub(super) together: Option<(usize, usize, f64)>,
+    /// What each option adds to the logarithm of what is written; empty: nobody knows.
+    pub(super) writes: Vec<f64>,
+    /// Standard deviation of what a run writes.
+    pub(super) writes_noise: f64,
     /// Standard deviation of a run.
     pub(super) noise: f64,
     /// Change of the score from each run to the next.
@@ -24,7 +28,18 @@ pub(super) struct Scripted {
 impl Scripted {
     pub(super) fn new(effects: &[f64], noise: f64, seed: u64) -> Self {
         let effects = effects.iter().map(|effect| effect.ln_1p()).collect();
-        Self { effects, together: None, noise, drift: 0.0, seed, done: 0, stops_after: usize::MAX }
+        let writes = Vec::new();
+        Self {
+            effects,
+            together: None,
+            writes,
+            writes_noise: 0.0,
+            noise,
+            drift: 0.0,
+            seed,
+            done: 0,
+            stops_after: usize::MAX,
+        }
     }
 
     /// Standard normal (Box & Muller 1958).
@@ -51,5 +66,15 @@ impl Bench for Scripted {
             self.done += 1;
         }
         Ok(scores)
+    }
+
+    fn written(&self, run: &Run) -> Option<f64> {
+        // Each seed of the load writes another amount.
+        let level = 0.3 * self.normal(u64::from(run.replicate) << 32);
+        let sum = run.configuration.options().map(|option| self.writes.get(option)).sum::<Option<f64>>()?;
+        let of_run = |all: u64, option| all.wrapping_mul(31).wrapping_add(7 + u64::try_from(option).unwrap());
+        let own = run.configuration.options().fold(u64::from(run.replicate), of_run);
+        let noise = self.writes_noise * self.normal(own ^ 1 << 40);
+        (!self.writes.is_empty()).then_some(level + sum + noise)
     }
 }

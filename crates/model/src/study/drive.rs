@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DiskOptions, DiskSpec, sector};
+use super::{DiskOptions, DiskSpec, QueueSpec, sector};
 use crate::disk::{DiskCpu, DiskTime};
 use crate::extent::Extent;
 use crate::fault::FaultSpec;
@@ -46,6 +46,9 @@ pub struct DriveSpec {
     /// I/O scheduler of every partition; absent: not changed.
     #[serde(default)]
     pub scheduler: Option<String>,
+    /// Other settings of every partition's request queue, those of the scheduler among them.
+    #[serde(default, skip_serializing_if = "QueueSpec::is_empty")]
+    pub queue: QueueSpec,
 }
 
 impl DriveSpec {
@@ -65,6 +68,7 @@ impl DriveSpec {
             spill: self.spill.clone(),
             faults: self.faults.clone(),
             scheduler: self.scheduler.clone(),
+            queue: self.queue.clone(),
             share: Some(Box::new(share)),
         }
     }

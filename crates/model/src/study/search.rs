@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{StageSpec, StudySpec, is_option_of_another};
+use super::{StageSpec, StudySpec, is_option_of_another, listed};
+use crate::crash::promises;
 use crate::metric;
 use crate::search::{Bench, Block, Configuration, Method, Problem, Run, Unknown};
 
@@ -33,7 +34,7 @@ pub struct SearchSpec {
     #[serde(default)]
     pub method: Method,
     /// Name (lower case, digits and dashes) → what the option sets: dotted path → value. Paths are `volume.scheduler`
-    /// and those below `file_system.options`; mount options are added to those of the study, any other value replaces
+    /// and those below `volume.queue` and `file_system.options`; mount options are added to those of the study, any other value replaces
     /// the study's. Options of another file system than the cell's are left out of its search.
     pub option: BTreeMap<String, BTreeMap<String, Value>>,
     /// Names of the options that are searched; empty: all.
@@ -46,6 +47,14 @@ pub struct SearchSpec {
     /// Only these may have no settings at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub null: Vec<String>,
+    /// What has to hold of the file system with any option; options of which it is known that it does not are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<Requirement>,
+    /// The recommended options write at most so many times as much as the study without options (1.1: a tenth more), for
+    /// each operation of the first `age` stage: on modelled flash what is programmed, elsewhere what the device is given to
+    /// write. At least 1.01; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wear: Option<f64>,
     /// What runs are compared by: the weighted mean of the logarithms of these metrics. Empty: every workload of the `fio`
     /// and `measure` stages alike, each by the mean over its points, as the published merit weighs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,6 +72,33 @@ pub struct SearchSpec {
     /// Random seed of designs and orders; absent: the study's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+}
+
+/// What a search may be told to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requirement {
+    /// On a drive that keeps its word the file system mounts after a power cut, needs no repair, and has everything
+    /// that was synced (docs/power.md).
+    SurvivesPowerCut,
+}
+
+impl Requirement {
+    /// Whether it holds of this file system with these options, as [`promises`] takes them; `None`: not known.
+    #[must_use]
+    pub fn holds(self, kind: &str, options: &[String]) -> Option<bool> {
+        match self {
+            Self::SurvivesPowerCut => promises(kind, options).map(|found| found.consistent && found.durable),
+        }
+    }
+}
+
+impl std::fmt::Display for Requirement {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::SurvivesPowerCut => "survives-power-cut",
+        })
+    }
 }
 
 /// A metric that counts for the score.
@@ -165,8 +201,11 @@ impl SearchSpec {
             settings.is_empty() || settings.keys().any(|path| !is_option_of_another(path, kind))
         };
         let chosen = |(name, _): &(&String, _)| self.only.is_empty() || self.only.contains(name);
-        let options: Vec<String> =
-            self.option.iter().filter(chosen).filter(applies).map(|(name, _)| name.clone()).collect();
+        let is_kept = |(name, _): &(&String, _)| {
+            self.require.iter().all(|requirement| !self.breaks(name, kind, *requirement))
+        };
+        let asked = self.option.iter().filter(chosen).filter(applies);
+        let options: Vec<String> = asked.filter(is_kept).map(|(name, _)| name.clone()).collect();
         let mut clashes = Vec::new();
         for a in 0..options.len() {
             let others = (0..a).filter(|b| self.exclude(kind, &options[a], &options[*b]));
@@ -180,9 +219,40 @@ impl SearchSpec {
             clashes,
             budget,
             least_gain: self.least_gain,
+            most_written: self.wear,
             seed: self.seed.unwrap_or(seed),
         };
         Space { options, null, problem }
+    }
+
+    /// Whether it is known that an option breaks this requirement on this kind of file system.
+    #[must_use]
+    pub fn breaks(&self, option: &str, kind: &str, requirement: Requirement) -> bool {
+        let Some(settings) = self.option.get(option) else { return false };
+        let mut options = Vec::new();
+        for (path, value) in settings {
+            let Some(own) =
+                path.strip_prefix("file_system.options.").and_then(|rest| rest.strip_prefix(kind))
+            else {
+                continue;
+            };
+            if own == ".mount" {
+                options.extend(
+                    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned),
+                );
+            } else if let Some(name) = own.strip_prefix(".mkfs.") {
+                options.extend(listed(name, value));
+            }
+        }
+        requirement.holds(kind, &options) == Some(false) && requirement.holds(kind, &[]) == Some(true)
+    }
+
+    /// Options that apply to this kind of file system and are left out, because they break what is required.
+    #[must_use]
+    pub fn unfit(&self, kind: &str) -> Vec<String> {
+        let chosen = |name: &&String| self.only.is_empty() || self.only.contains(name);
+        let breaks = |name: &&String| self.require.iter().any(|wanted| self.breaks(name, kind, *wanted));
+        self.option.keys().filter(chosen).filter(breaks).cloned().collect()
     }
 
     /// Whether two options cannot be set together: the study says so, or they give one setting different values.
@@ -295,13 +365,32 @@ pub fn score(parts: &[ScoreSpec], measured: &dyn Fn(&str) -> Option<Measured>) -
     Ok(sum)
 }
 
-/// The runs that were done, with their scores: a search that is given these stops at the first block that lacks one.
+/// What a run wrote to the medium for each operation of its first `age` stage: the natural logarithm of bytes. `None`: it has no
+/// such stage, or nothing counted what was written.
+#[must_use]
+pub fn written(measured: &dyn Fn(&str) -> Option<Measured>) -> Option<f64> {
+    let value = |name: &str| measured(name).map(|found| found.value);
+    let operations = value(metric::OPERATIONS_PER_S)? * value(metric::ELAPSED_S)?;
+    let bytes = value(metric::WORN_BYTES).or_else(|| value(metric::DEVICE_BYTES))?;
+    (bytes > 0.0 && operations > 0.0).then(|| (bytes / operations).ln())
+}
+
+/// The runs that were done: a search that is given these stops at the first block that lacks one.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Done(pub BTreeMap<Run, f64>);
+pub struct Done {
+    /// Their scores.
+    pub scores: BTreeMap<Run, f64>,
+    /// What they wrote ([`written`]), as far as that is known.
+    pub written: BTreeMap<Run, f64>,
+}
 
 impl Bench for Done {
     fn measure(&mut self, block: &Block) -> Result<Vec<f64>, Unknown> {
-        block.runs.iter().map(|run| self.0.get(run).copied().ok_or(Unknown)).collect()
+        block.runs.iter().map(|run| self.scores.get(run).copied().ok_or(Unknown)).collect()
+    }
+
+    fn written(&self, run: &Run) -> Option<f64> {
+        self.written.get(run).copied()
     }
 }
 
@@ -352,6 +441,23 @@ mod tests {
     }
 
     #[test]
+    fn options_that_lose_what_was_synced_are_left_out_where_that_is_required() {
+        let mut spec = spec();
+        spec.require = vec![Requirement::SurvivesPowerCut];
+        let mount = |option: &str| json!({"file_system.options.ext4.mount": [option]});
+        spec.option.insert("nobarrier".to_owned(), serde_json::from_value(mount("barrier=0")).unwrap());
+        assert_eq!(spec.unfit("ext4"), ["no-journal", "nobarrier"]);
+        let options = spec.space("ext4", 7).options;
+        // data=writeback may show old data in new files, but has everything that was synced.
+        assert!(options.contains(&"writeback".to_owned()) && options.len() == 7, "{options:?}");
+        assert!(!options.iter().any(|name| spec.unfit("ext4").contains(name)));
+        // Options of other file systems break nothing here, and of an unknown one nothing is known.
+        assert!(spec.unfit("xfs").is_empty() && spec.unfit("f2fs").is_empty());
+        let holds = |kind: &str| Requirement::SurvivesPowerCut.holds(kind, &[]);
+        assert_eq!([holds("xfs"), holds("ext2"), holds("f2fs")], [Some(true), Some(false), None]);
+    }
+
+    #[test]
     fn labels_name_configurations_and_are_read_back() {
         let space = spec().space("ext4", 7);
         for options in [vec![], vec![5], vec![0, 5, 7]] {
@@ -395,6 +501,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_counted_for_each_operation() {
+        let of = |known: &[(&str, f64)]| {
+            written(&|name: &str| {
+                let found = known.iter().find(|(known, _)| *known == name)?;
+                Some(Measured { value: found.1, larger_is_worse: None })
+            })
+        };
+        let load = [("age.operations_per_s", 50.0), ("age.elapsed_s", 2.0), ("age.device_bytes", 4_000.0)];
+        assert!((of(&load).unwrap() - 40f64.ln()).abs() < 1e-12);
+        let flash = [load[0], load[1], load[2], (metric::WORN_BYTES, 8_000.0)];
+        assert!((of(&flash).unwrap() - 80f64.ln()).abs() < 1e-12);
+        assert_eq!((of(&load[..2]), of(&load[1..])), (None, None));
+        // Runs of one medium are counted alike: flash on which nothing was programmed is not taken for another device.
+        assert_eq!(of(&[load[0], load[1], load[2], (metric::WORN_BYTES, 0.0)]), None);
+    }
+
+    #[test]
     fn without_a_score_every_workload_counts_alike_whatever_its_number_of_points() {
         let stages = json!([
             {"kind": "fio", "rw": ["read", "randwrite"], "bs": ["4KiB", "64KiB"]},
@@ -423,10 +546,10 @@ mod tests {
             SearchSpec { only: vec!["noatime".to_owned(), "kyber".to_owned()], ..spec() }.space("ext4", 7);
         let mut done = Done::default();
         let first = search(&space.problem, &mut done).pending.unwrap();
-        done.0.extend(first.runs.iter().map(|run| (*run, 0.0)));
+        done.scores.extend(first.runs.iter().map(|run| (*run, 0.0)));
         let path = search(&space.problem, &mut done);
         assert_eq!((path.blocks.len(), path.pending.is_some()), (1, true));
-        done.0.remove(&first.runs[0]);
+        done.scores.remove(&first.runs[0]);
         assert_eq!(search(&space.problem, &mut done).pending, Some(first));
     }
 }

@@ -4,7 +4,10 @@ use fsage_model::search::{Confirmation, Fate, Gain, Method, Verdict};
 use serde::Serialize;
 
 use crate::report::search::Searched;
-use crate::report::text::{counted, percent};
+use crate::report::text::{counted, percent, significant};
+
+/// What options do with which it is not promised that a power cut is survived.
+const UNSAFE: &str = "a power cut may lose what was synced, or leave a file system that needs a repair";
 
 /// What the search on one cell found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,6 +42,12 @@ pub struct Tuned {
     /// Options that were left out, because they failed by themselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
+    /// Options that were left out, because they break what the study requires.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfit: Vec<String>,
+    /// Of the recommended or unconfirmed options those with which a power cut may lose what was synced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lossy: Vec<String>,
 }
 
 /// The chosen options against the default, on fresh runs.
@@ -56,6 +65,37 @@ pub struct Confirmed {
     pub high_90: f64,
     /// The gain that the search led to expect.
     pub expected: f64,
+    /// What is written to the medium with the chosen options, as a ratio to the default with its 90 % interval; absent where
+    /// nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<Ratio>,
+    /// The chosen options together may write more than the study allows, or nobody knows, and are not recommended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_too_worn: bool,
+}
+
+/// A ratio with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Ratio {
+    fn new(logarithm: Gain) -> Self {
+        let (low, high) = logarithm.interval.unwrap_or((logarithm.value, logarithm.value));
+        Self { value: logarithm.value.exp(), low: low.exp(), high: high.exp() }
+    }
+
+    /// `1.25 (1.20 to 1.31)`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{} ({} to {})", significant(self.value), significant(self.low), significant(self.high))
+    }
 }
 
 /// What an option gives.
@@ -74,10 +114,16 @@ pub struct OptionGain {
     /// Upper end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
+    /// What is written to the medium with it, as a ratio to what is written without; absent where nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<Ratio>,
     /// What became of it, in words.
     pub fate: String,
     /// It was shown to gain.
     pub is_kept: bool,
+    /// It gains, but writes more than the study allows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_too_worn: bool,
 }
 
 impl OptionGain {
@@ -91,8 +137,10 @@ impl OptionGain {
             gain: finding.gain.map(|gain: Gain| gain.value.exp_m1()),
             low: share(|interval| interval.0),
             high: share(|interval| interval.1),
+            written: finding.written.map(Ratio::new),
             fate: fate(searched, finding.fate),
             is_kept: matches!(finding.fate, Fate::Kept { .. }),
+            is_too_worn: matches!(finding.fate, Fate::Wears | Fate::WearUnknown),
         }
     }
 
@@ -133,6 +181,8 @@ fn fate(searched: &Searched, fate: Fate) -> String {
         Fate::Clash { with } => {
             format!("clashes with {}", searched.space.options.get(with).map_or("another", String::as_str))
         }
+        Fate::Wears => "may write too much".to_owned(),
+        Fate::WearUnknown => "what it writes is not known".to_owned(),
         Fate::NotConfirmed => "not confirmed".to_owned(),
         Fate::NotBetter => "not better".to_owned(),
     }
@@ -148,7 +198,10 @@ impl Tuned {
         let order = |option: &OptionGain| option.gain.unwrap_or(f64::NEG_INFINITY);
         options.sort_by(|a, b| order(b).total_cmp(&order(a)));
         let chosen = path.chosen.options().map(|option| space.options[option].clone()).collect();
-        let is_confirmed = path.confirmation.is_some_and(|found| found.verdict == Verdict::Confirmed);
+        let is_confirmed =
+            path.confirmation.is_some_and(|found| found.verdict == Verdict::Confirmed && !found.is_too_worn);
+        let lossy = path.chosen.options().map(|option| &space.options[option]);
+        let lossy = lossy.filter(|name| searched.lossy.contains(name)).cloned().collect();
         let (recommended, unconfirmed) =
             if is_confirmed { (chosen, Vec::new()) } else { (Vec::new(), chosen) };
         Self {
@@ -165,13 +218,18 @@ impl Tuned {
             confirmation: path.confirmation.map(|found| Confirmed::new(&found)),
             options,
             refused: searched.refused.clone(),
+            unfit: searched.unfit.clone(),
+            lossy,
         }
     }
 
     /// The finding in one sentence: what stands before it, and the finding.
     #[must_use]
     pub fn parts(&self) -> (String, String) {
-        (format!("{}: ", self.place), format!("{}{}", self.finding(), self.doubt()))
+        (
+            format!("{}: ", self.place),
+            format!("{}{}{}{}", self.finding(), self.worn(), self.danger(), self.doubt()),
+        )
     }
 
     fn finding(&self) -> String {
@@ -200,10 +258,23 @@ impl Tuned {
             None => String::new(),
         };
         match &self.confirmation {
+            Some(found) if found.is_too_worn => {
+                let why = found.written.map_or_else(
+                    || "of what gained in the search it is not known how much it writes".to_owned(),
+                    |ratio| {
+                        let ratio = ratio.text();
+                        format!("what gained in the search writes {ratio} times as much together, which the study does not allow")
+                    },
+                );
+                format!("nothing is recommended: {why} ({}); {runs}{noise}", found.text())
+            }
             Some(found) => format!(
                 "the default is not beaten: what gained in the search is not confirmed ({}); {runs}{noise}",
                 found.text()
             ),
+            None if self.options.iter().any(|one| one.is_too_worn) => {
+                format!("nothing is recommended within the limit on what is written; {runs}{noise}")
+            }
             None if self.method == Method::Greedy.name() => {
                 format!("the default is not beaten in single runs; {runs}")
             }
@@ -233,12 +304,47 @@ impl Tuned {
         format!(", and gains above {} are ruled out{unknown}{noisy}", signed(most))
     }
 
+    /// What is written with what it names, and options that were dropped for that.
+    fn worn(&self) -> String {
+        if !self.is_over {
+            return String::new();
+        }
+        let written = self.confirmation.as_ref().and_then(|found| found.written);
+        let named = !self.recommended.is_empty() || !self.unconfirmed.is_empty();
+        let ratio = written.filter(|ratio| named && (ratio.low > 1.0 || ratio.high < 1.0));
+        let ratio = ratio.map_or_else(String::new, |ratio| {
+            format!("; ageing writes {} times as much with it", ratio.text())
+        });
+        let dropped: Vec<String> = self
+            .options
+            .iter()
+            .filter(|one| one.is_too_worn)
+            .map(|one| match one.written {
+                Some(written) => format!("{}, which writes {} times as much", one.name, written.text()),
+                None => format!("{}, of which it is not known", one.name),
+            })
+            .collect();
+        match dropped.as_slice() {
+            [] => ratio,
+            names => format!("{ratio}; left out by the limit on what is written: {}", names.join("; ")),
+        }
+    }
+
+    /// That with what it names more may be lost in a power cut than without.
+    fn danger(&self) -> String {
+        match self.lossy.as_slice() {
+            _ if !self.is_over => String::new(),
+            [] => String::new(),
+            lossy => format!("; with {} {UNSAFE}", lossy.join(" or ")),
+        }
+    }
+
     /// That a control was kept, or that its own interval is one of a gain or a loss.
     fn doubt(&self) -> String {
         let kept: Vec<&str> = self
             .options
             .iter()
-            .filter(|one| one.is_null && one.is_kept)
+            .filter(|one| one.is_null && (one.is_kept || one.is_too_worn))
             .map(|one| one.name.as_str())
             .collect();
         if kept.is_empty() {
@@ -274,7 +380,11 @@ impl Tuned {
             [] => String::new(),
             names => format!("; left out, because they fail here: {}", names.join(", ")),
         };
-        format!("Gains on {}: {}{refused}.", self.place, each.join("; "))
+        let unfit = match self.unfit.as_slice() {
+            [] => String::new(),
+            names => format!("; left out, because with them {UNSAFE}: {}", names.join(", ")),
+        };
+        format!("Gains on {}: {}{refused}{unfit}.", self.place, each.join("; "))
     }
 }
 
@@ -287,6 +397,8 @@ impl Confirmed {
             low_90: found.interval.0.exp_m1(),
             high_90: found.interval.1.exp_m1(),
             expected: found.expected.exp_m1(),
+            written: found.written.map(Ratio::new),
+            is_too_worn: found.is_too_worn,
         }
     }
 
@@ -320,6 +432,62 @@ mod tests {
         let gains = found.gains();
         assert!(gains.contains("noatime +") && gains.contains(", kept); same "), "{gains}");
         assert!(gains.ends_with(", control)."), "{gains}");
+    }
+
+    #[test]
+    fn what_a_power_cut_may_lose_stands_beside_the_recommendation() {
+        let mut searched = searched(usize::MAX);
+        searched.lossy = vec!["nobarrier".to_owned()];
+        searched.unfit = vec!["no-journal".to_owned()];
+        let found = Tuned::new(&searched);
+        assert!(found.lossy.is_empty() && !found.text().contains("power cut"), "{}", found.text());
+        assert!(found.gains().ends_with(&format!("; left out, because with them {UNSAFE}: no-journal.")));
+        searched.lossy = vec!["noatime".to_owned()];
+        let found = Tuned::new(&searched);
+        assert_eq!(found.lossy, ["noatime"]);
+        assert!(found.text().ends_with(&format!("; with noatime {UNSAFE}.")), "{}", found.text());
+    }
+
+    #[test]
+    fn what_is_written_stands_beside_the_recommendation() {
+        let mut found = Tuned::new(&searched(usize::MAX));
+        assert!(!found.text().contains("writes"), "{}", found.text());
+        let ratio = |low, high| Some(Ratio { value: 1.25, low, high });
+        found.confirmation.as_mut().unwrap().written = ratio(0.9, 1.6);
+        assert!(!found.text().contains("writes"), "{}", found.text());
+        found.confirmation.as_mut().unwrap().written = ratio(1.2, 1.31);
+        let text = found.text();
+        assert!(text.ends_with("; ageing writes 1.25 (1.20 to 1.31) times as much with it."), "{text}");
+    }
+
+    #[test]
+    fn what_the_limit_on_writing_leaves_out_is_not_called_beaten_or_without_gain() {
+        let mut searched = searched(usize::MAX);
+        let option = searched.path.chosen.options().next().unwrap();
+        searched.path.findings[option].written = Some(Gain { value: 0.2, interval: Some((0.1, 0.3)) });
+        searched.path.findings[option].fate = Fate::Wears;
+        let (chosen, confirmation) = (searched.path.chosen, searched.path.confirmation.take());
+        searched.path.chosen = fsage_model::search::Configuration::BASE;
+        let text = Tuned::new(&searched).text();
+        assert!(text.contains("nothing is recommended within the limit on what is written; "), "{text}");
+        assert!(text.ends_with("; left out by the limit on what is written: noatime, which writes 1.22 (1.11 to 1.35) times as much."), "{text}");
+        searched.path.findings[option].written = None;
+        assert!(Tuned::new(&searched).text().ends_with("written: noatime, of which it is not known."));
+        // Confirmed, but together the chosen options write too much: no option alone is to blame.
+        searched.path.findings[option].fate = Fate::Kept { runs: 8 };
+        searched.path.confirmation = confirmation;
+        let confirmation = searched.path.confirmation.as_mut().unwrap();
+        confirmation.written = Some(Gain { value: 0.2, interval: Some((0.1, 0.3)) });
+        confirmation.is_too_worn = true;
+        let found = Tuned::new(&searched);
+        assert!(found.recommended.is_empty() && found.unconfirmed.is_empty(), "{found:?}");
+        assert!(
+            found.text().contains(
+                "writes 1.22 (1.11 to 1.35) times as much together, which the study does not allow"
+            )
+        );
+        assert!(!found.text().contains("not confirmed"), "{}", found.text());
+        assert!(!chosen.is_empty());
     }
 
     #[test]

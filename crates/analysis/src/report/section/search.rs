@@ -30,6 +30,12 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             @if !one.refused.is_empty() {
                 p { "Left out, because they fail by themselves on this host: " (one.refused.join(", ")) "." }
             }
+            @if !one.unfit.is_empty() {
+                p {
+                    "Left out, because the study requires that a power cut is survived, and with these one may lose what was synced, or leave a file system that needs a repair: "
+                    (one.unfit.join(", ")) "."
+                }
+            }
         }
         (table("search-gains", "What each option gives", &gain_columns(), &gains))
         p.note {
@@ -40,6 +46,7 @@ fn render(content: &Content<'_>) -> Option<Markup> {
             "one-sided test at 5\u{202f}% confirms it. "
             "An option that was dropped was unlikely to show the least gain that matters. Gains say nothing of safety: options that write or flush less may lose "
             "more in a power cut. "
+            "What is written is that of the first stage of ageing, for each operation, by the same least squares. "
             @if greedy { "A greedy search compares single runs: its gains are mostly noise, and nothing confirms them. " }
             (counted_by(&found))
         }
@@ -82,6 +89,7 @@ fn gain_columns() -> Vec<Column> {
         Column::text("sets"),
         Column::number("gain", ""),
         Column::text("interval"),
+        Column::number("writes", "× without it"),
         Column::text("outcome"),
         Column::text("decided after"),
     ]
@@ -109,6 +117,7 @@ fn gain_row(one: &Searched, option: &OptionGain) -> Row {
             Cell::text(sets),
             Cell::maybe(option.gain, signed),
             Cell::text(option.interval().unwrap_or_default()),
+            option.written.map_or_else(Cell::none, |written| Cell::number(written.text(), written.value)),
             Cell::text(option.fate.clone()),
             Cell::text(after),
         ],

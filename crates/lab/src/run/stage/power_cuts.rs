@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fsage_model::crash::{CrashLoadSpec, CrashSpec};
 use fsage_model::quantity::share;
 use fsage_model::record::{PowerCutsRecord, StageRecord};
-use fsage_model::study::{PowerCutsStage, StudySpec, VolumeSpec};
+use fsage_model::study::{FileSystemOptions, PowerCutsStage, StudySpec, VolumeSpec};
 
 use super::{Stage, StageContext};
 use crate::crash::{Bench, CrashRun, CrashWork, Watch};
@@ -103,12 +103,7 @@ fn run_of(stage: &PowerCutsStage, spec: &StudySpec, file_system: &FileSystem, se
 
 /// Mount options and mkfs parameters (`journal=false`) that the study gives: they decide what is promised.
 fn options(spec: &StudySpec) -> Vec<String> {
-    let Some(given) = spec.file_system.options.get(&spec.file_system.kind) else { return Vec::new() };
-    let mkfs = given.mkfs.iter().map(|(key, value)| match value.as_str() {
-        Some(text) => format!("{key}={text}"),
-        None => format!("{key}={value}"),
-    });
-    given.mount.iter().cloned().chain(mkfs).collect()
+    spec.file_system.options.get(&spec.file_system.kind).map(FileSystemOptions::listed).unwrap_or_default()
 }
 
 /// Tells how far it is, and ends at a signal.
