@@ -175,10 +175,10 @@ fn names_of_queue_settings_are_no_paths_in_any_volume_of_a_study() {
         format!("kind = \"copy\"\nvolume = {volume}"),
         format!("kind = \"remedy\"\nmethod = \"copy\"\nvolume = {volume}"),
         format!(
-            "kind = \"lockstep\"\nevery = 5\nfollowers = {{ empty = {{ volume = {volume} }} }}\nworkload = {{ kind = \"fsfb\", target = 0.6, rounds = 10 }}"
+            "kind = \"lockstep\"\nevery = 5\nfollowers = {{ empty = {{ volume = {volume} }} }}\nmeasures = [{{ kind = \"grep\" }}]\nworkload = {{ kind = \"fsfb\", target = 0.6, rounds = 10 }}"
         ),
         format!(
-            "kind = \"lockstep\"\nevery = 5\nunaged = {{ volume = {volume} }}\nfollowers = {{ empty = {{ size = \"2GiB\" }} }}\nworkload = {{ kind = \"fsfb\", target = 0.6, rounds = 10 }}"
+            "kind = \"lockstep\"\nevery = 5\nunaged = {{ volume = {volume} }}\nfollowers = {{ empty = {{ size = \"2GiB\" }} }}\nmeasures = [{{ kind = \"grep\" }}]\nworkload = {{ kind = \"fsfb\", target = 0.6, rounds = 10 }}"
         ),
     ];
     for stage in stages {

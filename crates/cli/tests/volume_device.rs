@@ -426,15 +426,18 @@ fn settings_of_the_queue_are_set_behind_the_scheduler_and_put_back() {
     );
     release(&mut rig, (volume, acquired));
     assert_eq!(names.map(read), before);
-    // Another scheduler has no such parameter: nothing stays changed.
+    // Another scheduler has no such parameter: that is known beforehand, or by the kernel, and nothing stays changed.
     let wrong = QueueSpec { read_ahead_kb: Some(12), iosched: iosched(3), ..QueueSpec::default() };
-    let volume = resolve(&spec("none", wrong), &consent, &rig.store).expect("a volume");
+    let error = resolve(&spec("none", wrong.clone()), &consent, &rig.store).expect_err("not with `none`");
+    assert!(error.to_string().contains("`none` has no parameter `fifo_batch`"), "{error}");
+    let own = VolumeSpec::Device { path: disk.link.clone(), scheduler: None, queue: wrong };
+    let volume = resolve(&own, &consent, &rig.store).expect("a volume");
     let error = volume.acquire(&mut rig.session, &mut rig.journal, "q").expect_err("no such parameter");
     assert_eq!(error.exit_code(), 3, "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("volume.scheduler")), "{error}");
     assert_eq!(names.map(read), before);
     // Neither where the kernel refuses the value.
-    let wrong = QueueSpec { nr_requests: Some(u32::MAX), nomerges: Some(1), ..QueueSpec::default() };
+    let wrong = QueueSpec { nr_requests: Some(999_999), nomerges: Some(1), ..QueueSpec::default() };
     let volume = resolve(&spec("mq-deadline", wrong), &consent, &rig.store).expect("a volume");
     let error =
         volume.acquire(&mut rig.session, &mut rig.journal, "q").expect_err("more than the kernel takes");

@@ -321,6 +321,7 @@ mod tests {
     fn session(stdout: &'static str) -> (Session, Arc<Mutex<Vec<String>>>) {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = Arc::clone(&asked);
+        let mut max_sectors_kb = "1280".to_owned();
         let session = Target::scripted(Box::new(move |request, _| {
             seen.lock().unwrap().push(request.name());
             Some(match request {
@@ -336,7 +337,8 @@ mod tests {
                 }
                 Request::LoopAttach(attach) => attach.reply(&"/dev/loop77".into()),
                 // One setting as it should be, one that is not, and one that this kernel does not have.
-                Request::Get(get) if get.path.ends_with("max_sectors_kb") => get.reply(&"1280".to_owned()),
+                Request::Get(get) if get.path.ends_with("max_sectors_kb") => get.reply(&max_sectors_kb),
+                Request::Set(set) => set.reply(&std::mem::replace(&mut max_sectors_kb, set.value.clone())),
                 Request::Get(get) if get.path.ends_with("rotational") => get.reply(&"1".to_owned()),
                 Request::Get(_) => Err(missing()),
                 Request::BlockFacts(facts) => facts.reply(&BlockFacts::default()),
@@ -371,7 +373,7 @@ mod tests {
         assert!(matches!(&taken[1], Lease::Loop { .. }) && matches!(&taken[2], Lease::Setting { .. }));
         assert_eq!(taken.len(), 3);
         volume.release(acquired, &mut session, &mut journal).unwrap();
-        let order = "end-disk make-directory run-tool loop-attach get set get get block-facts restore loop-detach end-disk";
+        let order = "end-disk make-directory run-tool loop-attach get set get get get block-facts restore loop-detach end-disk";
         assert_eq!(asked.lock().unwrap().join(" "), order);
         assert!(journal.outstanding().is_empty());
     }
