@@ -232,6 +232,16 @@ fn a_partitioned_device_is_refused() {
     let flag = format!("{}={UUID}", partition.display());
     let taken = acquire(&mut rig, &partition, &flag).expect("a partition may be named");
     release(&mut rig, taken);
+    // The queue is that of the whole disk, on which other things may be in use.
+    let queue = QueueSpec { nomerges: Some(2), ..QueueSpec::default() };
+    let spec = VolumeSpec::Device { path: partition, scheduler: None, queue };
+    let volume = resolve(&spec, &EraseConsent::parse(&[flag]), &rig.store).expect("a volume");
+    let error = volume.acquire(&mut rig.session, &mut rig.journal, "p").expect_err("not of a partition");
+    assert!(matches!(&error, VolumeError::Spec { key: "queue", .. }), "{error}");
+    let nomerges =
+        Path::new("/sys/block").join(disk.device.file_name().expect("a name")).join("queue/nomerges");
+    assert_eq!(std::fs::read_to_string(nomerges).expect("readable").trim(), "0");
+    rig.assert_nothing_left();
 }
 
 /// One Linux partition of 32 MiB from 1 MiB on.
@@ -404,21 +414,13 @@ fn settings_of_the_queue_are_set_behind_the_scheduler_and_put_back() {
         queue,
     };
     let iosched = |value| BTreeMap::from([("fifo_batch".to_owned(), value)]);
-    let queue = QueueSpec {
-        nr_requests: Some(77),
-        read_ahead_kb: Some(12),
-        nomerges: Some(2),
-        iosched: iosched(3),
-        ..QueueSpec::default()
-    };
+    let queue =
+        QueueSpec { read_ahead_kb: Some(12), nomerges: Some(2), iosched: iosched(3), ..QueueSpec::default() };
     let volume = resolve(&spec("mq-deadline", queue), &consent, &rig.store).expect("a volume");
     assert!(volume.describe("q").last().expect("lines").ends_with("/queue/iosched/fifo_batch"));
     let acquired = volume.acquire(&mut rig.session, &mut rig.journal, "q").expect("acquired");
     assert!(read("scheduler").contains("[mq-deadline]"));
-    assert_eq!(
-        ["nr_requests", "read_ahead_kb", "nomerges", "iosched/fifo_batch"].map(read),
-        ["77", "12", "2", "3"]
-    );
+    assert_eq!(["read_ahead_kb", "nomerges", "iosched/fifo_batch"].map(read), ["12", "2", "3"]);
     assert!(
         acquired.commands.iter().any(|command| command.starts_with("echo 3 >")),
         "{:?}",
@@ -436,14 +438,47 @@ fn settings_of_the_queue_are_set_behind_the_scheduler_and_put_back() {
     assert_eq!(error.exit_code(), 3, "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("volume.scheduler")), "{error}");
     assert_eq!(names.map(read), before);
-    // Neither where the kernel refuses the value.
-    let wrong = QueueSpec { nr_requests: Some(999_999), nomerges: Some(1), ..QueueSpec::default() };
+    // The number of requests may be that of all disks of an adapter.
+    let wrong = QueueSpec { nr_requests: Some(64), ..QueueSpec::default() };
     let volume = resolve(&spec("mq-deadline", wrong), &consent, &rig.store).expect("a volume");
+    let error = volume.acquire(&mut rig.session, &mut rig.journal, "q").expect_err("of an adapter");
+    assert!(matches!(&error, VolumeError::Spec { key: "queue", .. }), "{error}");
+    assert_eq!(names.map(read), before);
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn a_loop_file_has_as_many_requests_as_asked_for_and_what_the_kernel_refuses_changes_nothing() {
+    let Some(mut rig) = Rig::new() else { return };
+    let spec = |queue| VolumeSpec::Loop {
+        size: Bytes(64 << 20),
+        directory: None,
+        direct_io: false,
+        sector_bytes: 512,
+        scheduler: None,
+        queue,
+    };
+    let nr_requests =
+        |number| QueueSpec { nr_requests: Some(number), nomerges: Some(1), ..QueueSpec::default() };
+    let volume = resolve(&spec(nr_requests(77)), &EraseConsent::default(), &rig.store).expect("a volume");
+    let acquired = volume.acquire(&mut rig.session, &mut rig.journal, "q").expect("acquired");
+    let folder = PathBuf::from("/sys/block").join(acquired.device.file_name().expect("a name")).join("queue");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("readable").trim().to_owned();
+    assert_eq!((read("nr_requests").as_str(), read("nomerges").as_str()), ("77", "1"));
+    release(&mut rig, (volume, acquired));
+    assert_ne!(read("nr_requests"), "77");
+    assert_eq!(read("nomerges"), "0");
+    let volume =
+        resolve(&spec(nr_requests(999_999)), &EraseConsent::default(), &rig.store).expect("a volume");
     let error =
         volume.acquire(&mut rig.session, &mut rig.journal, "q").expect_err("more than the kernel takes");
     assert!(error.hint().is_some_and(|hint| hint.contains("refuses the value")), "{error}");
-    assert_eq!(names.map(read), before);
     rig.assert_nothing_left();
+    // A name that is a path is no setting, whatever volume has it.
+    let path =
+        QueueSpec { iosched: BTreeMap::from([("../scheduler".to_owned(), 0)]), ..QueueSpec::default() };
+    let error = resolve(&spec(path), &EraseConsent::default(), &rig.store).expect_err("no setting");
+    assert!(matches!(&error, VolumeError::Spec { key: "queue", .. }), "{error}");
 }
 
 #[test]

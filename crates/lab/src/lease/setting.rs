@@ -74,10 +74,10 @@ pub(crate) fn set(
     value: impl FnOnce(&str) -> String,
 ) -> Result<Option<Outcome>, LeaseError> {
     // Reading a file of the kernel can do something, too.
-    if path.to_str().and_then(syntax).is_none() {
+    let Some(syntax) = path.to_str().and_then(syntax) else {
         let what = format!("fsage never changes {}", path.display());
         return Err(LeaseError::NotOurs { what });
-    }
+    };
     let _held = journal.hold_settings()?;
     let now = match session.call(call::Get { path: path.to_owned() }) {
         Ok(now) => now,
@@ -94,17 +94,18 @@ pub(crate) fn set(
         return Ok(Some(Outcome::Kept));
     }
     let is_set = now == new;
-    let old = first.unwrap_or(now);
+    let old = first.unwrap_or_else(|| now.clone());
     let id = journal.take(Lease::Setting { path: path.to_owned(), old: old.clone(), new: new.clone() })?;
     if is_set {
         return Ok(Some(Outcome::Set(id)));
     }
-    match session.call(call::Set { path: path.to_owned(), value: new.clone() }) {
-        Ok(before) => kept(session, journal, path, Put { before, old, new }, id).map(Some),
-        Err(error) if session.is_lost() => Err(error.into()),
-        // A lease on a value that is not there would be another lab's to put back.
-        Err(_) => journal.release(id).map(|()| Some(Outcome::Refused)),
-    }
+    let is_refused = match session.call(call::Set { path: path.to_owned(), value: new.clone() }) {
+        Ok(_) => false,
+        Err(error) if session.is_lost() => return Err(error.into()),
+        Err(_) => true,
+    };
+    let put = Put { before: now, old, new, syntax, is_refused };
+    kept(session, journal, path, put, id).map(Some)
 }
 
 /// A value that was written.
@@ -115,10 +116,14 @@ struct Put {
     old: String,
     /// What was to be there.
     new: String,
+    syntax: Syntax,
+    /// The kernel said that it does not take it.
+    is_refused: bool,
 }
 
-/// What became of a setting that took a value: the kernel rounds some, and what it made of one is not what the lease
-/// would put back. Such a value is taken out at once.
+/// What became of a setting. The kernel rounds some values, and may have changed something where it refuses one (a scheduler
+/// that does not start leaves the queue without any): what it made of a value is not what the lease would put back, so
+/// that it is taken out at once.
 fn kept(
     session: &mut Session,
     journal: &mut Journal,
@@ -126,21 +131,25 @@ fn kept(
     put: Put,
     id: LeaseId,
 ) -> Result<Outcome, LeaseError> {
+    let Put { before, old, new, syntax, is_refused } = put;
     let now = match session.call(call::Get { path: path.to_owned() }) {
         Ok(now) => now,
         Err(error) if session.is_lost() => return Err(error.into()),
         // It can be written and not read.
-        Err(_) => return Ok(Outcome::Set(id)),
+        Err(_) if !is_refused => return Ok(Outcome::Set(id)),
+        Err(_) => before.clone(),
     };
-    let number = |text: &str| text.trim().parse::<i64>().ok();
-    if now == put.new || number(&now).is_none() || number(&now) == number(&put.new) {
+    if !is_refused && syntax.same(&now, &new) {
         return Ok(Outcome::Set(id));
     }
-    // Should this end in the middle, the lease on what the kernel made of it puts the original value back.
-    let path = path.to_owned();
-    let rounded = journal.take(Lease::Setting { path: path.clone(), old: put.old, new: now.clone() })?;
-    session.call(call::Restore { path, old: put.before, new: now })?;
-    journal.release(rounded)?;
+    if now != before {
+        // Should this end in the middle, the lease on what the kernel made of it puts the original value back.
+        let path = path.to_owned();
+        let rounded = journal.take(Lease::Setting { path: path.clone(), old, new: now.clone() });
+        session.call(call::Restore { path, old: before, new: now })?;
+        journal.release(rounded?)?;
+    }
+    // A lease on a value that is not there would be another lab's to put back.
     journal.release(id)?;
     Ok(Outcome::Refused)
 }
@@ -180,6 +189,17 @@ fn syntax(path: &str) -> Option<Syntax> {
 }
 
 impl Syntax {
+    /// Whether the kernel shows this value so.
+    fn same(self, shown: &str, value: &str) -> bool {
+        let number = |text: &str| text.trim().parse::<i64>().ok();
+        match self {
+            Self::Number => number(shown).is_some() && number(shown) == number(value),
+            Self::Name => shown == value,
+            // Groups of digits that the kernel writes its own way.
+            Self::Mask => true,
+        }
+    }
+
     fn holds(self, value: &str) -> bool {
         if value.is_empty() || value.len() > 4096 {
             return false;
@@ -380,6 +400,35 @@ mod tests {
         assert!(outcome == Some(Outcome::Refused) && second.outstanding().is_empty());
         give_back(&mut first.0, &mut first.1, id).unwrap();
         assert_eq!(host.lock().unwrap().as_str(), "256");
+    }
+
+    #[test]
+    fn a_scheduler_that_does_not_start_is_followed_by_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().file_name().unwrap().to_string_lossy().replace('.', "");
+        let path = PathBuf::from(format!("/sys/class/block/{device}/queue/scheduler"));
+        let host = Arc::new(Mutex::new("mq-deadline".to_owned()));
+        let (kernel, mut inner) = (Arc::clone(&host), session(&host));
+        let mut session = Target::scripted(Box::new(move |request, _| {
+            Some(match request {
+                Request::Get(get) => get.reply(&inner.call(get.clone()).unwrap()),
+                Request::Set(_) => {
+                    "none".clone_into(&mut kernel.lock().unwrap());
+                    Err(Failure {
+                        message: "no memory".to_owned(),
+                        hint: String::new(),
+                        errno: None,
+                        kind: FailureKind::Failed,
+                    })
+                }
+                Request::Restore(restore) => restore.reply(&inner.call(restore.clone()).unwrap()),
+                other => panic!("{other:?}"),
+            })
+        }));
+        let mut journal = Journal::open(folder.path()).unwrap();
+        let outcome = set(&mut session, &mut journal, &path, |_| "bfq".to_owned()).unwrap();
+        assert!(outcome == Some(Outcome::Refused) && journal.outstanding().is_empty());
+        assert_eq!(host.lock().unwrap().as_str(), "mq-deadline");
     }
 
     #[test]

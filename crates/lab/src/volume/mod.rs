@@ -271,6 +271,24 @@ fn queue_of(spec: &VolumeSpec) -> Result<(), VolumeError> {
     }
 }
 
+/// Refuses what would be another disk's or partition's, too, where a real device is the volume.
+fn of_disk_alone(facts: &BlockFacts, queue: &QueueSpec) -> Result<(), VolumeError> {
+    let spec = |what: String| Err(VolumeError::Spec { key: "queue", what });
+    if facts.is_partition() && !queue.is_empty() {
+        let (path, disk) = (facts.path.display(), &facts.disk);
+        return spec(format!(
+            "{path} is a partition, and the queue is that of the whole disk {disk}: name the disk itself, or leave it out"
+        ));
+    }
+    // Without a scheduler the places for requests are the adapter's, which has them for all of its disks.
+    if queue.nr_requests.is_some() {
+        return spec(
+            "`nr_requests` of a real device may be that of all disks of its adapter: leave it out".to_owned(),
+        );
+    }
+    Ok(())
+}
+
 /// Refuses volumes that are there at the same time where the host has no room for all of their files, before
 /// the first of them is made.
 ///
@@ -375,6 +393,9 @@ impl Volume {
             Self::Partition(volume) => volume.take(&mut taking).map(|facts| vec![facts]),
         };
         let set = |devices: Vec<BlockFacts>| -> Result<Vec<BlockFacts>, VolumeError> {
+            if let Self::Device(_) = self {
+                devices.iter().try_for_each(|facts| of_disk_alone(facts, self.wanted_queue().1))?;
+            }
             devices.iter().map(|facts| taking.queue(facts, self.wanted_queue())).collect()
         };
         let devices = match devices.and_then(set) {
@@ -571,15 +592,6 @@ impl Taking<'_> {
         facts: &BlockFacts,
         (scheduler, queue): (Option<&str>, &QueueSpec),
     ) -> Result<BlockFacts, VolumeError> {
-        // Other things may be in use on the rest of the disk, which the settings are of.
-        if facts.is_partition() && !queue.is_empty() {
-            let what = format!(
-                "{} is a partition, and the queue is that of the whole disk {}: name the disk itself, or leave it out",
-                facts.path.display(),
-                facts.disk
-            );
-            return Err(VolumeError::Spec { key: "queue", what });
-        }
         let facts = self.scheduler(facts, scheduler)?;
         for (name, value) in queue.settings() {
             let path = queue_setting(&facts.disk, &name);
