@@ -58,7 +58,7 @@ pub fn is_parameter(name: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSpec {
-    /// Requests that may wait in the queue, at least 4.
+    /// Requests that may wait in the queue, at least 4; not of a real device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nr_requests: Option<u32>,
     /// The most that is read ahead of sequential reads, in KiB, a multiple of 4.
