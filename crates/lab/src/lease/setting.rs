@@ -15,7 +15,7 @@ use fsage_model::study::is_parameter;
 
 use super::error::LeaseError;
 use super::journal::{Journal, LeaseId};
-use super::record::Lease;
+use super::record::{Lease, LeaseRecord};
 use crate::target::Session;
 
 /// Which values a setting has.
@@ -85,10 +85,16 @@ pub(crate) fn set(
         Err(_) => return Ok(None),
     };
     let others = journal.others_on(path);
-    let first = others.iter().find_map(|record| match &record.lease {
-        Lease::Setting { old, .. } => Some(old.clone()),
+    // What is there counts as theirs only if one of them set it, or if nothing has changed it: anything else is a later
+    // change by somebody.
+    let of = |record: &LeaseRecord| match &record.lease {
+        Lease::Setting { old, new, .. } => Some((old.clone(), new.clone())),
         _ => None,
-    });
+    };
+    let theirs: Vec<(String, String)> = others.iter().filter_map(of).collect();
+    let first = theirs.first().map(|(old, _)| old.clone());
+    let first =
+        first.filter(|old| syntax.same(&now, old) || theirs.iter().any(|(_, new)| syntax.same(&now, new)));
     let new = value(&now);
     if now == new && first.is_none() {
         return Ok(Some(Outcome::Kept));
@@ -400,6 +406,29 @@ mod tests {
         assert!(outcome == Some(Outcome::Refused) && second.outstanding().is_empty());
         give_back(&mut first.0, &mut first.1, id).unwrap();
         assert_eq!(host.lock().unwrap().as_str(), "256");
+    }
+
+    #[test]
+    fn a_later_change_by_somebody_is_what_comes_back() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let device = folders[0].path().file_name().unwrap().to_string_lossy().replace('.', "");
+        let path = PathBuf::from(format!("/sys/class/block/{device}/queue/scheduler"));
+        let host = Arc::new(Mutex::new("none".to_owned()));
+        let mut first = (session(&host), Journal::open(folders[0].path()).unwrap());
+        let Some(Outcome::Set(one)) = set(&mut first.0, &mut first.1, &path, |_| "bfq".to_owned()).unwrap()
+        else {
+            panic!("not set");
+        };
+        "kyber".clone_into(&mut host.lock().unwrap());
+        let mut second = (session(&host), Journal::open(folders[1].path()).unwrap());
+        let Some(Outcome::Set(two)) =
+            set(&mut second.0, &mut second.1, &path, |_| "mq-deadline".to_owned()).unwrap()
+        else {
+            panic!("not set");
+        };
+        give_back(&mut first.0, &mut first.1, one).unwrap();
+        give_back(&mut second.0, &mut second.1, two).unwrap();
+        assert_eq!(host.lock().unwrap().as_str(), "kyber");
     }
 
     #[test]

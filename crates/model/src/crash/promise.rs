@@ -87,20 +87,15 @@ pub fn promises(file_system: &str, options: &[String]) -> Option<Promises> {
     Some(rows.fold(base, |promises, row| (row.less)(promises)))
 }
 
-/// The one spelling of an option that has several: the kernel reads the number of `barrier` in any base, and `mke2fs` features
-/// in any case, of which `none` leaves the journal out.
+/// The one spelling of an option that has several: the kernel reads the number of `barrier` in any base, so that only `1` is
+/// taken for what it is; `mke2fs` reads features in any case and by number, and `none` leaves the journal out.
 fn plain(option: &str) -> &str {
-    let digits = |value: &str| {
-        value.strip_prefix("0x").or_else(|| value.strip_prefix("0X")).unwrap_or(value).to_owned()
-    };
-    if option
-        .strip_prefix("barrier=")
-        .is_some_and(|value| !value.is_empty() && digits(value).bytes().all(|byte| byte == b'0'))
-    {
+    if option.strip_prefix("barrier=").is_some_and(|value| value != "1") {
         return "barrier=0";
     }
-    let is_without =
-        |feature: &str| ["^has_journal", "none"].iter().any(|known| feature.eq_ignore_ascii_case(known));
+    let is_without = |feature: &str| {
+        ["^has_journal", "^feature_c2", "none"].iter().any(|known| feature.eq_ignore_ascii_case(known))
+    };
     if option.strip_prefix("features=").is_some_and(is_without) { "features=^has_journal" } else { option }
 }
 
@@ -131,7 +126,7 @@ mod tests {
         assert!(!of("ext4", &["features=^has_journal"]).exclude(DamageKind::Mount));
         assert!(!of("ext4", &["features=^HAS_JOURNAL"]).exclude(DamageKind::Mount));
         assert!(!of("ext4", &["features=none"]).exclude(DamageKind::Mount));
-        for zero in ["barrier=00", "barrier=0x0"] {
+        for zero in ["barrier=00", "barrier=0x0", "barrier=+0"] {
             assert!(!of("ext4", &[zero]).exclude(DamageKind::Content));
         }
         assert!(of("ext4", &["barrier=1", "features=extents"]).exclude(DamageKind::Content));
