@@ -220,6 +220,19 @@ impl VolumeSpec {
         }
     }
 
+    /// The I/O scheduler (`None`: not changed) and the settings of the queue that the study wants; `None` of a partition of
+    /// a drive, which has the drive's.
+    #[must_use]
+    pub fn queue(&self) -> Option<(Option<&str>, &QueueSpec)> {
+        match self {
+            Self::Loop { scheduler, queue, .. } | Self::Device { scheduler, queue, .. } => {
+                Some((scheduler.as_deref(), queue))
+            }
+            Self::Disk(disk) => Some((disk.scheduler.as_deref(), &disk.queue)),
+            Self::Partition { .. } => None,
+        }
+    }
+
     /// Another volume of this kind beside it: a partition follows on the same drive.
     #[must_use]
     pub fn another(&self) -> Self {

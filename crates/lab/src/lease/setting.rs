@@ -232,6 +232,11 @@ mod tests {
     use crate::lease::give_back;
     use crate::target::Target;
 
+    /// What an agent says of a value that the kernel does not take.
+    fn refusal() -> Failure {
+        Failure { message: "no".to_owned(), hint: String::new(), errno: None, kind: FailureKind::Failed }
+    }
+
     /// A host with one setting, and an agent on it that treats it as agents do.
     fn session(host: &Arc<Mutex<String>>) -> Session {
         let host = Arc::clone(host);
@@ -246,12 +251,7 @@ mod tests {
                     }
                     restore.reply(&())
                 }
-                _ => Err(Failure {
-                    message: "no".to_owned(),
-                    hint: String::new(),
-                    errno: None,
-                    kind: FailureKind::Failed,
-                }),
+                _ => Err(refusal()),
             })
         }))
     }
@@ -392,12 +392,7 @@ mod tests {
         let mut refusing = Target::scripted(Box::new(move |request, _| {
             Some(match request {
                 Request::Get(get) => get.reply(&inner.call(get.clone()).unwrap()),
-                Request::Set(_) => Err(Failure {
-                    message: "no".to_owned(),
-                    hint: String::new(),
-                    errno: None,
-                    kind: FailureKind::Failed,
-                }),
+                Request::Set(_) => Err(refusal()),
                 other => panic!("{other:?}"),
             })
         }));
@@ -443,12 +438,7 @@ mod tests {
                 Request::Get(get) => get.reply(&inner.call(get.clone()).unwrap()),
                 Request::Set(_) => {
                     "none".clone_into(&mut kernel.lock().unwrap());
-                    Err(Failure {
-                        message: "no memory".to_owned(),
-                        hint: String::new(),
-                        errno: None,
-                        kind: FailureKind::Failed,
-                    })
+                    Err(refusal())
                 }
                 Request::Restore(restore) => restore.reply(&inner.call(restore.clone()).unwrap()),
                 other => panic!("{other:?}"),

@@ -176,7 +176,7 @@ pub(super) fn check(check: &mut Checker, spec: &StudySpec) {
         "what is written is known of `age` stages only, and the study has none".to_owned()
     });
     check.require(search.wear.is_none() || search.method == Method::Evidence, "search.wear", || {
-        "a greedy search does not heed it: leave it out".to_owned()
+        "a greedy search takes no account of it: leave it out".to_owned()
     });
     check.require(search.budget <= BUDGET_LIMIT, "search.budget", || {
         format!("{} is too large: at most {BUDGET_LIMIT}", search.budget)
@@ -559,7 +559,7 @@ budget = 30
             ("wear = 0.9\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"", "is at least 1.01"),
             (
                 "wear = 1.1\nmethod = \"greedy\"\n[search.option.a]\n\"volume.scheduler\" = \"none\"",
-                "does not heed it",
+                "takes no account of it",
             ),
             ("least_gain = 0.0\n[search.option.kyber]\n\"volume.scheduler\" = \"kyber\"", "is no share"),
             ("[search.option.a]\n\"file_system.options.ext4.mount\" = [\"commit=5\"]", "`a` changes nothing"),

@@ -313,14 +313,8 @@ fn volume(spec: &VolumeSpec) -> Vec<Problem> {
 
 /// Settings of the queue that no device could have.
 fn queue_limits(check: &mut Checker, spec: &VolumeSpec) {
-    let (scheduler, queue) = match spec {
-        VolumeSpec::Loop { scheduler, queue, .. } | VolumeSpec::Device { scheduler, queue, .. } => {
-            (scheduler, queue)
-        }
-        VolumeSpec::Disk(disk) => (&disk.scheduler, &disk.queue),
-        VolumeSpec::Partition { .. } => return,
-    };
-    for (key, error) in queue.problems(scheduler.as_deref()) {
+    let Some((scheduler, queue)) = spec.queue() else { return };
+    for (key, error) in queue.problems(scheduler) {
         let key = format!("queue.{key}");
         let path = check.path.iter().cloned().chain(key.split('.').map(str::to_owned)).collect();
         let hint = match &error {
