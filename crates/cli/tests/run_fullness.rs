@@ -30,7 +30,7 @@ fn the_quick_study_answers_every_finding() {
     let lab = Lab::new(STUDY);
     // Two fifths of its rounds, which replace what is there once: use shows by then.
     let fewer = ["repeats=1", "stage.lockstep.workload.rounds=20", "stage.lockstep.every=10"];
-    let output = lab.command(&fewer).arg("--quick").output().unwrap();
+    let output = lab.command(&fewer).args(["--quick", "--jobs", "2"]).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     lab.nothing_left();
