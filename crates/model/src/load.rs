@@ -114,6 +114,9 @@ impl PaceSpec {
     /// Operations that a burst may have.
     pub const BURST: RangeInclusive<u32> = 1..=1_000_000;
 
+    /// Longest time from one burst to the next, ten years: a clock of 64 bits in ns has room for fifty of them.
+    pub const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
     /// From the start of one burst to that of the next; 0 where the numbers say nothing.
     #[must_use]
     pub fn interval(&self) -> Duration {

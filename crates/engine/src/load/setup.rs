@@ -63,6 +63,9 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         if !PaceSpec::BURST.contains(&pace.burst) {
             return wrong(format!("pace.burst = {} is not in 1..=1000000", pace.burst));
         }
+        if pace.interval() > PaceSpec::LONGEST {
+            return wrong("bursts of pace are more than ten years apart".to_owned());
+        }
         if spec.threads != 1 || spec.deterministic || spec.write_mode == WriteMode::Fast {
             return wrong("pace is for one thread that writes data, and not deterministic".to_owned());
         }

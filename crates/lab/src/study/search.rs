@@ -408,7 +408,8 @@ fn check_settings(search: &SearchSpec, cell: &Cell, space: &Space, on: &str) -> 
         }
     }
     if problems.is_empty() && search.method == Method::Evidence {
-        problems.extend(check_pairs(cell, space, on));
+        // Each option has a text of its own by now.
+        problems.extend(check_pairs(cell, space, on, &seen));
     }
     problems
 }
@@ -426,10 +427,11 @@ fn is_of_queue(path: &str) -> bool {
 }
 
 /// Pairs of options must clash where the driver refuses them together, and where one of them sets all that the other sets:
-/// designs set any two that do not clash, and two runs would be one.
-fn check_pairs(cell: &Cell, space: &Space, on: &str) -> Vec<Problem> {
+/// designs set any two that do not clash, and two runs would be one. `single`: each option and what it alone makes of the study.
+fn check_pairs(cell: &Cell, space: &Space, on: &str, single: &[(usize, String)]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let canonical = |set| configured(cell, space, set).map(|own| identity::canonical(&own.spec));
+    let is_alone = |option: usize, both: &String| single.iter().any(|(of, text)| *of == option && text == both);
     for a in 0..space.problem.options {
         for b in (0..a).filter(|b| !space.problem.clash(a, *b)) {
             let (one, other) = (&space.options[a], &space.options[b]);
@@ -438,10 +440,10 @@ fn check_pairs(cell: &Cell, space: &Space, on: &str) -> Vec<Problem> {
                     let why = found.first().map_or(String::new(), |found| format!(": {}", found.message));
                     format!("`{other}` and `{one}` cannot be set together{on}{why}")
                 }
-                Ok(both) if canonical(Configuration::BASE.with(a)).is_ok_and(|alone| alone == both) => {
+                Ok(both) if is_alone(a, &both) => {
                     format!("`{one}` sets all that `{other}` sets{on}, so that both together are `{one}`")
                 }
-                Ok(both) if canonical(Configuration::BASE.with(b)).is_ok_and(|alone| alone == both) => {
+                Ok(both) if is_alone(b, &both) => {
                     format!("`{other}` sets all that `{one}` sets{on}, so that both together are `{other}`")
                 }
                 Ok(_) => continue,

@@ -236,7 +236,9 @@ impl Search<'_> {
             sum += written.value;
             squares += written.interval.map_or(0.0, |(_, high)| (high - written.value).powi(2));
         }
-        (sum + squares.sqrt() > most).then_some(Fate::Wears)
+        // What is no number is not within it.
+        let within = sum + squares.sqrt() <= most;
+        (!within).then_some(Fate::Wears)
     }
 
     /// Of what was kept, the largest gains that go together and do not write too much.
@@ -312,7 +314,7 @@ impl Search<'_> {
         let ratio = fresh.iter().map(signed).sum::<f64>() / count(pairs);
         let of_pairs = confirmation(search, fresh, self.problem.options, ratio, 0.0, pairs);
         found.written = Some(Gain { value: ratio, interval: Some(of_pairs.interval) });
-        found.is_too_worn = self.problem.most_written.is_some_and(|most| of_pairs.interval.1 > most.ln());
+        found.is_too_worn = !self.problem.most_written.is_none_or(|most| of_pairs.interval.1 <= most.ln());
     }
 }
 

@@ -63,7 +63,9 @@ pub(super) fn above(value: f64, error: f64, freedom: f64) -> f64 {
     if error <= 0.0 {
         return if value > 0.0 { 0.0 } else { 1.0 };
     }
-    StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |t| t.cdf(-value / error))
+    let ratio = -value / error;
+    // No distribution answers for what is no number: no evidence.
+    StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| !ratio.is_nan()).map_or(1.0, |t| t.cdf(ratio))
 }
 
 /// Fits all runs; `None` without a degree of freedom that is left for the noise.
@@ -159,6 +161,14 @@ mod tests {
 
     fn observation(options: &[usize], block: u32, score: f64) -> Observation {
         Observation { configuration: options.iter().copied().collect(), block, score }
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_evidence() {
+        for (value, error) in [(f64::NAN, 1.0), (1.0, f64::NAN), (f64::INFINITY, f64::INFINITY)] {
+            assert!((above(value, error, 3.0) - 1.0).abs() < 1e-12, "{value} {error}");
+        }
+        assert!(above(10.0, 1.0, 3.0) < 0.01);
     }
 
     #[test]

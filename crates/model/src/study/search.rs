@@ -351,7 +351,9 @@ pub fn score(parts: &[ScoreSpec], measured: &dyn Fn(&str) -> Option<Measured>) -
     for part in parts {
         let name = &part.metric;
         let found = measured(name).ok_or_else(|| ScoreError::Missing(name.clone()))?;
-        if !(found.value.is_finite() && found.value > 0.0) {
+        // Weights of a record from elsewhere may be none.
+        let share = part.weight / weights;
+        if !(found.value.is_finite() && found.value > 0.0 && share.is_finite()) {
             return Err(ScoreError::NotPositive(name.clone()));
         }
         let own = found.larger_is_worse.map(|worse| if worse { Better::Smaller } else { Better::Larger });
@@ -360,7 +362,7 @@ pub fn score(parts: &[ScoreSpec], measured: &dyn Fn(&str) -> Option<Measured>) -
             Some(Better::Smaller) => -1.0,
             None => return Err(ScoreError::Undirected(name.clone())),
         };
-        sum += sign * part.weight / weights * found.value.ln();
+        sum += sign * share * found.value.ln();
     }
     Ok(sum)
 }
@@ -372,7 +374,9 @@ pub fn written(measured: &dyn Fn(&str) -> Option<Measured>) -> Option<f64> {
     let value = |name: &str| measured(name).map(|found| found.value);
     let operations = value(metric::OPERATIONS_PER_S)? * value(metric::ELAPSED_S)?;
     let bytes = value(metric::WORN_BYTES).or_else(|| value(metric::DEVICE_BYTES))?;
-    (bytes > 0.0 && operations > 0.0).then(|| (bytes / operations).ln())
+    // A record may come from elsewhere: what overflows says nothing.
+    let written = bytes / operations;
+    (written.is_finite() && written > 0.0).then(|| written.ln())
 }
 
 /// The runs that were done: a search that is given these stops at the first block that lacks one.
@@ -438,6 +442,25 @@ mod tests {
         assert_eq!(spec().space("xfs", 7).options, ["deadline", "kyber", "noatime", "nothing"]);
         let some = SearchSpec { only: vec!["noatime".to_owned(), "kyber".to_owned()], ..spec() };
         assert_eq!(some.space("ext4", 7).options, ["kyber", "noatime"]);
+    }
+
+    #[test]
+    fn numbers_of_a_record_that_overflow_say_nothing_of_what_was_written() {
+        let told = |bytes: f64, operations: f64| {
+            let measured = move |name: &str| {
+                let value = match name {
+                    metric::WORN_BYTES => bytes,
+                    metric::OPERATIONS_PER_S | metric::ELAPSED_S => operations,
+                    _ => return None,
+                };
+                Some(Measured { value, larger_is_worse: None })
+            };
+            written(&measured)
+        };
+        assert_eq!(told(800.0, 10.0), Some(8f64.ln()));
+        assert_eq!(told(1.0, 1e200), None);
+        assert_eq!(told(1e308, 1e-10), None);
+        assert_eq!(told(0.0, 10.0), None);
     }
 
     #[test]

@@ -147,6 +147,7 @@ measures = [{ kind = "grep" }]
             ("kind = \"ext4\"", "kind = \"xfs\"", "by a worker that goes by the wall's clock"),
             ("= 500 }", "= 0.5 }", "0.5 operations a day: 1 to"),
             ("= 500 }", "= 500, burst = 0 }", "bursts of 0 operations"),
+            ("= 500 }", "= 1, burst = 4000 }", "more than ten years apart"),
             ("= 500 }", "= 500, rated_cycles = 0 }", "pace.rated_cycles"),
             ("workload = {", "threads = 2\nworkload = {", "give `threads = 1`"),
             ("workload = {", "write_mode = \"fast\"\nworkload = {", "writes the data at the end"),
