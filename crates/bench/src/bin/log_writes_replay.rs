@@ -31,7 +31,8 @@ fn main() -> io::Result<()> {
     let [log, device, mark, states, command, rest @ ..] = &arguments[..] else {
         return Err(io::Error::other("usage: log_writes_replay LOG DEVICE MARK STATES COMMAND [ARGUMENT]…"));
     };
-    let states: usize = states.to_str().and_then(|text| text.parse().ok()).ok_or(io::Error::other("STATES"))?;
+    let states: usize =
+        states.to_str().and_then(|text| text.parse().ok()).ok_or(io::Error::other("STATES"))?;
     let log = Log::open(File::open(log)?)?;
     let device = OpenOptions::new().write(true).open(device)?;
     let mark = mark.as_encoded_bytes();

@@ -431,7 +431,8 @@ fn is_of_queue(path: &str) -> bool {
 fn check_pairs(cell: &Cell, space: &Space, on: &str, single: &[(usize, String)]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let canonical = |set| configured(cell, space, set).map(|own| identity::canonical(&own.spec));
-    let is_alone = |option: usize, both: &String| single.iter().any(|(of, text)| *of == option && text == both);
+    let is_alone =
+        |option: usize, both: &String| single.iter().any(|(of, text)| *of == option && text == both);
     for a in 0..space.problem.options {
         for b in (0..a).filter(|b| !space.problem.clash(a, *b)) {
             let (one, other) = (&space.options[a], &space.options[b]);

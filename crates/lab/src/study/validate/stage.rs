@@ -310,7 +310,10 @@ fn pace(check: &mut Checker, stage: &AgeStage, pace: &PaceSpec, own: &VolumeSpec
         format!("bursts of {} operations: 1 to {}", pace.burst, grouped(1_000_000))
     });
     check.require(pace.interval() <= PaceSpec::LONGEST, "pace.burst", || {
-        format!("bursts of {} operations, {} a day: more than ten years apart", pace.burst, pace.operations_per_day)
+        format!(
+            "bursts of {} operations, {} a day: more than ten years apart",
+            pace.burst, pace.operations_per_day
+        )
     });
     if let Some(cycles) = pace.rated_cycles {
         check.at_least("pace.rated_cycles", u64::from(cycles), 1);
