@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fsage_analysis::stats::{foresee, planned};
 use fsage_lab::study::Study;
+use fsage_model::number;
 
 /// Ids of the claims that cannot be judged, and why.
 pub(crate) fn unjudged(study: &Study) -> BTreeMap<String, String> {
@@ -37,6 +38,32 @@ pub(crate) fn lines(unjudged: &BTreeMap<String, String>) -> Vec<String> {
     reasons.into_iter().map(|(reason, claims)| format!("{}: {reason}", claims.join(", "))).collect()
 }
 
+/// The same in few words, before a run: how many claims each reason concerns, and the name of one that stands alone.
+pub(crate) fn short_lines(unjudged: &BTreeMap<String, String>) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (id, reason) in unjudged {
+        reasons.entry(reason).or_default().push(id);
+    }
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, claims)| std::cmp::Reverse(claims.len()));
+    let line = |(reason, claims): &(&str, Vec<&str>)| match &claims[..] {
+        [one] => format!("{one}: {reason}"),
+        more => format!("{} claims: {reason}", more.len()),
+    };
+    let mut lines: Vec<String> = reasons.iter().take(SHOWN_REASONS).map(line).collect();
+    let rest: usize = reasons.iter().skip(SHOWN_REASONS).map(|(_, claims)| claims.len()).sum();
+    if rest > 0 {
+        lines.push(format!(
+            "{} for other reasons",
+            number::plural(u64::try_from(rest).unwrap_or(u64::MAX), "claim", "claims")
+        ));
+    }
+    lines
+}
+
+/// Reasons shown before a run.
+const SHOWN_REASONS: usize = 3;
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -56,6 +83,13 @@ mod tests {
             lines.len() < found.len() && lines.iter().any(|line| line.ends_with("(`repeats`)")),
             "{lines:?}"
         );
+        let short = short_lines(&found);
+        assert!(short.len() <= SHOWN_REASONS + 1 && short[0].contains(" claims: "), "{short:?}");
+        let counted = short.iter().map(|line| match line.split_once(" claim") {
+            Some((count, _)) => count.parse::<usize>().unwrap_or(1),
+            None => 1,
+        });
+        assert_eq!(counted.sum::<usize>(), found.len(), "{short:?}");
         let all = study::load(Path::new("aging"), &Overrides::default(), Consent::Below(None)).unwrap();
         assert!(!unjudged(&all).contains_key("age-slows-cold-reads"));
     }

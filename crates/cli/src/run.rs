@@ -193,8 +193,10 @@ impl RunObserver for Screen {
         let unjudged = foresight::unjudged(study);
         if !unjudged.is_empty() {
             let (few, all) = (unjudged.len(), study.spec.claim.len());
-            self.progress.line(&format!("{few} of {all} claims cannot be judged as this run is planned:"));
-            foresight::lines(&unjudged)
+            self.progress.line(&format!(
+                "{few} of {all} claims cannot be judged as this run is planned (`fsage study check` names them):"
+            ));
+            foresight::short_lines(&unjudged)
                 .iter()
                 .for_each(|line| self.progress.line(&format!("  {}", escape::line(line))));
         }
